@@ -38,8 +38,8 @@ type Addon interface {
 	// Name is what people call it: cilium, cert-manager.
 	Name() string
 	// Install installs it or upgrades it to the pinned version and waits until it is usable. It can be called again at any
-	// time: after a success it changes nothing, and after a failure or a kill it goes on. A time-out's error shows the Pods,
-	// Events and logs that explain it. What it is doing goes to say, a line at a time.
+	// time: after a success it changes nothing, and after a failure or a kill it goes on. A time-out's error shows the
+	// Pods, Events and logs that explain it. What it is doing goes to say, a line at a time.
 	Install(ctx context.Context, target Target, say func(string)) error
 	// State looks, without changing anything, for about a second at most.
 	State(ctx context.Context, target Target) (State, error)

@@ -24,11 +24,12 @@ import (
 
 const (
 	certManagerNamespace = "cert-manager"
-	// certManagerPatience is how long it may take from the chart to a certificate. From a registry it is mostly the images.
+	// certManagerPatience is how long it may take from the chart to a certificate. From a registry it is mostly the
+	// images.
 	certManagerPatience = 5 * time.Minute
-	// proofPrefix begins the name of the Issuer, Certificate and Secret that prove that cert-manager works, and of the probe that its
-	// webhook refuses. Each proof has a name of its own: cert-manager backs off for up to a minute where a Certificate of the same name
-	// comes and goes.
+	// proofPrefix begins the name of the Issuer, Certificate and Secret that prove that cert-manager works, and of the
+	// probe that its webhook refuses. Each proof has a name of its own: cert-manager backs off for up to a minute where a
+	// Certificate of the same name comes and goes.
 	proofPrefix = "operator-labs-proof-"
 	// releaseName and releaseNamespace are annotations by which Helm knows whose an object is.
 	releaseName      = "meta.helm.sh/release-name"
@@ -41,8 +42,8 @@ var (
 	secretKind      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 )
 
-// CertManager issues certificates. It is usable when a Certificate was admitted by its webhook and issued. One that somebody
-// else installed is used and left as it is.
+// CertManager issues certificates. It is usable when a Certificate was admitted by its webhook and issued. One that
+// somebody else installed is used and left as it is.
 func CertManager(store *images.Store) Addon {
 	return &certManager{charts: store.Chart, patience: certManagerPatience}
 }
@@ -122,8 +123,8 @@ func (c *certManager) wait(ctx context.Context, target Target, namespace string,
 	return c.prove(ctx, target, namespace, say)
 }
 
-// certManagerObjection says what is missing until cert-manager's webhook admits: that its Deployments are available says
-// little, since the webhook may not have its certificate yet, or the API server not the authority for it.
+// certManagerObjection says what is missing until cert-manager's webhook admits: that its Deployments are available
+// says little, since the webhook may not have its certificate yet, or the API server not the authority for it.
 func certManagerObjection(ctx context.Context, target Target, namespace string) (string, error) {
 	client, err := kubernetes.NewForConfig(target.Config)
 	if err != nil {
@@ -294,7 +295,8 @@ func (c *certManager) State(ctx context.Context, target Target) (State, error) {
 	return state, nil
 }
 
-// Uninstall leaves cert-manager's kinds, and with them everybody's objects. On a cluster that we made, its namespace goes.
+// Uninstall leaves cert-manager's kinds, and with them everybody's objects. On a cluster that we made, its namespace
+// goes.
 func (c *certManager) Uninstall(ctx context.Context, target Target) error {
 	release, err := newHelm(target, c.Name(), certManagerNamespace)
 	if err != nil {

@@ -31,8 +31,8 @@ const (
 
 var ciliumNodes = schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnodes"}
 
-// Cilium is the network of a cluster that we made, kube-proxy's work included. On a cluster of somebody else it only looks:
-// who changes a cluster's network interrupts everybody on it.
+// Cilium is the network of a cluster that we made, kube-proxy's work included. On a cluster of somebody else it only
+// looks: who changes a cluster's network interrupts everybody on it.
 func Cilium(store *images.Store) Addon { return &cilium{charts: store.Chart, patience: ciliumPatience} }
 
 // chartSource finds an add-on's chart.

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// labNames is what the cluster's DNS is told: every name below lab.test is the Ingress controller's Service. Its server asks the one
-// before it in the same file, which does not keep answers about the cluster's own names. A cluster that we make has it from its
-// beginning (clusters/node/manifests/dns.yaml).
+// labNames is what the cluster's DNS is told: every name below lab.test is the Ingress controller's Service. Its server
+// asks the one before it in the same file, which does not keep answers about the cluster's own names. A cluster that we
+// make has it from its beginning (clusters/node/manifests/dns.yaml).
 const labNames = `lab.test:53 {
     errors
     rewrite name regex .* ingress.ingress.svc.cluster.local answer auto
@@ -30,14 +30,16 @@ const labNames = `lab.test:53 {
 const (
 	// labZone is by what it is known whether the rule is there.
 	labZone = "lab.test:53 {"
-	// coredns is the Deployment and the ConfigMap of the cluster's DNS as kubeadm names them, with the file in the latter, and dnsService
-	// its Service.
+	// coredns is the Deployment and the ConfigMap of the cluster's DNS as kubeadm names them, with the file in the latter,
+	// and dnsService its Service.
 	coredns, corefile, dnsService = "coredns", "Corefile", "kube-dns"
-	// rewritten is an annotation of the ConfigMap that we have changed, and of the Pods that have read it: the digest of the file.
+	// rewritten is an annotation of the ConfigMap that we have changed, and of the Pods that have read it: the digest of
+	// the file.
 	rewritten = "operator-labs.lva.io/corefile"
 )
 
-// ensureNames makes the cluster's DNS lead all names below lab.test to the Ingress controller. It returns the DNS's address and port.
+// ensureNames makes the cluster's DNS lead all names below lab.test to the Ingress controller. It returns the DNS's
+// address and port.
 func ensureNames(ctx context.Context, p *plain, say func(string)) (resolver string, err error) {
 	service, err := p.client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, dnsService, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !p.target.Shared {
@@ -92,8 +94,8 @@ func addLabNames(ctx context.Context, p *plain, rules *corev1.ConfigMap) error {
 	return nil
 }
 
-// removeNames takes the rule out of the cluster's DNS that ensureNames has added, and leaves all else that is written there: a rule that
-// was there before us, or that somebody has changed, stays.
+// removeNames takes the rule out of the cluster's DNS that ensureNames has added, and leaves all else that is written
+// there: a rule that was there before us, or that somebody has changed, stays.
 func removeNames(ctx context.Context, p *plain) error {
 	if p.target.Shared {
 		return nil // ensureNames adds nothing there
@@ -122,8 +124,8 @@ func removeNames(ctx context.Context, p *plain) error {
 	return readAgain(ctx, p, nil)
 }
 
-// readAgain replaces CoreDNS's Pods unless they were made after the file was changed: by themselves they would read it within two minutes.
-// The digest is the file's, or nil if nothing in it is ours.
+// readAgain replaces CoreDNS's Pods unless they were made after the file was changed: by themselves they would read it
+// within two minutes. The digest is the file's, or nil if nothing in it is ours.
 func readAgain(ctx context.Context, p *plain, digest *string) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{
 		"metadata": map[string]any{"annotations": map[string]*string{rewritten: digest}},

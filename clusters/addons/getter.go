@@ -20,7 +20,8 @@ type getter struct {
 	discovery discovery.CachedDiscoveryInterface
 }
 
-// newGetter also speeds the access up: a chart has a hundred objects, and API servers of today meter requests themselves.
+// newGetter also speeds the access up: a chart has a hundred objects, and API servers of today meter requests
+// themselves.
 func newGetter(config *rest.Config, namespace string) *getter {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200

@@ -19,8 +19,8 @@ const (
 	ingressPage, ingressAnswer = "ingress:80/", "no Ingress names "
 )
 
-// Ingress is the course's own Ingress controller, with the class lab. It is usable when it answers through its Service. A cluster that
-// has an IngressClass of somebody else's keeps that one, and gets none of ours.
+// Ingress is the course's own Ingress controller, with the class lab. It is usable when it answers through its Service.
+// A cluster that has an IngressClass of somebody else's keeps that one, and gets none of ours.
 func Ingress() Addon { return ingress{} }
 
 type ingress struct{}

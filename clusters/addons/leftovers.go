@@ -26,8 +26,8 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // leftoverPatience is how long a kind that is being deleted may take to be gone, with all its objects.
 const leftoverPatience = 30 * time.Second
 
-// clearLeftovers deals with CustomResourceDefinitions that another install of the add-on left behind: of kubectl apply, of
-// another release, or of another version. The chart could not be installed over them:
+// clearLeftovers deals with CustomResourceDefinitions that another install of the add-on left behind: of kubectl apply,
+// of another release, or of another version. The chart could not be installed over them:
 //
 //   - one that is being deleted, and waits for objects whose finalizers nobody removes any more;
 //   - one that has stored objects in a version that the chart's no longer has;
@@ -206,8 +206,8 @@ func servedVersions(release *helm, wanted *chart.Chart, values map[string]any) (
 	return served, nil
 }
 
-// dropUnknownVersions deals with a definition that has stored objects in a version that the chart's no longer has: the API
-// server would refuse the chart's. Without objects, it is deleted. With objects there is no way that keeps them.
+// dropUnknownVersions deals with a definition that has stored objects in a version that the chart's no longer has: the
+// API server would refuse the chart's. Without objects, it is deleted. With objects there is no way that keeps them.
 func dropUnknownVersions(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, served []string, say func(string)) error {
 	stored, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
 	unknown := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return slices.Contains(served, v) })

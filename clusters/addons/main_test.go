@@ -25,8 +25,8 @@ import (
 	"lva.io/operators/clusters/multicall"
 )
 
-// kubeconfigVariable makes this test binary somebody who installs cert-manager and is killed meanwhile; in storeVariable is
-// the folder of the charts.
+// kubeconfigVariable makes this test binary somebody who installs cert-manager and is killed meanwhile; in
+// storeVariable is the folder of the charts.
 const (
 	kubeconfigVariable = "OPERATOR_LABS_TEST_KUBECONFIG"
 	storeVariable      = "OPERATOR_LABS_TEST_STORE"

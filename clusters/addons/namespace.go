@@ -17,8 +17,8 @@ import (
 const (
 	// namespacePatience is how long a namespace that is being deleted may take to be gone.
 	namespacePatience = time.Minute
-	// createdBy is the label of a namespace that was made for an add-on: only such a one goes with it. Releases, what cert-manager's chart
-	// makes, and what our own manifests make outside of their namespaces have it, too.
+	// createdBy is the label of a namespace that was made for an add-on: only such a one goes with it. Releases, what
+	// cert-manager's chart makes, and what our own manifests make outside of their namespaces have it, too.
 	createdBy = "operator-labs.lva.io/addon"
 )
 
@@ -76,8 +76,8 @@ func removeNamespace(ctx context.Context, client kubernetes.Interface, name stri
 	})
 }
 
-// endPods ends what runs in a namespace that is about to be deleted. The namespace controller would look for Pods once, and again only
-// after half of their grace period.
+// endPods ends what runs in a namespace that is about to be deleted. The namespace controller would look for Pods once,
+// and again only after half of their grace period.
 func endPods(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	background := metav1.DeletePropagationBackground
 	if err := client.AppsV1().Deployments(namespace).DeleteCollection(ctx,

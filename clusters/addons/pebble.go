@@ -38,8 +38,9 @@ const (
 // pebbleHosts are the names by which Pebble is reached.
 var pebbleHosts = []string{"pebble", "pebble.pebble", "pebble.pebble.svc", "pebble.pebble.svc.cluster.local", "localhost"}
 
-// Pebble is an ACME server to learn with. It is usable when its directory answers through its Service, and when the cluster's DNS leads
-// all names below lab.test to the Ingress controller. On a cluster of somebody else the DNS is not ours to change: Install says so.
+// Pebble is an ACME server to learn with. It is usable when its directory answers through its Service, and when the
+// cluster's DNS leads all names below lab.test to the Ingress controller. On a cluster of somebody else the DNS is not
+// ours to change: Install says so.
 func Pebble(store *images.Store) Addon { return &pebble{file: store.File} }
 
 type pebble struct {
@@ -114,9 +115,9 @@ func complete(object *unstructured.Unstructured, resolver, digest string) error 
 	return unstructured.SetNestedField(object.Object, digest, "spec", "template", "metadata", "annotations", certificateDigest)
 }
 
-// ensureCertificate makes the certificate of Pebble's HTTPS unless there is a good one, and says who signed it: the authority in Pebble's
-// own image, so that it is the same in every cluster and can be written into an Issuer once. Everybody has its key; it is good for
-// nothing but this. The digest is the certificate's.
+// ensureCertificate makes the certificate of Pebble's HTTPS unless there is a good one, and says who signed it: the
+// authority in Pebble's own image, so that it is the same in every cluster and can be written into an Issuer once.
+// Everybody has its key; it is good for nothing but this. The digest is the certificate's.
 func (a *pebble) ensureCertificate(ctx context.Context, p *plain, say func(string)) (digest string, err error) {
 	objects, err := p.objects()
 	if err != nil {

@@ -28,7 +28,8 @@ const fieldOwner = "operator-labs-addons"
 // plainPatience is how long an add-on without a chart may take from its manifest to where it is usable.
 const plainPatience = 3 * time.Minute
 
-// plain is an add-on without a chart: objects in a namespace of its own, one Deployment among them. All three have its name.
+// plain is an add-on without a chart: objects in a namespace of its own, one Deployment among them. All three have its
+// name.
 type plain struct {
 	name   string
 	target Target
@@ -52,7 +53,8 @@ func (p *plain) objects() ([]*unstructured.Unstructured, error) {
 	return apply.Parse(content)
 }
 
-// apply waits until a namespace of before is gone, and writes the objects. On a cluster of others it writes into no namespace of theirs.
+// apply waits until a namespace of before is gone, and writes the objects. On a cluster of others it writes into no
+// namespace of theirs.
 func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured, say func(string)) error {
 	if p.target.Shared {
 		namespace, err := p.client.CoreV1().Namespaces().Get(ctx, p.name, metav1.GetOptions{})
@@ -88,8 +90,8 @@ func (p *plain) become(ctx context.Context, path, wanted string, say func(string
 	})
 }
 
-// objection says what is missing until the Service answers a request with what is wanted. The API server asks it, so it is asked as
-// from within the cluster. path begins with the Service's port, as "https:ingress:443/shop".
+// objection says what is missing until the Service answers a request with what is wanted. The API server asks it, so it
+// is asked as from within the cluster. path begins with the Service's port, as "https:ingress:443/shop".
 func (p *plain) objection(ctx context.Context, path, wanted string) (string, error) {
 	deployment, err := p.deployment(ctx)
 	if err != nil {
@@ -159,7 +161,8 @@ func imageOf(objects []*unstructured.Unstructured) string {
 	return ""
 }
 
-// uninstall removes what install has made: the objects without a namespace that bear our label, and the namespace with all that is in it.
+// uninstall removes what install has made: the objects without a namespace that bear our label, and the namespace with
+// all that is in it.
 func (p *plain) uninstall(ctx context.Context) error {
 	labelled := metav1.ListOptions{LabelSelector: createdBy + "=" + p.name}
 	for what, remove := range map[string]func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{

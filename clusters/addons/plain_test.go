@@ -21,7 +21,8 @@ import (
 	nodemanifests "lva.io/operators/clusters/node/manifests"
 )
 
-// An embedded cluster has the rule from its beginning, so that its DNS need not be started again. What a kind cluster is given is the same.
+// An embedded cluster has the rule from its beginning, so that its DNS need not be started again. What a kind cluster
+// is given is the same.
 func TestTheNodesDNSHasTheRuleForLabNames(t *testing.T) {
 	t.Parallel()
 	objects, err := nodemanifests.Objects()
@@ -51,7 +52,8 @@ func TestTheNodesDNSHasTheRuleForLabNames(t *testing.T) {
 	t.Error("the node has no Corefile")
 }
 
-// What is installed is what the catalogue makes: of a manifest's image there must be one, in the set of the add-on's name.
+// What is installed is what the catalogue makes: of a manifest's image there must be one, in the set of the add-on's
+// name.
 func TestImagesOfManifestsAreInTheCatalogue(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ingress", "pebble"} {
@@ -117,7 +119,8 @@ func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
 	}
 }
 
-// A kind cluster's DNS gets the rule, and its Pods another annotation, also when the one before us was killed between the two.
+// A kind cluster's DNS gets the rule, and its Pods another annotation, also when the one before us was killed between
+// the two.
 func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)

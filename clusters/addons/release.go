@@ -93,8 +93,9 @@ func (h *helm) last() (*release.Release, error) {
 	return last, nil
 }
 
-// deployed is the newest revision that was applied to its end; nil when there is none. A revision that was superseded by
-// one that never ended is it, too: Helm writes the two records one after the other, and may have been killed in between.
+// deployed is the newest revision that was applied to its end; nil when there is none. A revision that was superseded
+// by one that never ended is it, too: Helm writes the two records one after the other, and may have been killed in
+// between.
 func (h *helm) deployed() (*release.Release, error) {
 	revisions, err := h.config.Releases.History(h.name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -196,12 +197,13 @@ func (h *helm) missing(revision *release.Release) (string, error) {
 	return "", nil
 }
 
-// recover puts the release's records in order after an install, upgrade or uninstall that did not come to its end, so that
-// the next operation is possible, and returns the revision from which to upgrade: nil says that it has to be installed.
+// recover puts the release's records in order after an install, upgrade or uninstall that did not come to its end, so
+// that the next operation is possible, and returns the revision from which to upgrade: nil says that it has to be
+// installed.
 //
-// Helm itself refuses to go on from there: install says "cannot re-use a name that is still in use", and upgrade "another
-// operation is in progress". It can't know that the other one is dead. We can: who installs add-ons holds the cluster's
-// lock.
+// Helm itself refuses to go on from there: install says "cannot re-use a name that is still in use", and upgrade
+// "another operation is in progress". It can't know that the other one is dead. We can: who installs add-ons holds the
+// cluster's lock.
 func (h *helm) recover(last *release.Release, say func(string)) (*release.Release, error) {
 	if last == nil {
 		return nil, nil

@@ -32,16 +32,17 @@ func Parse(content []byte) (objects []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Objects writes objects of built-in kinds, in their order: one that is there is made what it should be, and nothing is asked before.
-// owner is who the API server knows as the owner of the fields that are written. What a person changes in other fields stays; in these,
-// the next call takes it back.
+// Objects writes objects of built-in kinds, in their order: one that is there is made what it should be, and nothing is
+// asked before. owner is who the API server knows as the owner of the fields that are written. What a person changes in
+// other fields stays; in these, the next call takes it back.
 func Objects(ctx context.Context, config *rest.Config, owner string, objects []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("preparing a client of the API server: %w", err)
 	}
 	for _, object := range objects {
-		// The names of built-in resources follow from their kinds. To ask the API server for them would take longer than to write them.
+		// The names of built-in resources follow from their kinds. To ask the API server for them would take longer than to
+		// write them.
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 		_, err := client.Resource(resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(), object,
 			metav1.ApplyOptions{FieldManager: owner, Force: true})

@@ -21,9 +21,10 @@ type Lister[List runtime.Object] interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Change lists the objects that the options select, and then watches them, until done is true of one. Those that are listed are told of
-// as added. A watch that ends is begun again by client-go's RetryWatcher; an error of the list, of done, or of the API server ends the
-// wait. Client-go's own UntilWithSync would go on for ever where the list is forbidden.
+// Change lists the objects that the options select, and then watches them, until done is true of one. Those that are
+// listed are told of as added. A watch that ends is begun again by client-go's RetryWatcher; an error of the list, of
+// done, or of the API server ends the wait. Client-go's own UntilWithSync would go on for ever where the list is
+// forbidden.
 //
 // When the context has ended, the error is its cause.
 func Change[List runtime.Object](

@@ -147,8 +147,8 @@ func Child() {
 		[]testing.InternalTest{{Name: "Connectivity", F: test}}, nil, nil)
 }
 
-// Network runs `cilium connectivity test` where that command is on PATH, its output going to out, and reports whether it was.
-// With one worker it is told so: it would wait for a second one that never comes.
+// Network runs `cilium connectivity test` where that command is on PATH, its output going to out, and reports whether
+// it was. With one worker it is told so: it would wait for a second one that never comes.
 func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) (there bool, err error) {
 	cilium, err := exec.LookPath("cilium")
 	if err != nil {

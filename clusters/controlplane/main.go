@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command controlplane is Kubernetes' control plane in one multi-call program: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler and kubectl, and the kubelet of its node. It is those programs' own code, from Go modules; this file only
-// chooses one by the name it is called by (a symbolic link) or by its first argument.
+// kube-controller-manager, kube-scheduler and kubectl, and the kubelet of its node. It is those programs' own code,
+// from Go modules; this file only chooses one by the name it is called by (a symbolic link) or by its first argument.
 //
 // One program instead of six is smaller on disk, is linked once, and lets the processes of a cluster share the memory
 // that their code takes.
@@ -50,7 +50,8 @@ func main() {
 		command = controllermanager.NewControllerManagerCommand()
 	case "kube-scheduler":
 		command = kubescheduler.NewSchedulerCommand()
-		// The only flag that is not Kubernetes'. Whoever looks at a Pod that is Pending finds these words in its Events and conditions.
+		// The only flag that is not Kubernetes'. Whoever looks at a Pod that is Pending finds these words in its Events and
+		// conditions.
 		command.Flags().Func("no-node", "why the cluster has no node", func(why string) error {
 			scheduler.ErrNoNodesAvailable = fmt.Errorf("%w: %s", scheduler.ErrNoNodesAvailable, why)
 			return nil

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package docker reaches the nodes of a kind cluster through the docker command: it lists them, runs programs in them, reads
-// their files, and puts images into them. It makes and deletes no cluster (clusters/kind does), and it links neither kind
-// nor Docker's own libraries, so that the lab command, which uses it, builds fast.
+// Package docker reaches the nodes of a kind cluster through the docker command: it lists them, runs programs in them,
+// reads their files, and puts images into them. It makes and deletes no cluster (clusters/kind does), and it links
+// neither kind nor Docker's own libraries, so that the lab command, which uses it, builds fast.
 package docker

@@ -21,7 +21,8 @@ import (
 const (
 	// DefaultCluster is the name of a kind cluster of which nothing else is said.
 	DefaultCluster = "operator-labs"
-	// FrontProxyCert is the certificate with which the API server comes to aggregated API servers. kubeadm made it in a control plane node.
+	// FrontProxyCert is the certificate with which the API server comes to aggregated API servers. kubeadm made it in a
+	// control plane node.
 	FrontProxyCert = "/etc/kubernetes/pki/front-proxy-client.crt"
 	// FrontProxyKey is the key of FrontProxyCert.
 	FrontProxyKey = "/etc/kubernetes/pki/front-proxy-client.key"
@@ -165,8 +166,8 @@ func parseContainers(output string) []Node {
 	return nodes
 }
 
-// Nodes are the names of a cluster's nodes, control planes first. It is ErrNoCluster if there is none, and an error that
-// says how to start them if one does not run.
+// Nodes are the names of a cluster's nodes, control planes first. It is ErrNoCluster if there is none, and an error
+// that says how to start them if one does not run.
 func Nodes(ctx context.Context, cluster string) ([]string, error) {
 	containers, err := Containers(ctx, cluster)
 	if err != nil {
@@ -185,8 +186,9 @@ func Nodes(ctx context.Context, cluster string) ([]string, error) {
 	return names, nil
 }
 
-// Exec runs a program in a node. What it writes to standard error goes into the error. A program that reads no input goes on
-// when ctx ends, since Docker does not end what runs in a container with the command that started it: use Follow for logs.
+// Exec runs a program in a node. What it writes to standard error goes into the error. A program that reads no input
+// goes on when ctx ends, since Docker does not end what runs in a container with the command that started it: use
+// Follow for logs.
 func Exec(ctx context.Context, node string, stdin io.Reader, stdout io.Writer, args ...string) error {
 	command := []string{"exec"}
 	if stdin != nil {
@@ -195,8 +197,8 @@ func Exec(ctx context.Context, node string, stdin io.Reader, stdout io.Writer, a
 	return Run(ctx, stdin, stdout, append(append(command, node), args...)...)
 }
 
-// follow prints a file from its beginning, goes on with what is appended, also when the file was rotated, and ends with its
-// standard input: that ends when we do, even by kill -9.
+// follow prints a file from its beginning, goes on with what is appended, also when the file was rotated, and ends with
+// its standard input: that ends when we do, even by kill -9.
 const follow = `tail -n +1 -F "$1" & tail=$!; cat > /dev/null; kill $tail`
 
 // Follow copies a file of a node, from its beginning and then all that is appended, until ctx ends, which is no error.
@@ -223,7 +225,8 @@ func Follow(ctx context.Context, node, file string, stdout io.Writer) error {
 	return fmt.Errorf("following %s in the node %s: %w: %s", file, node, err, strings.TrimSpace(stderr.String()))
 }
 
-// Gateway is the IPv4 address of this machine in docker's network of kind: where nodes and Pods reach what listens here.
+// Gateway is the IPv4 address of this machine in docker's network of kind: where nodes and Pods reach what listens
+// here.
 func Gateway(ctx context.Context) (string, error) {
 	output, err := Output(ctx, "network", "inspect", Network, "--format", "{{json .IPAM.Config}}")
 	if err != nil {
@@ -249,8 +252,8 @@ func parseGateway(output string) (string, error) {
 	return "", fmt.Errorf("docker's network %q has no IPv4 address: `docker network rm %s` removes it when no cluster runs, and kind creates it again", Network, Network)
 }
 
-// Import puts the images of a docker archive into a node, where the kubelet finds them. What the node has already is only
-// read.
+// Import puts the images of a docker archive into a node, where the kubelet finds them. What the node has already is
+// only read.
 func Import(ctx context.Context, node string, archive func(io.Writer) error) error {
 	read, write := io.Pipe()
 	written := make(chan error, 1)
@@ -270,8 +273,8 @@ func Import(ctx context.Context, node string, archive func(io.Writer) error) err
 	return nil
 }
 
-// ImageIDs are a node's images: the digest of the configuration ("sha256:…", what Docker calls the image's ID) by reference,
-// as "docker.io/library/busybox:1" and by name and digest.
+// ImageIDs are a node's images: the digest of the configuration ("sha256:…", what Docker calls the image's ID) by
+// reference, as "docker.io/library/busybox:1" and by name and digest.
 func ImageIDs(ctx context.Context, node string) (map[string]string, error) {
 	var output bytes.Buffer
 	if err := Exec(ctx, node, nil, &output, "crictl", "images", "--output", "json"); err != nil {

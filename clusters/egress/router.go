@@ -42,8 +42,8 @@ type Router struct {
 	tunnels sync.WaitGroup
 }
 
-// Listen listens on a Unix socket. The file that a Router left which was killed is replaced; where another one listens, the
-// error is ErrTaken. The path may be longer than the name of a socket may be.
+// Listen listens on a Unix socket. The file that a Router left which was killed is replaced; where another one listens,
+// the error is ErrTaken. The path may be longer than the name of a socket may be.
 func Listen(path string) (*Router, error) {
 	// The lock says whether a Router listens: unlike the socket's file it goes with its process, whatever ends that.
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -85,8 +85,9 @@ func (r *Router) Route(service, local string) {
 	r.routes[service] = local
 }
 
-// Hold lets new connections to a local host:port wait while the process there is being replaced, where they would be refused
-// otherwise: until release is called, or as long as a process may take to accept. One Hold of an address ends before the next begins.
+// Hold lets new connections to a local host:port wait while the process there is being replaced, where they would be
+// refused otherwise: until release is called, or as long as a process may take to accept. One Hold of an address ends
+// before the next begins.
 func (r *Router) Hold(local string) (release func()) {
 	released := make(chan struct{})
 	r.mutex.Lock()

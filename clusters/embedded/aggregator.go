@@ -12,8 +12,8 @@ import (
 	"lva.io/operators/clusters/certificates"
 )
 
-// Files of the run folder by which aggregated API servers know the API server, their front proxy. Their authority is not the one of the
-// cluster's users: a user's certificate is not accepted as the front proxy's.
+// Files of the run folder by which aggregated API servers know the API server, their front proxy. Their authority is
+// not the one of the cluster's users: a user's certificate is not accepted as the front proxy's.
 const (
 	frontProxyCA   = "front-proxy-ca.crt"
 	frontProxyCert = "front-proxy-client.crt"
@@ -21,7 +21,8 @@ const (
 	frontProxyName = "operator-labs-proxy-client"
 )
 
-// FrontProxy names files, in PEM: the certificate and the key with which the API server comes to aggregated API servers.
+// FrontProxy names files, in PEM: the certificate and the key with which the API server comes to aggregated API
+// servers.
 type FrontProxy struct{ Cert, Key string }
 
 // FrontProxy are the files of this cluster's front proxy.

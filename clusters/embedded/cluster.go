@@ -63,8 +63,9 @@ func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	return c.whole(ctx)
 }
 
-// StartServer is Start for callers that create no Pods and do not wait for the controllers: it returns when the API server is ready, a second
-// sooner. The controllers follow by themselves; if they don't, Failed says why. There is no scheduler.
+// StartServer is Start for callers that create no Pods and do not wait for the controllers: it returns when the API
+// server is ready, a second sooner. The controllers follow by themselves; if they don't, Failed says why. There is no
+// scheduler.
 func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	return startPrepared(ctx, program, manner{})
 }
@@ -98,8 +99,8 @@ func startPrepared(ctx context.Context, program *multicall.Program, how manner) 
 	return start(ctx, program, scope, how)
 }
 
-// start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one, and returns when its server
-// is ready.
+// start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one, and returns when
+// its server is ready.
 func start(ctx context.Context, program *multicall.Program, scope *process.Scope, how manner) (*Cluster, error) {
 	c := newCluster(program, scope)
 	c.hasNode = how.node != nil
@@ -158,8 +159,8 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, h
 }
 
 func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, how manner) error {
-	// The controllers ask once a second whether the server is healthy, all of it. Started just when it is, they need to ask only
-	// once.
+	// The controllers ask once a second whether the server is healthy, all of it. Started just when it is, they need to
+	// ask only once.
 	if err := c.waitAPIReady(ctx); err != nil {
 		return err
 	}

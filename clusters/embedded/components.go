@@ -48,8 +48,8 @@ func etcd(durable bool) component {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--log-level=warn",
-		// The only member elects itself when it has heard of no other member for a while, by default for up to a second. Until then the
-		// API server can't begin.
+		// The only member elects itself when it has heard of no other member for a while, by default for up to a second.
+		// Until then the API server can't begin.
 		"--heartbeat-interval=20", "--election-timeout=100",
 	}
 	if !durable {
@@ -79,16 +79,17 @@ func apiServer(port int, durable bool) component {
 		// A playground may run for weeks.
 		flags = append(flags, "--audit-log-maxsize=20", "--audit-log-maxbackup=1") // MB, files
 	} else {
-		// A grading run reads the log as it grows, so that one must not be cut. By default it is, at 100 MB, to which hundreds of
-		// stories come.
+		// A grading run reads the log as it grows, so that one must not be cut. By default it is, at 100 MB, to which
+		// hundreds of stories come.
 		flags = append(flags, "--audit-log-maxsize=1000000") // MB: never
 	}
-	// A slot of a grade must fit into an old laptop: garbage is collected when the heap has grown by half, not when it has doubled.
+	// A slot of a grade must fit into an old laptop: garbage is collected when the heap has grown by half, not when it has
+	// doubled.
 	return component{name: "kube-apiserver", flags: flags, env: []string{"GOGC=50"}}
 }
 
-// flagsDigest stands for what a playground's programs are started with: one that an older version of this repository has
-// started is started again.
+// flagsDigest stands for what a playground's programs are started with: one that an older version of this repository
+// has started is started again.
 func flagsDigest() string {
 	digest := sha256.New()
 	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler("")} {

@@ -122,8 +122,8 @@ func (r registration) create(t *testing.T) error {
 	return err
 }
 
-// becomes waits until the answer to a creation contains some words; "" is an answer that allows it. The API server learns
-// of a configuration a moment after it was made.
+// becomes waits until the answer to a creation contains some words; "" is an answer that allows it. The API server
+// learns of a configuration a moment after it was made.
 func (r registration) becomes(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("a creation is answered with %q", want), func() (bool, error) {
@@ -190,8 +190,8 @@ func TestWebhooksAreReachedByTheirService(t *testing.T) {
 	}
 }
 
-// A playground may lie deeper than the name of a socket may be long, and may have been started by an older version of this
-// repository, whose API server knew no way out.
+// A playground may lie deeper than the name of a socket may be long, and may have been started by an older version of
+// this repository, whose API server knew no way out.
 func TestAPlaygroundInADeepFolderReachesWebhooks(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -66,8 +66,8 @@ var clients = []client{
 	{"scheduler.kubeconfig", "system:kube-scheduler", ""},
 }
 
-// writeFiles makes all that the programs read: keys, certificates, kubeconfigs, settings. A folder that has keys from an
-// earlier start keeps them, so that kubeconfigs and tokens that were handed out go on working.
+// writeFiles makes all that the programs read: keys, certificates, kubeconfigs, settings. A folder that has keys from
+// an earlier start keeps them, so that kubeconfigs and tokens that were handed out go on working.
 func writeFiles(dir string, port int, how manner) error {
 	socket := egressSocket
 	if how.node != nil {

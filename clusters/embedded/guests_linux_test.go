@@ -37,7 +37,8 @@ import (
 const guestImage = "test/guest:v1"
 
 func init() {
-	// What Pods write has a disk of its own, which nobody else sees and which goes with the last process of the playground.
+	// What Pods write has a disk of its own, which nobody else sees and which goes with the last process of the
+	// playground.
 	roles["up on a small disk"] = func(program *multicall.Program) error {
 		playground := &Playground{Dir: os.Getenv(dirVariable)}
 		disk := filepath.Join(playground.Dir, "node", "var")
@@ -178,7 +179,8 @@ func (g *guests) events(t *testing.T, name, reason, message string) (found []cor
 	return found
 }
 
-// Programs that behave badly are survived, and shown as what they are. A node's life is one test: it takes seconds to start.
+// Programs that behave badly are survived, and shown as what they are. A node's life is one test: it takes seconds to
+// start.
 func TestProgramsMayBehaveBadly(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -381,7 +383,8 @@ func TestADiskThatPodsHaveFilledIsCleared(t *testing.T) {
 	running := func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 	kubelet := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet")
 
-	// Their images are not in this store. Of a Pod whose containers never began the kubelet has no figures, and evicts it first.
+	// Their images are not in this store. Of a Pod whose containers never began the kubelet has no figures, and evicts it
+	// first.
 	if said, code := kubectl(t, program, g.Kubeconfig, "delete", "deployments", "--all", "--all-namespaces"); code != 0 {
 		t.Fatal(said)
 	}

@@ -105,8 +105,8 @@ func TestNothingOutlivesAnOwnerThatIsKilled(t *testing.T) {
 	wantGone(t, o)
 }
 
-// The run folder has a name that is too long for the address of a Unix socket, and etcd listens on such sockets. The control plane and
-// its prepared store are somebody else's, who lets nobody read the store.
+// The run folder has a name that is too long for the address of a Unix socket, and etcd listens on such sockets. The
+// control plane and its prepared store are somebody else's, who lets nobody read the store.
 func TestAnOrdinaryUserStartsAndStopsAClusterInAFolderWithALongName(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

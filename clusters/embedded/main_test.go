@@ -239,7 +239,8 @@ func clientAt(t *testing.T, playground *Playground) *kubernetes.Clientset {
 	return client
 }
 
-// eventually waits until something is so, for two minutes at most: others may be using the machine, and only what never comes is to fail.
+// eventually waits until something is so, for two minutes at most: others may be using the machine, and only what never
+// comes is to fail.
 func eventually(t *testing.T, what string, so func() (bool, error)) {
 	t.Helper()
 	within(t, 2*time.Minute, what, so)

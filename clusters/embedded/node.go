@@ -44,12 +44,13 @@ type NodeParts struct {
 	Unavailable *node.Unavailable
 }
 
-// Meanwhile is something that is done to a cluster whose API server answers, while its controllers and its node are still starting.
-// It ends with the context.
+// Meanwhile is something that is done to a cluster whose API server answers, while its controllers and its node are
+// still starting. It ends with the context.
 type Meanwhile func(ctx context.Context, c *Cluster) error
 
-// StartWithNode is Start for callers that create Pods: it returns when a node is Ready, too, and when all that is done meanwhile is done. The
-// first error of any of them stops the cluster. It is a *node.Unavailable where there can be no node.
+// StartWithNode is Start for callers that create Pods: it returns when a node is Ready, too, and when all that is done
+// meanwhile is done. The first error of any of them stops the cluster. It is a *node.Unavailable where there can be no
+// node.
 func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, meanwhile ...Meanwhile) (*Cluster, error) {
 	c, err := StartServerWithNode(ctx, program, parts)
 	if err != nil {
@@ -69,8 +70,9 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 	return c, nil
 }
 
-// StartServerWithNode is StartServer for callers that create Pods, and need not see them run at first: controllers, node and scheduler follow by
-// themselves; if they don't, Failed says why. It is a *node.Unavailable where there can be no node.
+// StartServerWithNode is StartServer for callers that create Pods, and need not see them run at first: controllers,
+// node and scheduler follow by themselves; if they don't, Failed says why. It is a *node.Unavailable where there can be
+// no node.
 func StartServerWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
 	if parts.Unavailable != nil {
 		return nil, parts.Unavailable
@@ -81,15 +83,16 @@ func StartServerWithNode(ctx context.Context, program *multicall.Program, parts 
 // HasNode reports whether the cluster was started with a node, which may not be Ready yet.
 func (c *Cluster) HasNode() bool { return c.hasNode }
 
-// Runtime is the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user can connect.
+// Runtime is the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user can
+// connect.
 func (c *Cluster) Runtime() string { return filepath.Join(c.Dir, "cri.sock") }
 
-// MachineIP is the address by which Pods of the node reach programs of this machine: those that listen at Cluster.Egress (package
-// egress) lead from there on.
+// MachineIP is the address by which Pods of the node reach programs of this machine: those that listen at
+// Cluster.Egress (package egress) lead from there on.
 const MachineIP = "192.0.2.1"
 
-// agents is the group of the nodes' agents. Services are kept by them as by kube-proxy; besides, they ask whether a Pod is being
-// deleted.
+// agents is the group of the nodes' agents. Services are kept by them as by kube-proxy; besides, they ask whether a Pod
+// is being deleted.
 const agents = "operator-labs:agents"
 
 // ensureAgents lets the agents do their work.
@@ -98,7 +101,8 @@ func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface)
 	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services", "pods"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
-		// A port of the machine that another program has is said where a Service or a Pod is described, and how far an image is where a Pod is.
+		// A port of the machine that another program has is said where a Service or a Pod is described, and how far an image
+		// is where a Pod is.
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -124,8 +128,8 @@ const (
 	nodeEgress = "node.sock"
 )
 
-// nodeFiles are the keys of a node. The kubelet has one of its own, which is good for what concerns its node only (the Node
-// authorizer, and NodeRestriction).
+// nodeFiles are the keys of a node. The kubelet has one of its own, which is good for what concerns its node only (the
+// Node authorizer, and NodeRestriction).
 func nodeFiles(ca *certificates.Authority, host string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	serving, err := ca.Server("system:node:"+NodeName, []string{NodeName}, nodeIP)
@@ -185,8 +189,8 @@ func saidOf(limits node.Limits) corev1.NodeCondition {
 	return c
 }
 
-// sayLimits lets the node say which limits hold: not every machine lets us have control groups to set them in. The kubelet leaves
-// conditions alone that it does not know.
+// sayLimits lets the node say which limits hold: not every machine lets us have control groups to set them in. The
+// kubelet leaves conditions alone that it does not know.
 func sayLimits(ctx context.Context, client kubernetes.Interface, limits node.Limits) error {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{saidOf(limits)}}})
 	if err != nil {

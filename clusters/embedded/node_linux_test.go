@@ -434,8 +434,8 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	}
 }
 
-// A playground where no namespaces can be had is one without a node, and whoever asks why is told: by its status, and by each Pod. When
-// the machine has let us, the next start gives it a node.
+// A playground where no namespaces can be had is one without a node, and whoever asks why is told: by its status, and
+// by each Pod. When the machine has let us, the next start gives it a node.
 func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -482,7 +482,8 @@ func TestTheNodeSaysWhichLimitsHold(t *testing.T) {
 	}
 }
 
-// wantPending makes a Pod, and waits until the scheduler has said these words of it: in an Event, and in its conditions.
+// wantPending makes a Pod, and waits until the scheduler has said these words of it: in an Event, and in its
+// conditions.
 func wantPending(t *testing.T, client kubernetes.Interface, name, words string) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: probeImage}}}}

@@ -76,20 +76,21 @@ func (p *Playground) Config() (*rest.Config, error) {
 	return loadConfig(p.Kubeconfig())
 }
 
-// WithNode says whether a node was asked for when the playground was started. exists is false if there is no playground.
+// WithNode says whether a node was asked for when the playground was started. exists is false if there is no
+// playground.
 func (p *Playground) WithNode() (wanted, exists bool) {
 	state, err := p.readState()
 	return state.Wanted, err == nil && state.Scope != ""
 }
 
-// Up starts the playground, without a node, unless it runs so. It says whether it had to. One that runs with a node is started again
-// without, and what is in it stays.
+// Up starts the playground, without a node, unless it runs so. It says whether it had to. One that runs with a node is
+// started again without, and what is in it stays.
 func (p *Playground) Up(ctx context.Context, program *multicall.Program) (started bool, err error) {
 	return p.up(ctx, program, nil)
 }
 
-// UpWithNode is Up with a node, where one can be had. Where it can't, Status says why, and so does the scheduler to each Pod; as soon as
-// it can, the next UpWithNode starts the playground again with one.
+// UpWithNode is Up with a node, where one can be had. Where it can't, Status says why, and so does the scheduler to
+// each Pod; as soon as it can, the next UpWithNode starts the playground again with one.
 func (p *Playground) UpWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (started bool, err error) {
 	return p.up(ctx, program, &parts)
 }

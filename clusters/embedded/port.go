@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservation is a free TCP port of 127.0.0.1 that no other program gets while it is held, except a server of the same user
-// that shares ports (SO_REUSEPORT), as kube-apiserver does with --permit-port-sharing. The reservation is bound but
-// never listens, so all connections go to that server. Choosing a free port and closing it again would let two clusters
-// that start at once choose the same.
+// reservation is a free TCP port of 127.0.0.1 that no other program gets while it is held, except a server of the same
+// user that shares ports (SO_REUSEPORT), as kube-apiserver does with --permit-port-sharing. The reservation is bound
+// but never listens, so all connections go to that server. Choosing a free port and closing it again would let two
+// clusters that start at once choose the same.
 type reservation struct {
 	Port int
 

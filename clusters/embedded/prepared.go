@@ -32,31 +32,33 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// A prepared store is what etcd holds when an API server has started for the first time: the namespaces, the bootstrap roles, the
-// priority classes, the flow schemas. Two start-up hooks of an API server wait a second before they look whether theirs are there
-// (k8s.io/kubernetes/pkg/registry/{rbac,scheduling}/rest). A cluster that begins with a copy of the store has them, and does not
-// wait for these hooks, which then have nothing to do.
+// A prepared store is what etcd holds when an API server has started for the first time: the namespaces, the bootstrap
+// roles, the priority classes, the flow schemas. Two start-up hooks of an API server wait a second before they look
+// whether theirs are there (k8s.io/kubernetes/pkg/registry/{rbac,scheduling}/rest). A cluster that begins with a copy
+// of the store has them, and does not wait for these hooks, which then have nothing to do.
 //
-// The store holds no secret, and nothing of a certificate authority: its API server had none. It lies beside the program, of which
-// it is made once.
+// The store holds no secret, and nothing of a certificate authority: its API server had none. It lies beside the
+// program, of which it is made once.
 
 // prepares are the start-up hooks for whose work a cluster with a prepared store does not wait.
 var prepares = []string{"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes"}
 
-// dataDir is etcd's folder in the run folder, and preparedPrefix begins the names of the prepared stores beside the program.
+// dataDir is etcd's folder in the run folder, and preparedPrefix begins the names of the prepared stores beside the
+// program.
 const (
 	dataDir        = "data"
 	preparedPrefix = "prepared-"
 )
 
-// preparation is raised when prepare changes what it leaves in the store: stores that were made before are then not used.
+// preparation is raised when prepare changes what it leaves in the store: stores that were made before are then not
+// used.
 const preparation = 2
 
 // etcdGrace is how long etcd may take to write down what it has when it is asked to end. It takes milliseconds.
 const etcdGrace = 10 * time.Second
 
-// preparedStore is the folder of the program's prepared store, which it makes if there is none. Empty: the folder is read-only,
-// and clusters start without a prepared store.
+// preparedStore is the folder of the program's prepared store, which it makes if there is none. Empty: the folder is
+// read-only, and clusters start without a prepared store.
 func preparedStore(ctx context.Context, program *multicall.Program) (dir string, err error) {
 	file, err := os.Stat(program.Path)
 	if err != nil {
@@ -120,8 +122,8 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	if err := writeFiles(c.Dir, c.port.Port, manner{}); err != nil {
 		return err
 	}
-	// A certificate authority would be written into the store, as the one that the server trusts. So this server knows its only
-	// client by a token.
+	// A certificate authority would be written into the store, as the one that the server trusts. So this server knows its
+	// only client by a token.
 	token := rand.Text()
 	if err := secretFiles(c.Dir, map[string][]byte{"tokens.csv": fmt.Appendf(nil, "%s,preparation,1,system:masters\n", token)}); err != nil {
 		return err
@@ -147,8 +149,9 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	return copyStore(filepath.Join(c.Dir, dataDir), to, 0o755, 0o644) // others may use the same program
 }
 
-// removeOwnService removes the Service kubernetes, which has this API server's port, and which no other API server corrects. The server
-// makes it shortly after it is ready, and looks for it again after 10 s (k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice).
+// removeOwnService removes the Service kubernetes, which has this API server's port, and which no other API server
+// corrects. The server makes it shortly after it is ready, and looks for it again after 10 s
+// (k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice).
 func removeOwnService(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -176,7 +179,8 @@ func tokenConfig(kubeconfig, token string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*loaded, nil).ClientConfig()
 }
 
-// takeStore copies a prepared store into a run folder. It reports false if there is none, or its owner lets no other user read it.
+// takeStore copies a prepared store into a run folder. It reports false if there is none, or its owner lets no other
+// user read it.
 func takeStore(store, to string) (taken bool, err error) {
 	if store == "" {
 		return false, nil
@@ -188,8 +192,8 @@ func takeStore(store, to string) (taken bool, err error) {
 	return err == nil, err
 }
 
-// copyStore copies the folder of an etcd that does not run. Its write-ahead log is mostly empty: etcd takes 64 MB for a segment, and
-// one in advance.
+// copyStore copies the folder of an etcd that does not run. Its write-ahead log is mostly empty: etcd takes 64 MB for a
+// segment, and one in advance.
 func copyStore(from, to string, folders, files fs.FileMode) error {
 	err := filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -221,8 +225,8 @@ func copyStore(from, to string, folders, files fs.FileMode) error {
 	return nil
 }
 
-// usedOf is the length of a segment of the write-ahead log without the zeros at its end. What follows the last record must be a
-// zero, too: that ends the log.
+// usedOf is the length of a segment of the write-ahead log without the zeros at its end. What follows the last record
+// must be a zero, too: that ends the log.
 func usedOf(segment []byte) int {
 	const page = 4096
 	used := len(bytes.TrimRight(segment, "\x00"))

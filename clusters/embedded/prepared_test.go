@@ -69,7 +69,8 @@ func contents(t *testing.T, cluster *Cluster) map[string]string {
 	return all
 }
 
-// lasting is what an object says, but for who made it when, certificates, and what the controllers write after the start.
+// lasting is what an object says, but for who made it when, certificates, and what the controllers write after the
+// start.
 func lasting(t *testing.T, object unstructured.Unstructured) string {
 	t.Helper()
 	for _, field := range []string{"metadata", "status", "data", "rules"} {

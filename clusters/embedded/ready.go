@@ -25,8 +25,8 @@ import (
 // pollInterval is short because a whole grading run takes seconds, and the server is on this machine.
 const pollInterval = 15 * time.Millisecond
 
-// waitAPIReady waits until the API server says that it is ready: all its start-up work is done, but for hooks whose work was done
-// before.
+// waitAPIReady waits until the API server says that it is ready: all its start-up work is done, but for hooks whose
+// work was done before.
 func (c *Cluster) waitAPIReady(ctx context.Context, done ...string) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -81,7 +81,8 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// poll repeats the question until the answer is yes, an error, or too late. A program of the cluster that ends, ends it.
+// poll repeats the question until the answer is yes, an error, or too late. A program of the cluster that ends, ends
+// it.
 func (c *Cluster) poll(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		yes, err := ask(ctx)

@@ -273,8 +273,8 @@ func StopIfOurs(ctx context.Context, root string) (bool, error) {
 
 var errNotOurs = errors.New("no engine that we started runs: an engine of this machine is ended as it was started")
 
-// Stop ends the engine that Start has started, and removes all that it holds: its images, its networks, and its rules for
-// packets. With containers in it, it is an error, and nothing happens.
+// Stop ends the engine that Start has started, and removes all that it holds: its images, its networks, and its rules
+// for packets. With containers in it, it is an error, and nothing happens.
 func Stop(ctx context.Context, root string) error {
 	engine := ours(root)
 	if engine == nil {

@@ -19,8 +19,9 @@ import (
 	"lva.io/operators/clusters/await"
 )
 
-// Account is a user who may do what it was granted and nothing else. A client with the configuration that it was created with acts
-// as that user, by impersonation. What it may grant to others is what it has itself: the API server sees to that.
+// Account is a user who may do what it was granted and nothing else. A client with the configuration that it was
+// created with acts as that user, by impersonation. What it may grant to others is what it has itself: the API server
+// sees to that.
 type Account struct {
 	// Config is the access of the account.
 	Config *rest.Config
@@ -35,8 +36,8 @@ const (
 	grantInterval = 20 * time.Millisecond
 )
 
-// NewAccount makes an account with rights in the whole cluster, and returns when it has them. What it is made of carries our
-// label.
+// NewAccount makes an account with rights in the whole cluster, and returns when it has them. What it is made of
+// carries our label.
 func NewAccount(ctx context.Context, config *rest.Config, rules []rbacv1.PolicyRule) (*Account, error) {
 	a := &Account{Config: rest.CopyConfig(config), name: "operator-labs-" + strings.ToLower(rand.Text()[:8])}
 	a.Config.Impersonate = rest.ImpersonationConfig{UserName: a.name, Groups: []string{"system:authenticated"}}

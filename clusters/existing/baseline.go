@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/openapi"
 )
 
-// Baseline is all that was in a cluster at a time, and to which it can be brought back. It is for a cluster that has no other users:
-// objects that are created later count as left behind by later users.
+// Baseline is all that was in a cluster at a time, and to which it can be brought back. It is for a cluster that has no
+// other users: objects that are created later count as left behind by later users.
 type Baseline struct {
 	cluster *Cluster
 	objects map[place]object
@@ -44,8 +44,8 @@ func NewBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	return b, nil
 }
 
-// NewLivingBaseline is NewBaseline for a cluster in which Pods run. Their Nodes, Leases and EndpointSlices change by themselves: an
-// object that was there before counts as unchanged as long as it is there.
+// NewLivingBaseline is NewBaseline for a cluster in which Pods run. Their Nodes, Leases and EndpointSlices change by
+// themselves: an object that was there before counts as unchanged as long as it is there.
 func NewLivingBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	b, err := NewBaseline(ctx, cluster)
 	if b != nil {
@@ -60,8 +60,8 @@ const everything = ""
 // ErrChanged says that what was in the cluster before was changed or removed: that can't be undone.
 var ErrChanged = errors.New("what was in the cluster before is not as it was")
 
-// Restore removes whatever came into the cluster since, and returns when it is as it was: also what the API server says of the
-// kinds that it serves. It is an ErrChanged if that can't be.
+// Restore removes whatever came into the cluster since, and returns when it is as it was: also what the API server says
+// of the kinds that it serves. It is an ErrChanged if that can't be.
 func (b *Baseline) Restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()
@@ -93,8 +93,9 @@ func (b *Baseline) Restore(ctx context.Context) error {
 	return b.unpublished(ctx, kinds)
 }
 
-// remove removes what came. In a namespace that is being deleted nothing new can be made: when it is empty, it is finished here.
-// The namespace controller would begin only after five seconds. (k8s.io/kubernetes/pkg/controller/namespace)
+// remove removes what came. In a namespace that is being deleted nothing new can be made: when it is empty, it is
+// finished here. The namespace controller would begin only after five seconds.
+// (k8s.io/kubernetes/pkg/controller/namespace)
 func (b *Baseline) remove(ctx context.Context, client kubernetes.Interface, came []object) error {
 	kinds := sets.New[string]()
 	var spaces, rest []object
@@ -138,8 +139,8 @@ func (o object) same(now object) bool {
 	return o == now
 }
 
-// unpublished returns when the API server says nothing any more of the kinds that are gone: of a new one of the same name it would say
-// what the old one was.
+// unpublished returns when the API server says nothing any more of the kinds that are gone: of a new one of the same
+// name it would say what the old one was.
 func (b *Baseline) unpublished(ctx context.Context, kinds []object) error {
 	groups := sets.New[string]()
 	for _, kind := range kinds {

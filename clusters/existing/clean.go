@@ -49,8 +49,8 @@ func (o object) String() string {
 	return strings.TrimPrefix(o.namespace+"/", "/") + o.name + " (" + o.resource.GroupResource().String() + ")"
 }
 
-// The order in which things go: webhooks and policies first, so that they cannot refuse the rest; what runs before what it
-// cares for, kinds when all of the kind is gone, and namespaces, with all that is in them, at the end.
+// The order in which things go: webhooks and policies first, so that they cannot refuse the rest; what runs before what
+// it cares for, kinds when all of the kind is gone, and namespaces, with all that is in them, at the end.
 const (
 	admission = iota
 	others
@@ -77,8 +77,9 @@ type cleaner struct {
 	dynamic  dynamic.Interface
 }
 
-// Clean removes all that carries our label, of whatever kind: with the custom resources of our kinds whatever holds them, and
-// with our namespaces all that is in them. It returns when nothing of it is left, and says how much there was.
+// Clean removes all that carries our label, of whatever kind: with the custom resources of our kinds whatever holds
+// them, and with our namespaces all that is in them. It returns when nothing of it is left, and says how much there
+// was.
 func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()
@@ -117,8 +118,8 @@ func (c *Cluster) withdraw(ctx context.Context) (removed int, err error) {
 	return c.remove(ctx, all)
 }
 
-// endConversions removes the conversion webhooks of our kinds: their servers have ended, and objects that cannot be converted can neither
-// be listed nor removed.
+// endConversions removes the conversion webhooks of our kinds: their servers have ended, and objects that cannot be
+// converted can neither be listed nor removed.
 func (c *Cluster) endConversions(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
@@ -147,7 +148,8 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 	return nil
 }
 
-// awaitUnconverted waits until the API server lists a kind in each of its versions without asking a webhook. It goes on doing that for a moment.
+// awaitUnconverted waits until the API server lists a kind in each of its versions without asking a webhook. It goes on
+// doing that for a moment.
 func awaitUnconverted(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
 	return poll(ctx, "the conversion of "+definition.GetName()+" to end", func() (bool, error) {
 		for _, resource := range ServedResources(definition) {
@@ -194,8 +196,8 @@ func (c *Cluster) remove(ctx context.Context, all []object) (removed int, err er
 	return removed, nil
 }
 
-// list finds all that can be removed and that a selector matches; empty: all. Kinds that can't be listed, as those of an APIService
-// that is down, or that this account may not see, are passed over: we can't have made anything of them.
+// list finds all that can be removed and that a selector matches; empty: all. Kinds that can't be listed, as those of
+// an APIService that is down, or that this account may not see, are passed over: we can't have made anything of them.
 func (c *Cluster) list(ctx context.Context, selector string) ([]object, error) {
 	discoverer, err := c.discovery()
 	if err != nil {
@@ -262,7 +264,8 @@ func (c *cleaner) client(one object) metadata.ResourceInterface {
 	return c.metadata.Resource(one.resource).Namespace(one.namespace)
 }
 
-// empty removes all custom resources of one of our kinds. The controllers of their finalizers have ended, or were never there.
+// empty removes all custom resources of one of our kinds. The controllers of their finalizers have ended, or were never
+// there.
 func (c *cleaner) empty(ctx context.Context, definition string) error {
 	object, err := c.dynamic.Resource(definitionsResource).Get(ctx, definition, metav1.GetOptions{})
 	if err != nil {
@@ -295,7 +298,8 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 	})
 }
 
-// ServedResources are how the custom resources of a CustomResourceDefinition are asked for: one for each version that it serves, in its order.
+// ServedResources are how the custom resources of a CustomResourceDefinition are asked for: one for each version that
+// it serves, in its order.
 func ServedResources(definition *unstructured.Unstructured) (served []schema.GroupVersionResource) {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")

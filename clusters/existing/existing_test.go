@@ -351,7 +351,8 @@ func TestOurAPIServicesAreRemoved(t *testing.T) {
 	}
 }
 
-// Who converted between the versions of our kinds has ended: what was made in another version than the stored one goes all the same.
+// Who converted between the versions of our kinds has ended: what was made in another version than the stored one goes
+// all the same.
 func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config())

@@ -41,8 +41,8 @@ type Hold struct {
 	lease  *coordinationv1.Lease
 }
 
-// Hold waits for its turn to work on the cluster, as long as the context allows. who is told to others that wait meanwhile,
-// and waits whom this one waits for. One who was killed holds it for half a minute more.
+// Hold waits for its turn to work on the cluster, as long as the context allows. who is told to others that wait
+// meanwhile, and waits whom this one waits for. One who was killed holds it for half a minute more.
 func (c *Cluster) Hold(ctx context.Context, who string, waits func(reason string)) (*Hold, error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -100,8 +100,8 @@ func describe(lease *coordinationv1.Lease) string {
 	return text
 }
 
-// try takes the Lease if it is free, or its holder has not renewed it for its duration. Otherwise it returns the one that
-// is held.
+// try takes the Lease if it is free, or its holder has not renewed it for its duration. Otherwise it returns the one
+// that is held.
 func (h *Hold) try(ctx context.Context, who, seen string, since time.Time) (*coordinationv1.Lease, error) {
 	now := metav1.NowMicro()
 	lease := &coordinationv1.Lease{
@@ -171,8 +171,8 @@ func (h *Hold) renew(ctx context.Context) {
 	}
 }
 
-// stillOurs is the Lease as it is now, if it was ourselves who wrote it: a renewal of which no answer came has been done all
-// the same. Otherwise the error is the one that was given.
+// stillOurs is the Lease as it is now, if it was ourselves who wrote it: a renewal of which no answer came has been
+// done all the same. Otherwise the error is the one that was given.
 func (h *Hold) stillOurs(ctx context.Context, otherwise error) (*coordinationv1.Lease, error) {
 	now, err := h.leases.Get(ctx, leaseName, metav1.GetOptions{})
 	if err != nil {
@@ -185,7 +185,8 @@ func (h *Hold) stillOurs(ctx context.Context, otherwise error) (*coordinationv1.
 	return now, nil
 }
 
-// Lost is closed when another run has the cluster, although the Lease was not released: it could not be renewed in time.
+// Lost is closed when another run has the cluster, although the Lease was not released: it could not be renewed in
+// time.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
 // ErrLost says that the right to work on the cluster was lost.

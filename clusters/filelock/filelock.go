@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package filelock lets one command at a time do something: with a lock on a file (flock(2)), which the kernel takes back when its
-// holder ends, however it ends. The file stays, since one that is removed while others wait for it would be locked twice.
+// Package filelock lets one command at a time do something: with a lock on a file (flock(2)), which the kernel takes
+// back when its holder ends, however it ends. The file stays, since one that is removed while others wait for it would
+// be locked twice.
 //
 // All files are opened for writing: NFS translates these locks to those of fcntl(2), which need it.
 //
-// github.com/gofrs/flock does this, too, but asks again and again where others wait; here the kernel wakes the one whose turn it is.
+// github.com/gofrs/flock does this, too, but asks again and again where others wait; here the kernel wakes the one
+// whose turn it is.
 package filelock
 
 import (
@@ -20,8 +22,8 @@ import (
 // ErrHeld is returned when another process holds the lock.
 var ErrHeld = errors.New("another process holds the lock")
 
-// Wait waits until it alone holds the lock of a file, which is made if need be. The error is the cause of a context that ends before,
-// or says why the file can't be locked.
+// Wait waits until it alone holds the lock of a file, which is made if need be. The error is the cause of a context
+// that ends before, or says why the file can't be locked.
 func Wait(ctx context.Context, name string) (unlock func(), err error) {
 	file, err := open(name)
 	if err != nil {
@@ -46,8 +48,8 @@ func Wait(ctx context.Context, name string) (unlock func(), err error) {
 	return func() { release(file) }, nil
 }
 
-// release gives the lock back. Closing the file alone is not enough: a process that another goroutine starts has the file open as well, until it has
-// become its program.
+// release gives the lock back. Closing the file alone is not enough: a process that another goroutine starts has the
+// file open as well, until it has become its program.
 func release(file *os.File) {
 	_ = flock(file, syscall.LOCK_UN)
 	file.Close()
@@ -90,7 +92,8 @@ func Share(file *os.File) error { return flock(file, syscall.LOCK_SH) }
 // Alone takes the lock of an open file, or folder, alone. It waits for its holders. It ends when the file is closed.
 func Alone(file *os.File) error { return flock(file, syscall.LOCK_EX) }
 
-// TryAlone takes the lock of an open file alone. The error is ErrHeld if it is held already. It ends when the file is closed.
+// TryAlone takes the lock of an open file alone. The error is ErrHeld if it is held already. It ends when the file is
+// closed.
 func TryAlone(file *os.File) error {
 	err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -14,20 +14,21 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// keptVariables are the variables by which a user or a company says where modules come from and where caches are. They stay what
-// the environment or `go env -w` made them. All other variables of the go command are the project's to set: with the same
-// settings, what is compiled once serves every program here.
+// keptVariables are the variables by which a user or a company says where modules come from and where caches are. They
+// stay what the environment or `go env -w` made them. All other variables of the go command are the project's to set:
+// with the same settings, what is compiled once serves every program here.
 var keptVariables = []string{
 	"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOVCS", "GOAUTH",
 	"GOPATH", "GOMODCACHE", "GOCACHE", "GOCACHEPROG",
 }
 
-// runtimeVariables are variables that every Go program reads. They change how fast the compiler is, and not what it makes.
+// runtimeVariables are variables that every Go program reads. They change how fast the compiler is, and not what it
+// makes.
 var runtimeVariables = []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK"}
 
-// Environment is the environment in which this project builds Go code: no workspace, no C, no toolchain but the one that is
-// there, and none of the user's settings except for where modules come from and where caches are. HOME is always set, because
-// the go command has no caches without it.
+// Environment is the environment in which this project builds Go code: no workspace, no C, no toolchain but the one
+// that is there, and none of the user's settings except for where modules come from and where caches are. HOME is
+// always set, because the go command has no caches without it.
 func Environment() []string {
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, value, _ := strings.Cut(variable, "=")
@@ -114,7 +115,8 @@ func written() map[string]string {
 	return settings
 }
 
-// home is the folder for the go command's caches when HOME is not set: the user's own, or one that only the user can enter.
+// home is the folder for the go command's caches when HOME is not set: the user's own, or one that only the user can
+// enter.
 func home() string {
 	if current, err := user.Current(); err == nil && filepath.IsAbs(current.HomeDir) {
 		if info, err := os.Stat(current.HomeDir); err == nil && info.IsDir() {

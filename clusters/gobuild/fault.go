@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// fault is something that a machine does to the go command. It is recognised from one line of what the go command printed.
+// fault is something that a machine does to the go command. It is recognised from one line of what the go command
+// printed.
 type fault struct {
 	line *regexp.Regexp
 	// loading is true if the fault happens before anything is compiled. A line that comes later is the compiler's, and a
@@ -106,9 +107,9 @@ var (
 		`(read|write|open|mkdir|stat|create) ["/])`)
 )
 
-// MachineFault reports whether the machine, the network or the user's settings are why the go command failed, as opposed to
-// the code that it was to build. output is what the go command printed, and how it ended. reason is one sentence that says
-// what is wrong and what to do.
+// MachineFault reports whether the machine, the network or the user's settings are why the go command failed, as
+// opposed to the code that it was to build. output is what the go command printed, and how it ended. reason is one
+// sentence that says what is wrong and what to do.
 func MachineFault(output string) (reason string, is bool) {
 	for _, fault := range faults {
 		for line := range strings.Lines(output) {

@@ -100,7 +100,8 @@ func TestALongLineIsShortenedToItsCause(t *testing.T) {
 	}
 }
 
-// withTools makes an installation of Go whose compiler and linker are those of ours, except for one that a script stands for.
+// withTools makes an installation of Go whose compiler and linker are those of ours, except for one that a script
+// stands for.
 func withTools(t *testing.T, tool, script string) (goroot string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -176,7 +177,8 @@ func TestAFullDiskIsTheMachinesFault(t *testing.T) {
 	}
 }
 
-// What a user or a company sets for all work in Go is no reason for a build to fail, and where modules come from stays theirs.
+// What a user or a company sets for all work in Go is no reason for a build to fail, and where modules come from stays
+// theirs.
 func TestTheUsersSettingsDoNotBreakABuild(t *testing.T) {
 	cache, empty, configuration := cacheOf(t), t.TempDir(), t.TempDir()
 	written := filepath.Join(configuration, "go", "env")

@@ -24,8 +24,8 @@ import (
 )
 
 // Flags are the build flags of everything in this project. They are the same everywhere so that the control plane, the
-// harness and the labs share compiled packages in Go's build cache. Neither the folder nor the commit in which a program
-// was built is in it, so that the same sources are the same program.
+// harness and the labs share compiled packages in Go's build cache. Neither the folder nor the commit in which a
+// program was built is in it, so that the same sources are the same program.
 var Flags = []string{"-trimpath", "-buildvcs=false"}
 
 // Target is a program to build.
@@ -74,8 +74,8 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	if t.Fresh() {
 		return nil
 	}
-	// We hold the lock, so what is temporary beside the program is that of a build that was killed. Its compilers may still write into
-	// its workplace: then that stays until the next build.
+	// We hold the lock, so what is temporary beside the program is that of a build that was killed. Its compilers may
+	// still write into its workplace: then that stays until the next build.
 	for _, pattern := range []string{".[0-9]*", ".stamp.[0-9]*", workplaceSuffix + "*"} {
 		abandoned, _ := filepath.Glob(t.Output + pattern)
 		for _, name := range abandoned {

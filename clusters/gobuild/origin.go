@@ -19,7 +19,8 @@ import (
 
 // Origin is what a program was made from, in terms that hold on every machine. A stamp has some that hold on one.
 type Origin struct {
-	// Go is the version of the go command that built the program, such as go1.26.8, and System is what the program runs on: linux/amd64.
+	// Go is the version of the go command that built the program, such as go1.26.8, and System is what the program runs
+	// on: linux/amd64.
 	Go     string `json:"go"`
 	System string `json:"system"`
 	// Recipe, Packages and Sources are as in a stamp.
@@ -43,7 +44,8 @@ type Installation struct {
 	Proxy string `json:"GOPROXY"`
 }
 
-// Installed asks the go command about itself, in the environment in which this project builds Go code. It takes some milliseconds.
+// Installed asks the go command about itself, in the environment in which this project builds Go code. It takes some
+// milliseconds.
 func Installed(ctx context.Context) (i Installation, err error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
@@ -94,8 +96,8 @@ func (t Target) Fits(o Origin, version string) bool {
 // ErrOther says that a program is not the one that its origin names.
 var ErrOther = errors.New("it is not the program that its origin names")
 
-// Adopt makes a file the program, whose origin must fit. The file must be on the same file system; it is gone afterwards. The error is ErrOther
-// if the file has other contents than its origin says.
+// Adopt makes a file the program, whose origin must fit. The file must be on the same file system; it is gone
+// afterwards. The error is ErrOther if the file has other contents than its origin says.
 func (t Target) Adopt(ctx context.Context, o Origin, file string) (err error) {
 	name := filepath.Base(t.Output)
 	digest, err := Digest(file)

@@ -73,8 +73,8 @@ func goProgram() string {
 	return fmt.Sprintln(program, info.Size(), info.ModTime().UnixNano())
 }
 
-// Fresh reports whether the program is there, fits its sources, and is what was built of them. Without a go command, which
-// could not build it anyway, it need not be that one's.
+// Fresh reports whether the program is there, fits its sources, and is what was built of them. Without a go command,
+// which could not build it anyway, it need not be that one's.
 func (t Target) Fresh() bool {
 	content, err := os.ReadFile(t.Output + ".stamp")
 	if err != nil {
@@ -91,8 +91,8 @@ func (t Target) Fresh() bool {
 	return err == nil && sources == have.Sources && t.intact(have)
 }
 
-// intact reports whether the program is the one that was built. Its digest is computed only if the file was touched since: a
-// large program takes a tenth of a second.
+// intact reports whether the program is the one that was built. Its digest is computed only if the file was touched
+// since: a large program takes a tenth of a second.
 func (t Target) intact(have stamp) bool {
 	state, err := stateOf(t.Output)
 	if err != nil || state.Size != have.File.Size {

@@ -16,10 +16,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Archive writes images as one archive for `docker load` and `ctr images import`. A layer that several have is in it once.
+// Archive writes images as one archive for `docker load` and `ctr images import`. A layer that several have is in it
+// once.
 //
-// It is not go-containerregistry's tarball.MultiWrite, which takes no context, so that nobody could end it while gigabytes go into a node,
-// writes the images in another order each time, and their list last, so that who reads the archive from a pipe has to keep all of it.
+// It is not go-containerregistry's tarball.MultiWrite, which takes no context, so that nobody could end it while
+// gigabytes go into a node, writes the images in another order each time, and their list last, so that who reads the
+// archive from a pipe has to keep all of it.
 func (s *Store) Archive(ctx context.Context, w io.Writer, built ...Built) error {
 	archive := tar.NewWriter(w)
 	err := forArchive(built, func(name string, b blob, text []byte) error {

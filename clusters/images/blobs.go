@@ -133,8 +133,8 @@ type blob struct {
 	Size   int64  `json:"size"`
 }
 
-// has reports whether the store has a blob. Its content is checked where it is read, in copyTo: to read gigabytes twice takes
-// longer than all else.
+// has reports whether the store has a blob. Its content is checked where it is read, in copyTo: to read gigabytes twice
+// takes longer than all else.
 func (s *Store) has(b blob) bool {
 	info, err := os.Stat(s.blob(b.Digest))
 	return err == nil && info.Size() == b.Size

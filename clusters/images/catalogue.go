@@ -54,8 +54,8 @@ type Program struct {
 	Module string `json:"module"`
 	// Package is what to build in it. Default: ".".
 	Package string `json:"package"`
-	// Sources are folders of the module, and what is below them: with go.mod and go.sum they decide about the program. It is for a
-	// module that holds much else. Default: the whole module.
+	// Sources are folders of the module, and what is below them: with go.mod and go.sum they decide about the program. It
+	// is for a module that holds much else. Default: the whole module.
 	Sources []string `json:"sources,omitempty"`
 	// Tags are build tags.
 	Tags []string `json:"tags"`
@@ -209,8 +209,8 @@ func (c *Catalogue) Sets() []string {
 	return sets
 }
 
-// special are the sets that no cluster needs: Kubernetes' conformance tests run the one, and the other holds what another command has to write
-// first.
+// special are the sets that no cluster needs: Kubernetes' conformance tests run the one, and the other holds what
+// another command has to write first.
 var special = []string{"conformance", "site"}
 
 // Usual are all images but those that no cluster needs, which are made only where they are named.

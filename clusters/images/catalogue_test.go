@@ -50,8 +50,9 @@ func TestEveryProgramHasItsModule(t *testing.T) {
 	}
 }
 
-// kubeadm pulls images of fixed versions, and so does kind: ours must have these names, or a node would look for others.
-// What `make up` compiles in the foreground is what the node's own Pods run: nothing is compiled behind a person's back.
+// kubeadm pulls images of fixed versions, and so does kind: ours must have these names, or a node would look for
+// others. What `make up` compiles in the foreground is what the node's own Pods run: nothing is compiled behind a
+// person's back.
 func TestProgramsOfANodesPodsAreBuiltAsTheCatalogueSays(t *testing.T) {
 	c, root := load(t), filepath.Join("..", "..")
 	s := StoreOf(root)

@@ -24,7 +24,8 @@ type Chart struct {
 	Version string
 }
 
-// placeholder finds the versions in a chart's description that its release tool replaces: the chart of a module is as it was before.
+// placeholder finds the versions in a chart's description that its release tool replaces: the chart of a module is as
+// it was before.
 var placeholder = regexp.MustCompile(`(?m)^(version|appVersion): v0\.0\.0$`)
 
 // path is a folder as the catalogue writes it.

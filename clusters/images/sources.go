@@ -71,9 +71,9 @@ func (p Program) decides(folder string) bool {
 // goVersionFile is the file of a store that came in a bundle, with the version of Go that its programs were built with.
 const goVersionFile = "go"
 
-// goVersion is the version of Go with which the store's programs are built: that of this program, which was built by the
-// Go that is here. A store that came in a bundle keeps the bundle's: or a Go that is a little newer would build everything
-// anew, on a machine that can't.
+// goVersion is the version of Go with which the store's programs are built: that of this program, which was built by
+// the Go that is here. A store that came in a bundle keeps the bundle's: or a Go that is a little newer would build
+// everything anew, on a machine that can't.
 func (s *Store) goVersion() string {
 	content, err := os.ReadFile(filepath.Join(s.Dir, goVersionFile))
 	if err != nil || len(bytes.TrimSpace(content)) == 0 {
@@ -167,7 +167,8 @@ func (s *Store) moduleFolder(ctx context.Context, m Module) (folder, version str
 	return answer.Dir, answer.Version, nil
 }
 
-// ModuleFile reads a file of a module of the catalogue, which is downloaded unless it is there. from is slash-separated.
+// ModuleFile reads a file of a module of the catalogue, which is downloaded unless it is there. from is
+// slash-separated.
 func (s *Store) ModuleFile(ctx context.Context, module, from string) ([]byte, error) {
 	c, err := Load()
 	if err != nil {
@@ -188,8 +189,8 @@ func (s *Store) ModuleFile(ctx context.Context, module, from string) ([]byte, er
 	return content, nil
 }
 
-// File reads a file that the catalogue puts into an image: out of the image if the store has it, which needs neither Go nor a network,
-// and else out of its module, which is downloaded unless it is there. The name begins with a slash.
+// File reads a file that the catalogue puts into an image: out of the image if the store has it, which needs neither Go
+// nor a network, and else out of its module, which is downloaded unless it is there. The name begins with a slash.
 func (s *Store) File(ctx context.Context, reference, name string) ([]byte, error) {
 	c, err := Load()
 	if err != nil {
@@ -244,8 +245,8 @@ func (s *Store) written(file File) string {
 	return filepath.Join(s.checkout(), filepath.FromSlash(file.From))
 }
 
-// digestOf is a digest of the names and contents of a file, or of those files in a folder that count. In a folder that does not count, none does.
-// Names are slash-separated, from the root.
+// digestOf is a digest of the names and contents of a file, or of those files in a folder that count. In a folder that
+// does not count, none does. Names are slash-separated, from the root.
 func digestOf(root string, counts func(name string, entry fs.DirEntry) bool) (string, error) {
 	root, err := filepath.EvalSymlinks(root) // WalkDir does not enter a root that is a link
 	if err != nil {

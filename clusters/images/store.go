@@ -41,8 +41,8 @@ func StoreOf(root string) *Store {
 	return &Store{Dir: filepath.Join(root, ".cache", "images"), Programs: filepath.Join(root, "clusters", "images", "programs")}
 }
 
-// Progress is called while something is made or written: done of total packages or bytes. A total of 0 is unknown. It may
-// be called from several goroutines, one for each thing that is being made.
+// Progress is called while something is made or written: done of total packages or bytes. A total of 0 is unknown. It
+// may be called from several goroutines, one for each thing that is being made.
 type Progress func(what string, done, total int64)
 
 func (p Progress) say(what string, done, total int64) {
@@ -87,10 +87,9 @@ func (s *Store) complete(c content) bool {
 	return c.Configuration.Digest != "" && s.has(c.Configuration) && !slices.ContainsFunc(c.Layers, func(l blob) bool { return !s.has(l) })
 }
 
-// Ensure makes what is missing of the images, and returns all of them in the order given; what the catalogue has no more
-// goes after a day. What was interrupted, even by
-// kill -9, goes on with the layer or program that was being made. It needs Go, and for what has Debian packages Debian
-// and root; an image that is there needs nothing.
+// Ensure makes what is missing of the images, and returns all of them in the order given; what the catalogue has no
+// more goes after a day. What was interrupted, even by kill -9, goes on with the layer or program that was being made.
+// It needs Go, and for what has Debian packages Debian and root; an image that is there needs nothing.
 func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) ([]Built, error) {
 	removal.Abandoned(filepath.Join(s.Dir, "work"), "")
 	if err := s.ingredients(ctx, images, progress); err != nil {
@@ -531,8 +530,9 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 	return made, s.name(reference, made.content)
 }
 
-// Lend makes an image as FromProgram does, and lets its name last until it is given back, or the process has ended: the reference is of
-// a repository whose images are of no use to anybody else. What others left there goes, if nobody uses it any more.
+// Lend makes an image as FromProgram does, and lets its name last until it is given back, or the process has ended: the
+// reference is of a repository whose images are of no use to anybody else. What others left there goes, if nobody uses
+// it any more.
 func (s *Store) Lend(ctx context.Context, reference, program string) (_ Built, giveBack func() error, err error) {
 	made, err := s.fromProgram(ctx, reference, program)
 	if err != nil {

@@ -31,8 +31,8 @@ import (
 	"lva.io/operators/clusters/readyz"
 )
 
-// NodeImage is what nodes are made from where a registry answers: the image of Kubernetes 1.36 that was built for our version of
-// kind (its release notes).
+// NodeImage is what nodes are made from where a registry answers: the image of Kubernetes 1.36 that was built for our
+// version of kind (its release notes).
 const NodeImage = "docker.io/kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed"
 
 const (
@@ -174,8 +174,8 @@ func (c *Cluster) Find(ctx context.Context) (*Found, error) {
 	return found, nil
 }
 
-// Config reaches the cluster's API server from this machine, as its administrator. It reads what the control plane node has,
-// so that it is right also if the kubeconfig was removed.
+// Config reaches the cluster's API server from this machine, as its administrator. It reads what the control plane node
+// has, so that it is right also if the kubeconfig was removed.
 func (c *Cluster) Config() (*rest.Config, error) {
 	content, err := c.kubeconfig()
 	if err != nil {
@@ -273,8 +273,8 @@ func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 	return nil
 }
 
-// Make makes the cluster, which must be absent. say hears what is being done. An error explains itself by what nodes say, and
-// leaves them as they are, for inspection; the next Find calls them unfinished.
+// Make makes the cluster, which must be absent. say hears what is being done. An error explains itself by what nodes
+// say, and leaves them as they are, for inspection; the next Find calls them unfinished.
 func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say func(string)) error {
 	c.access = ""
 	if err := c.prepare(ctx); err != nil {
@@ -352,8 +352,8 @@ func (c *Cluster) finished() error {
 	return nil
 }
 
-// guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when ctx does. say is
-// told what kind says of it. It may be nil.
+// guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when
+// ctx does. say is told what kind says of it. It may be nil.
 func (c *Cluster) guarded(ctx context.Context, say func(string), work func() error) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -420,8 +420,8 @@ func (c *Cluster) WaitAnswer(ctx context.Context) error {
 	return nil
 }
 
-// Delete removes the cluster's containers and folder, and Docker's network if it is ours and not in use any more. It reports
-// whether there was something.
+// Delete removes the cluster's containers and folder, and Docker's network if it is ours and not in use any more. It
+// reports whether there was something.
 func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	nodes, err := docker.Containers(ctx, c.Name)
 	if err != nil {
@@ -495,8 +495,8 @@ func (c *Cluster) removeNetwork(ctx context.Context) error {
 	return os.Remove(note)
 }
 
-// ExportLogs writes all that the nodes know into a folder: kind's own collection, in which are the logs of all Pods, and of the
-// API server's audit log the part that was not rotated.
+// ExportLogs writes all that the nodes know into a folder: kind's own collection, in which are the logs of all Pods,
+// and of the API server's audit log the part that was not rotated.
 func (c *Cluster) ExportLogs(ctx context.Context, dir string, say func(string)) error {
 	return c.guarded(ctx, say, func() error {
 		if err := c.provider.CollectLogs(c.Name, dir); err != nil {
@@ -515,8 +515,8 @@ func (c *Cluster) ExportLogs(ctx context.Context, dir string, say func(string)) 
 	})
 }
 
-// APIHost is where the API server is for what runs in the cluster without kube-proxy: the control plane's container, by its
-// name, at APIPort. kind names a load balancer before several.
+// APIHost is where the API server is for what runs in the cluster without kube-proxy: the control plane's container, by
+// its name, at APIPort. kind names a load balancer before several.
 func (c *Cluster) APIHost(controlPlanes int) string {
 	if controlPlanes > 1 {
 		return c.Name + "-" + constants.ExternalLoadBalancerNodeRoleValue

@@ -63,8 +63,8 @@ func Pull(ctx context.Context, reference string) (pulled bool, err error) {
 	return true, nil
 }
 
-// Load puts images into all nodes that lack them, and returns how many images at least one node lacked. progress hears how many
-// bytes all nodes have got; how many it will be is not known before, since images share layers.
+// Load puts images into all nodes that lack them, and returns how many images at least one node lacked. progress hears
+// how many bytes all nodes have got; how many it will be is not known before, since images share layers.
 func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.Built, progress func(done int64)) (loaded int, err error) {
 	nodes, err := docker.Nodes(ctx, c.Name)
 	if err != nil {
@@ -102,8 +102,8 @@ func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.
 	})
 }
 
-// each does something for all nodes at once. One that fails does not end the others: they are soon done, and need not begin
-// again the next time.
+// each does something for all nodes at once. One that fails does not end the others: they are soon done, and need not
+// begin again the next time.
 func each(nodes []string, do func(i int, node string) error) error {
 	failed := make([]error, len(nodes))
 	var group sync.WaitGroup

@@ -58,7 +58,8 @@ func nodeState(node *corev1.Node) NodeState {
 	return state
 }
 
-// WaitNodes waits until as many Nodes as there should be are ready and take Pods. The error says which are not, and why.
+// WaitNodes waits until as many Nodes as there should be are ready and take Pods. The error says which are not, and
+// why.
 func WaitNodes(ctx context.Context, config *rest.Config, count int, say func(string)) error {
 	return await.Until(ctx, pollInterval, "the nodes to be ready", func(ctx context.Context) (string, error) {
 		states, err := NodeStates(ctx, config)

@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/clusters/docker"
 )
 
-// What a cluster needs of its machine. Measured with both profiles, Cilium and cert-manager (docs/reference/cluster.md), and
-// rounded up.
+// What a cluster needs of its machine. Measured with both profiles, Cilium and cert-manager
+// (docs/reference/cluster.md), and rounded up.
 const (
 	gigabyte = 1 << 30
 
@@ -55,8 +55,8 @@ type Facts struct {
 	// Root is Docker's folder, and DiskFree what is free there, in bytes; 0 if it is not on this machine.
 	Root     string
 	DiskFree int64
-	// InotifyInstances and InotifyWatches are the limits for a user. InstancesFree is how many root can still have, as far as they
-	// would be needed; it is negative if we are not root, and can't know.
+	// InotifyInstances and InotifyWatches are the limits for a user. InstancesFree is how many root can still have, as far
+	// as they would be needed; it is negative if we are not root, and can't know.
 	InotifyInstances, InotifyWatches, InstancesFree int
 	// Taken says who has a port of the profile's, by its index.
 	Taken map[int]string
@@ -102,8 +102,8 @@ func free(folder string) int64 {
 	return int64(stat.Bavail) * int64(stat.Bsize) //nolint:unconvert // its type differs between systems
 }
 
-// Room says what is wrong, if anything, with the disk of a folder in which there shall be the images that we build, and a cluster. It
-// is for who has no engine yet that could be asked.
+// Room says what is wrong, if anything, with the disk of a folder in which there shall be the images that we build, and
+// a cluster. It is for who has no engine yet that could be asked.
 func Room(folder string, profile *Profile) (Trouble, bool) {
 	return noRoom(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", makeRoom)
 }
@@ -122,8 +122,8 @@ func noRoom(folder string, free, need int64, what, fix string) (Trouble, bool) {
 	}, free > 0 && free < need
 }
 
-// engine reads what `docker info` answered. With a server that it does not reach, it prints what it knows of itself, and an
-// error; so that may be in the JSON, too.
+// engine reads what `docker info` answered. With a server that it does not reach, it prints what it knows of itself,
+// and an error; so that may be in the JSON, too.
 func (f *Facts) engine(output string, err error) {
 	var info struct {
 		ServerVersion, CgroupVersion, KernelVersion, OperatingSystem, DockerRootDir string

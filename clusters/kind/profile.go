@@ -113,8 +113,8 @@ func (p *Profile) Image() string {
 	return ""
 }
 
-// ToleratesCgroupV1 reports whether the kubelets start on a machine with cgroup v1 (Kubernetes 1.35 and later refuse to,
-// KEP-4569).
+// ToleratesCgroupV1 reports whether the kubelets start on a machine with cgroup v1 (Kubernetes 1.35 and later refuse
+// to, KEP-4569).
 func (p *Profile) ToleratesCgroupV1() bool {
 	patches := slices.Clone(p.cluster.KubeadmConfigPatches)
 	for _, node := range p.cluster.Nodes {
@@ -173,8 +173,8 @@ func (p *Profile) Ports() []Port {
 	return ports
 }
 
-// forCluster is the profile as kind gets it: with names of this machine in the API server's certificate if it listens on
-// more than the loopback address, and with host paths that are absolute.
+// forCluster is the profile as kind gets it: with names of this machine in the API server's certificate if it listens
+// on more than the loopback address, and with host paths that are absolute.
 func (p *Profile) forCluster(name, folder string) (*v1alpha4.Cluster, error) {
 	cluster := p.cluster.DeepCopy()
 	cluster.Name = name
@@ -214,8 +214,8 @@ func (p *Profile) certificateNames() []string {
 	return append(names, Addresses()...)
 }
 
-// Addresses are this machine's IPv4 addresses under which other machines may reach it: those of its interfaces that are up,
-// without loopback and Docker's own bridges.
+// Addresses are this machine's IPv4 addresses under which other machines may reach it: those of its interfaces that are
+// up, without loopback and Docker's own bridges.
 func Addresses() []string {
 	interfaces, err := net.Interfaces()
 	if err != nil {

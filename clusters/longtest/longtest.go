@@ -7,8 +7,8 @@ package longtest
 
 import "testing"
 
-// Proof skips a test where only short tests run (`go test -short`, as in the gate). A test belongs to the proof if it takes
-// more than about five seconds of processor time on a quiet machine.
+// Proof skips a test where only short tests run (`go test -short`, as in the gate). A test belongs to the proof if it
+// takes more than about five seconds of processor time on a quiet machine.
 func Proof(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
@@ -16,7 +16,8 @@ func Proof(tb testing.TB) {
 	}
 }
 
-// First is all rows of a test's table, or the first one where only short tests run. It is for tables whose rows take long.
+// First is all rows of a test's table, or the first one where only short tests run. It is for tables whose rows take
+// long.
 func First[Row any](rows []Row) []Row {
 	if testing.Short() && len(rows) > 1 {
 		return rows[:1]

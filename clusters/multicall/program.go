@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package multicall is the one program that is etcd, kube-apiserver, the controllers and kubectl of a checkout: which release
-// of Kubernetes it is, and how it is built. It runs nothing, and imports so little that the bootstrap can know it.
+// Package multicall is the one program that is etcd, kube-apiserver, the controllers and kubectl of a checkout: which
+// release of Kubernetes it is, and how it is built. It runs nothing, and imports so little that the bootstrap can know
+// it.
 package multicall
 
 import (

@@ -26,7 +26,8 @@ type Options struct {
 	Dir   string
 	// Keep lets what Pods have written survive the node. Otherwise it is kept in memory.
 	Keep bool
-	// Programs are the node's own programs, ControlPlane the file of the one that is also the kubelet, and Env their environment.
+	// Programs are the node's own programs, ControlPlane the file of the one that is also the kubelet, and Env their
+	// environment.
 	Programs     Programs
 	ControlPlane string
 	Env          []string
@@ -34,12 +35,14 @@ type Options struct {
 	Images string
 	// API is where the API server listens on the machine, host:port. In the node it is at the same port of 127.0.0.1.
 	API string
-	// Egress is the socket by which the API server goes to Pods, Services and the kubelet. Who listens at Local, as package egress
-	// does, is asked first.
+	// Egress is the socket by which the API server goes to Pods, Services and the kubelet. Who listens at Local, as
+	// package egress does, is asked first.
 	Egress, Local string
-	// Runtime is the socket by which the machine reaches the node's container runtime, as crictl does. Empty: there is none.
+	// Runtime is the socket by which the machine reaches the node's container runtime, as crictl does. Empty: there is
+	// none.
 	Runtime string
-	// Files are what the node's programs know themselves and others by: AgentKubeconfig, and those that package kubelet names.
+	// Files are what the node's programs know themselves and others by: AgentKubeconfig, and those that package kubelet
+	// names.
 	Files map[string][]byte
 	// SingleID takes one id, even if there are more. It is for tests.
 	SingleID bool

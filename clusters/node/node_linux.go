@@ -22,8 +22,9 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// Start starts a node. It returns when its first process is there; the kubelet registers it at the API server, and Ready waits for
-// that. The node ends with the scope, or with Close. The error is an *Unavailable if this machine can have none.
+// Start starts a node. It returns when its first process is there; the kubelet registers it at the API server, and
+// Ready waits for that. The node ends with the scope, or with Close. The error is an *Unavailable if this machine can
+// have none.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	n := &Node{options: o, dir: filepath.Join(o.Dir, "node")}
 	if err := n.write(); err != nil {

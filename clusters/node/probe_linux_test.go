@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A machine that has no memory left kills a probe: that says nothing of a node. Scripts stand for the program, since nobody can have the
-// kernel kill it at a given moment.
+// A machine that has no memory left kills a probe: that says nothing of a node. Scripts stand for the program, since
+// nobody can have the kernel kill it at a given moment.
 func TestAProbeThatIsKilled(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

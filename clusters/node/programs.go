@@ -13,8 +13,8 @@ import (
 type Programs struct {
 	// Init and Agent are their files.
 	Init, Agent string
-	// Builder is a command that makes an image when a Pod wants it, whose name is its last argument. Without it there are only those
-	// that the store has.
+	// Builder is a command that makes an image when a Pod wants it, whose name is its last argument. Without it there are
+	// only those that the store has.
 	Builder []string
 
 	targets []targets.Program
@@ -28,7 +28,8 @@ func ProgramsOf(root string) Programs {
 	}
 }
 
-// Ensure builds them unless they are there and fit their sources. It is for tests: commands build them where one sees how far it is.
+// Ensure builds them unless they are there and fit their sources. It is for tests: commands build them where one sees
+// how far it is.
 func (p Programs) Ensure(ctx context.Context) error {
 	for _, target := range p.targets {
 		if err := target.Ensure(ctx, nil); err != nil {

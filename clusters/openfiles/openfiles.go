@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Least is how many files each program of a cluster must be allowed to have open. Below that, etcd or the API server fails at some moment,
-// and their logs do not say why.
+// Least is how many files each program of a cluster must be allowed to have open. Below that, etcd or the API server
+// fails at some moment, and their logs do not say why.
 const Least = 256
 
 // Error says that the limit of open files is too low for a cluster, and what to do.
@@ -25,8 +25,8 @@ func (e *Error) Error() string {
 		e.Limit, Least)
 }
 
-// Enough returns an *Error where the limit of open files is too low for a cluster. Only the hard limit counts: programs in Go raise their own
-// limit as far as they may.
+// Enough returns an *Error where the limit of open files is too low for a cluster. Only the hard limit counts: programs
+// in Go raise their own limit as far as they may.
 func Enough() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

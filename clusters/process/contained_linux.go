@@ -109,9 +109,9 @@ func connection() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "supervisor"), theirs, nil
 }
 
-// newNamespaces are the ways into a PID namespace, the first one for root. Everybody else needs a user namespace, too, which
-// maps the user to the user. There, nobody can trace or change a process outside by /proc, and the capability that mounting
-// /proc takes is dropped before the program starts.
+// newNamespaces are the ways into a PID namespace, the first one for root. Everybody else needs a user namespace, too,
+// which maps the user to the user. There, nobody can trace or change a process outside by /proc, and the capability
+// that mounting /proc takes is dropped before the program starts.
 func newNamespaces() []*syscall.SysProcAttr {
 	identity := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
@@ -204,7 +204,8 @@ func (c *supervision) ending(supervisorEnding error) error {
 	}
 }
 
-// kill ends the program and everything that it started. The program ends at once, and not when its supervisor has noticed.
+// kill ends the program and everything that it started. The program ends at once, and not when its supervisor has
+// noticed.
 func (c *supervision) kill(s *os.Process) {
 	if raw, err := c.program.SyscallConn(); err == nil {
 		_ = raw.Control(func(descriptor uintptr) { _ = unix.PidfdSendSignal(int(descriptor), unix.SIGKILL, nil, 0) })
@@ -219,8 +220,9 @@ func (c *supervision) kill(s *os.Process) {
 // askAgain is after how long a reaper that has not ended is asked again.
 const askAgain = time.Second
 
-// askToEnd asks a reaper to end all that is below it, until it has ended. Nobody kills a reaper: nothing would end what is
-// below it, and on a busy machine it needs long. It is asked again because the program may have stopped it in the meantime.
+// askToEnd asks a reaper to end all that is below it, until it has ended. Nobody kills a reaper: nothing would end what
+// is below it, and on a busy machine it needs long. It is asked again because the program may have stopped it in the
+// meantime.
 func askToEnd(reaper *os.Process) {
 	if reaper.Signal(supervisor.End) == nil && reaper.Signal(syscall.SIGCONT) == nil {
 		time.AfterFunc(askAgain, func() { askToEnd(reaper) })

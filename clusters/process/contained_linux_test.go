@@ -79,8 +79,8 @@ func contain(t *testing.T, scope *Scope, script string) (p *Process, output *buf
 	return p, bufio.NewReader(read), dir
 }
 
-// A contained program is started as others are. Of descriptors, those do not count that other programs' user namespaces are
-// mapped by: the syscall package opens them without close-on-exec.
+// A contained program is started as others are. Of descriptors, those do not count that other programs' user namespaces
+// are mapped by: the syscall package opens them without close-on-exec.
 func TestAContainedProgramFindsWhatOthersFind(t *testing.T) {
 	t.Parallel()
 	inherited, err := os.ReadDir("/proc/self/fd") // others inherit what our shell has left to us
@@ -331,7 +331,8 @@ func TestASupervisorBuriesOrphansAndMindsNoSignal(t *testing.T) {
 	})
 }
 
-// Who holds the output is ended before we wait for its end. Were we to wait first, we would wait for as long as the delay.
+// Who holds the output is ended before we wait for its end. Were we to wait first, we would wait for as long as the
+// delay.
 func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
 	t.Parallel()
 	for _, mode := range modes {

@@ -26,9 +26,10 @@ import (
 	"lva.io/operators/clusters/process/pid"
 )
 
-// escapes try all that a process can do to stay: leave the group, the session, the parents, the environment, the output and
-// the name behind, ignore signals, and fork faster than one can look. All stay in the working folder, by which the tests find
-// them. All but one hold the standard output open. Each writes a file alive-N, and the script goes on when all of them live.
+// escapes try all that a process can do to stay: leave the group, the session, the parents, the environment, the output
+// and the name behind, ignore signals, and fork faster than one can look. All stay in the working folder, by which the
+// tests find them. All but one hold the standard output open. Each writes a file alive-N, and the script goes on when
+// all of them live.
 const escapes = `
 live() { echo "trap '' HUP INT QUIT TERM; while :; do echo >alive-$1; sleep 0.1; done"; }
 ln -s /bin/sh kworker
@@ -176,8 +177,8 @@ func containing(options Options) error {
 	return nil
 }
 
-// nobodyHolds waits until nobody has the output open. A process that we fork at this moment may have it until it becomes
-// another program.
+// nobodyHolds waits until nobody has the output open. A process that we fork at this moment may have it until it
+// becomes another program.
 func nobodyHolds(t *testing.T, output io.Reader) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -255,8 +256,8 @@ func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Whatever is killed with -9, together with the owner or without it. Without a namespace, the supervisor is what must not be
-// killed: the program can't, see TestAContainedProgramCannotEndWhatIsOutside.
+// Whatever is killed with -9, together with the owner or without it. Without a namespace, the supervisor is what must
+// not be killed: the program can't, see TestAContainedProgramCannotEndWhatIsOutside.
 func TestAContainedProgramLeavesNothingBehindAfterKill9(t *testing.T) {
 	t.Parallel()
 	for _, mode := range ownerModes {
@@ -309,8 +310,8 @@ var bombs = map[string]string{
 	"bombing in sessions": `export BOMB='setsid bash -c "$BOMB" & setsid bash -c "$BOMB" & wait'; eval "$BOMB"`,
 }
 
-// bomb lets a contained program fork for as long as its user may have another process. The supervisor can't have another
-// either, and no thread.
+// bomb lets a contained program fork for as long as its user may have another process. The supervisor can't have
+// another either, and no thread.
 func bomb(options Options, script string) error {
 	scope, err := NewScope(options)
 	if err != nil {
@@ -534,7 +535,8 @@ func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t
 	}
 }
 
-// A kernel, a container or an administrator may forbid namespaces. In a user namespace of ours we are that administrator.
+// A kernel, a container or an administrator may forbid namespaces. In a user namespace of ours we are that
+// administrator.
 func TestWhereNamespacesAreForbiddenAReaperContains(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)

@@ -83,8 +83,8 @@ func TestAThreadWithoutMemoryOfItsProgramIsFound(t *testing.T) {
 	}
 }
 
-// The first process of a namespace of processes is at its end only when all others there are. Until then it has no environment, and its
-// first thread may have ended.
+// The first process of a namespace of processes is at its end only when all others there are. Until then it has no
+// environment, and its first thread may have ended.
 func TestADyingNamespaceIsNotTakenForGone(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)

@@ -34,7 +34,8 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	return attributes
 }
 
-// ourselves is the file of this program, though its name may be another file's by now: make builds the lab command anew.
+// ourselves is the file of this program, though its name may be another file's by now: make builds the lab command
+// anew.
 func ourselves() (string, error) {
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err == nil {
@@ -62,8 +63,8 @@ func whyNot(path string, err error) string {
 }
 
 // await waits until the program has ended, then ends what it left in its group, and only then waits for the end of its
-// output, which another process in the group may hold open. A program that nobody has waited for keeps its number: forget is
-// called while it still has it.
+// output, which another process in the group may hold open. A program that nobody has waited for keeps its number:
+// forget is called while it still has it.
 func await(cmd *exec.Cmd, forget func()) error {
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
@@ -79,14 +80,14 @@ type group = pid.Handle
 // openGroup is the group with a number; false: its leader is gone.
 func openGroup(number int) (group, bool) { return pid.Open(number) }
 
-// patienceForOthers is how long killMarked waits for processes without an environment. Most are another's, and on a busy
-// machine there always are some.
+// patienceForOthers is how long killMarked waits for processes without an environment. Most are another's, and on a
+// busy machine there always are some.
 const patienceForOthers = 2 * time.Second
 
-// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or of
-// its end, it has no environment for a moment. We wait a minute for those that show the marker: on a busy machine, dying
-// takes long. One that the kernel can't end (it waits for a disk) is left to its fate. A reaper is asked to end what is below
-// it, some of which has no marker, and goes on without us.
+// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or
+// of its end, it has no environment for a moment. We wait a minute for those that show the marker: on a busy machine,
+// dying takes long. One that the kernel can't end (it waits for a disk) is left to its fate. A reaper is asked to end
+// what is below it, some of which has no marker, and goes on without us.
 func killMarked(id string) {
 	const patienceForOurs = time.Minute
 	started := time.Now()
@@ -111,8 +112,8 @@ func killMarked(id string) {
 	}
 }
 
-// endMarked ends the process that has a number, if it has the marker, which ours reports; a reaper is asked to end. found is
-// true also of a process that does not show its marker for the moment.
+// endMarked ends the process that has a number, if it has the marker, which ours reports; a reaper is asked to end.
+// found is true also of a process that does not show its marker for the moment.
 func endMarked(number int, id string) (found, ours bool) {
 	process, there := pid.Open(number) // before we look at it
 	if !there {
@@ -159,17 +160,18 @@ func namesBelow(ancestor int) string {
 	}
 }
 
-// unsettled reports whether a process has no environment for the moment, as far as one of its threads shows. Either it is between two
-// programs: it has left the memory of the one, and the kernel has not yet put an environment into that of the other, which takes a while
-// with a cold disk. Or it ends: the first process of a namespace has no memory any more while it waits for the end of all others there.
-// Then its environment may not be readable, as that of another user's process.
+// unsettled reports whether a process has no environment for the moment, as far as one of its threads shows. Either it
+// is between two programs: it has left the memory of the one, and the kernel has not yet put an environment into that
+// of the other, which takes a while with a cold disk. Or it ends: the first process of a namespace has no memory any
+// more while it waits for the end of all others there. Then its environment may not be readable, as that of another
+// user's process.
 func unsettled(process string, readable bool) bool {
 	threads, _ := filepath.Glob(filepath.Join(process, "task", "*"))
 	return slices.ContainsFunc(threads, func(thread string) bool { return withoutMemory(thread, readable) })
 }
 
-// withoutMemory reports whether a thread lives without memory of a program. Where its memory was, the kernel says only to those who may
-// read it. (proc(5), /proc/pid/stat)
+// withoutMemory reports whether a thread lives without memory of a program. Where its memory was, the kernel says only
+// to those who may read it. (proc(5), /proc/pid/stat)
 func withoutMemory(thread string, readable bool) bool {
 	stat, err := os.ReadFile(filepath.Join(thread, "stat"))
 	if err != nil {

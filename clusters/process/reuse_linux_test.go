@@ -52,7 +52,8 @@ func init() {
 	}
 }
 
-// ownEndedGroup has a process whose leader has ended, and whose output another one keeps open, so that it is waited for.
+// ownEndedGroup has a process whose leader has ended, and whose output another one keeps open, so that it is waited
+// for.
 func ownEndedGroup() error {
 	scope, err := NewScope(Options{})
 	if err != nil {
@@ -118,7 +119,8 @@ func untilForgotten() error {
 	return nil
 }
 
-// untilOwnerIsDead gives the number of a group to another process when the owner is dead, and the guard does not know it yet.
+// untilOwnerIsDead gives the number of a group to another process when the owner is dead, and the guard does not know
+// it yet.
 func untilOwnerIsDead() error {
 	owner, leader, guard, err := startOwner("owner of a group")
 	if err != nil {
@@ -193,7 +195,8 @@ func attendUntilAsked() error {
 	return err
 }
 
-// untilAttendedHasEnded gives the number of an attended program to another process, while what the program left is waited for.
+// untilAttendedHasEnded gives the number of an attended program to another process, while what the program left is
+// waited for.
 func untilAttendedHasEnded() error {
 	attending := &actor{Cmd: exec.Command("/proc/self/exe")}
 	attending.Env, attending.Dir = append(os.Environ(), roleVariable+"=attending until asked"), os.TempDir()
@@ -331,8 +334,8 @@ func TestNoSignalReachesAnotherProcessThatHasTheNumber(t *testing.T) {
 	}
 }
 
-// machineSays plays a role and returns the first lines that it says. It plays it again where a thread of the Go runtime got
-// the number that a process was to have.
+// machineSays plays a role and returns the first lines that it says. It plays it again where a thread of the Go runtime
+// got the number that a process was to have.
 func machineSays(t *testing.T, role string, lines int) (said []string) {
 	t.Helper()
 	const attempts = 20

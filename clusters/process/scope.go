@@ -149,8 +149,8 @@ func NewScope(options Options) (*Scope, error) {
 	return s, nil
 }
 
-// makeLocked makes a folder that its owner holds locked (flock(2)) as long as it lives. The folder never exists without its
-// lock, since a sweep at the wrong moment would take it for abandoned.
+// makeLocked makes a folder that its owner holds locked (flock(2)) as long as it lives. The folder never exists without
+// its lock, since a sweep at the wrong moment would take it for abandoned.
 func makeLocked(dir string) (*os.File, error) {
 	hidden := unfinished(dir)
 	if err := os.Mkdir(hidden, 0o700); err != nil {
@@ -191,8 +191,8 @@ type Spec struct {
 	// Background makes it give way to others when the processor is wanted.
 	Background bool
 	// Contained makes everything that it starts end with it, whatever that does to get away: it leaves its group and its
-	// session, clears its environment, forks while it is killed. It is for programs that we don't trust. They don't survive
-	// Release. It works on Linux; elsewhere only a process's group ends with it.
+	// session, clears its environment, forks while it is killed. It is for programs that we don't trust. They don't
+	// survive Release. It works on Linux; elsewhere only a process's group ends with it.
 	Contained bool
 	// Walls shut a contained program in. Default: it may do what its user may.
 	Walls *Walls
@@ -204,8 +204,8 @@ const (
 	greatestNice   = 19
 )
 
-// niceInBackground is the niceness of processes in the background. We may be nice ourselves, and then they must be nicer:
-// nobody but root may lower a niceness.
+// niceInBackground is the niceness of processes in the background. We may be nice ourselves, and then they must be
+// nicer: nobody but root may lower a niceness.
 func niceInBackground() int { return min(niceness()+backgroundNice, greatestNice) }
 
 // Process is a program started in a scope, in a process group of its own.
@@ -398,8 +398,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // that this is not known, or that it could not be ended. Call it only after Done.
 func (p *Process) Err() error { return p.err }
 
-// Wait waits until the process has ended and says how. When the context ends first, the process is killed, and the error
-// is the context's cause.
+// Wait waits until the process has ended and says how. When the context ends first, the process is killed, and the
+// error is the context's cause.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -485,8 +485,9 @@ func (s *Scope) stuckErrors() error {
 	return errors.Join(problems...)
 }
 
-// Adopt makes all programs that this process starts from here on the scope's, whoever starts them: a library does not know
-// Start. They end with the scope, and by the guard if we are killed. abandon ends the adoption, for what starts later.
+// Adopt makes all programs that this process starts from here on the scope's, whoever starts them: a library does not
+// know Start. They end with the scope, and by the guard if we are killed. abandon ends the adoption, for what starts
+// later.
 func (s *Scope) Adopt() (abandon func(), err error) {
 	if err := os.Setenv(markerVariable, s.ID); err != nil {
 		return nil, fmt.Errorf("marking the programs of a run: %w", err)

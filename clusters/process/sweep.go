@@ -38,8 +38,8 @@ func sweep(root string) error {
 	return nil
 }
 
-// abandoned reports whether nobody holds the lock of a run folder. Where a folder forbids that one looks, what a program did
-// there is undone first.
+// abandoned reports whether nobody holds the lock of a run folder. Where a folder forbids that one looks, what a
+// program did there is undone first.
 func abandoned(dir string) bool {
 	lock, err := openFolder(dir)
 	if errors.Is(err, fs.ErrPermission) && os.Chmod(dir, 0o700) == nil {

@@ -12,8 +12,8 @@ import (
 	"lva.io/operators/clusters/process/supervisor"
 )
 
-// systemFiles are what programs need of the system: programs and libraries, certificates, names and time zones. Other files of /etc may hold
-// secrets, and a program of root could read them. /proc and some devices come on top.
+// systemFiles are what programs need of the system: programs and libraries, certificates, names and time zones. Other
+// files of /etc may hold secrets, and a program of root could read them. /proc and some devices come on top.
 var systemFiles = []string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr",
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",

@@ -379,8 +379,8 @@ func TestWalls(t *testing.T) {
 	})
 }
 
-// Each wall is needed: if it alone is missing, something succeeds that it holds. The private root also hides files that may not be read, so
-// what the wall for files holds shows without it.
+// Each wall is needed: if it alone is missing, something succeeds that it holds. The private root also hides files that
+// may not be read, so what the wall for files holds shows without it.
 func TestEachWallIsNeeded(t *testing.T) {
 	t.Parallel()
 	for _, wall := range allWalls {

@@ -17,8 +17,8 @@ const (
 	Packages = "packages"
 )
 
-// Work is one program of a plan, and what building it takes on the machine of docs/benchmarks.md where nothing was downloaded
-// or compiled but for the works before it.
+// Work is one program of a plan, and what building it takes on the machine of docs/benchmarks.md where nothing was
+// downloaded or compiled but for the works before it.
 type Work struct {
 	// What is built: "the lab command".
 	What string
@@ -27,9 +27,9 @@ type Work struct {
 	Download, Compile, Link time.Duration
 }
 
-// Plan shows several pieces of work, one after the other: which of how many it is, and how long all of them will take from
-// here. It begins with the figures of the works, and learns from what was done so far. It is for one goroutine, its bars are
-// for several.
+// Plan shows several pieces of work, one after the other: which of how many it is, and how long all of them will take
+// from here. It begins with the figures of the works, and learns from what was done so far. It is for one goroutine,
+// its bars are for several.
 type Plan struct {
 	out   *os.File
 	works []Work
@@ -145,8 +145,8 @@ func (e *estimate) left(done, total int, now time.Time) time.Duration {
 	return here + p.ahead(p.works[p.begun:], processor)
 }
 
-// remaining is how long work takes of which a part is done: at first as long as expected, and the more of it is done, the
-// more by the rate so far. What takes longer than expected will take a little longer.
+// remaining is how long work takes of which a part is done: at first as long as expected, and the more of it is done,
+// the more by the rate so far. What takes longer than expected will take a little longer.
 func remaining(expected time.Duration, part float64, elapsed time.Duration) time.Duration {
 	part = min(part, 1)
 	all := float64(expected)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package progress shows on a terminal, or in a log, how far a long piece of work is, which of several it is, and how long
-// they will take. It imports the standard library only, because it is part of the program that builds all others. It does
-// none of the work.
+// Package progress shows on a terminal, or in a log, how far a long piece of work is, which of several it is, and how
+// long they will take. It imports the standard library only, because it is part of the program that builds all others.
+// It does none of the work.
 package progress
 
 import (
@@ -106,7 +106,8 @@ func (b *Bar) left() string {
 	return ", about " + approximate(b.estimate.left(b.done, b.total, time.Now())) + " left"
 }
 
-// Left says how long work will still take of which a part was done within a time: "40 s". It is empty as long as that would be a guess.
+// Left says how long work will still take of which a part was done within a time: "40 s". It is empty as long as that
+// would be a guess.
 func Left(done, total int, elapsed time.Duration) string {
 	const enough = 5 * time.Second
 	if done <= 0 || total <= 0 || elapsed < enough {

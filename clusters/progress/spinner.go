@@ -26,8 +26,8 @@ func Pictures(unicode bool) []rune {
 	return []rune(`|/-\`)
 }
 
-// Spin calls draw with one picture after the other, until end is called, which waits for a draw that is under way. What else is in
-// the line, and who may write meanwhile, is the caller's business. End may be called more than once.
+// Spin calls draw with one picture after the other, until end is called, which waits for a draw that is under way. What
+// else is in the line, and who may write meanwhile, is the caller's business. End may be called more than once.
 func Spin(unicode bool, draw func(picture rune)) (end func()) {
 	pictures := Pictures(unicode)
 	frame := 0

@@ -15,8 +15,8 @@ import (
 	"path/filepath"
 )
 
-// All removes a folder with all that is in it: folders that forbid it, trees of any depth. What links lead to stays. A folder that is not
-// there is no error.
+// All removes a folder with all that is in it: folders that forbid it, trees of any depth. What links lead to stays. A
+// folder that is not there is no error.
 func All(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -47,7 +47,8 @@ func All(dir string) error {
 }
 
 // remover removes what is in a folder. It moves folders up until they lie right below it: so it needs no stack, no long
-// paths, and no more than three descriptors, which os.RemoveAll would for a tree that somebody made as deep as he could.
+// paths, and no more than three descriptors, which os.RemoveAll would for a tree that somebody made as deep as he
+// could.
 type remover struct {
 	root   *os.Root
 	prefix string // of the names of folders that were moved, which nobody can know

@@ -26,8 +26,8 @@ const (
 	pollInterval = 200 * time.Millisecond
 )
 
-// Test has a Pod on the control plane ask one on another node, by its Service's name: scheduler, images, network, Services
-// and DNS in one question. What it makes goes, also what an earlier run left.
+// Test has a Pod on the control plane ask one on another node, by its Service's name: scheduler, images, network,
+// Services and DNS in one question. What it makes goes, also what an earlier run left.
 func Test(ctx context.Context, client kubernetes.Interface, say func(string)) error {
 	say("making room")
 	if err := remove(ctx, client); err != nil {

@@ -114,8 +114,8 @@ func (c *Checkout) Out(name string) (string, error) {
 	return dir, nil
 }
 
-// ReportsOf names the folder of the reports of a submission outside the checkout, below out/submissions: no two submissions
-// have the same.
+// ReportsOf names the folder of the reports of a submission outside the checkout, below out/submissions: no two
+// submissions have the same.
 func ReportsOf(dir string) string {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
@@ -146,8 +146,8 @@ func (c *Checkout) BuildCache(submission string) string {
 // Playground is the checkout's cluster to play in.
 func (c *Checkout) Playground() *embedded.Playground { return embedded.NewPlayground(c.Root) }
 
-// Prepare builds what grading the labs needs, as far as it is missing or stale, and shows how far it is. withNode is true if Pods are to
-// run on the embedded cluster.
+// Prepare builds what grading the labs needs, as far as it is missing or stale, and shows how far it is. withNode is
+// true if Pods are to run on the embedded cluster.
 func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest.Lab) error {
 	all := []programs.Program{programs.ControlPlane(c.ControlPlane), programs.ControllerGen(c.Root)}
 	for _, lab := range labs {
@@ -162,8 +162,8 @@ func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest
 	return c.EnsureAddons(ctx, manifest.AddonsOf(labs...))
 }
 
-// EnsureAddons builds what installing add-ons needs, unless it is there: the program that does it, and the images that their Pods run.
-// The error names the add-ons that there are, if one of the names is none.
+// EnsureAddons builds what installing add-ons needs, unless it is there: the program that does it, and the images that
+// their Pods run. The error names the add-ons that there are, if one of the names is none.
 func (c *Checkout) EnsureAddons(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -207,9 +207,9 @@ func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 	return err
 }
 
-// EnsureNode builds the control plane and what its node is made of, unless it is there: programs, the images of the Pods that every node
-// runs and of the course, and more images. Where this machine can have no node, it builds no more than what finds that out, and the parts
-// say why.
+// EnsureNode builds the control plane and what its node is made of, unless it is there: programs, the images of the
+// Pods that every node runs and of the course, and more images. Where this machine can have no node, it builds no more
+// than what finds that out, and the parts say why.
 func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
 	first := append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, programs.NodeInit(c.Root)...)
@@ -239,8 +239,9 @@ func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedd
 	return parts, err
 }
 
-// nodeImages are the images of the Pods that every node runs, and the course's own. A Pod that wants one that is not there would have it
-// made, too. But of an older checkout the store has images of the same names, made of something else.
+// nodeImages are the images of the Pods that every node runs, and the course's own. A Pod that wants one that is not
+// there would have it made, too. But of an older checkout the store has images of the same names, made of something
+// else.
 func nodeImages() ([]images.Image, error) {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -261,7 +262,8 @@ func nodeImages() ([]images.Image, error) {
 	return wanted, nil
 }
 
-// EnsureImages makes those images that the store does not have, and shows how far it is if there are any. It returns all of them.
+// EnsureImages makes those images that the store does not have, and shows how far it is if there are any. It returns
+// all of them.
 func (c *Checkout) EnsureImages(ctx context.Context, wanted []images.Image) ([]images.Built, error) {
 	return ensureImages(ctx, images.StoreOf(c.Root), wanted)
 }
@@ -284,8 +286,8 @@ func ensureImages(ctx context.Context, store *images.Store, wanted []images.Imag
 	return made, nil
 }
 
-// Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane under
-// these names. The control plane is built unless it is there.
+// Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane
+// under these names. The control plane is built unless it is there.
 func (c *Checkout) Assets(ctx context.Context) (string, error) {
 	if err := c.EnsureControlPlane(ctx); err != nil {
 		return "", err
@@ -308,7 +310,8 @@ func (c *Checkout) ControllerGen(ctx context.Context) (string, error) {
 	return c.ensure(ctx, programs.ControllerGen(c.Root))
 }
 
-// ClientGenerators are the paths of client-gen, lister-gen and informer-gen, in this order. They are built unless they are there.
+// ClientGenerators are the paths of client-gen, lister-gen and informer-gen, in this order. They are built unless they
+// are there.
 func (c *Checkout) ClientGenerators(ctx context.Context) (paths []string, err error) {
 	for _, program := range programs.ClientGenerators(c.Root) {
 		path, err := c.ensure(ctx, program)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package known lists the add-ons of labs and playgrounds by name, and says what is known of one in a cluster. It imports nothing, so
-// that a command can know them without Helm: package addons installs them.
+// Package known lists the add-ons of labs and playgrounds by name, and says what is known of one in a cluster. It
+// imports nothing, so that a command can know them without Helm: package addons installs them.
 package known
 
 import (

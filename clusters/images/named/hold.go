@@ -17,9 +17,9 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-// Hold does as Write, and lets the name last until it is released: then it is removed, unless somebody else holds it. The kernel
-// releases it when the process ends, however it ends; RemoveUnused removes it then. The lock is on the file of the name itself, so that
-// nothing else can be left behind.
+// Hold does as Write, and lets the name last until it is released: then it is removed, unless somebody else holds it.
+// The kernel releases it when the process ends, however it ends; RemoveUnused removes it then. The lock is on the file
+// of the name itself, so that nothing else can be left behind.
 func Hold(store string, image Image) (release func() error, err error) {
 	name, err := Complete(image.Reference)
 	if err != nil {
@@ -56,8 +56,8 @@ func write(store string, image Image, path string) (*os.File, error) {
 	return file, nil
 }
 
-// lock lets one process at a time look who holds a name, and write or remove it: it is held for a moment. NFS locks only what is open for
-// writing, so it has a file of its own beside the names.
+// lock lets one process at a time look who holds a name, and write or remove it: it is held for a moment. NFS locks
+// only what is open for writing, so it has a file of its own beside the names.
 func lock(dir string) (unlock func(), err error) {
 	opened, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package named keeps, in the folder of an image store, which image a reference stands for at present: the node of an embedded
-// cluster runs what stands there. It makes no images, and knows nothing of what is in them.
+// Package named keeps, in the folder of an image store, which image a reference stands for at present: the node of an
+// embedded cluster runs what stands there. It makes no images, and knows nothing of what is in them.
 package named
 
 import (

@@ -23,8 +23,8 @@ const (
 	portUnavailable = "PortUnavailable"
 )
 
-// newRecorder records Events in the API. An image is one Event, however often it is told how far it is: the newest word takes the place
-// of the one before.
+// newRecorder records Events in the API. An image is one Event, however often it is told how far it is: the newest word
+// takes the place of the one before.
 func newRecorder(client kubernetes.Interface, node string) record.EventRecorder {
 	broadcaster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{
 		KeyFunc: func(event *corev1.Event) (aggregate, local string) {

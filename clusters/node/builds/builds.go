@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package builds is what the node and the machine say to each other about images that the store does not have: the node asks for
-// one through the crossing, and the machine answers with a pipe. From it come lines that say how far the image is, and a last one when
-// it is made, or can't be.
+// Package builds is what the node and the machine say to each other about images that the store does not have: the node
+// asks for one through the crossing, and the machine answers with a pipe. From it come lines that say how far the image
+// is, and a last one when it is made, or can't be.
 package builds
 
 import (
@@ -30,7 +30,8 @@ func (l line) text() []byte {
 	return append(text, '\n')
 }
 
-// Progress is a line that says how far the image is: "program coredns, 120 of 400 packages compiled". It must not be empty.
+// Progress is a line that says how far the image is: "program coredns, 120 of 400 packages compiled". It must not be
+// empty.
 func Progress(how string) []byte { return line{Progress: how}.text() }
 
 // Answer is the last line, which says what became of the image.
@@ -44,8 +45,8 @@ func Answer(err error) []byte {
 // limit bounds all lines together: the error of a compiler is long.
 const limit = 1 << 20
 
-// Read reads the lines until the last one, and passes on how far the image is. The error is that of the image, named.ErrUnknown if the
-// catalogue has none of its name.
+// Read reads the lines until the last one, and passes on how far the image is. The error is that of the image,
+// named.ErrUnknown if the catalogue has none of its name.
 func Read(r io.Reader, progress func(how string)) error {
 	lines := json.NewDecoder(io.LimitReader(r, limit))
 	for {

@@ -29,8 +29,8 @@ const prefix = "operator-labs-"
 // ErrNone says that no control groups can be had here.
 var ErrNone = errors.New("this machine gives us no control groups of version 2")
 
-// Base is the group below which root makes the nodes', and the controllers that it passes on. The error is ErrNone where it may not be
-// divided, or passes on nothing that limits memory or processors.
+// Base is the group below which root makes the nodes', and the controllers that it passes on. The error is ErrNone
+// where it may not be divided, or passes on nothing that limits memory or processors.
 func Base() (dir string, passed []string, err error) {
 	if !version2() || unix.Access(mounted, unix.W_OK) != nil {
 		return "", nil, ErrNone
@@ -39,8 +39,8 @@ func Base() (dir string, passed []string, err error) {
 	return mounted, passed, err
 }
 
-// lent are those of our controllers that a file of a group lists. With some only, some limits hold: before version 252, systemd keeps cpu
-// from ordinary users. The error is ErrNone if no limit would.
+// lent are those of our controllers that a file of a group lists. With some only, some limits hold: before version 252,
+// systemd keeps cpu from ordinary users. The error is ErrNone if no limit would.
 func lent(file string) ([]string, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -78,7 +78,8 @@ func (g *Group) Limits(controller string) bool {
 // Programs is the folder of the group of the node's own programs.
 func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 
-// Make makes the group of root's node, which passes these controllers on, and gives it to the user and group who are root there.
+// Make makes the group of root's node, which passes these controllers on, and gives it to the user and group who are
+// root there.
 func Make(base, name string, controllers []string, user, group int) (*Group, error) {
 	g := &Group{Dir: filepath.Join(base, prefix+name), Controllers: controllers}
 	if err := g.make(base); err != nil {
@@ -129,7 +130,8 @@ func (g *Group) prepare(user, group int) error {
 	if err := os.Mkdir(g.Programs(), 0o755); err != nil {
 		return err
 	}
-	// What its owner needs to make groups below it and to move processes between them (Delegation in the kernel's cgroup-v2.rst).
+	// What its owner needs to make groups below it and to move processes between them (Delegation in the kernel's
+	// cgroup-v2.rst).
 	for _, path := range []string{"", "cgroup.procs", "cgroup.subtree_control", "node", "node/cgroup.procs"} {
 		if err := os.Chown(filepath.Join(g.Dir, path), user, group); err != nil {
 			return err

@@ -73,8 +73,8 @@ func WithCapabilities(list, add, drop []string) ([]string, error) {
 	return result, nil
 }
 
-// limitCapabilities takes all others from the set out of which programs get theirs. Root gets them all at the next exec,
-// everybody else none.
+// limitCapabilities takes all others from the set out of which programs get theirs. Root gets them all at the next
+// exec, everybody else none.
 func limitCapabilities(keep []string) error {
 	var kept uint64
 	for _, name := range keep {
@@ -94,7 +94,8 @@ func limitCapabilities(keep []string) error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// dropCapabilities keeps only the listed ones now: a program that is not root, or that starts none, has no use for more.
+// dropCapabilities keeps only the listed ones now: a program that is not root, or that starts none, has no use for
+// more.
 func dropCapabilities(keep []string) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

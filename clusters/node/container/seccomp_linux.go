@@ -93,8 +93,8 @@ var changeOwner = []string{
 }
 
 // PretendOwners has chown and setuid succeed and do nothing, in this thread and all that it executes. It is for a user
-// namespace with a single id: there is no other user to give a file to, and images and the kubelet take it for granted that
-// there is. It refuses nothing, so it lets calls of another architecture pass.
+// namespace with a single id: there is no other user to give a file to, and images and the kubelet take it for granted
+// that there is. It refuses nothing, so it lets calls of another architecture pass.
 func PretendOwners() error {
 	native, err := nativeCalls()
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Main makes this process a container and then the program in it, if it was started for that (Start). It must be called first
-// in main, by the main goroutine: what it does belongs to a thread, its rights, its filter, its root, and package namespace has seen to
-// it that this goroutine stays on one. The thread that calls exec decides.
+// Main makes this process a container and then the program in it, if it was started for that (Start). It must be called
+// first in main, by the main goroutine: what it does belongs to a thread, its rights, its filter, its root, and package
+// namespace has seen to it that this goroutine stays on one. The thread that calls exec decides.
 func Main() {
 	if len(os.Args) == 0 || os.Args[0] != Name {
 		return
@@ -50,7 +50,8 @@ func (s *Spec) become() error {
 			return fmt.Errorf("joining its control group: %w", err)
 		}
 		if !s.Enter {
-			// From here on it is the root of all groups that the container sees, so that programs find their limits where they look.
+			// From here on it is the root of all groups that the container sees, so that programs find their limits where they
+			// look.
 			if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 				return fmt.Errorf("joining its control group: %w", err)
 			}
@@ -103,7 +104,8 @@ func (s *Spec) enter() error {
 
 // makeFiles puts the container's file system together and moves into it.
 func (s *Spec) makeFiles() error {
-	// What the node mounts from here on may appear in a container's volumes (HostToContainer), and nothing of ours at the node.
+	// What the node mounts from here on may appear in a container's volumes (HostToContainer), and nothing of ours at the
+	// node.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("taking the mounts for ourselves: %w", err)
 	}
@@ -157,8 +159,8 @@ func (r Root) mount() (tree, error) {
 	return t, nil
 }
 
-// Overlay mounts layers, lowest first, on a folder. What is written goes to upper; without one, nothing can be written. Each layer is
-// given by itself: the options of mount(2) have a page, and an image has up to 127 layers.
+// Overlay mounts layers, lowest first, on a folder. What is written goes to upper; without one, nothing can be written.
+// Each layer is given by itself: the options of mount(2) have a page, and an image has up to 127 layers.
 func Overlay(target string, layers []string, upper, work string) error {
 	system, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -216,8 +218,8 @@ func setLayers(system int, layers []string) error {
 	return nil
 }
 
-// bindReadOnly shows a folder with all that is mounted in it at another path, which may be that of a descriptor. It is read-only
-// before it can be seen.
+// bindReadOnly shows a folder with all that is mounted in it at another path, which may be that of a descriptor. It is
+// read-only before it can be seen.
 func bindReadOnly(source, target string) error {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {

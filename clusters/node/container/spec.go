@@ -61,9 +61,11 @@ type Mount struct {
 	ReadOnly       bool
 	// Memory mounts new memory of a size ("64m") instead of Source.
 	Memory string
-	// Propagate passes on what is mounted below Source later (HostToContainer), and Share also the other way (Bidirectional).
+	// Propagate passes on what is mounted below Source later (HostToContainer), and Share also the other way
+	// (Bidirectional).
 	Propagate, Share bool
-	// Image says that Source is the layers of an image, joined by colons. SubPath is the file or folder in it that is shown: default, all.
+	// Image says that Source is the layers of an image, joined by colons. SubPath is the file or folder in it that is
+	// shown: default, all.
 	Image   bool
 	SubPath string
 }

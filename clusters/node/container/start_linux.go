@@ -31,8 +31,8 @@ const (
 // Streams are what a program reads and writes. Those that are nil are /dev/null.
 type Streams struct{ In, Out, Err *os.File }
 
-// Joined are the Pod's namespaces, by kind: "net", "ipc", "uts". Missing ones are the node's. Processes, if not nil, is a
-// descriptor of a process (pidfd_open(2)) whose process numbers are shared.
+// Joined are the Pod's namespaces, by kind: "net", "ipc", "uts". Missing ones are the node's. Processes, if not nil, is
+// a descriptor of a process (pidfd_open(2)) whose process numbers are shared.
 type Joined struct {
 	Namespaces map[string]*os.File
 	Processes  *os.File
@@ -52,7 +52,8 @@ type Starting struct {
 	status *os.File
 }
 
-// Fork makes the first process of a container, a child of ours. Await comes next, and somebody must wait for the process.
+// Fork makes the first process of a container, a child of ours. Await comes next, and somebody must wait for the
+// process.
 func Fork(spec Spec, joined Joined, streams Streams) (*Starting, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -135,8 +136,8 @@ func command(spec Spec, streams Streams, specRead, statusWrite *os.File) *exec.C
 	return cmd
 }
 
-// beUser gives a program that does not run as root its user and group where there is one id only: in a user namespace of its own
-// that one id is called so. Before the program begins, the process needs the rights of root there.
+// beUser gives a program that does not run as root its user and group where there is one id only: in a user namespace
+// of its own that one id is called so. Before the program begins, the process needs the rights of root there.
 func beUser(attributes *syscall.SysProcAttr, spec Spec) {
 	attributes.Cloneflags |= unix.CLONE_NEWUSER
 	attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: spec.User, HostID: 0, Size: 1}}

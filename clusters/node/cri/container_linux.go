@@ -260,8 +260,8 @@ func (s *Server) end(ctx context.Context, c *containerRecord, grace time.Duratio
 	}
 }
 
-// drain waits until nobody is sent to the container's Pod any more. Otherwise the program would refuse requests that are on their
-// way: the API learns of the end of a Pod at the same time as the kubelet.
+// drain waits until nobody is sent to the container's Pod any more. Otherwise the program would refuse requests that
+// are on their way: the API learns of the end of a Pod at the same time as the kubelet.
 func (s *Server) drain(ctx context.Context, c *containerRecord) {
 	b, err := s.sandbox(c.Sandbox)
 	if err != nil || b.hostNetwork() {

@@ -60,7 +60,8 @@ func (s *Server) run(ctx context.Context, id string, p program) (int, error) {
 	return s.runPipes(ctx, c.ID, spec, p)
 }
 
-// lateOutput is how long we wait for output when a program has ended that has left others behind, who hold its output open.
+// lateOutput is how long we wait for output when a program has ended that has left others behind, who hold its output
+// open.
 const lateOutput = time.Second
 
 func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p program) (int, error) {

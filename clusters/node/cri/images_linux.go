@@ -106,8 +106,8 @@ func (s *Server) RemoveImage(context.Context, *runtimeapi.RemoveImageRequest) (*
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo tells how full the file system is that the kubelet has to watch: that of the containers. The layers lie with the image
-// store, on a file system that the node does not know as a whole.
+// ImageFsInfo tells how full the file system is that the kubelet has to watch: that of the containers. The layers lie
+// with the image store, on a file system that the node does not know as a whole.
 func (s *Server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	dir := s.Files.Containers
 	used := &runtimeapi.FilesystemUsage{Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}

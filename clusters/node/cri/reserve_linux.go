@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve is room on the node's disk that Pods can't take: a file that nobody reads. The kubelet writes a little down to end a Pod, also
-// one that it evicts because it has filled the disk. So a piece is given back each time that a Pod is stopped on a full disk: whoever
-// else fills it takes the piece, and gets another one back when it is stopped in turn.
+// reserve is room on the node's disk that Pods can't take: a file that nobody reads. The kubelet writes a little down
+// to end a Pod, also one that it evicts because it has filled the disk. So a piece is given back each time that a Pod
+// is stopped on a full disk: whoever else fills it takes the piece, and gets another one back when it is stopped in
+// turn.
 type reserve struct {
 	file  string // empty: there is none
 	mutex sync.Mutex

@@ -40,7 +40,8 @@ func limit(dir string, resources *runtimeapi.LinuxContainerResources) error {
 	return nil
 }
 
-// set writes to a file of a control group. It is not made: one that is not there belongs to a controller that is not, or to a newer kernel.
+// set writes to a file of a control group. It is not made: one that is not there belongs to a controller that is not,
+// or to a newer kernel.
 func set(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {

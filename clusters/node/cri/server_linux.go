@@ -37,8 +37,8 @@ type Options struct {
 	Keeper  *keeper.Client
 	Files   *rootfs.Store
 	Network Network
-	// Build makes an image that the store does not have, for a Pod, or for nobody known (nil). The error is what the Pod's Event says.
-	// nil: none can be made.
+	// Build makes an image that the store does not have, for a Pod, or for nobody known (nil). The error is what the Pod's
+	// Event says. nil: none can be made.
 	Build func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error
 	// Cgroups, if it is not empty, is the folder of a control group (v2) whose children are ours to make.
 	Cgroups string
@@ -77,8 +77,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 // messageLimit is that of the kubelet's client.
 const messageLimit = 16 << 20
 
-// Serve serves the CRI at a Unix socket, and the streams of exec, attach and port-forward at a port of 127.0.0.1, until the
-// context ends.
+// Serve serves the CRI at a Unix socket, and the streams of exec, attach and port-forward at a port of 127.0.0.1, until
+// the context ends.
 func (s *Server) Serve(ctx context.Context, path string) error {
 	streams, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -81,8 +81,8 @@ func (s *Server) process(b *sandbox, c *containerRecord) (container.Spec, error)
 	return spec, nil
 }
 
-// argsOf is the command line: a Pod's command takes the place of the image's entrypoint and its arguments, and a Pod's arguments that of
-// the image's.
+// argsOf is the command line: a Pod's command takes the place of the image's entrypoint and its arguments, and a Pod's
+// arguments that of the image's.
 func argsOf(c *containerRecord) []string {
 	if len(c.config.Command) > 0 {
 		return slices.Concat(c.config.Command, c.config.Args)

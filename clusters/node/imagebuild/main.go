@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command imagebuild makes an image of the catalogue, in the image store of a checkout. It runs on the machine, when a Pod of the
-// node wants an image that the store does not have: the node itself has neither a compiler nor the sources.
+// Command imagebuild makes an image of the catalogue, in the image store of a checkout. It runs on the machine, when a
+// Pod of the node wants an image that the store does not have: the node itself has neither a compiler nor the sources.
 //
 //	imagebuild ROOT REFERENCE
 //

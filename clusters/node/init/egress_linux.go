@@ -28,9 +28,9 @@ const (
 	goTimeout = 5 * time.Second
 )
 
-// serveEgress is where the API server goes out to Pods, Services and the kubelet: by the CONNECT method of HTTP (KEP-1281). Whoever
-// serves a Service on the machine, as `lab run` does, is asked first. The protocol is three lines, and package net/http would
-// cost each container's start a millisecond.
+// serveEgress is where the API server goes out to Pods, Services and the kubelet: by the CONNECT method of HTTP
+// (KEP-1281). Whoever serves a Service on the machine, as `lab run` does, is asked first. The protocol is three lines,
+// and package net/http would cost each container's start a millisecond.
 func serveEgress(h plan.Host, inside *namespace.Crossing) error {
 	if err := os.Remove(h.Egress); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of an earlier node: %w", err)
@@ -70,8 +70,9 @@ func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 	relay.Join(context.Background(), &buffered{server, reader}, there)
 }
 
-// reason is why there is no connection. The API server says it to whoever asked it, behind the address: "proxy error from node.sock
-// while dialing 10.244.0.7:443, code 502: 502 nobody answers there: connection refused". So the address is not said again.
+// reason is why there is no connection. The API server says it to whoever asked it, behind the address: "proxy error
+// from node.sock while dialing 10.244.0.7:443, code 502: 502 nobody answers there: connection refused". So the address
+// is not said again.
 func reason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("nobody answers there within %s", goTimeout)

@@ -99,8 +99,8 @@ func run(status *os.File) error {
 	return <-ends
 }
 
-// move makes the node's file system, moves into it, and begins again from the file of this program there, which nobody in the node
-// can write to: the file from which we were started may be another matter.
+// move makes the node's file system, moves into it, and begins again from the file of this program there, which nobody
+// in the node can write to: the file from which we were started may be another matter.
 func move() error {
 	if err := namespace.Begin(); err != nil {
 		return namespace.Explain(err)

@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/clusters/node/plan"
 )
 
-// enterGroup begins this program again in a control group that is its user's to divide, if there is one to be had. Root's need not
-// begin in one.
+// enterGroup begins this program again in a control group that is its user's to divide, if there is one to be had.
+// Root's need not begin in one.
 func enterGroup(plan string) {
 	if os.Geteuid() == 0 {
 		return
@@ -37,7 +37,8 @@ func groupOf(plan string) string {
 	return fmt.Sprintf("%s-%d", filepath.Base(filepath.Dir(filepath.Dir(plan))), os.Getpid())
 }
 
-// makeGroups makes the node's control groups, which are there until life is closed, or ends with us. nil: there are none to be had here.
+// makeGroups makes the node's control groups, which are there until life is closed, or ends with us. nil: there are
+// none to be had here.
 func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer) {
 	var err error
 	if os.Geteuid() == 0 {
@@ -54,8 +55,8 @@ func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer)
 	return groups, life
 }
 
-// makeRootsGroups starts who removes them, too: unlike all else of a node, and other than the groups of ordinary users, they are nobody's to
-// remove when we are killed.
+// makeRootsGroups starts who removes them, too: unlike all else of a node, and other than the groups of ordinary users,
+// they are nobody's to remove when we are killed.
 func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer, err error) {
 	base, passed, err := cgroup.Base()
 	if err != nil {
@@ -75,8 +76,8 @@ func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Cl
 	return groups, life, nil
 }
 
-// guardGroups starts a process that removes a group when this process ends. It has no marker of the cluster's processes (package
-// process), which are killed.
+// guardGroups starts a process that removes a group when this process ends. It has no marker of the cluster's processes
+// (package process), which are killed.
 func guardGroups(dir string) (life io.Closer, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {

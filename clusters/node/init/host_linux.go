@@ -162,8 +162,8 @@ func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace
 	return node, inside, await(statusRead)
 }
 
-// dialFor makes connections of Pods on the machine. To the machine's own programs there is only the way of package egress: whoever listens
-// at 127.0.0.1 expects no Pods.
+// dialFor makes connections of Pods on the machine. To the machine's own programs there is only the way of package
+// egress: whoever listens at 127.0.0.1 expects no Pods.
 func dialFor(path string) namespace.Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if host, _, err := net.SplitHostPort(address); err != nil || host != plan.MachineIP {
@@ -317,7 +317,8 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 		tree, err := namespace.Detach(mount.Source)
 		if err != nil {
 			closeFiles(trees)
-			// Copying a mount takes the right that making a namespace takes, and a container's filter of system calls refuses both.
+			// Copying a mount takes the right that making a namespace takes, and a container's filter of system calls refuses
+			// both.
 			return root, nil, namespace.Explain(fmt.Errorf("showing the node its files: %w", err))
 		}
 		root.Mounts[i].Tree = firstTree + len(trees)

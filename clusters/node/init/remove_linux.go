@@ -12,8 +12,8 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// remove removes a folder as the node's root: a Pod's files may belong to ids that an ordinary user was only lent, and lie in folders
-// that nobody else may enter.
+// remove removes a folder as the node's root: a Pod's files may belong to ids that an ordinary user was only lent, and
+// lie in folders that nobody else may enter.
 func remove(arguments []string) error {
 	if len(arguments) != 1 {
 		return errors.New("give a folder")

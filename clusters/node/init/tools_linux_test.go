@@ -29,8 +29,8 @@ import (
 	"lva.io/operators/clusters/node/plan"
 )
 
-// program builds this program: as the tests' it would not be the same, since what it does depends on its name, and on that it needs no
-// other file.
+// program builds this program: as the tests' it would not be the same, since what it does depends on its name, and on
+// that it needs no other file.
 var program = sync.OnceValues(func() (string, error) {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {

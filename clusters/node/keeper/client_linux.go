@@ -155,8 +155,8 @@ func (c *Client) Forget(ctx context.Context, id string) error {
 	return err
 }
 
-// Run runs a program in a container until it ends, and returns its exit code. When the context ends, the program is killed with all
-// that it started.
+// Run runs a program in a container until it ends, and returns its exit code. When the context ends, the program is
+// killed with all that it started.
 func (c *Client) Run(ctx context.Context, id string, spec container.Spec, streams container.Streams) (int, error) {
 	connection, done, err := c.dial(ctx)
 	if err != nil {
@@ -181,7 +181,8 @@ func (c *Client) Run(ctx context.Context, id string, spec container.Spec, stream
 	return stateOf(a).Code, err
 }
 
-// Attach connects to what a container reads and writes, until it ends or the context does. Those that are nil are left alone.
+// Attach connects to what a container reads and writes, until it ends or the context does. Those that are nil are left
+// alone.
 func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs io.Writer) error {
 	connection, done, err := c.dial(ctx)
 	if err != nil {

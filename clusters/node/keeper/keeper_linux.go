@@ -44,8 +44,8 @@ type kept struct {
 	ended chan struct{}
 }
 
-// New is a keeper without containers. This process must be the first of its process namespace, and no other code in it may wait for
-// children (wait(2)): Supervise starts those that are not containers.
+// New is a keeper without containers. This process must be the first of its process namespace, and no other code in it
+// may wait for children (wait(2)): Supervise starts those that are not containers.
 func New() *Keeper {
 	return &Keeper{reaper: newReaper(), containers: map[string]*kept{}, starting: map[string]bool{}}
 }
@@ -175,8 +175,8 @@ func (k *Keeper) joined(r request, files []*os.File) (j container.Joined, rest [
 	return j, files[len(r.Namespaces):], nil
 }
 
-// reserve keeps a name for a container that is being started: a client that asks again, since the answer is late, must not
-// start another one.
+// reserve keeps a name for a container that is being started: a client that asks again, since the answer is late, must
+// not start another one.
 func (k *Keeper) reserve(id string) (release func(), err error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -261,7 +261,8 @@ func (k *Keeper) fork(spec container.Spec, joined container.Joined, streams cont
 	return p, nil
 }
 
-// follow notes the end of a container. Its log is complete by then: who reads it when the container has ended must find all.
+// follow notes the end of a container. Its log is complete by then: who reads it when the container has ended must find
+// all.
 func (c *kept) follow(over chan<- struct{}, copies *sync.WaitGroup) {
 	status := <-c.program.ended
 	c.program.members.end()

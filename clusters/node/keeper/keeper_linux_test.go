@@ -27,8 +27,8 @@ import (
 	"lva.io/operators/clusters/node/nodetest"
 )
 
-// soon is how long a test may take. It only keeps one from hanging: most take milliseconds on a quiet machine, and some a few
-// seconds.
+// soon is how long a test may take. It only keeps one from hanging: most take milliseconds on a quiet machine, and some
+// a few seconds.
 const soon = 2 * time.Minute
 
 // shared is the only keeper that a process may have: it waits for all children.

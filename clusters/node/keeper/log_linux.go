@@ -22,8 +22,8 @@ import (
 //
 // F ends a line of the program's, P is a part of a long one. Who is attached hears it at the same time.
 //
-// The kubelet looks every few seconds whether a file is too long, and has the log go on in a new one. A program that says more meanwhile
-// than a file is to hold waits for that.
+// The kubelet looks every few seconds whether a file is too long, and has the log go on in a new one. A program that
+// says more meanwhile than a file is to hold waits for that.
 type containerLog struct {
 	// ended is closed when the container has ended: what it has said is written down without delay.
 	ended <-chan struct{}
@@ -37,9 +37,11 @@ type containerLog struct {
 }
 
 const (
-	// longest is how much a file of a log holds, in bytes, a little more or less. The kubelet keeps three of them (containerLogMaxFiles).
+	// longest is how much a file of a log holds, in bytes, a little more or less. The kubelet keeps three of them
+	// (containerLogMaxFiles).
 	longest = 128 << 20
-	// renewal is how long a program waits for the kubelet. One that has gone may not stop programs: then the file grows on.
+	// renewal is how long a program waits for the kubelet. One that has gone may not stop programs: then the file grows
+	// on.
 	renewal = 15 * time.Second
 )
 
@@ -102,8 +104,8 @@ func (l *containerLog) unsubscribe(s *subscriber) {
 	delete(l.subscribers, s)
 }
 
-// copy writes down all that a stream brings, until its end. What comes at once is written at once: a program that says much must
-// not have to wait for the disk at every line.
+// copy writes down all that a stream brings, until its end. What comes at once is written at once: a program that says
+// much must not have to wait for the disk at every line.
 func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 	const buffer = 64 << 10
 	reader := bufio.NewReaderSize(stream, buffer)

@@ -28,8 +28,8 @@ func handle(process *os.Process) (*os.File, error) {
 	return os.NewFile(uintptr(descriptor), "process"), nil
 }
 
-// members finds the processes of a container whose process namespace is not its own, and so does not end with it. They may
-// have left their parents, but not the container's mounts.
+// members finds the processes of a container whose process namespace is not its own, and so does not end with it. They
+// may have left their parents, but not the container's mounts.
 type members struct {
 	mounts *os.File // the mount namespace: while it is open, no other has its number
 	cgroup string
@@ -44,8 +44,8 @@ func membersOf(first int, cgroup string) (*members, error) {
 	return &members{mounts, cgroup}, nil
 }
 
-// end ends them. It repeats until it has found none, since a process may fork while we look, and on a busy machine dying
-// takes long. After a minute it leaves those that the kernel can't end: they wait for a disk.
+// end ends them. It repeats until it has found none, since a process may fork while we look, and on a busy machine
+// dying takes long. After a minute it leaves those that the kernel can't end: they wait for a disk.
 func (m *members) end() {
 	if m == nil {
 		return

@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// A request is a message of JSON, with the descriptors that its fields name by their index; so is the answer. What follows
-// depends on what was asked.
+// A request is a message of JSON, with the descriptors that its fields name by their index; so is the answer. What
+// follows depends on what was asked.
 type request struct {
 	Ask ask
 	ID  string `json:",omitempty"`

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper buries all children of this process, those that it started and those that others left behind. Only it may wait for any.
+// reaper buries all children of this process, those that it started and those that others left behind. Only it may wait
+// for any.
 type reaper struct {
 	mutex sync.Mutex
 	// ended has a channel for each child whose end is awaited.
@@ -31,8 +32,9 @@ func newReaper() *reaper {
 	return r
 }
 
-// start starts a child. The channel gets its status once, when it has ended. Until start returns, the reaper waits for no child, so that it misses
-// none. Use only the handle of the process (Signal, WithHandle): another process may have its number once it has ended.
+// start starts a child. The channel gets its status once, when it has ended. Until start returns, the reaper waits for
+// no child, so that it misses none. Use only the handle of the process (Signal, WithHandle): another process may have
+// its number once it has ended.
 func (r *reaper) start(start func() (*os.Process, error)) (*os.Process, <-chan unix.WaitStatus, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

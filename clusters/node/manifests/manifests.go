@@ -18,11 +18,12 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// FieldOwner is who the API server knows as the owner of what Apply writes. What a person changes in other fields stays; in these, the
-// next Apply takes them back.
+// FieldOwner is who the API server knows as the owner of what Apply writes. What a person changes in other fields
+// stays; in these, the next Apply takes them back.
 const FieldOwner = "operator-labs-node"
 
-// VolumeHelper is the image in which volumes are made and removed: no Pod of the manifests runs it, and one of each volume does. It has a shell.
+// VolumeHelper is the image in which volumes are made and removed: no Pod of the manifests runs it, and one of each
+// volume does. It has a shell.
 const VolumeHelper = "docker.io/kindest/local-path-helper:v20260131-7181c60a"
 
 // Objects are all of them, in the order in which they are applied.
@@ -46,7 +47,8 @@ func Objects() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// Images are the images that Pods of the manifests run, and VolumeHelper, sorted: the node wants them before anybody asks.
+// Images are the images that Pods of the manifests run, and VolumeHelper, sorted: the node wants them before anybody
+// asks.
 func Images() ([]string, error) {
 	objects, err := Objects()
 	if err != nil {
@@ -69,7 +71,8 @@ func Images() ([]string, error) {
 	return slices.Compact(images), nil
 }
 
-// Apply writes them, by server-side apply: an object that is there is made what it should be, and nothing is asked before.
+// Apply writes them, by server-side apply: an object that is there is made what it should be, and nothing is asked
+// before.
 func Apply(ctx context.Context, config *rest.Config) error {
 	objects, err := Objects()
 	if err != nil {

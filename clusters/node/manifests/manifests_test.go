@@ -54,7 +54,8 @@ func TestEachObjectIsWhatTheAPIKnows(t *testing.T) {
 	}
 }
 
-// Everything that runs comes from the catalogue: there is no registry. So do the helpers of storage, of which only its configuration knows.
+// Everything that runs comes from the catalogue: there is no registry. So do the helpers of storage, of which only its
+// configuration knows.
 func TestEveryImageIsInTheCatalogue(t *testing.T) {
 	t.Parallel()
 	catalogue, err := images.Load()

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Crossing makes sockets in another network namespace. Whoever serves the other end makes the socket there and passes its
-// descriptor (SCM_RIGHTS, unix(7)); from then on no byte of a connection takes a detour. Several processes may hold the same
-// end: each question brings the socket for its answer.
+// Crossing makes sockets in another network namespace. Whoever serves the other end makes the socket there and passes
+// its descriptor (SCM_RIGHTS, unix(7)); from then on no byte of a connection takes a detour. Several processes may hold
+// the same end: each question brings the socket for its answer.
 type Crossing struct{ connection *net.UnixConn }
 
 // question asks for a socket: how is "dial", "listen" or "packet", or one of those that only the other side knows.
@@ -28,7 +28,8 @@ type question struct {
 	How, Network, Address string
 }
 
-// refusal is the answer without a socket. The number lets who asked tell a port that is taken from one that is forbidden.
+// refusal is the answer without a socket. The number lets who asked tell a port that is taken from one that is
+// forbidden.
 type refusal struct {
 	Message string
 	Number  syscall.Errno
@@ -207,8 +208,8 @@ type Answers map[string]func(argument string) (*os.File, error)
 // Dial connects. It is (*net.Dialer).DialContext, or knows more addresses.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// ServeCrossing makes the sockets that the other side asks for, until nobody holds the other end any more. It takes the file
-// over.
+// ServeCrossing makes the sockets that the other side asks for, until nobody holds the other end any more. It takes the
+// file over.
 func ServeCrossing(end *os.File, dial Dial, others Answers) error {
 	connection, err := packets(end)
 	if err != nil {

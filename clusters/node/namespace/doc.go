@@ -6,9 +6,10 @@
 //
 //   - Choose says which users there will be: a range of ids where the system lends one, else only our own.
 //   - Start makes the namespaces with their first process. All that is in them ends with it, and it ends with us.
-//   - Root is the file system that the first process makes and moves into. Of the machine's it shows what it was told to.
-//   - A Crossing leads out: a socket belongs to the network in which it was made, whoever holds it, so one side makes it
-//     and passes it to the other.
+//   - Root is the file system that the first process makes and moves into. Of the machine's it shows what it was told
+//     to.
+//   - A Crossing leads out: a socket belongs to the network in which it was made, whoever holds it, so one side makes
+//     it and passes it to the other.
 //   - A Set is the namespaces that the containers of a Pod share.
 //
 // It runs no containers: package container does.

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a file system for the first process: a tmpfs with what every system has, and of the machine's files only what Mounts
-// says. So a Pod that mounts the node's / sees nothing of who runs the node.
+// Root is a file system for the first process: a tmpfs with what every system has, and of the machine's files only what
+// Mounts says. So a Pod that mounts the node's / sees nothing of who runs the node.
 type Root struct {
 	Mounts []Mount
 	// Files are written before the mounts: small ones, by path.
@@ -35,15 +35,16 @@ type Mount struct {
 	Options string
 }
 
-// Detach copies the mount of a file or folder, so that it can be mounted in namespaces that have no right to see the path. It
-// takes root; everybody else's namespaces see what they see.
+// Detach copies the mount of a file or folder, so that it can be mounted in namespaces that have no right to see the
+// path. It takes root; everybody else's namespaces see what they see.
 func Detach(path string) (*os.File, error) {
 	descriptor, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return nil, &os.PathError{Op: "open_tree", Path: path, Err: err}
 	}
 	tree := os.NewFile(uintptr(descriptor), path)
-	// systemd has the machine's mounts shared. So would the copy be, and whatever is mounted in it would come to be on the machine, too.
+	// systemd has the machine's mounts shared. So would the copy be, and whatever is mounted in it would come to be on the
+	// machine, too.
 	private := &unix.MountAttr{Propagation: unix.MS_PRIVATE}
 	if err := unix.MountSetattr(descriptor, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, private); err != nil {
 		return nil, errors.Join(&os.PathError{Op: "mount_setattr", Path: path, Err: err}, tree.Close())
@@ -183,8 +184,8 @@ func ReadOnly(path string) error {
 	return nil
 }
 
-// mountSystem mounts /proc or /sys of these namespaces. Where the machine's own hides parts of it, as in a container, the kernel
-// refuses a new one, and the machine's is what we have.
+// mountSystem mounts /proc or /sys of these namespaces. Where the machine's own hides parts of it, as in a container,
+// the kernel refuses a new one, and the machine's is what we have.
 func mountSystem(kind string, flags uintptr) error {
 	old := map[string]string{"proc": "/proc", "sysfs": "/sys"}[kind]
 	const harmless = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC

@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set is the namespaces that the containers of a Pod share. No process holds them: each is pinned, that is its file in /proc is
-// mounted on a file of its own (namespaces(7)), so that it lives until Close. Whoever knows the folder finds them again.
+// Set is the namespaces that the containers of a Pod share. No process holds them: each is pinned, that is its file in
+// /proc is mounted on a file of its own (namespaces(7)), so that it lives until Close. Whoever knows the folder finds
+// them again.
 //
 // Other runtimes keep a process for it, the pause container. Here one is only needed where processes are shared, too.
 type Set struct {

@@ -94,8 +94,8 @@ func start(c Command) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Begin is what a first process begins with: it waits for its ids, asks to be killed when its parent dies, and takes the
-// mounts, which are copies of the machine's, for itself.
+// Begin is what a first process begins with: it waits for its ids, asks to be killed when its parent dies, and takes
+// the mounts, which are copies of the machine's, for itself.
 func Begin() error {
 	if waiting := os.Getenv(waitVariable); waiting != "" {
 		var descriptor int
@@ -108,7 +108,8 @@ func Begin() error {
 		if err := errors.Join(unix.Close(descriptor), os.Unsetenv(waitVariable)); err != nil {
 			return fmt.Errorf("waiting for our ids: %w", err)
 		}
-		// We were nobody when this program began, and so lost all capabilities. Now that we are root, we get them by beginning again.
+		// We were nobody when this program began, and so lost all capabilities. Now that we are root, we get them by
+		// beginning again.
 		return fmt.Errorf("beginning again with our ids: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	}
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
@@ -121,8 +122,8 @@ func Begin() error {
 }
 
 func init() {
-	// The main goroutine keeps the main thread, so that OnThread never gets that one: it can't end before the process does, and its
-	// namespaces are what everybody sees as those of the process (/proc/PID/ns).
+	// The main goroutine keeps the main thread, so that OnThread never gets that one: it can't end before the process
+	// does, and its namespaces are what everybody sees as those of the process (/proc/PID/ns).
 	runtime.LockOSThread()
 }
 
@@ -136,9 +137,9 @@ func OnThread(f func() error) error {
 	return <-done
 }
 
-// KeepingNetwork runs a function that may change the network namespace of its thread. Back where it was, the thread is given to others
-// again. Where that is not possible it ends, and with it all processes that were started by it and are to end with their parent: to the
-// kernel, that is the thread (PR_SET_PDEATHSIG).
+// KeepingNetwork runs a function that may change the network namespace of its thread. Back where it was, the thread is
+// given to others again. Where that is not possible it ends, and with it all processes that were started by it and are
+// to end with their parent: to the kernel, that is the thread (PR_SET_PDEATHSIG).
 func KeepingNetwork(f func() error) error {
 	result := make(chan error)
 	go func() {

@@ -40,8 +40,8 @@ func (u *Unavailable) Unwrap() error { return u.Err }
 // system is where the kernel says what it allows, proc(5). Tests have another one.
 var system = os.DirFS("/proc")
 
-// filtered reports whether a seccomp filter or a profile of AppArmor confines this process, as those of a container do. Neither
-// can be lifted from within.
+// filtered reports whether a seccomp filter or a profile of AppArmor confines this process, as those of a container do.
+// Neither can be lifted from within.
 func filtered() bool {
 	status, _ := fs.ReadFile(system, "self/status") // what is not known confines nobody
 	for line := range strings.Lines(string(status)) {

@@ -45,7 +45,8 @@ type Ports struct {
 	work   sync.WaitGroup
 }
 
-// New makes Ports that are none yet. A port that can't be had is reported once, and tried again at each Publish, and from time to time.
+// New makes Ports that are none yet. A port that can't be had is reported once, and tried again at each Publish, and
+// from time to time.
 func New(machine Machine, report func(port services.Port, err error)) *Ports {
 	p := &Ports{machine: machine, report: report, open: map[services.Frontend]io.Closer{}, failed: map[services.Frontend]error{}}
 	p.ctx, p.end = context.WithCancel(context.Background())
@@ -73,7 +74,8 @@ func (p *Ports) keepTrying() {
 	}
 }
 
-// Publish opens the ports that are not open, and closes all others. Connections that were made by a port that is closed go on.
+// Publish opens the ports that are not open, and closes all others. Connections that were made by a port that is closed
+// go on.
 func (p *Ports) Publish(ports []services.Port) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -186,8 +188,8 @@ func explain(port services.Frontend, err error) error {
 
 var dialer = net.Dialer{Timeout: 10 * time.Second}
 
-// quiet is after which time without a word a conversation by datagrams is over. It is the kernel's own measure for one in which both have
-// spoken.
+// quiet is after which time without a word a conversation by datagrams is over. It is the kernel's own measure for one
+// in which both have spoken.
 const quiet = 120 * time.Second
 
 func (p *Ports) accept(listener net.Listener, inside string) {

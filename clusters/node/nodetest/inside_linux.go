@@ -21,8 +21,9 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Inside is to be called by TestMain, and does not return. The tests run in namespaces as a node has them, as its first process: as
-// root with many ids, and as an ordinary user with one. They see the machine's files, and have a /tmp of their own.
+// Inside is to be called by TestMain, and does not return. The tests run in namespaces as a node has them, as its first
+// process: as root with many ids, and as an ordinary user with one. They see the machine's files, and have a /tmp of
+// their own.
 func Inside(m *testing.M) { enterAndRun(m, false) }
 
 // InsideGroup is Inside, and root's tests may have control groups (Group).

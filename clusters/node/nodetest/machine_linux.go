@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Machine stands for the machine that a node is on: a network to which that of the test has no way. Its sockets are made as a Crossing
-// makes them.
+// Machine stands for the machine that a node is on: a network to which that of the test has no way. Its sockets are
+// made as a Crossing makes them.
 type Machine struct{ namespace *os.File }
 
 // NewMachine makes a machine with addresses besides 127.0.0.1.

@@ -21,8 +21,9 @@ import (
 	"lva.io/operators/clusters/node/relay"
 )
 
-// Resolver is the host of an address that stands for one of the machine's name servers, whichever these are at that moment: "resolver:0" is
-// the first, "resolver:1" the second. A laptop that moves has others than when the node was started.
+// Resolver is the host of an address that stands for one of the machine's name servers, whichever these are at that
+// moment: "resolver:0" is the first, "resolver:1" the second. A laptop that moves has others than when the node was
+// started.
 const Resolver = "resolver"
 
 // ErrNoResolver says that the machine has no name server, or none of that number.
@@ -31,8 +32,8 @@ var ErrNoResolver = errors.New("the machine has no such name server in /etc/reso
 // resolvConf is resolv.conf(5) of the machine.
 var resolvConf = "/etc/resolv.conf"
 
-// Dial connects in the network of the process that calls it, which has to be one of the machine. It is net.Dialer.DialContext, and knows
-// the name Resolver besides.
+// Dial connects in the network of the process that calls it, which has to be one of the machine. It is
+// net.Dialer.DialContext, and knows the name Resolver besides.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if number, ok := strings.CutPrefix(address, Resolver+":"); ok {
 		servers, err := nameServers()
@@ -70,8 +71,8 @@ func nameServers() (servers []netip.Addr, err error) {
 }
 
 const (
-	// answerTimeout is how long a name server may take before the next one is asked: less than the five seconds after which programs ask
-	// again.
+	// answerTimeout is how long a name server may take before the next one is asked: less than the five seconds after
+	// which programs ask again.
 	answerTimeout = 2 * time.Second
 	// mostServers is how many are asked. It is glibc's limit, too.
 	mostServers = 3
@@ -188,7 +189,8 @@ func (n *names) connections(ctx context.Context, machine Machine) {
 	})
 }
 
-// headerSize is the size of the header of a message of DNS (RFC 1035, 4.1.1): its number, flags, and how many entries of each kind follow.
+// headerSize is the size of the header of a message of DNS (RFC 1035, 4.1.1): its number, flags, and how many entries
+// of each kind follow.
 const headerSize = 12
 
 // failure answers that nobody can be asked (SERVFAIL), so that who asks need not wait. It repeats the question.

@@ -124,7 +124,8 @@ func (w *way) connect(ctx context.Context, connection net.Conn) {
 // flow is a conversation by UDP.
 type flow struct{ from, to netip.AddrPort }
 
-// datagrams takes the first datagrams of each conversation. All others go to a socket of its own, which the kernel prefers.
+// datagrams takes the first datagrams of each conversation. All others go to a socket of its own, which the kernel
+// prefers.
 func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
 	var work sync.WaitGroup
 	defer work.Wait()

@@ -12,8 +12,8 @@ const (
 	// PodNetwork is where Pods have their addresses, and ServiceNetwork Services: kubeadm's.
 	PodNetwork     = "10.244.0.0/16"
 	ServiceNetwork = "10.96.0.0/16"
-	// MachineIP is where Pods reach programs of the machine: those that package egress leads to by this address, and no others. It is one
-	// that nobody has (RFC 5737).
+	// MachineIP is where Pods reach programs of the machine: those that package egress leads to by this address, and no
+	// others. It is one that nobody has (RFC 5737).
 	MachineIP = "192.0.2.1"
 	// DNSIP is the address of the Service of CoreDNS, and Domain is the cluster's.
 	DNSIP  = "10.96.0.10"
@@ -54,13 +54,14 @@ type Host struct {
 	Keep bool
 	// Init, Agent, ControlPlane are the files of the programs.
 	Init, Agent, ControlPlane string
-	// Images is the folder of the image store, and Builder a command that makes one of the catalogue's, whose name is its last argument.
+	// Images is the folder of the image store, and Builder a command that makes one of the catalogue's, whose name is its
+	// last argument.
 	Images  string
 	Builder []string
 	// API is where the API server listens on the machine. In the node it is at the same port of every address.
 	API string
-	// Egress is the socket by which the API server goes to Pods and Services; Local that of who serves Services on the machine
-	// (package egress), who is asked first.
+	// Egress is the socket by which the API server goes to Pods and Services; Local that of who serves Services on the
+	// machine (package egress), who is asked first.
 	Egress, Local string
 	// Runtime is the socket on the machine that leads to the node's container runtime (CRISocket). Empty: there is none.
 	Runtime string
@@ -82,7 +83,8 @@ type Node struct {
 // Limits say which limits of containers hold.
 type Limits struct{ Memory, CPU bool }
 
-// Status is what a part says when the node is there, or can't be. Reason and Remedy are those of a namespace.Unavailable.
+// Status is what a part says when the node is there, or can't be. Reason and Remedy are those of a
+// namespace.Unavailable.
 type Status struct {
 	Limits Limits `json:",omitzero"`
 

@@ -39,7 +39,8 @@ type Network struct {
 	namespaces map[netip.Addr]*os.File
 }
 
-// Open brings the node's own side up, in the network namespace of the caller, and finds the Pods that are attached already.
+// Open brings the node's own side up, in the network namespace of the caller, and finds the Pods that are attached
+// already.
 func Open() (*Network, error) {
 	if err := setUpNode(); err != nil {
 		return nil, fmt.Errorf("setting up the node's network: %w", err)
@@ -83,8 +84,8 @@ func (n *Network) Close() error {
 	return n.node.Close()
 }
 
-// Namespace is the network namespace of the Pod that has an address. The file is the network's own and closed by Detach. Of Pods that an
-// earlier agent has attached it is not known: nil.
+// Namespace is the network namespace of the Pod that has an address. The file is the network's own and closed by
+// Detach. Of Pods that an earlier agent has attached it is not known: nil.
 func (n *Network) Namespace(address netip.Addr) *os.File {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -120,7 +121,8 @@ func setUpNode() error {
 	}
 	for _, setting := range []setting{
 		{"net/ipv4/ip_forward", "1"}, // a node is a router
-		// Whoever sends by another's address is not heard. The kernel asks whether the answer would go where the packet came from.
+		// Whoever sends by another's address is not heard. The kernel asks whether the answer would go where the packet came
+		// from.
 		{"net/ipv4/conf/all/rp_filter", "1"},
 		// "There is a shorter way" is never right here.
 		{"net/ipv4/conf/all/send_redirects", "0"},
@@ -130,14 +132,15 @@ func setUpNode() error {
 			return err
 		}
 	}
-	// Who sends where nobody listens is told so, each time. The kernel would tell it once a second, so that nobody floods the Internet.
+	// Who sends where nobody listens is told so, each time. The kernel would tell it once a second, so that nobody floods
+	// the Internet.
 	_ = setting{"net/ipv4/icmp_ratelimit", "0"}.write()
 	allowUnprivileged()
 	return nil
 }
 
-// allowUnprivileged lets programs in the caller's namespace do what containerd and Docker let them do as well: listen on ports below
-// 1024, and ping. A kernel that doesn't know one of these does without.
+// allowUnprivileged lets programs in the caller's namespace do what containerd and Docker let them do as well: listen
+// on ports below 1024, and ping. A kernel that doesn't know one of these does without.
 func allowUnprivileged() {
 	_ = setting{"net/ipv4/ip_unprivileged_port_start", "0"}.write()
 	// Groups that the user namespace doesn't map can't be written: then it is for root alone.
@@ -201,8 +204,8 @@ func addressOf(name string) (netip.Addr, bool) {
 	return address, interfaceName(address) == name
 }
 
-// reserve gives an address away. It takes the next one, not the first that is free: whoever still has the address of a Pod that has
-// gone shall not meet another one there.
+// reserve gives an address away. It takes the next one, not the first that is free: whoever still has the address of a
+// Pod that has gone shall not meet another one there.
 func (n *Network) reserve(id string) (netip.Addr, error) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()

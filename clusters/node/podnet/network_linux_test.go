@@ -143,8 +143,8 @@ func TestThePacketsThatAPodSendsFirstArrive(t *testing.T) {
 	}
 }
 
-// Not by a time-out of two minutes. The refusal may come back while connect still holds the socket, and counts no sooner than the second
-// packet does, which is sent a second later.
+// Not by a time-out of two minutes. The refusal may come back while connect still holds the socket, and counts no
+// sooner than the second packet does, which is sent a second later.
 func TestAnAddressThatNoPodHasIsUnreachable(t *testing.T) {
 	network := open(t)
 	pod := attach(t, network, "one")

@@ -26,7 +26,8 @@ type Pod struct {
 	ID string
 	// Address is that of eth0.
 	Address netip.Addr
-	// Namespace is the network namespace. The caller closes it; the network lives on until Detach, or as long as a process is in it.
+	// Namespace is the network namespace. The caller closes it; the network lives on until Detach, or as long as a process
+	// is in it.
 	Namespace *os.File
 }
 
@@ -138,8 +139,8 @@ func (n *Network) connect(id string, address netip.Addr) error {
 	return netlink.LinkSetAlias(link, id)
 }
 
-// await waits until the cable carries packets, a moment after both ends are up: the kernel tells an interface that the other end is up by
-// a worker of its own. What a Pod would send before is lost, and sent again a second later.
+// await waits until the cable carries packets, a moment after both ends are up: the kernel tells an interface that the
+// other end is up by a worker of its own. What a Pod would send before is lost, and sent again a second later.
 func await(network *os.File, address netip.Addr) error {
 	if err := awaitLink(interfaceName(address)); err != nil {
 		return err
@@ -147,7 +148,8 @@ func await(network *os.File, address netip.Addr) error {
 	return Inside(network, func() error { return awaitLink("eth0") })
 }
 
-// linkTimeout is how long that worker may take, and look how often it is looked. Newer kernels catch up with it when they are asked.
+// linkTimeout is how long that worker may take, and look how often it is looked. Newer kernels catch up with it when
+// they are asked.
 const (
 	linkTimeout = 5 * time.Second
 	look        = time.Millisecond
@@ -168,8 +170,9 @@ func awaitLink(name string) error {
 	}
 }
 
-// Detach removes a Pod's cable, and with it all routes. The kernel forgets its connections: who still sends to the Pod is told that there
-// is none, or led to another one by the rules of today. The address is free again. To detach what is not attached is no error.
+// Detach removes a Pod's cable, and with it all routes. The kernel forgets its connections: who still sends to the Pod
+// is told that there is none, or led to another one by the rules of today. The address is free again. To detach what is
+// not attached is no error.
 func (n *Network) Detach(id string) error {
 	n.mutex.Lock()
 	address, ok := n.pods[id]
@@ -190,8 +193,8 @@ func (n *Network) Detach(id string) error {
 // connectionsOf are those of a Pod, whoever has begun them.
 type connectionsOf netip.Addr
 
-// MatchConntrackFlow says whether a connection is the Pod's. What a client has connected to may have been a Service; it is a Pod that
-// answers.
+// MatchConntrackFlow says whether a connection is the Pod's. What a client has connected to may have been a Service; it
+// is a Pod that answers.
 func (a connectionsOf) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	pod := netip.Addr(a).AsSlice()
 	return flow.Forward.SrcIP.Equal(pod) || flow.Reverse.SrcIP.Equal(pod)
@@ -213,8 +216,8 @@ func removeLink(name string) error {
 // silence keeps an interface from talking IPv6 about itself. Programs may listen on [::] all the same.
 func silence(name string) { _ = setting{"net/ipv6/conf/" + name + "/disable_ipv6", "1"}.write() }
 
-// The hardware addresses of a cable's two ends are made from the Pod's address. The second bit of the first byte says that nobody
-// sold them.
+// The hardware addresses of a cable's two ends are made from the Pod's address. The second bit of the first byte says
+// that nobody sold them.
 func podHardware(address netip.Addr) net.HardwareAddr {
 	bytes := address.As4()
 	return append(net.HardwareAddr{0x02, 0x01}, bytes[:]...)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Join carries bytes both ways until both sides have said all, or one of them has failed, or the context ends. It closes both. Between
-// two TCP connections, no byte comes into this process: Go asks the kernel to move them (splice).
+// Join carries bytes both ways until both sides have said all, or one of them has failed, or the context ends. It
+// closes both. Between two TCP connections, no byte comes into this process: Go asks the kernel to move them (splice).
 func Join(ctx context.Context, one, other net.Conn) {
 	defer one.Close()
 	defer other.Close()
@@ -24,8 +24,8 @@ func Join(ctx context.Context, one, other net.Conn) {
 	back.Wait()
 }
 
-// carry copies until one side has said all, and tells the other so. If that can't be told, or the other doesn't listen, both have to
-// know: a connection of which half is gone looks to a program like one that is slow.
+// carry copies until one side has said all, and tells the other so. If that can't be told, or the other doesn't listen,
+// both have to know: a connection of which half is gone looks to a program like one that is slow.
 func carry(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })
@@ -35,8 +35,8 @@ func carry(to, from net.Conn) {
 	}
 }
 
-// Refuse ends a connection that was accepted before it was known that nobody is there. Its client learns by a reset, which is as near
-// to "connection refused" as one can come then.
+// Refuse ends a connection that was accepted before it was known that nobody is there. Its client learns by a reset,
+// which is as near to "connection refused" as one can come then.
 func Refuse(connection net.Conn) {
 	if tcp, ok := connection.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -47,8 +47,8 @@ func Refuse(connection net.Conn) {
 // largest is what a datagram can hold at most.
 const largest = 1<<16 - 1
 
-// JoinPackets is Join for two sockets that send each datagram to one peer. Nobody says when a conversation by datagrams is over: it is
-// when nothing was said for a time.
+// JoinPackets is Join for two sockets that send each datagram to one peer. Nobody says when a conversation by datagrams
+// is over: it is when nothing was said for a time.
 func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) {
 	end := func() { one.Close(); other.Close() }
 	defer end()
@@ -70,8 +70,8 @@ func carryPackets(to, from net.Conn, over *time.Timer, quiet time.Duration) {
 	})
 }
 
-// Packets carries what comes to a socket to others, one for each peer that it comes from, and what they answer back. It returns when the
-// socket is closed, and all conversations are over then.
+// Packets carries what comes to a socket to others, one for each peer that it comes from, and what they answer back. It
+// returns when the socket is closed, and all conversations are over then.
 func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, dial func(context.Context) (net.Conn, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup

@@ -22,7 +22,8 @@ import (
 
 // Store is where images and containers lie. Several nodes may share Images and Layers.
 type Store struct {
-	// Images is an image store, of which we only read. Layers holds a folder for each layer, and Containers one for each container.
+	// Images is an image store, of which we only read. Layers holds a folder for each layer, and Containers one for each
+	// container.
 	Images, Layers, Containers string
 
 	copies bool

@@ -24,8 +24,8 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-// unpackOnce unpacks a layer unless it was. A folder gets its name when it is complete, so a kill at any time leaves nothing half
-// right.
+// unpackOnce unpacks a layer unless it was. A folder gets its name when it is complete, so a kill at any time leaves
+// nothing half right.
 func (s *Store) unpackOnce(layer named.Blob) (err error) {
 	target := s.folder(layer)
 	if _, err := os.Stat(target); err == nil {
@@ -237,8 +237,8 @@ func (u *unpacker) finish() error {
 	return nil
 }
 
-// copyLayer lays a copy of an unpacked layer over a folder. Like overlayfs, it replaces whatever a lower layer has in the place of a
-// folder: a link there leads wherever its image says.
+// copyLayer lays a copy of an unpacked layer over a folder. Like overlayfs, it replaces whatever a lower layer has in
+// the place of a folder: a link there leads wherever its image says.
 func copyLayer(layer, target string) error {
 	from, err := os.OpenRoot(layer)
 	if err != nil {
@@ -290,8 +290,8 @@ func copyLayer(layer, target string) error {
 	})
 }
 
-// cover removes what lower layers have at a name, unless both they and this layer have a folder there. One that is marked hides what is
-// in theirs.
+// cover removes what lower layers have at a name, unless both they and this layer have a folder there. One that is
+// marked hides what is in theirs.
 func cover(from, to *os.Root, name string, info fs.FileInfo) error {
 	there, err := to.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,8 +20,8 @@ type User struct {
 	Home string
 }
 
-// User finds a user in an image's own files. who is "name", "id", "name:group" or "id:group"; empty: root. An id need not be
-// known to the image; then its group is 0.
+// User finds a user in an image's own files. who is "name", "id", "name:group" or "id:group"; empty: root. An id need
+// not be known to the image; then its group is 0.
 func (s *Store) User(image Image, who string) (User, error) {
 	name, group, hasGroup := strings.Cut(who, ":")
 	if name == "" {

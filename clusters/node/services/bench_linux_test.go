@@ -20,13 +20,13 @@ import (
 	"lva.io/operators/clusters/node/relay"
 )
 
-// BenchmarkRequest is what it costs one Pod to ask another, in three ways: straight, by the kernel's rules, and by a proxy in user space
-// as it could be instead of them. Client, server and proxy are one process, so that cpu-µs/op is the work of all of them. See
-// docs/decisions/0024-services-in-the-kernel.md.
+// BenchmarkRequest is what it costs one Pod to ask another, in three ways: straight, by the kernel's rules, and by a
+// proxy in user space as it could be instead of them. Client, server and proxy are one process, so that cpu-µs/op is
+// the work of all of them. See docs/decisions/0024-services-in-the-kernel.md.
 func BenchmarkRequest(b *testing.B) {
 	for _, way := range []string{"pod", "kernel", "user-space"} {
-		// Each way has Pods of its own. A client that comes to one Pod by two addresses may have the same port both times; then the Pod takes
-		// the second connection for a late packet of the first, for a second.
+		// Each way has Pods of its own. A client that comes to one Pod by two addresses may have the same port both times;
+		// then the Pod takes the second connection for a late packet of the first, for a second.
 		b.Run(way, func(b *testing.B) {
 			w := newWorld(b, "client", "one", "two")
 			var web80, sink81 []netip.AddrPort

@@ -32,18 +32,20 @@ type Pod struct {
 	Namespace *os.File
 }
 
-// Drained waits until no new connection comes to a Pod that is being deleted. It is called before the Pod's programs are told to end.
-// Kubernetes starts both at the same moment, that they end and that the world gets to know, and whoever is faster loses connections; it is
-// why people write "sleep 5" into a preStop hook. Three things have to happen first:
+// Drained waits until no new connection comes to a Pod that is being deleted. It is called before the Pod's programs
+// are told to end. Kubernetes starts both at the same moment, that they end and that the world gets to know, and
+// whoever is faster loses connections; it is why people write "sleep 5" into a preStop hook. Three things have to
+// happen first:
 //
 //   - no rule leads to the Pod,
 //   - what rules have led there before is connected, and
 //   - the Pod's programs have accepted it: what is in the kernel's queue when a program stops listening is reset.
 //
-// A Pod that is not being deleted, of which one container is restarted, waits for nothing. That connections are not led elsewhere in time
-// is an error; the Pod should be ended nevertheless.
+// A Pod that is not being deleted, of which one container is restarted, waits for nothing. That connections are not led
+// elsewhere in time is an error; the Pod should be ended nevertheless.
 func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
-	// The kubelet knows of the deletion by its own watch, which may be ahead of ours: so nobody is asked but the API server itself.
+	// The kubelet knows of the deletion by its own watch, which may be ahead of ours: so nobody is asked but the API
+	// server itself.
 	object, err := p.options.Client.CoreV1().Pods(pod.Name.Namespace).Get(ctx, pod.Name.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -79,11 +81,12 @@ func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 	}
 }
 
-// managed are slices that follow Pods: who is deleted is out of them soon. Those that somebody else writes promise nothing.
+// managed are slices that follow Pods: who is deleted is out of them soon. Those that somebody else writes promise
+// nothing.
 const managed = "endpointslice-controller.k8s.io"
 
-// leading are the Pods that are ready, as Services see it. Who is about to end is none, though it may be the last one and still be asked:
-// nobody takes over from it, so there is nothing that it could wait for.
+// leading are the Pods that are ready, as Services see it. Who is about to end is none, though it may be the last one
+// and still be asked: nobody takes over from it, so there is nothing that it could wait for.
 func leading(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
 	pods := map[types.UID]bool{}
 	for _, slice := range all {
@@ -101,14 +104,15 @@ func leading(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
 }
 
 const (
-	// settling is how long a Pod may take to accept what was led to it. One that takes longer has stopped to listen already.
+	// settling is how long a Pod may take to accept what was led to it. One that takes longer has stopped to listen
+	// already.
 	settling = time.Second
 	// look is how often it is looked.
 	look = 2 * time.Millisecond
 )
 
-// settled waits until all connections that were led to a Pod are accepted. On an idle machine they are; on one that has more to do than it
-// can, a packet may wait for a processor at any point of its way.
+// settled waits until all connections that were led to a Pod are accepted. On an idle machine they are; on one that has
+// more to do than it can, a packet may wait for a processor at any point of its way.
 func settled(ctx context.Context, pod Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
@@ -134,15 +138,17 @@ func settled(ctx context.Context, pod Pod) error {
 	return nil
 }
 
-// awaitPackets waits until each packet that has met the rules as they were has got through them. While the kernel processes a packet it
-// holds what it reads (RCU): what is replaced stays until nobody holds it. A program may wait for that, too (membarrier(2)), for some
-// milliseconds. A kernel that doesn't let it is not asked again: there the next steps see all but the very last packet.
+// awaitPackets waits until each packet that has met the rules as they were has got through them. While the kernel
+// processes a packet it holds what it reads (RCU): what is replaced stays until nobody holds it. A program may wait for
+// that, too (membarrier(2)), for some milliseconds. A kernel that doesn't let it is not asked again: there the next
+// steps see all but the very last packet.
 func awaitPackets() {
 	const global = 1 // MEMBARRIER_CMD_GLOBAL
 	_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
 }
 
-// The kernel's states of a connection of which only the first packets were seen (TCP_CONNTRACK_SYN_SENT, TCP_CONNTRACK_SYN_RECV).
+// The kernel's states of a connection of which only the first packets were seen (TCP_CONNTRACK_SYN_SENT,
+// TCP_CONNTRACK_SYN_RECV).
 var beginning = []uint8{1, 2}
 
 // connecting says whether the kernel has led a connection to the Pod that is not complete.

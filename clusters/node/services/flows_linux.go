@@ -15,9 +15,10 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// forgetFlows makes the kernel forget where it leads datagrams that no longer go there. A connection of TCP ends, and the next one is led
-// by the new rules; UDP has no connections. A client that sends from one port again and again (a DNS resolver) is one conversation to the
-// kernel, and would be led to a Pod that has gone for as long as it goes on asking.
+// forgetFlows makes the kernel forget where it leads datagrams that no longer go there. A connection of TCP ends, and
+// the next one is led by the new rules; UDP has no connections. A client that sends from one port again and again (a
+// DNS resolver) is one conversation to the kernel, and would be led to a Pod that has gone for as long as it goes on
+// asking.
 func forgetFlows(before, after Plan, changed []string) error {
 	leads := flows{}
 	for _, name := range changed {
@@ -55,8 +56,8 @@ func (f flows) add(frontend Frontend, backends []netip.AddrPort) {
 	}
 }
 
-// MatchConntrackFlow says whether a conversation is to be forgotten: whoever answers is no backend, or is the Service itself, since it
-// had none when the conversation began.
+// MatchConntrackFlow says whether a conversation is to be forgotten: whoever answers is no backend, or is the Service
+// itself, since it had none when the conversation began.
 func (f flows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	if flow.Forward.Protocol != unix.IPPROTO_UDP {
 		return false

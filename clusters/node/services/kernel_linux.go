@@ -36,8 +36,8 @@ import (
 //	    …
 //	}
 //
-// However many Services there are, a packet costs one look-up in a hash table, and only the first of a connection costs that: the kernel
-// does to all others what it did to that one.
+// However many Services there are, a packet costs one look-up in a hash table, and only the first of a connection costs
+// that: the kernel does to all others what it did to that one.
 type kernel struct {
 	conn  *nftables.Conn
 	table *nftables.Table
@@ -49,8 +49,8 @@ type kernel struct {
 	told Plan
 }
 
-// atOnce is how many messages a transaction has, unless one Route alone has more. Each is answered, and of more than 500 the answers don't
-// fit into the buffer that an ordinary user may have.
+// atOnce is how many messages a transaction has, unless one Route alone has more. Each is answered, and of more than
+// 500 the answers don't fit into the buffer that an ordinary user may have.
 const atOnce = 200
 
 // messages is how many a change from one Route to another takes at most, besides the elements of sets.
@@ -77,8 +77,8 @@ func openKernel() (*kernel, error) {
 	return k, k.connect()
 }
 
-// connect opens a socket to the kernel's rules, which stays open: to close one waits until what was changed by it is in effect on all
-// processors, ten times as long as the change takes.
+// connect opens a socket to the kernel's rules, which stays open: to close one waits until what was changed by it is in
+// effect on all processors, ten times as long as the change takes.
 func (k *kernel) connect() (err error) {
 	// As large as this user may have it: the kernel cuts what is too much.
 	buffer := nftables.WithSockOptions(func(conn *mdnetlink.Conn) error { return conn.SetReadBuffer(1 << 20) })
@@ -96,8 +96,8 @@ func (k *kernel) prepare() error {
 	if err != nil {
 		return err
 	}
-	// A program on the node that connects to a Service needs a route before the first rule sees its packet. What no rule leads to a Pod
-	// comes to the node itself by this one, which refuses it: see the chain "refuse".
+	// A program on the node that connects to a Service needs a route before the first rule sees its packet. What no rule
+	// leads to a Pod comes to the node itself by this one, which refuses it: see the chain "refuse".
 	route := &netlink.Route{
 		LinkIndex: lo.Attrs().Index, Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
 		Dst: podnet.Prefix(podnet.ServiceNetwork), Src: podnet.NodeAddress.AsSlice(),
@@ -105,18 +105,20 @@ func (k *kernel) prepare() error {
 	if err := netlink.RouteReplace(route); err != nil {
 		return fmt.Errorf("making the route of the Services' network: %w", err)
 	}
-	// What came from 127.0.0.1 to a NodePort may leave by another interface than lo; the chain "loopback" keeps others from coming in by it.
+	// What came from 127.0.0.1 to a NodePort may leave by another interface than lo; the chain "loopback" keeps others
+	// from coming in by it.
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0); err != nil {
 		return fmt.Errorf("letting NodePorts be at 127.0.0.1: %w", err)
 	}
-	// A connection is remembered for two minutes after its end, in case a packet is still on its way somewhere in the Internet. Here
-	// nothing is on its way, and a load test would fill the table. A kernel that doesn't let a user say so remembers them for longer.
+	// A connection is remembered for two minutes after its end, in case a packet is still on its way somewhere in the
+	// Internet. Here nothing is on its way, and a load test would fill the table. A kernel that doesn't let a user say so
+	// remembers them for longer.
 	_ = os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", []byte("1"), 0)
 	return nil
 }
 
-// apply makes the kernel do what the plan says. Each Route changes as a whole: no packet sees half of it. After an error nothing is
-// certain, and the next call tells everything.
+// apply makes the kernel do what the plan says. Each Route changes as a whole: no packet sees half of it. After an
+// error nothing is certain, and the next call tells everything.
 func (k *kernel) apply(plan Plan) (err error) {
 	before := k.told
 	k.told = nil
@@ -263,8 +265,8 @@ func (k *kernel) addRoute(old, route Route) {
 	if route.Affinity > 0 {
 		k.leadBack(chain, old, route)
 	}
-	// One rule for each backend, and not one rule with a map of them: whoever is in this chain while it changes goes on in the chain as it
-	// was, but in a map that is being removed it would find nothing any more.
+	// One rule for each backend, and not one rule with a map of them: whoever is in this chain while it changes goes on in
+	// the chain as it was, but in a map that is being removed it would find nothing any more.
 	for i, backend := range route.Backends {
 		var keep expressions
 		if route.Affinity > 0 {

@@ -53,8 +53,8 @@ type Port struct {
 	Owner Owner
 }
 
-// Plan is all that the kernel has to know, by the names of the Routes. What isn't in it is refused: a Service without endpoints has no
-// Route.
+// Plan is all that the kernel has to know, by the names of the Routes. What isn't in it is refused: a Service without
+// endpoints has no Route.
 type Plan map[string]Route
 
 // State is what a Plan is made from.
@@ -115,8 +115,8 @@ func Rules(state State) Plan {
 	return plan
 }
 
-// leads says whether a Service has an address of its own. A headless one is a name for the addresses of its Pods; an ExternalName is a
-// name for a name. Both are the DNS server's business.
+// leads says whether a Service has an address of its own. A headless one is a name for the addresses of its Pods; an
+// ExternalName is a name for a name. Both are the DNS server's business.
 func leads(service *corev1.Service) bool {
 	if service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return false
@@ -144,8 +144,9 @@ func compareFrontends(a, b Frontend) int {
 	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 }
 
-// resolveConflicts leaves each frontend to one Route, that of the first name: the kernel's maps have one entry for a key. The API server
-// and the scheduler see to it that Services and Pods don't collide; what is left is somebody's external address.
+// resolveConflicts leaves each frontend to one Route, that of the first name: the kernel's maps have one entry for a
+// key. The API server and the scheduler see to it that Services and Pods don't collide; what is left is somebody's
+// external address.
 func (p Plan) resolveConflicts() {
 	owner := map[Frontend]string{}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -170,7 +171,8 @@ type endpoint struct {
 	ready, serving, terminating bool
 }
 
-// endpointsOf finds the endpoints of one port. Slices name ports as Services do; each slice may have another number for it.
+// endpointsOf finds the endpoints of one port. Slices name ports as Services do; each slice may have another number for
+// it.
 func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (endpoints []endpoint) {
 	for _, slice := range slices {
 		for _, candidate := range slice.Ports {
@@ -196,8 +198,8 @@ func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (
 	return endpoints
 }
 
-// chosen are the endpoints that new connections go to: those that are ready. If there are none, those that are about to end and still
-// answer: a rolling update of a single replica would lose connections otherwise (KEP-1669).
+// chosen are the endpoints that new connections go to: those that are ready. If there are none, those that are about to
+// end and still answer: a rolling update of a single replica would lose connections otherwise (KEP-1669).
 func chosen(endpoints []endpoint, counts func(endpoint) bool) (backends []netip.AddrPort) {
 	for _, condition := range []func(endpoint) bool{
 		func(e endpoint) bool { return e.ready },
@@ -215,8 +217,8 @@ func chosen(endpoints []endpoint, counts func(endpoint) bool) (backends []netip.
 	return nil
 }
 
-// counting is who counts by a traffic policy: all, or those on this node. All Pods are on this node; endpoints that somebody wrote by
-// hand are often on none.
+// counting is who counts by a traffic policy: all, or those on this node. All Pods are on this node; endpoints that
+// somebody wrote by hand are often on none.
 func counting(local bool, node string) func(endpoint) bool {
 	return func(e endpoint) bool { return !local || e.node == node }
 }
@@ -287,7 +289,8 @@ func (r *Route) lead(text string, protocol corev1.Protocol, port int32) {
 	}
 }
 
-// Published are the ports that are for the machine as well, on which the node is: ports of all of the node's addresses, and of its
+// Published are the ports that are for the machine as well, on which the node is: ports of all of the node's addresses,
+// and of its
 // 127.0.0.1.
 func (p Plan) Published() (ports []Port) {
 	for _, route := range p {

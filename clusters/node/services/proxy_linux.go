@@ -43,7 +43,8 @@ type Proxy struct {
 	changed chan struct{} // closed when leading is replaced
 }
 
-// New makes a Proxy for the network namespace of the caller. Rules that an earlier one has left hold until Run has better ones.
+// New makes a Proxy for the network namespace of the caller. Rules that an earlier one has left hold until Run has
+// better ones.
 func New(options Options) (*Proxy, error) {
 	kernel, err := openKernel()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// A rule is a program for a small machine in the kernel. It has registers, of four bytes each; an expression loads one from the packet,
-// compares, looks up, or acts. Where one doesn't match, the next rule begins.
+// A rule is a program for a small machine in the kernel. It has registers, of four bytes each; an expression loads one
+// from the packet, compares, looks up, or acts. Where one doesn't match, the next rule begins.
 const (
 	register0 = unix.NFT_REG32_00 + iota // the first of a key, or an address
 	register1                            // the second, or the port of the address
@@ -42,13 +42,15 @@ func (k *kernel) begin() {
 	k.rule(dispatch, load(destinationAddress, register0), in(node),
 		load(protocol, register0), load(destinationPort, register1), goTo(k.nodePorts))
 
-	// The first packet of a connection is met where it comes from: a Pod's when it arrives at the node, the node's own when it is sent.
+	// The first packet of a connection is met where it comes from: a Pod's when it arrives at the node, the node's own
+	// when it is sent.
 	for name, hook := range map[string]*nftables.ChainHook{"from-pods": nftables.ChainHookPrerouting, "from-node": nftables.ChainHookOutput} {
 		k.rule(k.hook(name, nftables.ChainTypeNAT, hook, nftables.ChainPriorityNATDest), expressions{&expr.Verdict{Kind: expr.VerdictJump, Chain: dispatch.Name}})
 	}
 
-	// The answer must come back by the node, which has to change it back. It does not where a Pod came to itself by a Service, nor where
-	// the client is the node's 127.0.0.1, which is another one in each Pod: these seem to come from the node.
+	// The answer must come back by the node, which has to change it back. It does not where a Pod came to itself by a
+	// Service, nor where the client is the node's 127.0.0.1, which is another one in each Pod: these seem to come from the
+	// node.
 	back := k.hook("way-back", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	k.rule(back, load(source, register0), load(destinationAddress, register1), in(k.backends), sourceNAT)
 	k.rule(back, load(sourceNetwork8, register0), equals(localhost.AsSlice()[:1]),
@@ -90,8 +92,8 @@ func (k *kernel) set(of nftables.SetDatatype, keys ...[]byte) *nftables.Set {
 	return set
 }
 
-// oneOf goes on in one of so many cases. A rule for each of three that goes on in one of three, one of two, and one of one case, gives all
-// three the same share.
+// oneOf goes on in one of so many cases. A rule for each of three that goes on in one of three, one of two, and one of
+// one case, gives all three the same share.
 func oneOf(cases int) expressions {
 	if cases == 1 {
 		return nil

@@ -224,7 +224,8 @@ func slice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	}
 }
 
-// at is the endpoint of a Pod whose UID is its address: "ready", "not ready", "ending" (it answers still), "ended" (it doesn't), or "" (nothing is said).
+// at is the endpoint of a Pod whose UID is its address: "ready", "not ready", "ending" (it answers still), "ended" (it
+// doesn't), or "" (nothing is said).
 func at(address fmt.Stringer, condition string) discoveryv1.Endpoint {
 	e := discoveryv1.Endpoint{Addresses: []string{address.String()}, NodeName: new("node")}
 	e.TargetRef = &corev1.ObjectReference{Kind: "Pod", UID: uid(address)}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package targets is how the programs of a node are built: its own, and those of the Pods that every node or an add-on runs. It imports
-// so little that the bootstrap can know it, and builds nothing.
+// Package targets is how the programs of a node are built: its own, and those of the Pods that every node or an add-on
+// runs. It imports so little that the bootstrap can know it, and builds nothing.
 package targets
 
 import (
@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// Program is how a program is built. Its Work is what that takes after those that stand before it in this file, and after the control
-// plane, on the machine of docs/benchmarks.md with nothing in Go's caches.
+// Program is how a program is built. Its Work is what that takes after those that stand before it in this file, and
+// after the control plane, on the machine of docs/benchmarks.md with nothing in Go's caches.
 type Program struct {
 	gobuild.Target
 	progress.Work
@@ -53,9 +53,10 @@ func own(root, name string) gobuild.Target {
 	return gobuild.Target{Package: "./node/" + name, Module: filepath.Join(root, "clusters"), Output: filepath.Join(root, ".cache", "node", name)}
 }
 
-// Pods are the programs of the images that package manifests has every node run: CoreDNS, and the provisioner of local-path with the
-// shell of its helpers. They are built as the catalogue of images says (clusters/images/catalogue.yaml), whose test compares, and where
-// its store looks for them. The error is that of a go.mod which does not require what is built.
+// Pods are the programs of the images that package manifests has every node run: CoreDNS, and the provisioner of
+// local-path with the shell of its helpers. They are built as the catalogue of images says
+// (clusters/images/catalogue.yaml), whose test compares, and where its store looks for them. The error is that of a
+// go.mod which does not require what is built.
 func Pods(root string) ([]Program, error) {
 	const provisioner = "github.com/rancher/local-path-provisioner"
 	sources := filepath.Join(root, "clusters", "images", "programs")
@@ -86,9 +87,10 @@ func Pods(root string) ([]Program, error) {
 	}, nil
 }
 
-// Addon are the programs of the images of an add-on, by its name in package known of clusters/addons; none for another name. They are
-// built as the catalogue says, too. Their Work, and that of package programs in scripts, is estimated from the number of packages that
-// those before them do not have. The error is that of a go.mod which does not require what is built.
+// Addon are the programs of the images of an add-on, by its name in package known of clusters/addons; none for another
+// name. They are built as the catalogue says, too. Their Work, and that of package programs in scripts, is estimated
+// from the number of packages that those before them do not have. The error is that of a go.mod which does not require
+// what is built.
 func Addon(root, name string) ([]Program, error) {
 	sources := filepath.Join(root, "clusters", "images", "programs")
 	built := filepath.Join(root, ".cache", "images", "programs")

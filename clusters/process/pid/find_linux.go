@@ -68,9 +68,9 @@ func (c Child) Signal(signal syscall.Signal) bool {
 	return there && h.Signal(signal)
 }
 
-// SignalWithGroup signals the process, and then the process group that it leads, if it leads one: no process of the group
-// can fork meanwhile. A group that it has only joined is not signalled, since others may be in it: the ancestor's group is
-// open to all processes of its session. It reports whether the process was still there.
+// SignalWithGroup signals the process, and then the process group that it leads, if it leads one: no process of the
+// group can fork meanwhile. A group that it has only joined is not signalled, since others may be in it: the ancestor's
+// group is open to all processes of its session. It reports whether the process was still there.
 func (c Child) SignalWithGroup(signal syscall.Signal) bool {
 	h, there := c.open()
 	defer h.Close()
@@ -81,7 +81,8 @@ func (c Child) SignalWithGroup(signal syscall.Signal) bool {
 	return there
 }
 
-// open is a handle of the process; false: it is gone, or was left by its parent. The handle must be closed in both cases.
+// open is a handle of the process; false: it is gone, or was left by its parent. The handle must be closed in both
+// cases.
 func (c Child) open() (h Handle, there bool) {
 	if h, there = Open(c.Number); !there {
 		return h, false

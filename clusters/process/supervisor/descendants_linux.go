@@ -22,9 +22,9 @@ const (
 	freezeLimit = 100
 )
 
-// killDescendants kills our descendants again and again. It has no time limit: on a busy machine we may get the processor
-// only now and then, and what we left would stay until the machine is restarted. bury ends the process when no child is
-// left. The caller must be on the thread that the supervisor began on.
+// killDescendants kills our descendants again and again. It has no time limit: on a busy machine we may get the
+// processor only now and then, and what we left would stay until the machine is restarted. bury ends the process when
+// no child is left. The caller must be on the thread that the supervisor began on.
 func (s *supervisor) killDescendants() {
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		s.killAll()
@@ -46,7 +46,8 @@ func (s *supervisor) killAll() {
 	}
 }
 
-// freezeDescendants stops our descendants: thousands of them would take the processor for dying while others still fork.
+// freezeDescendants stops our descendants: thousands of them would take the processor for dying while others still
+// fork.
 func freezeDescendants() []pid.Child {
 	stopped := map[int]bool{}
 	for range freezeLimit {

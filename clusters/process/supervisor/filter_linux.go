@@ -55,8 +55,8 @@ func keepLimits() error {
 	}))
 }
 
-// Codes of instructions, and offsets in struct seccomp_data of linux/seccomp.h. Arguments have 64 bits. The lower half comes first, and holds
-// flags and the numbers of processes.
+// Codes of instructions, and offsets in struct seccomp_data of linux/seccomp.h. Arguments have 64 bits. The lower half
+// comes first, and holds flags and the numbers of processes.
 const (
 	load    = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS
 	equal   = syscall.BPF_JMP | syscall.BPF_JEQ | syscall.BPF_K
@@ -97,7 +97,8 @@ func assemble(program []instruction) []syscall.SockFilter {
 	return filter
 }
 
-// loadFilter filters the system calls of this thread, and of all that it starts from now on. This thread must have renounced privileges.
+// loadFilter filters the system calls of this thread, and of all that it starts from now on. This thread must have
+// renounced privileges.
 func loadFilter(filter []syscall.SockFilter) error {
 	program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, failed := syscall.RawSyscall(

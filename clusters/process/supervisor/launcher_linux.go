@@ -58,9 +58,9 @@ func shutIn(flags uintptr) error {
 	return nil
 }
 
-// shutInSupervisor shuts in this thread, so that a signal to all processes reaches only those that the thread started, and
-// theirs. It reports whether it has seen that this works: a signal that could reach our parent before can't any more.
-// Where it reports false, a signal to all processes would end everything that our user runs.
+// shutInSupervisor shuts in this thread, so that a signal to all processes reaches only those that the thread started,
+// and theirs. It reports whether it has seen that this works: a signal that could reach our parent before can't any
+// more. Where it reports false, a signal to all processes would end everything that our user runs.
 func shutInSupervisor() bool {
 	parent := syscall.Getppid()
 	if syscall.Kill(parent, 0) != nil {
@@ -103,7 +103,8 @@ type failure Message
 
 func (f failure) Error() string { return syscall.Errno(f.Value).Error() }
 
-// startByLauncher starts a program by a launcher, on the thread that it is called on, and says which walls there are around it.
+// startByLauncher starts a program by a launcher, on the thread that it is called on, and says which walls there are
+// around it.
 func startByLauncher(mode Mode, program Program, attributes *syscall.ProcAttr) (number int, built Built, err error) {
 	var pipe [2]int
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {

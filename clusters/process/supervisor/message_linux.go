@@ -19,8 +19,8 @@ const (
 	Reaper Mode = "operator-labs-reaper"
 )
 
-// End is the signal that makes a supervisor end all that there is below it, and then itself. In a namespace SIGKILL does so
-// sooner. SIGTERM is passed on to the program's process group; all other signals are ignored.
+// End is the signal that makes a supervisor end all that there is below it, and then itself. In a namespace SIGKILL
+// does so sooner. SIGTERM is passed on to the program's process group; all other signals are ignored.
 const End = syscall.SIGQUIT
 
 // Program is what a supervisor starts.
@@ -30,8 +30,8 @@ type Program struct {
 	Args []string
 	// Dir is its working folder.
 	Dir string
-	// Files is how many descriptors it gets, standard input, output and error among them. It gets those of the supervisor's
-	// that have the same numbers. The next one is the supervisor's connection to the owner.
+	// Files is how many descriptors it gets, standard input, output and error among them. It gets those of the
+	// supervisor's that have the same numbers. The next one is the supervisor's connection to the owner.
 	Files int
 	// Nice is its niceness. Default: the one that it inherits.
 	Nice int
@@ -41,7 +41,8 @@ type Program struct {
 
 const fixedArgs = 6
 
-// CommandLine are the arguments of a supervisor of the program, its name among them. The program's environment is the supervisor's.
+// CommandLine are the arguments of a supervisor of the program, its name among them. The program's environment is the
+// supervisor's.
 func (p Program) CommandLine(mode Mode) []string {
 	return append([]string{string(mode), strconv.Itoa(p.Files), strconv.Itoa(p.Nice), p.Walls.text(), p.Dir, p.Path}, p.Args...)
 }
@@ -64,12 +65,12 @@ func called(args []string) (mode Mode, program Program, ok bool) {
 	return mode, Program{Files: files, Nice: nice, Walls: readWalls(args[3]), Dir: args[4], Path: args[5], Args: args[6:]}, err == nil
 }
 
-// Message is what a supervisor tells the owner. The owner tells nothing: when its end of the connection closes, it is dead,
-// and the supervisor ends.
+// Message is what a supervisor tells the owner. The owner tells nothing: when its end of the connection closes, it is
+// dead, and the supervisor ends.
 type Message struct {
 	Kind Kind
-	// Value is the error's number for Failed and NotShutIn, for Ended what wait(2) says of the program, and for Started and Walled
-	// the walls, a Built, and for Unwalled those that are missing.
+	// Value is the error's number for Failed and NotShutIn, for Ended what wait(2) says of the program, and for Started
+	// and Walled the walls, a Built, and for Unwalled those that are missing.
 	Value uint32
 }
 
@@ -77,7 +78,8 @@ type Message struct {
 type Kind byte
 
 const (
-	// Started says that the program runs. A descriptor of it (pidfd_open(2)) comes with the message, where the kernel has such.
+	// Started says that the program runs. A descriptor of it (pidfd_open(2)) comes with the message, where the kernel has
+	// such.
 	Started Kind = iota + 1
 	// Failed says that the program could not be started.
 	Failed

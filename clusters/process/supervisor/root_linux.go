@@ -22,9 +22,9 @@ const (
 // devices are the devices that programs expect. None of them keeps or shows anything.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// privateRoot gives this process, and all that it starts, a root that holds what the program may read or write, under the
-// same names, and nothing else. The process must be the first one of its namespaces. After an error, what it sees may be
-// incomplete only below walls.Root.
+// privateRoot gives this process, and all that it starts, a root that holds what the program may read or write, under
+// the same names, and nothing else. The process must be the first one of its namespaces. After an error, what it sees
+// may be incomplete only below walls.Root.
 func privateRoot(walls *Walls) error {
 	// Nothing may be larger than this in the root itself: it holds only the places where other file systems are mounted.
 	const options = "size=1m,mode=755"
@@ -79,8 +79,9 @@ func furnish(walls *Walls) error {
 	return nil
 }
 
-// mountProc mounts a /proc of this PID namespace. A walled program may not write there: to the kernel, root in a user namespace is root, who
-// may set all that is below /proc/sys, as core_pattern(5), which names a program that the machine's root runs.
+// mountProc mounts a /proc of this PID namespace. A walled program may not write there: to the kernel, root in a user
+// namespace is root, who may set all that is below /proc/sys, as core_pattern(5), which names a program that the
+// machine's root runs.
 func mountProc(at string, readOnly bool) error {
 	flags := uintptr(syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC)
 	if readOnly {
@@ -89,12 +90,14 @@ func mountProc(at string, readOnly bool) error {
 	return syscall.Mount("proc", at, "proc", flags, "")
 }
 
-// cannotBeNamed reports whether an error says that there is no such file, or none that our user can get to. All walls would be missing for it.
+// cannotBeNamed reports whether an error says that there is no such file, or none that our user can get to. All walls
+// would be missing for it.
 func cannotBeNamed(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EACCES)
 }
 
-// bring mounts a file or a folder under its own name below the root, or makes the same link there. One that cannot be named is left out.
+// bring mounts a file or a folder under its own name below the root, or makes the same link there. One that cannot be
+// named is left out.
 func bring(root, path string) error {
 	info, err := os.Lstat(path)
 	if cannotBeNamed(err) {
@@ -142,8 +145,8 @@ func folderOf(path string) string {
 	return "/"
 }
 
-// setReadOnly makes a mount read-only and gives it more attributes, with all mounts below it if the flags say so. It adds to what holds
-// already: a user namespace may take nothing away.
+// setReadOnly makes a mount read-only and gives it more attributes, with all mounts below it if the flags say so. It
+// adds to what holds already: a user namespace may take nothing away.
 func setReadOnly(path string, more uint64, flags uintptr) error {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 {
 		return err

@@ -52,18 +52,20 @@ type supervisor struct {
 	// be another's.
 	burying sync.Mutex
 	buried  bool
-	// shutIn says that a signal to all processes reaches only those below us, if it comes from the thread that we began on.
+	// shutIn says that a signal to all processes reaches only those below us, if it comes from the thread that we began
+	// on.
 	shutIn bool
 	// ending is closed when a reaper has to end what is below it.
 	ending chan struct{}
 	ended  sync.Once
 }
 
-// run returns if the program can't be started. Otherwise the process ends when nothing is left below it. run does not leave
-// the thread that it was called on, the first of the process, which lasts as long as that: so does the program's parent
-// death signal, which belongs to a thread.
+// run returns if the program can't be started. Otherwise the process ends when nothing is left below it. run does not
+// leave the thread that it was called on, the first of the process, which lasts as long as that: so does the program's
+// parent death signal, which belongs to a thread.
 func (s *supervisor) run(program Program) {
-	// A handler, and not SIG_IGN, which the program would inherit. What was ignored when we began is ignored by the program.
+	// A handler, and not SIG_IGN, which the program would inherit. What was ignored when we began is ignored by the
+	// program.
 	signals := make(chan os.Signal, 16)
 	for number := syscall.Signal(1); number <= 64; number++ {
 		if !signal.Ignored(number) {
@@ -93,8 +95,8 @@ func (s *supervisor) run(program Program) {
 	s.killDescendants()
 }
 
-// bury waits for all children that end, and ends the process when no child is left. Then no descendant is left either: an
-// orphan would be our child.
+// bury waits for all children that end, and ends the process when no child is left. Then no descendant is left either:
+// an orphan would be our child.
 func (s *supervisor) bury(program int) {
 	for {
 		switch ended, err := nextEnded(); {
@@ -112,8 +114,8 @@ func (s *supervisor) bury(program int) {
 	}
 }
 
-// buryProgram ends what the program left in its group, while the group's number can't be another's, and tells the owner how
-// it ended.
+// buryProgram ends what the program left in its group, while the group's number can't be another's, and tells the owner
+// how it ended.
 func (s *supervisor) buryProgram(number int) {
 	s.burying.Lock()
 	defer s.burying.Unlock()
@@ -195,8 +197,8 @@ func (s *supervisor) start(program Program, descriptor *int) (number int, built 
 	return startByLauncher(by, program, attributes)
 }
 
-// closeOnExecFrom keeps a descriptor, and all with higher numbers, from what this process becomes or starts. Go closes its own in any case, but
-// we may have inherited others: those of make's job server, or one that a shell opened.
+// closeOnExecFrom keeps a descriptor, and all with higher numbers, from what this process becomes or starts. Go closes
+// its own in any case, but we may have inherited others: those of make's job server, or one that a shell opened.
 func closeOnExecFrom(first int) {
 	const sysCloseRange, closeRangeCloseOnExec, last = 436, 1 << 2, 1<<32 - 1 // the number is the same on all architectures that Go knows
 	if _, _, failed := syscall.RawSyscall(sysCloseRange, uintptr(first), last, closeRangeCloseOnExec); failed == 0 {
@@ -211,17 +213,17 @@ func closeOnExecFrom(first int) {
 	}
 }
 
-// setNice sets the niceness of this thread, and so of what it starts. A reaper's own first thread keeps its niceness: it has
-// to kill what gives way. So the launcher calls it.
+// setNice sets the niceness of this thread, and so of what it starts. A reaper's own first thread keeps its niceness:
+// it has to kill what gives way. So the launcher calls it.
 func setNice(nice int) {
 	if nice != 0 {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) // it only would be slower
 	}
 }
 
-// prepareNamespace makes a private root where walls ask for one, or else at least makes /proc that of the namespace, so that a program finds
-// itself there by its number, and nobody else. A container may forbid that; /proc/self is right in any case. The capability that this takes
-// is not passed on.
+// prepareNamespace makes a private root where walls ask for one, or else at least makes /proc that of the namespace, so
+// that a program finds itself there by its number, and nobody else. A container may forbid that; /proc/self is right in
+// any case. The capability that this takes is not passed on.
 func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
 	if walls != nil && walls.Without&PrivateRoot == 0 && privateRoot(walls) == nil {
 		built = PrivateRoot
@@ -255,7 +257,8 @@ func (s *supervisor) followOwner() {
 	s.end()
 }
 
-// end ends all that is below us. In a namespace, the kernel does it when we end; a reaper goes on until it has no child.
+// end ends all that is below us. In a namespace, the kernel does it when we end; a reaper goes on until it has no
+// child.
 func (s *supervisor) end() {
 	if s.mode == Namespace {
 		os.Exit(0)

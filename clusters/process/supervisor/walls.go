@@ -5,19 +5,22 @@ package supervisor
 
 import "strconv"
 
-// Walls are what a program is shut in by. A wall that the kernel can't build is left out, and Started says which ones there are.
+// Walls are what a program is shut in by. A wall that the kernel can't build is left out, and Started says which ones
+// there are.
 type Walls struct {
 	// Root is an empty folder, in which a mount namespace gets a root of its own.
 	Root string
-	// Read and Write are the files and folders that the program may read and execute, or change as well. It sees no others.
+	// Read and Write are the files and folders that the program may read and execute, or change as well. It sees no
+	// others.
 	Read, Write []string
-	// Connect are the TCP ports to which it may connect, unless OwnNetwork says that it may do in a network of its own what it likes. Such a
-	// network has only a loopback interface. NewNetwork says that the supervisor was started in one.
+	// Connect are the TCP ports to which it may connect, unless OwnNetwork says that it may do in a network of its own
+	// what it likes. Such a network has only a loopback interface. NewNetwork says that the supervisor was started in one.
 	Connect                []int
 	OwnNetwork, NewNetwork bool
 	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). Empty: there is none.
 	Calls []byte
-	// Require are walls without which the program is not started, and Standing those that the supervisor has built before the launcher.
+	// Require are walls without which the program is not started, and Standing those that the supervisor has built before
+	// the launcher.
 	Require, Standing Built
 	// Without are walls that are not built, for tests of what each wall holds.
 	Without Built

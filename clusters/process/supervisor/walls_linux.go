@@ -103,8 +103,9 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 	for _, path := range w.Read {
 		err = errors.Join(err, allowBelow(rules, path, landlockReadOnly&handled))
 	}
-	// Landlock by itself guards what other processes of the user show there. Nothing may be written: root could change the machine by
-	// /proc/sys, without any capability. The descriptors of a program are links there, for which the rules of what they lead to count.
+	// Landlock by itself guards what other processes of the user show there. Nothing may be written: root could change the
+	// machine by /proc/sys, without any capability. The descriptors of a program are links there, for which the rules of
+	// what they lead to count.
 	err = errors.Join(err, allowBelow(rules, "/proc", (landlockRead|landlockList)&handled))
 	for _, path := range devices {
 		err = errors.Join(err, allowBelow(rules, path, (landlockRead|landlockWrite|landlockTruncate)&handled))
@@ -153,8 +154,8 @@ func addRule(rules int, kind uintptr, rule unsafe.Pointer) error {
 	return nil
 }
 
-// shutIn builds the walls around this thread, and all that it starts from now on, as far as the kernel can, and says which ones it has built.
-// This thread must have renounced privileges.
+// shutIn builds the walls around this thread, and all that it starts from now on, as far as the kernel can, and says
+// which ones it has built. This thread must have renounced privileges.
 func (w *Walls) shutIn() (built Built) {
 	dropCapabilities()
 	if rules, of, err := w.ruleset(); err == nil {
@@ -180,8 +181,8 @@ func (w *Walls) filter() []syscall.SockFilter {
 	return filter
 }
 
-// dropCapabilities takes the capabilities from this thread and from what it will become. A user who is root in a user namespace would have
-// all of them there, and could change what is mounted.
+// dropCapabilities takes the capabilities from this thread and from what it will become. A user who is root in a user
+// namespace would have all of them there, and could change what is mounted.
 func dropCapabilities() {
 	const boundingDrop, last = 24, 63 // PR_CAPBSET_DROP
 	for capability := uintptr(0); capability <= last; capability++ {
@@ -195,9 +196,9 @@ func dropCapabilities() {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0)
 }
 
-// limitSockets leaves a program the sockets of TCP, and those by which it asks for the machine's addresses. Landlock has no say in
-// all others, nor in a connection that begins with its first data. A call for io_uring(7), which makes sockets past all filters, is refused as
-// on a kernel without it. Go and others do without what is refused.
+// limitSockets leaves a program the sockets of TCP, and those by which it asks for the machine's addresses. Landlock
+// has no say in all others, nor in a connection that begins with its first data. A call for io_uring(7), which makes
+// sockets past all filters, is refused as on a kernel without it. Go and others do without what is refused.
 func limitSockets() error {
 	native, known := auditArchitectures[runtime.GOARCH]
 	if !known {

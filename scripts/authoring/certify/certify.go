@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package certify proves the graders of a lab: the skeleton fails where it must, the solution and all right designs unlike it have
-// full marks, and every mutant is found out by exactly the checks that it names, for the reason that it names.
+// Package certify proves the graders of a lab: the skeleton fails where it must, the solution and all right designs
+// unlike it have full marks, and every mutant is found out by exactly the checks that it names, for the reason that it
+// names.
 package certify
 
 import (
@@ -48,29 +49,30 @@ type Options struct {
 	Repeat int
 	// Parallel is how many are graded at once. Default: one.
 	Parallel int
-	// Load is how many programs compute meanwhile, and nothing else: on a busy machine a solution has full marks, or the machine is the reason why
-	// it has no grade. Default: none.
+	// Load is how many programs compute meanwhile, and nothing else: on a busy machine a solution has full marks, or the
+	// machine is the reason why it has no grade. Default: none.
 	Load int
-	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that decides it.
-	// With Repeat or Load all are graded. Default: what is proven is not graded again.
+	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that
+	// decides it. With Repeat or Load all are graded. Default: what is proven is not graded again.
 	All bool
-	// Harness stands for the code that grades and for that of the checks: what is proven is graded again when it changes. Default: the
-	// digests of the running program and of the checks' program.
+	// Harness stands for the code that grades and for that of the checks: what is proven is graded again when it changes.
+	// Default: the digests of the running program and of the checks' program.
 	Harness string
 	// Proven is the folder of what is proven. Default: that of this user, which all checkouts share.
 	Proven string
 	// Single gives mutants one attempt, as everything else has. Default: two.
 	Single bool
-	// Soak grades the solution so many times, each but the first with another check before all others, and the other submissions once.
-	// Default: once.
+	// Soak grades the solution so many times, each but the first with another check before all others, and the other
+	// submissions once. Default: once.
 	Soak int
 	// Out gets a line for each.
 	Out io.Writer
-	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab in whose runs Pods run.
+	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab in whose runs
+	// Pods run.
 	WithNode func(context.Context, func(string)) (*embedded.Cluster, error)
 
-	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what the
-	// solution's come from.
+	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what
+	// the solution's come from.
 	pool      *own.Pool
 	generated string
 	origin    string
@@ -90,8 +92,8 @@ func (o *Options) share(dir string) (err error) {
 	return err
 }
 
-// NewPool makes a pool of clusters for runs of the lab: each run takes the cluster of an earlier one, as it was at its start. The pool is for the
-// caller to close.
+// NewPool makes a pool of clusters for runs of the lab: each run takes the cluster of an earlier one, as it was at its
+// start. The pool is for the caller to close.
 func (o *Options) NewPool() (*own.Pool, error) {
 	switch {
 	case !o.withNode():
@@ -104,8 +106,9 @@ func (o *Options) NewPool() (*own.Pool, error) {
 	return node.NewPoolBeside(o.WithNode), nil
 }
 
-// atOnce is how many submissions are graded at once. Where the submission is a Pod, add-ons and Pods that start keep a processor busy
-// and two are enough for two cores; where only its children are Pods, two left both cores idle for 40 % of the time.
+// atOnce is how many submissions are graded at once. Where the submission is a Pod, add-ons and Pods that start keep a
+// processor busy and two are enough for two cores; where only its children are Pods, two left both cores idle for 40 %
+// of the time.
 func (o *Options) atOnce() int {
 	most := max(1, o.Parallel)
 	switch {
@@ -120,10 +123,12 @@ func (o *Options) atOnce() int {
 // deployed reports whether the lab's checks deploy the submission.
 func (o *Options) deployed() bool { return o.Lab.Stage == manifest.Deployed }
 
-// tortured reports whether the solution is tortured. Nothing between what is deployed and the API server could crash it.
+// tortured reports whether the solution is tortured. Nothing between what is deployed and the API server could crash
+// it.
 func (o *Options) tortured() bool { return o.Lab.Operator && !o.deployed() }
 
-// partly are the steps after which a student has points, and not yet all: a submission in which so much is done is graded, too.
+// partly are the steps after which a student has points, and not yet all: a submission in which so much is done is
+// graded, too.
 func (o *Options) partly() (steps []int) {
 	for done := 1; done < o.Lab.Steps(); done++ {
 		if slices.ContainsFunc(o.Lab.Checks, func(c manifest.Check) bool { return c.Step == done }) {
@@ -175,8 +180,8 @@ func (o *Options) graders() (by graders, complete bool, err error) {
 	return by, complete, err
 }
 
-// Grader stands for all that grades the lab: as long as it is the same, so is the grade of a submission from a seed. It needs Checkout, Lab,
-// ControllerGen, Checks and Harness.
+// Grader stands for all that grades the lab: as long as it is the same, so is the grade of a submission from a seed. It
+// needs Checkout, Lab, ControllerGen, Checks and Harness.
 func (o *Options) Grader() (string, error) {
 	by, complete, err := o.graders()
 	if err != nil {
@@ -191,8 +196,8 @@ func (o *Options) Grader() (string, error) {
 	return by.digest(o.Lab)
 }
 
-// sameOrigin reports whether the manifests of the submission in a folder come from the same as the solution's. If nobody knows, they
-// don't.
+// sameOrigin reports whether the manifests of the submission in a folder come from the same as the solution's. If
+// nobody knows, they don't.
 func (o *Options) sameOrigin(dir string) bool {
 	have, err := origin(dir)
 	return err == nil && have == o.origin && have != ""
@@ -207,7 +212,8 @@ func origin(dir string) (string, error) {
 	return opened.Origin()
 }
 
-// solutionName and tortureName are those of the candidates that are the solution as it is: it is graded, and it is tortured.
+// solutionName and tortureName are those of the candidates that are the solution as it is: it is graded, and it is
+// tortured.
 const (
 	skeletonName = "skeleton"
 	solutionName = "solution"
@@ -238,7 +244,8 @@ type candidate struct {
 	// lay puts the submission into an empty folder. changed says that its manifests may have to be made anew.
 	lay     func(ctx context.Context, dir string) error
 	changed bool
-	// source is a folder that alone decides what lay puts there, for a submission that takes seconds to lay out. Default: none.
+	// source is a folder that alone decides what lay puts there, for a submission that takes seconds to lay out. Default:
+	// none.
 	source string
 }
 
@@ -300,9 +307,9 @@ func (c candidate) layOut(ctx context.Context, dir string) error {
 	return nil
 }
 
-// attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how the first
-// one deviated: some mistakes are races, a certification is two hundred grades, and that it is found is what counts. What is
-// right gets none: a student has none.
+// attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how
+// the first one deviated: some mistakes are races, a certification is two hundred grades, and that it is found is what
+// counts. What is right gets none: a student has none.
 func (c candidate) attempt(single bool, grade func(attempt int) ([]string, error)) (deviations, before []string, err error) {
 	deviations, err = grade(1)
 	if err == nil && len(deviations) > 0 && c.misconception != "" && !single {
@@ -312,7 +319,8 @@ func (c candidate) attempt(single bool, grade func(attempt int) ([]string, error
 	return deviations, before, err
 }
 
-// verdict is the line of a submission, and below it how it deviates from what it must be, or did so at the first attempt.
+// verdict is the line of a submission, and below it how it deviates from what it must be, or did so at the first
+// attempt.
 func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 	var out strings.Builder
 	word, deviations := "ok  ", r.deviations
@@ -424,7 +432,8 @@ func (o *Options) candidates() ([]candidate, error) {
 	return slices.DeleteFunc(candidates, func(c candidate) bool { return !slices.Contains(o.Only, c.name) }), nil
 }
 
-// grade grades one that is laid out, removes it, and says how the report deviates from what it must be, or why the machine prevented a grade.
+// grade grades one that is laid out, removes it, and says how the report deviates from what it must be, or why the
+// machine prevented a grade.
 func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []string, hindered string, err error) {
 	if c.changed {
 		if err := o.regenerate(ctx, dir); err != nil {
@@ -439,8 +448,8 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 		}
 	}
 	if c.misconception != "" {
-		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one, and has a control plane of
-		// its own, as it has with a student.
+		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one, and has a control plane
+		// of its own, as it has with a student.
 		lease := o.pool.Lease()
 		defer lease.Return()
 		run.Seed, run.Start = mutantSeed, lease.Start
@@ -491,8 +500,8 @@ func (o *Options) keepSteps(result *report.Report, done int) {
 	}
 }
 
-// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed types or
-// markers would have run `make generate manifests`.
+// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed
+// types or markers would have run `make generate manifests`.
 func (o *Options) regenerate(ctx context.Context, dir string) error {
 	if o.sameOrigin(dir) {
 		return nil
@@ -500,7 +509,8 @@ func (o *Options) regenerate(ctx context.Context, dir string) error {
 	return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
 }
 
-// Run is how a submission in a folder is graded: on a cluster of its own. It needs Checkout, Lab, ControllerGen, Checks and, if Pods run, WithNode.
+// Run is how a submission in a folder is graded: on a cluster of its own. It needs Checkout, Lab, ControllerGen, Checks
+// and, if Pods run, WithNode.
 func (o *Options) Run(dir string) grade.Options {
 	run := grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",

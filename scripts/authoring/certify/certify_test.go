@@ -260,7 +260,8 @@ func TestALoadComputes(t *testing.T) {
 	}
 }
 
-// What a design changes is text of a solution, which may change as well: that is found here, and not only when it is graded.
+// What a design changes is text of a solution, which may change as well: that is found here, and not only when it is
+// graded.
 func TestDesignsApplyToTheirSolutions(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()

@@ -20,8 +20,8 @@ import (
 // designsDir holds the right designs, an archive each, below the root of the repository.
 const designsDir = "scripts/authoring/certify/testdata/designs"
 
-// design is a right operator that is made in another way than the solution: it must have full marks. It is laid over a copy of the
-// solution.
+// design is a right operator that is made in another way than the solution: it must have full marks. It is laid over a
+// copy of the solution.
 type design struct {
 	// Labs are those whose graders it is tried on, and Design says in one sentence what is different.
 	Labs   []string `json:"labs"`
@@ -30,7 +30,8 @@ type design struct {
 	Torture bool `json:"torture,omitempty"`
 	// Base is true of one without the lab's extension.
 	Base bool `json:"base,omitempty"`
-	// Replaces are files and folders of the solution that it does without, and Edits what it changes in files that it keeps.
+	// Replaces are files and folders of the solution that it does without, and Edits what it changes in files that it
+	// keeps.
 	Replaces []string      `json:"replaces,omitempty"`
 	Edits    []mutant.Edit `json:"edits,omitempty"`
 

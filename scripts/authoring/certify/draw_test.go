@@ -90,7 +90,8 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 		name string
 		// files get a line at their end, and a list of mutants another misconception of the first.
 		files []string
-		// changed are the labs of which more is drawn, and others how many mutants and designs of lab 02 are new or different.
+		// changed are the labs of which more is drawn, and others how many mutants and designs of lab 02 are new or
+		// different.
 		changed string
 		others  int
 	}{

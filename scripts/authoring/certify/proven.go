@@ -28,16 +28,16 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// proven knows which submissions were graded as they must be on this machine, by all that decides it: what they are, what must come of
-// them, the checks, the harness, the control plane, controller-gen and the Go that compiles them. Where Pods run, the node's programs,
-// the installer of add-ons and the images decide as well.
+// proven knows which submissions were graded as they must be on this machine, by all that decides it: what they are,
+// what must come of them, the checks, the harness, the control plane, controller-gen and the Go that compiles them.
+// Where Pods run, the node's programs, the installer of add-ons and the images decide as well.
 type proven struct {
 	// dir is the folder of a lab, as its grader is now.
 	dir string
 }
 
-// unusedTime is how long what a grader has proven is kept after its last use. Other checkouts have other graders, and what one has
-// proven is no waste of another.
+// unusedTime is how long what a grader has proven is kept after its last use. Other checkouts have other graders, and
+// what one has proven is no waste of another.
 const unusedTime = 14 * 24 * time.Hour
 
 // graders are what grades a lab: code, the files of programs, and images.
@@ -47,8 +47,9 @@ type graders struct {
 	images   []images.Built
 }
 
-// addNode adds what the lab's clusters consist of where Pods run: the programs of the node, the installer of the lab's add-ons, and the
-// images that checkout.Prepare makes. complete is false if one of them is not there, as where there can be no node.
+// addNode adds what the lab's clusters consist of where Pods run: the programs of the node, the installer of the lab's
+// add-ons, and the images that checkout.Prepare makes. complete is false if one of them is not there, as where there
+// can be no node.
 func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete bool, err error) {
 	for _, program := range targets.Node(here.Root) {
 		g.programs = append(g.programs, program.Output)
@@ -136,7 +137,8 @@ func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 	return &proven{dir: dir}, nil
 }
 
-// file stands for a candidate as it is laid out in a folder, and for what must come of it. Comments of Go files do not count.
+// file stands for a candidate as it is laid out in a folder, and for what must come of it. Comments of Go files do not
+// count.
 func (p *proven) file(c candidate, dir string) (string, error) {
 	content, err := codeOf(dir)
 	if err != nil {

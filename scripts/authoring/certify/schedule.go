@@ -23,8 +23,8 @@ func Lab(ctx context.Context, options Options) error { return Labs(ctx, []Option
 
 // Labs certifies the graders of several labs. With a draw, not all mutants are graded. The Parallel of the first lab is
 // how many submissions are graded at once. Of labs whose clusters have a node few submissions can be graded at once;
-// such a lab begins when nothing of the one before it waits, and labs without a node are graded beside all of them. After a lab
-// that is not certified no other submission begins.
+// such a lab begins when nothing of the one before it waits, and labs without a node are graded beside all of them.
+// After a lab that is not certified no other submission begins.
 func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 	if draw != nil {
 		chosen, err := draw.choose(ctx, labs)
@@ -86,9 +86,9 @@ const (
 	flakyMost   = 10
 )
 
-// Repeating is Labs for a gate: submissions that were not graded as they must be are graded again, alone, twice at most.
-// If they are graded as they must be then, the others follow. forgiven gets their names with their labs, and what was
-// wrong. The labs must not be graded under a load or several times, since then nothing is remembered.
+// Repeating is Labs for a gate: submissions that were not graded as they must be are graded again, alone, twice at
+// most. If they are graded as they must be then, the others follow. forgiven gets their names with their labs, and what
+// was wrong. The labs must not be graded under a load or several times, since then nothing is remembered.
 func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(name, explained string) error) error {
 	for i := range labs {
 		labs[i].Single = true
@@ -252,8 +252,8 @@ func (c *certification) record(g graded) {
 	}
 }
 
-// withNodeFirst puts labs whose clusters have a node before the others: the few submissions of these that are graded at once
-// leave a processor idle, and at the end nothing would be left to use it.
+// withNodeFirst puts labs whose clusters have a node before the others: the few submissions of these that are graded at
+// once leave a processor idle, and at the end nothing would be left to use it.
 func withNodeFirst(all []*certification) {
 	slices.SortStableFunc(all, func(a, b *certification) int {
 		switch {

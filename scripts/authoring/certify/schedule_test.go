@@ -14,7 +14,8 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// Whatever gradings end first, all are done, few clusters with a node run at once, and no slot is free while a submission may begin.
+// Whatever gradings end first, all are done, few clusters with a node run at once, and no slot is free while a
+// submission may begin.
 func TestLabsShareTheSlots(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()

@@ -20,7 +20,8 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// solution makes a checkout with one lab, whose solution is an operator that goes on whatever happens, and has these mutants.
+// solution makes a checkout with one lab, whose solution is an operator that goes on whatever happens, and has these
+// mutants.
 func solution(t *testing.T, mutants string) *checkout.Checkout {
 	t.Helper()
 	here, err := checkout.Find()

@@ -32,8 +32,8 @@ func New(ctx context.Context, here *checkout.Checkout) (Generator, error) {
 	return Generator{ClientGen: paths[0], ListerGen: paths[1], InformerGen: paths[2]}, nil
 }
 
-// folder is where the generated packages are in a module, and apis where its types are: api/GROUP/VERSION, as in a project of kubebuilder
-// with several groups.
+// folder is where the generated packages are in a module, and apis where its types are: api/GROUP/VERSION, as in a
+// project of kubebuilder with several groups.
 const (
 	folder = "internal/generated"
 	apis   = "api"

@@ -36,7 +36,8 @@ type Reason struct {
 	expression *regexp.Regexp
 }
 
-// LoadKnown reads known.yaml, and compares it with the tests that there are: an entry for which there is no test is an error.
+// LoadKnown reads known.yaml, and compares it with the tests that there are: an entry for which there is no test is an
+// error.
 func LoadKnown(tests []Test) (*Known, error) {
 	return readKnown(knownFile, tests)
 }
@@ -90,7 +91,8 @@ func (k *Known) Possible(tests []Test) (possible []Test, impossible []Result) {
 	return possible, impossible
 }
 
-// Explain puts the known reason in the place of what the suite said of a failure. Expected reports whether there is one.
+// Explain puts the known reason in the place of what the suite said of a failure. Expected reports whether there is
+// one.
 func (k *Known) Explain(result Result) (explained Result, expected bool) {
 	if result.Verdict != Failed {
 		return result, true

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// batch is how many tests one process of the suite runs: its start takes two seconds, and what it had decided is lost when it is ended.
+	// batch is how many tests one process of the suite runs: its start takes two seconds, and what it had decided is lost
+	// when it is ended.
 	batch = 4
 	// testLimit is for one test: the suite's own waits end after ten minutes at most, and some tests have two of them.
 	testLimit = 20 * time.Minute

@@ -9,13 +9,13 @@
 //	<!-- code: scripts/checks/02-reconciler/places_test.go#perFlavour -->
 //	<!-- /code -->
 //
-// What stands between the two comments is written by Refresh. After # comes the name of a declaration of a Go file (with
-// Type.Method where Method alone could be several) or of a region (see package skeleton); without # the whole file is
-// shown. Markers, and what only the lab has, never show. A lecture shows no solution: it links to it, and the same names
-// are the anchors of such a link.
-// Slides name code in the same way, and are built WithoutMarkers.
+// What stands between the two comments is written by Refresh. After # comes the name of a declaration of a Go file
+// (with Type.Method where Method alone could be several) or of a region (see package skeleton); without # the whole
+// file is shown. Markers, and what only the lab has, never show. A lecture shows no solution: it links to it, and the
+// same names are the anchors of such a link. Slides name code in the same way, and are built WithoutMarkers.
 //
-// A table of labs.yaml is named in the same way. There are checks (those of the lab whose page it is), labs and lectures:
+// A table of labs.yaml is named in the same way. There are checks (those of the lab whose page it is), labs and
+// lectures:
 //
 //	<!-- table: checks -->
 //	<!-- /table -->

@@ -135,7 +135,8 @@ func Refresh(root, page string) ([]byte, error) {
 // openFence is the fence of the code block that a line is in; empty: it is in none.
 type openFence string
 
-// take looks at the next line of a page, and reports whether it looks like a fence: it opens or closes a block, or is a part of one.
+// take looks at the next line of a page, and reports whether it looks like a fence: it opens or closes a block, or is a
+// part of one.
 func (f *openFence) take(line string) bool {
 	mark := fence.FindStringSubmatch(line)
 	if mark == nil {
@@ -229,8 +230,8 @@ func Check(root string) error {
 	return errors.Join(append(problems, CheckLinks(root))...)
 }
 
-// Fix refreshes the code and the tables in all pages and returns those that changed. A page with a mistake is left alone. The README of
-// a lab is not touched: it comes from the TASK.md of its solution.
+// Fix refreshes the code and the tables in all pages and returns those that changed. A page with a mistake is left
+// alone. The README of a lab is not touched: it comes from the TASK.md of its solution.
 func Fix(root string) ([]string, error) {
 	changes, err := Stale(root)
 	var changed []string

@@ -34,8 +34,9 @@ type Expectation struct {
 	Fails map[string]string `json:"fails"`
 	// Explained is the one of them that a student is shown first. It is left out where only one fails.
 	Explained string `json:"explained,omitempty"`
-	// Outcome is for what can't be graded: the run ends with this outcome of a report, and no check is said to fail. The skeleton of a lab
-	// that begins nearly empty may be not-started; a mutant may be crashed: it ends by itself. Empty: it is graded.
+	// Outcome is for what can't be graded: the run ends with this outcome of a report, and no check is said to fail. The
+	// skeleton of a lab that begins nearly empty may be not-started; a mutant may be crashed: it ends by itself. Empty: it
+	// is graded.
 	Outcome string `json:"outcome,omitempty"`
 }
 
@@ -49,8 +50,8 @@ type Mutant struct {
 	// Torture is a regular expression that matches what was observed when the mutant fell to the torture. Such a mutant is
 	// graded with full marks: only a sweep over all crashes and bad days finds it.
 	Torture string `json:"torture,omitempty"`
-	// Untestable says in a sentence why no test of the code can find the mutant, where that is so although it changes code:
-	// `lab tests` does not count it. Empty: a test can.
+	// Untestable says in a sentence why no test of the code can find the mutant, where that is so although it changes
+	// code: `lab tests` does not count it. Empty: a test can.
 	Untestable string `json:"untestable,omitempty"`
 }
 
@@ -145,8 +146,8 @@ func (e Expectation) check(who string) error {
 	return errors.Join(problems...)
 }
 
-// Deviations say how a report differs from what is expected: the checks that must fail fail, and no others, for their reasons, and the right
-// one is explained first. They are empty where it does not differ.
+// Deviations say how a report differs from what is expected: the checks that must fail fail, and no others, for their
+// reasons, and the right one is explained first. They are empty where it does not differ.
 func (e Expectation) Deviations(result *report.Report) []string {
 	var all []string
 	if e.Outcome != "" {

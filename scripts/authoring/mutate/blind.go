@@ -36,15 +36,16 @@ type BlindSet struct {
 type Blind struct {
 	// Name is in kebab-case and occurs once in the set.
 	Name string `json:"name"`
-	// Mistake, Breaks and Shows are of a mutant: what its author believes, which sentence of the task it breaks, and how a user notices.
+	// Mistake, Breaks and Shows are of a mutant: what its author believes, which sentence of the task it breaks, and how a
+	// user notices.
 	Mistake string `json:"mistake,omitempty"`
 	Breaks  string `json:"breaks,omitempty"`
 	Shows   string `json:"shows,omitempty"`
 	// Why says of a design in which way it differs, and why it is right.
 	Why   string        `json:"why,omitempty"`
 	Edits []mutant.Edit `json:"edits"`
-	// Verdict is added by those who look at a mutant with full marks, or at a design without: Equivalent, if the author was wrong about
-	// it, or Gap. Reason gives the verdict's reason in a sentence.
+	// Verdict is added by those who look at a mutant with full marks, or at a design without: Equivalent, if the author
+	// was wrong about it, or Gap. Reason gives the verdict's reason in a sentence.
 	Verdict Verdict `json:"verdict,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 }
@@ -136,8 +137,8 @@ type BlindFigures struct {
 	Written string `json:"written"`
 	// Mutants are counted as the automatic ones are.
 	Mutants Figures `json:"mutants"`
-	// Designs is how many right designs there are, and Right how many of them have full marks. Equivalent ones, which were wrong
-	// after all, are left out.
+	// Designs is how many right designs there are, and Right how many of them have full marks. Equivalent ones, which were
+	// wrong after all, are left out.
 	Designs int `json:"designs"`
 	Right   int `json:"right"`
 }

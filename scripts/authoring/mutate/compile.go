@@ -16,8 +16,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// compiled is the content of a file with which its package compiles. Where a change only leaves imports or variables unused,
-// which nobody would leave there, they get a use. Any other content that does not compile is nil.
+// compiled is the content of a file with which its package compiles. Where a change only leaves imports or variables
+// unused, which nobody would leave there, they get a use. Any other content that does not compile is nil.
 func compiled(set *token.FileSet, pkg *packages.Package, path string, content []byte) []byte {
 	for {
 		file, err := parser.ParseFile(set, path, content, parser.SkipObjectResolution)

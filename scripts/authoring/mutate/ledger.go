@@ -25,7 +25,8 @@ const (
 	FoundTortured Fate = "torture"
 	// Stillborn means that it does not build, or no manifests come of it: a compiler finds that, and not a check.
 	Stillborn Fate = "stillborn"
-	// Survived means that it has full marks, and nobody has said why. Of those whose reason is known, the fate is their Verdict.
+	// Survived means that it has full marks, and nobody has said why. Of those whose reason is known, the fate is their
+	// Verdict.
 	Survived Fate = "survived"
 	// Undecided means that it was not tried, or that the grader failed.
 	Undecided Fate = "undecided"
@@ -48,8 +49,8 @@ type Ledger struct {
 	trials  map[string]Trial
 }
 
-// OpenLedger reads the ledger in a file, which need not be there yet. What it says of mutants that no longer are is forgotten.
-// Those that are known to be equivalent need no trial.
+// OpenLedger reads the ledger in a file, which need not be there yet. What it says of mutants that no longer are is
+// forgotten. Those that are known to be equivalent need no trial.
 func OpenLedger(file string, mutants []Mutant, known map[string]Survivor) (*Ledger, error) {
 	content, err := os.ReadFile(file)
 	var trials []Trial

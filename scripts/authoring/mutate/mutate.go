@@ -28,15 +28,16 @@ import (
 
 // Mutant is a solution with one change.
 type Mutant struct {
-	// ID names the mutant for as long as its function keeps the code that is changed: it is made from the solution's name, the
-	// function, the operator, and what was changed into what.
+	// ID names the mutant for as long as its function keeps the code that is changed: it is made from the solution's name,
+	// the function, the operator, and what was changed into what.
 	ID string
 	// Solution is the name of the solution's folder.
 	Solution string
 	// File is slash-separated, from the solution's folder, and Line where the change begins.
 	File string
 	Line int
-	// In is the function, the type's field or the variable that is changed, as "IcecreamReconciler.Reconcile"; empty outside.
+	// In is the function, the type's field or the variable that is changed, as "IcecreamReconciler.Reconcile"; empty
+	// outside.
 	In string
 	// Operator is the kind of the change.
 	Operator Operator
@@ -86,8 +87,9 @@ func (m *Mutant) Apply(dir string) error {
 	return nil
 }
 
-// Of makes all mutants of the solution in a folder, in the order of files and lines: of the files in which a student has a
-// task, or that a student writes where the lab begins nearly empty, and only such changes after which their package compiles. The same solution always has the same mutants.
+// Of makes all mutants of the solution in a folder, in the order of files and lines: of the files in which a student
+// has a task, or that a student writes where the lab begins nearly empty, and only such changes after which their
+// package compiles. The same solution always has the same mutants.
 func Of(ctx context.Context, solution string) ([]Mutant, error) {
 	keep, err := skeleton.Kept(solution)
 	if err != nil {
@@ -142,8 +144,8 @@ func name(solution string, all []Mutant) (named []Mutant) {
 	return named
 }
 
-// Sample chooses some of the mutants. The same seed chooses the same ones for as long as they exist, and among fewer of them
-// the same that it chooses among all.
+// Sample chooses some of the mutants. The same seed chooses the same ones for as long as they exist, and among fewer of
+// them the same that it chooses among all.
 func Sample(all []Mutant, size int, seed uint32) []Mutant {
 	rank := func(m Mutant) string {
 		digest := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, m.ID))

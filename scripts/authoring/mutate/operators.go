@@ -322,7 +322,8 @@ func (s *source) call(n *ast.CallExpr) {
 	}
 }
 
-// errorTexts notes which arguments of a call are the text of the error that it makes, as in NewBadRequest or field.Invalid.
+// errorTexts notes which arguments of a call are the text of the error that it makes, as in NewBadRequest or
+// field.Invalid.
 func (s *source) errorTexts(n *ast.CallExpr, signature *types.Signature) {
 	fails := types.Universe.Lookup("error").Type().Underlying().(*types.Interface)
 	if signature.Results().Len() != 1 || !types.Implements(signature.Results().At(0).Type(), fails) {

@@ -140,7 +140,8 @@ func oneLine(code string) string {
 // mark is a line around what a student has to write.
 var mark = regexp.MustCompile(`(?m)^\s*//lab:(begin|else|end)\b`)
 
-// region is "begin" in the solution of a task, "else" in what the skeleton has in its place, and otherwise "end" or empty.
+// region is "begin" in the solution of a task, "else" in what the skeleton has in its place, and otherwise "end" or
+// empty.
 func (s *source) region(offset int) (region string) {
 	for _, found := range mark.FindAllSubmatchIndex(s.content, -1) {
 		if found[0] > offset {

@@ -40,7 +40,8 @@ type Survivor struct {
 	Reason string `json:"reason"`
 }
 
-// Survivors reads the list in a solution's folder. There may be none, but each of its mutants must be one of the solution's.
+// Survivors reads the list in a solution's folder. There may be none, but each of its mutants must be one of the
+// solution's.
 func Survivors(solution string, mutants []Mutant) (map[string]Survivor, error) {
 	file := filepath.Join(solution, SurvivorsFile)
 	content, err := os.ReadFile(file)

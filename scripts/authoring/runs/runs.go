@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Folder is where the recordings are, seen from the root of the repository. In it are the List of mistakes, a folder for each lab with a
-// report for each of Names, and the Index.
+// Folder is where the recordings are, seen from the root of the repository. In it are the List of mistakes, a folder
+// for each lab with a report for each of Names, and the Index.
 const (
 	Folder = "docs/runs"
 	List   = "mistakes.yaml"
@@ -108,7 +108,8 @@ func (r *Run) LayOut(ctx context.Context, here *checkout.Checkout, controllerGen
 	return errors.Join(r.Mutant.Apply(dir), generator.Manifests(ctx, dir))
 }
 
-// Keep writes a report as the recording, without what belongs to the machine that recorded it. It fails if the grade is not the expected one.
+// Keep writes a report as the recording, without what belongs to the machine that recorded it. It fails if the grade is
+// not the expected one.
 func (r *Run) Keep(root string, graded *report.Report) error {
 	kept := *graded
 	kept.Submission.Dir = path.Join("labs", r.Lab.Name)

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// model is the solution whose modules a new project has: what was compiled for the labs serves it, and nothing is downloaded.
+// model is the solution whose modules a new project has: what was compiled for the labs serves it, and nothing is
+// downloaded.
 const model = "solutions/04-webhook"
 
 // Pins are the versions of what a project is built with, as the checkout has them: a version stands in one place.
@@ -76,8 +77,8 @@ func versionOf(mod *modfile.File, path string) string {
 	return ""
 }
 
-// goMod is the go.mod of a project: that of the model under another name. What the templates do not import is marked indirect, as
-// `go mod tidy` would.
+// goMod is the go.mod of a project: that of the model under another name. What the templates do not import is marked
+// indirect, as `go mod tidy` would.
 func (p *Project) goMod() ([]byte, error) {
 	if err := p.mod.AddModuleStmt(p.Module); err != nil {
 		return nil, fmt.Errorf("naming the module: %w", err)

@@ -50,14 +50,15 @@ var (
 	kindForm    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 )
 
-// longestName is the length in bytes of the longest name of a project: a Service is called NAME-controller-manager-metrics-service.
+// longestName is the length in bytes of the longest name of a project: a Service is called
+// NAME-controller-manager-metrics-service.
 const longestName = validation.DNS1035LabelMaxLength - len("-controller-manager-metrics-service")
 
 // taken are the names that the package of the API has already.
 var taken = []string{"AddToScheme", "GroupVersion", "SchemeBuilder", "SchemeGroupVersion"}
 
-// New checks what somebody asks for. Its errors are sentences for them, each about one argument. root is the checkout whose solutions say
-// which versions are built with.
+// New checks what somebody asks for. Its errors are sentences for them, each about one argument. root is the checkout
+// whose solutions say which versions are built with.
 func New(root string, options Options) (*Project, error) {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
@@ -74,7 +75,8 @@ func New(root string, options Options) (*Project, error) {
 	if len(p.APIGroup) > validation.DNS1123SubdomainMaxLength {
 		return nil, fmt.Errorf("the API's group %s has more than %d characters: shorten --group or --domain", p.APIGroup, validation.DNS1123SubdomainMaxLength)
 	}
-	// The API server refuses definitions in them that Kubernetes' maintainers have not approved. (k8s.io/enhancements, KEP-1111)
+	// The API server refuses definitions in them that Kubernetes' maintainers have not approved. (k8s.io/enhancements,
+	// KEP-1111)
 	for _, protected := range []string{"k8s.io", "kubernetes.io"} {
 		if p.Domain == protected || strings.HasSuffix(p.Domain, "."+protected) {
 			return nil, fmt.Errorf("--domain %s is reserved for Kubernetes, and the API server would refuse the CRD: take a domain of your own", p.Domain)
@@ -158,8 +160,8 @@ func (p *Project) checkModule() error {
 	return nil
 }
 
-// lab is how the Makefile of a project finds the lab command: on PATH, and in the checkout if the project is somewhere in there. No
-// absolute path is written, since a project moves.
+// lab is how the Makefile of a project finds the lab command: on PATH, and in the checkout if the project is somewhere
+// in there. No absolute path is written, since a project moves.
 func lab(root, dir string) string {
 	const onPath = "$(shell command -v lab 2>/dev/null)"
 	inside, err := filepath.Rel(root, dir)

@@ -217,7 +217,8 @@ func TestAProjectCompilesAndIsGenerated(t *testing.T) {
 			"internal/webhook/v1alpha1/webapp_webhook.go", "config/webhook/manifests.yaml", "config/certmanager/certificate-webhook.yaml",
 			"config/network-policy/allow-webhook-traffic.yaml", "config/default/manager_webhook_patch.yaml",
 		}},
-		// Names that are hard: dots, digits, an irregular plural, a group whose import would have the name of the webhooks' package.
+		// Names that are hard: dots, digits, an irregular plural, a group whose import would have the name of the webhooks'
+		// package.
 		{"Odd-1", func(o *Options) {
 			*o = Options{Dir: o.Dir, Domain: "my-own.example", Group: "webhook", Version: "v2beta1", Kind: "HTTPPolicy", Module: "example.test/a/b-c", Webhook: true}
 		}, []string{"config/crd/bases/webhook.my-own.example_httppolicies.yaml", "config/samples/webhook_v2beta1_httppolicy.yaml"}},
@@ -304,7 +305,8 @@ func TestTheMakefileFindsTheLabCommand(t *testing.T) {
 	}
 }
 
-// Whoever has kubebuilder goes on with it: go install sigs.k8s.io/kubebuilder/v4@v4.16.0. It downloads modules, so this needs a network.
+// Whoever has kubebuilder goes on with it: go install sigs.k8s.io/kubebuilder/v4@v4.16.0. It downloads modules, so this
+// needs a network.
 func TestGoingOnWithKubebuilder(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

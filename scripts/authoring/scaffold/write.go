@@ -21,8 +21,8 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Below templates, VERSION, KIND and GROUP in a file's path stand for what somebody chose, and what is in WEBHOOK is for projects that
-// have webhooks.
+// Below templates, VERSION, KIND and GROUP in a file's path stand for what somebody chose, and what is in WEBHOOK is
+// for projects that have webhooks.
 //
 //go:embed all:templates
 var templates embed.FS
@@ -38,9 +38,9 @@ var (
 	manifests  = []string{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases"}
 )
 
-// Create writes the project. prepare is called when its own files are there, and before the controller-gen at that path makes the others
-// from them, for which its modules must be on this machine. If anything fails or is interrupted, nothing of it is there. Returned are
-// the project's files, slash-separated, in order.
+// Create writes the project. prepare is called when its own files are there, and before the controller-gen at that path
+// makes the others from them, for which its modules must be on this machine. If anything fails or is interrupted,
+// nothing of it is there. Returned are the project's files, slash-separated, in order.
 func (p *Project) Create(ctx context.Context, controllerGen string, prepare func(dir string) error) (files []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for the project: %w", err)

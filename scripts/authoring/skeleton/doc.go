@@ -15,8 +15,8 @@
 // The lab has the lines between else and end, without their comment signs, or nothing if there is no else. A page that
 // shows the solution has the lines between begin and else.
 //
-// Two more markers are about solutions alone. A file that a lab has from the lab it starts from must be the same in both,
-// unless the lab has a task in it, or says why it is another:
+// Two more markers are about solutions alone. A file that a lab has from the lab it starts from must be the same in
+// both, unless the lab has a task in it, or says why it is another:
 //
 //	//lab:differs the manager also starts the reconciler
 //
@@ -24,5 +24,6 @@
 //
 //	#lab:alone the zombie belongs to this lab's second half
 //
-// A lab that begins nearly empty has a solution with a file skeleton.txt, which names the files and folders that the lab has.
+// A lab that begins nearly empty has a solution with a file skeleton.txt, which names the files and folders that the
+// lab has.
 package skeleton

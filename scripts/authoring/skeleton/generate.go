@@ -35,8 +35,8 @@ type Generator struct {
 	Done int
 }
 
-// Generate makes the skeleton of a lab (the folder's name, such as 02-reconciler) from its solution, in a folder that is
-// empty or does not exist yet. Mistakes in the solution's markers are reported with file and line.
+// Generate makes the skeleton of a lab (the folder's name, such as 02-reconciler) from its solution, in a folder that
+// is empty or does not exist yet. Mistakes in the solution's markers are reported with file and line.
 func (g Generator) Generate(ctx context.Context, lab, into string) error {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -52,8 +52,8 @@ type tidying bool
 const (
 	// For a maintainer all that tidying reads is downloaded: the tests of all that the lab compiles are part of it.
 	tidyMustWork tidying = true
-	// For a student, who begins a lab again, nothing is. What is missing may leave go.mod as the solution's, which has more
-	// than it needs: that does no harm.
+	// For a student, who begins a lab again, nothing is. What is missing may leave go.mod as the solution's, which has
+	// more than it needs: that does no harm.
 	tidyMayFail tidying = false
 )
 
@@ -105,12 +105,12 @@ func OfSolution(name string) bool {
 	return slices.Contains([]string{"README.md", "mutants.yaml", "survivors.yaml", kept}, name)
 }
 
-// kept is a file of a solution whose lab begins nearly empty: it names the files and folders that the lab has, one a line. Lines that begin
-// with # are comments. Without it, the lab has them all.
+// kept is a file of a solution whose lab begins nearly empty: it names the files and folders that the lab has, one a
+// line. Lines that begin with # are comments. Without it, the lab has them all.
 const kept = "skeleton.txt"
 
-// Kept reads that file of the solution in a folder. The function that it returns reports whether the lab has a file of the solution; nil: there
-// is no such file, and the lab has them all.
+// Kept reads that file of the solution in a folder. The function that it returns reports whether the lab has a file of
+// the solution; nil: there is no such file, and the lab has them all.
 func Kept(solution string) (keep func(name string) bool, err error) {
 	content, err := os.ReadFile(filepath.Join(solution, kept))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -99,8 +99,8 @@ func (g Generator) visible(ctx context.Context, runner *command.Runner, lab stri
 	return visible, nil
 }
 
-// Update brings labs/ up to date with a solution and returns the files that changed. It refuses to overwrite a file with
-// changes that were neither committed nor made by Update: they may be a student's work.
+// Update brings labs/ up to date with a solution and returns the files that changed. It refuses to overwrite a file
+// with changes that were neither committed nor made by Update: they may be a student's work.
 func (g Generator) Update(ctx context.Context, lab string) ([]string, error) {
 	runner, err := command.NewRunner()
 	if err != nil {

@@ -219,8 +219,8 @@ func (s *Source) Skeleton(done int) []byte {
 	return joinLines(text.end())
 }
 
-// untouched reports whether a file of a lab still has the lines with which the lab begins in a region's place, and around
-// them the lines of the solution: a student may leave the comment of a task and write the code below it.
+// untouched reports whether a file of a lab still has the lines with which the lab begins in a region's place, and
+// around them the lines of the solution: a student may leave the comment of a task and write the code below it.
 func (s *Source) untouched(r Region, content []byte) bool {
 	var place []string
 	open := false // whether the last line belongs to the place

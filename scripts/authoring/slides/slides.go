@@ -29,7 +29,8 @@ const (
 	PDF  Format = "pdf"
 )
 
-// Chromium is the program of this name, or of another that it has on some systems, on PATH. The error says that there is none.
+// Chromium is the program of this name, or of another that it has on some systems, on PATH. The error says that there
+// is none.
 func Chromium() (program string, err error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if program, err = exec.LookPath(name); err == nil {
@@ -58,8 +59,9 @@ func Decks(root string) ([]string, error) {
 	return files, nil
 }
 
-// Build writes all decks into a folder, in the given formats, and says in progress what it does. It needs Node, npm and, for PDF,
-// Chromium. Marp itself is installed with npm when docs/slides/node_modules is missing or older than the lock file.
+// Build writes all decks into a folder, in the given formats, and says in progress what it does. It needs Node, npm
+// and, for PDF, Chromium. Marp itself is installed with npm when docs/slides/node_modules is missing or older than the
+// lock file.
 func Build(ctx context.Context, root, out string, progress io.Writer, formats ...Format) error {
 	decks, err := Decks(root)
 	if err != nil {
@@ -109,7 +111,8 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 	}
 	for _, format := range formats {
 		fmt.Fprintf(progress, "%s of %d decks\n", strings.ToUpper(string(format)), len(decks))
-		// Chromium's own sandbox needs an ordinary user, and the decks are ours. What Chromium keeps is removed with the runner.
+		// Chromium's own sandbox needs an ordinary user, and the decks are ours. What Chromium keeps is removed with the
+		// runner.
 		variables := []string{"CHROME_NO_SANDBOX=1", "TMPDIR=" + runner.Dir(), "HOME=" + runner.Dir(), "CI=true"}
 		args := []string{"--config-file", "marp.config.mjs", "--input-dir", input, "--output", out, "--no-stdin"}
 		if format == PDF {
@@ -131,8 +134,9 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 	return nil
 }
 
-// only copies the decks into a folder of their own: Marp takes all Markdown of a folder for decks, also the README. The copies
-// are without the markers of code (see package docs), since Marp takes every comment that is no setting for a note.
+// only copies the decks into a folder of their own: Marp takes all Markdown of a folder for decks, also the README. The
+// copies are without the markers of code (see package docs), since Marp takes every comment that is no setting for a
+// note.
 func only(decks []string, source, dir string) (string, error) {
 	input := filepath.Join(dir, "decks")
 	if err := os.Mkdir(input, 0o755); err != nil {

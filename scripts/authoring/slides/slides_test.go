@@ -181,8 +181,8 @@ var (
 	marked     = regexp.MustCompile("(?s)<!-- code: (\\S+) -->\n```[a-z]*\n(.*?)```\n<!-- /code -->")
 )
 
-// Lines of code in a file may be longer than a slide is wide. The limits follow from the sizes in theme.css. Package browser
-// measures the slides themselves.
+// Lines of code in a file may be longer than a slide is wide. The limits follow from the sizes in theme.css. Package
+// browser measures the slides themselves.
 func TestCodeFromFilesFitsItsSlide(t *testing.T) {
 	limits := map[string]struct{ columns, lines int }{"": {76, 13}, "small": {92, 17}, "dense": {109, 21}}
 	shown := 0

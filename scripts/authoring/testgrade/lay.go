@@ -42,8 +42,8 @@ type layout struct {
 	whole []string
 }
 
-// lay puts the tests of a submission over the solution in a folder, whose own tests go. Both are copies of ours, of which all files are
-// regular. The notices say what could not be laid.
+// lay puts the tests of a submission over the solution in a folder, whose own tests go. Both are copies of ours, of
+// which all files are regular. The notices say what could not be laid.
 func lay(from, to *submission.Submission) (tested []testedPackage, notices []string, err error) {
 	l := &layout{from: from, to: to, folders: map[string]string{}, theirs: packageNames(from), ours: packageNames(to)}
 	for folder, name := range l.theirs {
@@ -96,8 +96,8 @@ func lay(from, to *submission.Submission) (tested []testedPackage, notices []str
 
 var errNoTests = errors.New("there are no tests of the lab's packages: write them into files that end with _test.go, beside the code that they test")
 
-// holdBack takes a version out of the definitions of a copy, as grading does: an extension of the lab adds it, and tests of the lab itself
-// start an API server that nobody tells how to convert.
+// holdBack takes a version out of the definitions of a copy, as grading does: an extension of the lab adds it, and
+// tests of the lab itself start an API server that nobody tells how to convert.
 func holdBack(s *submission.Submission, version string) error {
 	files, err := filepath.Glob(filepath.Join(s.Dir, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
@@ -144,8 +144,9 @@ func packageNames(s *submission.Submission) map[string]string {
 	return names
 }
 
-// counterpart is the solution's package that is meant by one of a submission: the one in the same folder, or the only one with such a
-// name. Older kubebuilders wrote controllers/ for internal/controller/, and apis/ for api/. Empty: there is none.
+// counterpart is the solution's package that is meant by one of a submission: the one in the same folder, or the only
+// one with such a name. Older kubebuilders wrote controllers/ for internal/controller/, and apis/ for api/. Empty:
+// there is none.
 func counterpart(folder, name string, ours map[string]string) string {
 	if _, same := ours[folder]; same {
 		return folder
@@ -189,8 +190,8 @@ func removeTests(s *submission.Submission) error {
 	return nil
 }
 
-// put writes a file of the submission into the solution: as one of that package, if it is named, and with imports that lead to the
-// solution's packages.
+// put writes a file of the submission into the solution: as one of that package, if it is named, and with imports that
+// lead to the solution's packages.
 func (l *layout) put(file, as, packageName string) error {
 	content, err := os.ReadFile(filepath.Join(l.from.Dir, filepath.FromSlash(file)))
 	if err != nil {
@@ -253,8 +254,8 @@ func (l *layout) rewrite(set *token.FileSet, file *ast.File, content []byte, pac
 	return content
 }
 
-// mergeModules adds to the solution's go.mod what the submission's names besides, as Ginkgo: the tests may import it. Versions that the
-// solution names stay.
+// mergeModules adds to the solution's go.mod what the submission's names besides, as Ginkgo: the tests may import it.
+// Versions that the solution names stay.
 func mergeModules(from, to *submission.Submission) error {
 	theirs, err := readModule(from.Dir)
 	if err != nil {
@@ -319,8 +320,8 @@ func mergeSums(from, to string) error {
 	return nil
 }
 
-// copyTree copies a folder of ours into another, where it replaces files. One that is not there is none. A student's test data may have names
-// that are not UTF-8, which package io/fs refuses, and os.CopyFS with it.
+// copyTree copies a folder of ours into another, where it replaces files. One that is not there is none. A student's
+// test data may have names that are not UTF-8, which package io/fs refuses, and os.CopyFS with it.
 func copyTree(from, to string) error {
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) || from == to {
 		return nil

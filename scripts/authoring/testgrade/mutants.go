@@ -26,9 +26,9 @@ type change struct {
 	unseen string
 }
 
-// changeOf finds out what a mutant changes of the solution in a folder. programs are the folders of packages main. Markers are comments, and
-// an API server of envtest lets its administrator do everything and has the CRDs that are committed: neither roles nor manifests
-// decide what a test sees.
+// changeOf finds out what a mutant changes of the solution in a folder. programs are the folders of packages main.
+// Markers are comments, and an API server of envtest lets its administrator do everything and has the CRDs that are
+// committed: neither roles nor manifests decide what a test sees.
 func changeOf(m *mutant.Mutant, dir string, programs []string) (change, error) {
 	c := change{unseen: m.Untestable}
 	type file struct{ before, after []byte }

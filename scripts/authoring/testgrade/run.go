@@ -57,7 +57,8 @@ func (g *grading) runWalled(ctx context.Context, p program) (v verdict, err erro
 	return run(ctx, g.scope, g.Assets, p, walls)
 }
 
-// walls are those around a test program: it may read its module and the programs of an API server, which it starts in a network of its own.
+// walls are those around a test program: it may read its module and the programs of an API server, which it starts in a
+// network of its own.
 func (g *grading) walls(p program) (*process.Walls, error) {
 	if !g.Walled {
 		return nil, nil

@@ -38,8 +38,8 @@ const (
 	DefaultParallel = 2
 	// rightLimit is how long the tests of one package may run on a right operator.
 	rightLimit = 5 * time.Minute
-	// On a mutant they may take several times as long as on the solution, since some tests wait for what does not come. Who waits longer has
-	// found the mutant.
+	// On a mutant they may take several times as long as on the solution, since some tests wait for what does not come.
+	// Who waits longer has found the mutant.
 	slower, atLeast = 4, 40 * time.Second
 )
 
@@ -52,24 +52,28 @@ type Options struct {
 	Solution string
 	// Assets is the folder with etcd, kube-apiserver and kubectl.
 	Assets string
-	// Walled says that test programs are shut in, each with a network of its own, as far as this machine can. Default: they may do what the user may.
+	// Walled says that test programs are shut in, each with a network of its own, as far as this machine can. Default:
+	// they may do what the user may.
 	Walled bool
 	// Strict says that no test program is started without these walls.
 	Strict bool
 	// Only are the names of mutants that there are to be, for tests of this package. Default: all.
 	Only []string
-	// Within is how long the mutants may take together. Those that have not begun by then are not tried. Default: DefaultWithin.
+	// Within is how long the mutants may take together. Those that have not begun by then are not tried. Default:
+	// DefaultWithin.
 	Within time.Duration
 	// Parallel is how many are tried at once. Default: DefaultParallel.
 	Parallel int
-	// Decide ends the run as soon as it is certain whether enough mutants are found: those that are left are not tried. Default: all are.
+	// Decide ends the run as soon as it is certain whether enough mutants are found: those that are left are not tried.
+	// Default: all are.
 	Decide bool
-	// Known is the report of an earlier run, or nil. How the tests went on the solution and on the mutants is taken from it, and how they
-	// went on the submission's operator as well, unless something has changed that decides it.
+	// Known is the report of an earlier run, or nil. How the tests went on the solution and on the mutants is taken from
+	// it, and how they went on the submission's operator as well, unless something has changed that decides it.
 	Known *report.Tests
 	// OnlyKnown has nothing run: what Known does not say is Unfinished.
 	OnlyKnown bool
-	// Say is told what is done: a mutant that is about to be tried, and how many of how many are done. Default: nobody is told.
+	// Say is told what is done: a mutant that is about to be tried, and how many of how many are done. Default: nobody is
+	// told.
 	Say func(what string, done, total int)
 }
 
@@ -196,7 +200,8 @@ func (g *grading) run(ctx context.Context) (err error) {
 
 var errUnknown = errors.New("your tests, or what they test, have changed since they were graded")
 
-// note notes what decides the verdict: the solution with the submission's tests, its mutants among it, and the submission.
+// note notes what decides the verdict: the solution with the submission's tests, its mutants among it, and the
+// submission.
 func (g *grading) note(own *submission.Submission) (err error) {
 	if g.report.Digest, err = dirhash.HashDir(g.base.Dir, "", dirhash.Hash1); err != nil {
 		return fmt.Errorf("reading the tests: %w", err)
@@ -207,8 +212,9 @@ func (g *grading) note(own *submission.Submission) (err error) {
 	return nil
 }
 
-// takeKnown takes from an earlier report what is still true, and reports whether that is so of the submission's operator. An earlier run
-// that came to no verdict on the mutants says nothing, unless the tests failed on the solution.
+// takeKnown takes from an earlier report what is still true, and reports whether that is so of the submission's
+// operator. An earlier run that came to no verdict on the mutants says nothing, unless the tests failed on the
+// solution.
 func (g *grading) takeKnown() (own bool, err error) {
 	known := g.Known
 	if known == nil || known.Digest != g.report.Digest || known.Want != g.report.Want || len(g.Only) > 0 {
@@ -311,8 +317,9 @@ func (g *grading) onOurs(ctx context.Context) error {
 	return nil
 }
 
-// trial is a folder with a copy of our solution in which tests run, and with the programs of these tests. A test must not find out whether the
-// solution was changed there: neither the names tell it, nor the flags, nor what earlier tests have left, nor sources.
+// trial is a folder with a copy of our solution in which tests run, and with the programs of these tests. A test must
+// not find out whether the solution was changed there: neither the names tell it, nor the flags, nor what earlier tests
+// have left, nor sources.
 type trial string
 
 func (g *grading) newTrial() trial { return trial(filepath.Join(g.scope.Dir, rand.Text())) }
@@ -352,8 +359,8 @@ func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err er
 	return errors.Join(err, os.RemoveAll(string(trial)))
 }
 
-// runAll runs the tests of packages in a module, each to its end. A right operator has no tests that fail for want of an API server: that is
-// tried again.
+// runAll runs the tests of packages in a module, each to its end. A right operator has no tests that fail for want of
+// an API server: that is tried again.
 func (g *grading) runAll(
 	ctx context.Context, module string, packages []testedPackage, programs []string, took func(folder string, took time.Duration),
 ) (*report.TestRun, error) {
@@ -462,7 +469,8 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 	return errLate
 }
 
-// decided reports whether it is certain if enough of so many mutants are found, whatever becomes of those that have not ended.
+// decided reports whether it is certain if enough of so many mutants are found, whatever becomes of those that have not
+// ended.
 func (g *grading) decided(of int) bool {
 	found, missed := g.report.Count(report.MutantFound), g.report.Count(report.MutantMissed)
 	return 100*found >= g.report.Want*of || 100*(of-missed) < g.report.Want*of
@@ -520,8 +528,8 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 	return report.MutantMissed, "", nil
 }
 
-// Hide removes from a report what would tell what a test should look for: the names of mutants that were missed, unless missed says that
-// they were before.
+// Hide removes from a report what would tell what a test should look for: the names of mutants that were missed, unless
+// missed says that they were before.
 func Hide(t *report.Tests, told func(name string) bool) {
 	for i := range t.Mutants {
 		m := &t.Mutants[i]
@@ -531,7 +539,8 @@ func Hide(t *report.Tests, told func(name string) bool) {
 	}
 }
 
-// Plan adds the check of the student's own tests to the report of a run that has not ended, in a lab in which they are worth points.
+// Plan adds the check of the student's own tests to the report of a run that has not ended, in a lab in which they are
+// worth points.
 func Plan(r *report.Report, lab *manifest.Lab) {
 	if listed := lab.OwnTests(); listed != nil {
 		r.Checks, r.MaxScore = append(r.Checks, report.Check{
@@ -540,9 +549,9 @@ func Plan(r *report.Report, lab *manifest.Lab) {
 	}
 }
 
-// Add decides that check in the report of a run that has ended: it gives all points, or none. Where the run was not graded, or nothing is
-// known of the tests, it is skipped. What the machine did is the outcome of the run, and no verdict on tests. Without points for tests it
-// does nothing.
+// Add decides that check in the report of a run that has ended: it gives all points, or none. Where the run was not
+// graded, or nothing is known of the tests, it is skipped. What the machine did is the outcome of the run, and no
+// verdict on tests. Without points for tests it does nothing.
 func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
 	planned := len(r.Checks)
 	Plan(r, lab)

@@ -69,8 +69,8 @@ func removeTestsBelow(dir string) error {
 	return removeTests(opened)
 }
 
-// sample are mutants of many kinds: of plain Go, of Reconcile, of what calls it, and one that only markers differ in. (All 44 take minutes: see
-// docs/guides/testing-operators.md for their figures.)
+// sample are mutants of many kinds: of plain Go, of Reconcile, of what calls it, and one that only markers differ in.
+// (All 44 take minutes: see docs/guides/testing-operators.md for their figures.)
 var sample = []string{
 	"keeps-two", "first-of-a-tie-goes", "letters-of-the-toppings", "status-each-time", "conflict-is-logged", "trusts-the-cache", "misses-deletions", "secrets-too",
 }

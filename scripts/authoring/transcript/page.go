@@ -44,8 +44,8 @@ type Printed struct {
 
 var marker = regexp.MustCompile(`(?s)<!--\s*(not run|run before|interrupt|printed)\b:?\s*(.*?)\s*-->`)
 
-// Blocks returns the blocks of commands in a page, which is given by its path from the root. The error lists all mistakes in markers and
-// commands, each as a *docs.Problem.
+// Blocks returns the blocks of commands in a page, which is given by its path from the root. The error lists all
+// mistakes in markers and commands, each as a *docs.Problem.
 func Blocks(root, page string) ([]Block, error) {
 	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
 	if err != nil {

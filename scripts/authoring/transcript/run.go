@@ -172,7 +172,8 @@ func names(root string) (all []string, err error) {
 	return all, err
 }
 
-// tidy says what a page has left in the root: a reader would have to remove it. It removes nothing, since it may be work of another program.
+// tidy says what a page has left in the root: a reader would have to remove it. It removes nothing, since it may be
+// work of another program.
 func (o *Options) tidy(before []string) error {
 	after, err := names(o.Root)
 	problems := []error{err}

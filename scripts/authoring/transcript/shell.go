@@ -31,11 +31,13 @@ const (
 	ending = 30 * time.Second
 )
 
-// canceledWatch is a line that kubectl wait sometimes logs when it ends: what it waited for has happened while its watch began.
+// canceledWatch is a line that kubectl wait sometimes logs when it ends: what it waited for has happened while its
+// watch began.
 var canceledWatch = regexp.MustCompile(`^E\d{4} .* reflector\.go:\d+\] "Failed to watch" err=".*: context canceled" `)
 
-// prelude is what a page's shell runs first. A shell ends itself when Ctrl-C has ended its command, unless it has a trap.
-// "solution 8" runs lab 8's solution in the background, and returns when its controller works. Its log is in run.log.
+// prelude is what a page's shell runs first. A shell ends itself when Ctrl-C has ended its command, unless it has a
+// trap. "solution 8" runs lab 8's solution in the background, and returns when its controller works. Its log is in
+// run.log.
 const prelude = `trap : INT
 solution() {
 	: >"$HOME/run.log"
@@ -113,7 +115,8 @@ func (s *shell) close() error {
 func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry, error) {
 	entry := Entry{Command: command}
 	if interrupt {
-		// Ctrl-C ends what is in the terminal's foreground: a group of its own, with a loop as a whole, and nothing that runs in the background.
+		// Ctrl-C ends what is in the terminal's foreground: a group of its own, with a loop as a whole, and nothing that runs
+		// in the background.
 		command = "set -m\n(\necho $BASHPID >&4\n" + command + "\n)"
 	}
 	mark := "\n" + s.nonce + " "

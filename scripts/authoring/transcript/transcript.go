@@ -37,8 +37,8 @@ const (
 	interrupted = "[interrupted]"
 )
 
-// Format writes a transcript. A command begins with "$ ", its other lines with "> ", and what it printed with two spaces. An exit code
-// other than 0 stands below in brackets.
+// Format writes a transcript. A command begins with "$ ", its other lines with "> ", and what it printed with two
+// spaces. An exit code other than 0 stands below in brackets.
 func Format(page string, entries []Entry) []byte {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# What the commands in %s print. `make verify-docs` compares it; … stands for anything.\n", page)
@@ -92,7 +92,8 @@ func Parse(content []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// trimmed leaves out the empty lines at both ends: in a transcript they can't be told from the space between two commands.
+// trimmed leaves out the empty lines at both ends: in a transcript they can't be told from the space between two
+// commands.
 func trimmed(lines []string) []string {
 	empty := func(line string) bool { return strings.TrimSpace(line) == "" }
 	for len(lines) > 0 && empty(lines[len(lines)-1]) {
@@ -197,8 +198,8 @@ func (e Entry) recorded() Entry {
 	return e
 }
 
-// shows reports the first line of a printed block that is not in the entries, or is not in its place; empty: all are there. Either side may have
-// a … where the other is exact.
+// shows reports the first line of a printed block that is not in the entries, or is not in its place; empty: all are
+// there. Either side may have a … where the other is exact.
 func shows(printed []string, entries []Entry) string {
 	var have []string
 	for _, entry := range entries {

@@ -111,8 +111,8 @@ func (r *Repository) eachModuleWithCode(ctx context.Context, do func(module) err
 	return nil
 }
 
-// otherSystems check types for machines that CI does not have, of our code as of all that it imports. A compiler for another system would
-// take ten times as long to say the same.
+// otherSystems check types for machines that CI does not have, of our code as of all that it imports. A compiler for
+// another system would take ten times as long to say the same.
 var otherSystems = []Check{
 	typesFor("macos", "macOS on arm64", "GOOS=darwin", "GOARCH=arm64"),
 	typesFor("linux-arm64", "Linux on arm64", "GOOS=linux", "GOARCH=arm64"),

@@ -166,7 +166,8 @@ func generatedBy(generator string, check Check, of func(*Repository) generation)
 	return check
 }
 
-// generation makes files of a module from others: wanted says of which solutions, run makes them again, and generated tells which they are.
+// generation makes files of a module from others: wanted says of which solutions, run makes them again, and generated
+// tells which they are.
 type generation struct {
 	wanted    func(lab string) (bool, error)
 	run       func(ctx context.Context, dir string) error

@@ -23,9 +23,9 @@ import (
 // toolsModule has versions of its own: nothing that it compiles is shared with the rest.
 const toolsModule = "scripts/checkout/tools"
 
-// isProgram reports whether a module is that of a program in an image of clusters/images. Such a module has the versions
-// that the program's own has, and often a newer Go: nothing of it is compiled for a lab. What it compiles is large, so it
-// is compiled when its image is made, and not to look at our few lines of it.
+// isProgram reports whether a module is that of a program in an image of clusters/images. Such a module has the
+// versions that the program's own has, and often a newer Go: nothing of it is compiled for a lab. What it compiles is
+// large, so it is compiled when its image is made, and not to look at our few lines of it.
 func isProgram(m module) bool {
 	return strings.HasPrefix(m.dir, "clusters/images/programs/") && len(m.file.Require) > 0
 }

@@ -78,8 +78,8 @@ func findProse(ctx context.Context, r *Repository) ([]Finding, error) {
 	return findings, nil
 }
 
-// isProse reports whether people read a file. Pages of labs are generated from those of solutions, a decision stays as it
-// was taken, and the page of recorded runs quotes mutants.
+// isProse reports whether people read a file. Pages of labs are generated from those of solutions, a decision stays as
+// it was taken, and the page of recorded runs quotes mutants.
 func isProse(name string) bool {
 	return name == manifest.File || path.Ext(name) == ".md" && !isTestdata(name) && !strings.HasPrefix(name, "labs/") &&
 		!strings.HasPrefix(name, "docs/decisions/") && !strings.HasPrefix(name, "docs/runs/")

@@ -94,7 +94,8 @@ func (r *Repository) solutions() ([]string, error) {
 	return names, nil
 }
 
-// files lists the files of the repository that are in git or would be with the next `git add`, from the root with slashes.
+// files lists the files of the repository that are in git or would be with the next `git add`, from the root with
+// slashes.
 func (r *Repository) files(ctx context.Context) ([]string, error) {
 	out, err := r.Runner.Run(ctx, r.Root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {

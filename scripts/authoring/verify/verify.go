@@ -53,8 +53,8 @@ type Options struct {
 	Only []string
 	// Short leaves out what belongs to the proof: the checks of types for other systems.
 	Short bool
-	// Since limits the linter to packages that differ from a commit, unless its configuration differs. It takes ten minutes for
-	// all of them. Nil: all.
+	// Since limits the linter to packages that differ from a commit, unless its configuration differs. It takes ten
+	// minutes for all of them. Nil: all.
 	Since *changes.Changes
 	// Extra are the checks of others. They run before those that take long.
 	Extra []Check
@@ -121,7 +121,8 @@ func Verify(ctx context.Context, options Options) error {
 	return fmt.Errorf("%d of %d checks failed (%s): %w: %s", len(failed), len(checks), strings.Join(failed, ", "), errFound, advice)
 }
 
-// Fix fixes what a program can, and says which files it changed. It does not say what is left for a person: Verify does.
+// Fix fixes what a program can, and says which files it changed. It does not say what is left for a person: Verify
+// does.
 func Fix(ctx context.Context, options Options) error {
 	checks, err := chosen(options)
 	if err != nil {

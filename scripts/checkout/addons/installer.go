@@ -28,8 +28,9 @@ type Installer struct {
 	Shared bool
 }
 
-// Install installs add-ons, all at the same time, and returns when each of them is usable. kubeconfig is the file of an administrator's
-// kubeconfig. What is done goes to say, a line at a time. It can be called again at any time, also after a kill: it then goes on.
+// Install installs add-ons, all at the same time, and returns when each of them is usable. kubeconfig is the file of an
+// administrator's kubeconfig. What is done goes to say, a line at a time. It can be called again at any time, also
+// after a kill: it then goes on.
 func (i Installer) Install(ctx context.Context, kubeconfig string, names []string, say func(string)) error {
 	return i.run(ctx, "install", kubeconfig, names, func(line known.Line) {
 		if line.Says != "" {

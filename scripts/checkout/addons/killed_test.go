@@ -26,8 +26,8 @@ import (
 // kills are the moments at which an install is killed, evenly spread over its time.
 const kills = 10
 
-// The install of all add-ons, killed at ten moments from its first request to its last proof: the next one always ends with all of them
-// usable. Then the playground goes, and nothing of it is left.
+// The install of all add-ons, killed at ten moments from its first request to its last proof: the next one always ends
+// with all of them usable. Then the playground goes, and nothing of it is left.
 func TestAfterAKillTheNextInstallEndsUsable(t *testing.T) {
 	longtest.Proof(t)
 	here, err := checkout.Find()
@@ -88,8 +88,8 @@ func usable(t *testing.T, installer addons.Installer, playground *embedded.Playg
 	}
 }
 
-// forget removes what the install before has made: by an uninstall, or as somebody does who deletes Deployments, or namespaces. Until
-// those are gone a quarter of a minute goes by, so they are deleted once only.
+// forget removes what the install before has made: by an uninstall, or as somebody does who deletes Deployments, or
+// namespaces. Until those are gone a quarter of a minute goes by, so they are deleted once only.
 func forget(t *testing.T, installer addons.Installer, playground *embedded.Playground, i int) {
 	t.Helper()
 	config, err := playground.Config()

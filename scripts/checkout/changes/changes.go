@@ -64,8 +64,8 @@ func (c *Changes) Any(wanted func(name string) bool) bool {
 	return slices.ContainsFunc(c.files, wanted)
 }
 
-// Packages are the folders of a module in which Go files differ. They and the module's folder are named from the root, with
-// slashes. Testdata are no packages, and a folder without Go files that are left is none either.
+// Packages are the folders of a module in which Go files differ. They and the module's folder are named from the root,
+// with slashes. Testdata are no packages, and a folder without Go files that are left is none either.
 func (c *Changes) Packages(module string) (folders []string) {
 	for _, name := range c.files {
 		dir := path.Dir(name)
@@ -89,8 +89,8 @@ func (c *Changes) module(dir string) string {
 	return dir
 }
 
-// Touch reports whether a file of one of the packages differs, tests, documentation and comments aside. Packages are named by
-// their folders. A file in a folder without Go code, as one that is embedded, is of the nearest package above.
+// Touch reports whether a file of one of the packages differs, tests, documentation and comments aside. Packages are
+// named by their folders. A file in a folder without Go code, as one that is embedded, is of the nearest package above.
 func (c *Changes) Touch(ctx context.Context, packages ...string) bool {
 	return c.Any(func(name string) bool {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".md") || strings.Contains(name, "/testdata/") {

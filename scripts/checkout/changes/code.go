@@ -29,9 +29,9 @@ const (
 	skeletonEnds   = "//lab:end"
 )
 
-// Code returns what decides what a Go file does: its tokens, and those comments that instruct a program. Files that differ only in other
-// comments, or in the places of their line breaks, have the same code. A file whose examples state their output, and one that is not Go, is
-// its own code.
+// Code returns what decides what a Go file does: its tokens, and those comments that instruct a program. Files that
+// differ only in other comments, or in the places of their line breaks, have the same code. A file whose examples state
+// their output, and one that is not Go, is its own code.
 func Code(content []byte) []byte {
 	if expectedOutput.Match(content) {
 		return content
@@ -74,7 +74,8 @@ func Code(content []byte) []byte {
 	return code.Bytes()
 }
 
-// SameCode reports whether a Go file that differs has the same code as at the commit. Its name is from the root, with slashes.
+// SameCode reports whether a Go file that differs has the same code as at the commit. Its name is from the root, with
+// slashes.
 func (c *Changes) SameCode(ctx context.Context, name string) bool {
 	if path.Ext(name) != ".go" {
 		return false

@@ -59,8 +59,8 @@ func Exclusive(command *cobra.Command, one, other string) {
 	}
 }
 
-// Folder is the value of a flag that names a folder. An empty one is refused: it comes from a script's variable that nobody
-// has set, and would be some other folder without a word.
+// Folder is the value of a flag that names a folder. An empty one is refused: it comes from a script's variable that
+// nobody has set, and would be some other folder without a word.
 type Folder string
 
 // Set is called with what a person wrote.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package cli is how our commands begin and end: what a signal does to them, how they say what is wrong, and with which exit
-// code they end.
+// Package cli is how our commands begin and end: what a signal does to them, how they say what is wrong, and with which
+// exit code they end.
 package cli
 
 import (
@@ -50,8 +50,8 @@ func Main(root *cobra.Command) {
 	}
 }
 
-// Run runs a command until it ends, and returns its exit code: 1 when it fails, or the code of a CodeError, after the error was
-// written to standard error behind the command's name.
+// Run runs a command until it ends, and returns its exit code: 1 when it fails, or the code of a CodeError, after the
+// error was written to standard error behind the command's name.
 func Run(ctx context.Context, root *cobra.Command) (code int) {
 	err := root.ExecuteContext(ctx)
 	if err == nil {

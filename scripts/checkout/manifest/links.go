@@ -20,8 +20,8 @@ import (
 	markdown "github.com/yuin/goldmark/util"
 )
 
-// CheckLinks loads the manifest and follows its links: each lecture is a file below the root, and each #anchor a heading in it.
-// The error lists all dead links.
+// CheckLinks loads the manifest and follows its links: each lecture is a file below the root, and each #anchor a
+// heading in it. The error lists all dead links.
 func CheckLinks(root string) error {
 	manifest, err := Load(root)
 	if err != nil {
@@ -71,9 +71,9 @@ func CheckLinks(root string) error {
 	return found.err()
 }
 
-// Anchors are the names by which the headings of a Markdown page can be linked to, in their order, as GitHub makes them: the
-// heading's text in small letters, without punctuation, spaces as hyphens, and -1, -2 … where a name was there before. (The
-// rule is that of the table of contents filter in GitHub's html-pipeline.)
+// Anchors are the names by which the headings of a Markdown page can be linked to, in their order, as GitHub makes
+// them: the heading's text in small letters, without punctuation, spaces as hyphens, and -1, -2 … where a name was
+// there before. (The rule is that of the table of contents filter in GitHub's html-pipeline.)
 func Anchors(page []byte) []string {
 	var anchors []string
 	seen := map[string]int{}

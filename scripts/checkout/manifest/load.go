@@ -22,8 +22,8 @@ import (
 // maxPoints is what the points of a lab's checks sum to.
 const maxPoints = 100
 
-// Load reads labs/labs.yaml below the repository's root. The error lists everything that is wrong with it, one line each, with
-// file, line and path of the wrong value.
+// Load reads labs/labs.yaml below the repository's root. The error lists everything that is wrong with it, one line
+// each, with file, line and path of the wrong value.
 func Load(root string) (*Manifest, error) {
 	data, err := read(root, File)
 	if err != nil {
@@ -269,8 +269,8 @@ func (l *Lab) checkNode(found *problems, where *positions, at func(...any) []str
 	}
 }
 
-// checkParts demands that parts can be done one after the other: those of a part follow each other. What is only asked when all parts are
-// done is in none, and stands after them.
+// checkParts demands that parts can be done one after the other: those of a part follow each other. What is only asked
+// when all parts are done is in none, and stands after them.
 func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []string) {
 	parts := l.Parts()
 	if len(parts) == 0 {
@@ -290,7 +290,8 @@ func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []st
 	}
 }
 
-// checkSteps demands that a lab's steps can be done one after the other: each check has one, and none needs a check of a later one.
+// checkSteps demands that a lab's steps can be done one after the other: each check has one, and none needs a check of
+// a later one.
 func (l *Lab) checkSteps(found *problems, where *positions, at func(...any) []string) {
 	if l.Steps() == 0 {
 		return

@@ -43,17 +43,18 @@ type Lab struct {
 	Teaches string `json:"teaches"`
 	// Operator is false where only the API is graded: the program is then built but not run.
 	Operator bool `json:"operator"`
-	// Stage is where the operator runs on the embedded cluster, unless a command says otherwise: Process (the default) or Pod.
-	// In a lab whose stage is Deployed it runs nowhere else, and there may be none (Operator is false): what is deployed is then
-	// any program.
+	// Stage is where the operator runs on the embedded cluster, unless a command says otherwise: Process (the default) or
+	// Pod. In a lab whose stage is Deployed it runs nowhere else, and there may be none (Operator is false): what is
+	// deployed is then any program.
 	Stage Stage `json:"stage,omitempty"`
 	// Services are what runs beside the cluster for the operator to talk to. There are freezer and cloud.
 	Services []string `json:"services,omitempty"`
-	// Addons are what a run's cluster has besides Kubernetes, usable before the submission is installed: names of package known of
-	// clusters/addons. They need a node.
+	// Addons are what a run's cluster has besides Kubernetes, usable before the submission is installed: names of package
+	// known of clusters/addons. They need a node.
 	Addons []string `json:"addons,omitempty"`
-	// Node is true where the operator is a process and Pods of the objects that it makes must run: the embedded cluster then has a node, and
-	// the nodes of a kind cluster have the course's images. A lab whose Stage is not Process has a node anyway.
+	// Node is true where the operator is a process and Pods of the objects that it makes must run: the embedded cluster
+	// then has a node, and the nodes of a kind cluster have the course's images. A lab whose Stage is not Process has a
+	// node anyway.
 	Node bool `json:"node,omitempty"`
 	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
 	// are not, so that what a submission does beyond the lab can't get in its way.
@@ -70,11 +71,12 @@ type Lab struct {
 	Extension *Extension `json:"extension,omitempty"`
 	// Preconditions are checks of an earlier lab that must pass before anything of this one is tried. Nil: there are none.
 	Preconditions *Preconditions `json:"preconditions,omitempty"`
-	// Checks in the order in which they run. Their points, without the extension's, and those of Tests sum to 100. Load puts the
-	// preconditions first.
+	// Checks in the order in which they run. Their points, without the extension's, and those of Tests sum to 100. Load
+	// puts the preconditions first.
 	Checks []Check `json:"checks"`
 
-	// Part is the part to which Limit, UpTo or WithoutNode has limited the lab; empty: it is the whole lab. It is not in the file.
+	// Part is the part to which Limit, UpTo or WithoutNode has limited the lab; empty: it is the whole lab. It is not in
+	// the file.
 	Part string `json:"-"`
 	// Undecided are the checks that WithoutNode has left out.
 	Undecided []Check `json:"-"`
@@ -85,13 +87,13 @@ type Stage string
 
 // The stages.
 const (
-	// Process is a process of this machine. A lab that names it is never graded as a Pod, whatever the flags and the cluster: one that names
-	// no stage is where neither asks for a Pod.
+	// Process is a process of this machine. A lab that names it is never graded as a Pod, whatever the flags and the
+	// cluster: one that names no stage is where neither asks for a Pod.
 	Process Stage = "process"
 	// Pod is a Pod of the cluster, which needs a node.
 	Pod Stage = "pod"
-	// Deployed is a Pod of the cluster, too, but the checks deploy it: they get its image and its manifests, and decide what is
-	// applied when. No faults are injected, and nobody but the checks starts or stops it.
+	// Deployed is a Pod of the cluster, too, but the checks deploy it: they get its image and its manifests, and decide
+	// what is applied when. No faults are injected, and nobody but the checks starts or stops it.
 	Deployed Stage = "deployed"
 )
 
@@ -106,9 +108,11 @@ type OwnTests struct {
 	Points int `json:"points,omitempty"`
 }
 
-// Extension is a second version of the lab's kinds, which a submission may have. Its checks come last and have points of their own.
+// Extension is a second version of the lab's kinds, which a submission may have. Its checks come last and have points
+// of their own.
 type Extension struct {
-	// Version is the version that the extension adds, as v1beta1. It is held back until a check of the extension upgrades the cluster.
+	// Version is the version that the extension adds, as v1beta1. It is held back until a check of the extension upgrades
+	// the cluster.
 	Version string `json:"version"`
 }
 
@@ -126,8 +130,8 @@ func (t *OwnTests) Percentage() int {
 // OwnTestsID is the id of the check of the student's own tests, in a lab in which they are worth points.
 const OwnTestsID = "own-tests"
 
-// OwnTests is the check of the student's own tests; nil in a lab in which they are worth no points. It is none of Checks: no code of the
-// lab's checks can decide it. The lab's lecture explains it under the heading "Your own tests".
+// OwnTests is the check of the student's own tests; nil in a lab in which they are worth no points. It is none of
+// Checks: no code of the lab's checks can decide it. The lab's lecture explains it under the heading "Your own tests".
 func (l *Lab) OwnTests() *Check {
 	if l.Tests == nil || l.Tests.Points == 0 {
 		return nil
@@ -159,21 +163,22 @@ type Check struct {
 	ID string `json:"id"`
 	// Title is the sentence for the student; it is true when the check passes.
 	Title string `json:"title"`
-	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others, and for what is only asked
-	// of the whole.
+	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others, and for
+	// what is only asked of the whole.
 	Part string `json:"part,omitempty"`
 	// Step is the lab's step, from 1, that is done last before the check can pass; 0 in a lab without numbered steps.
 	Step int `json:"step,omitempty"`
 	// Extension is true of a check of the lab's extension.
 	Extension bool `json:"extension,omitempty"`
-	// Node is true of a check that looks at what Pods do. The other checks of a lab whose operator is a process look at objects only.
+	// Node is true of a check that looks at what Pods do. The other checks of a lab whose operator is a process look at
+	// objects only.
 	Node bool `json:"node,omitempty"`
 	// Points of the lab's 100, or of its extension's; 0 for a precondition.
 	Points int `json:"points"`
 	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
 	Needs []string `json:"needs,omitempty"`
-	// Causes are ids of checks of the same lab that name the cause when this check fails and they fail too; the likeliest comes
-	// first. They run also when what they need has failed, and are then skipped unless they find something.
+	// Causes are ids of checks of the same lab that name the cause when this check fails and they fail too; the likeliest
+	// comes first. They run also when what they need has failed, and are then skipped unless they find something.
 	Causes []string `json:"causes,omitempty"`
 	// Lecture is the heading that explains this check: file#anchor, from the repository's root.
 	Lecture string `json:"lecture"`
@@ -181,8 +186,8 @@ type Check struct {
 	Hints []string `json:"hints"`
 }
 
-// Precondition is true of a check of an earlier lab: it has no points, runs before the operator is started, and all others
-// need it.
+// Precondition is true of a check of an earlier lab: it has no points, runs before the operator is started, and all
+// others need it.
 func (c Check) Precondition() bool { return c.Points == 0 }
 
 // Lab finds a lab as people name it: "2", "02", "02-reconciler" or "reconciler".
@@ -251,7 +256,8 @@ func (l *Lab) Parts() (names []string) {
 	return names
 }
 
-// Limit is the lab with the checks of one part, as if what comes before that part were done: checks of other parts block none of it.
+// Limit is the lab with the checks of one part, as if what comes before that part were done: checks of other parts
+// block none of it.
 func (l *Lab) Limit(part string) (*Lab, error) {
 	switch parts := l.Parts(); {
 	case len(parts) == 0:
@@ -354,8 +360,8 @@ func (l *Lab) MaxScore() int {
 	return sum
 }
 
-// Needed are the checks that must have passed before one can run: the preconditions of the lab, and those that it names. An ID that the lab
-// does not have is an error.
+// Needed are the checks that must have passed before one can run: the preconditions of the lab, and those that it
+// names. An ID that the lab does not have is an error.
 func (l *Lab) Needed(id string) ([]string, error) {
 	check, err := l.Check(id)
 	if err != nil {
@@ -375,9 +381,9 @@ func (l *Lab) before(id string) (ids []string) {
 	return ids
 }
 
-// StartingWith returns the checks of the lab with one of them first, after the preconditions and the checks that it needs. The others keep
-// the order of the list. An ID that the lab does not have changes nothing, and neither does a check of the extension: what it changes, such
-// as the versions of a kind, is not what the other checks expect.
+// StartingWith returns the checks of the lab with one of them first, after the preconditions and the checks that it
+// needs. The others keep the order of the list. An ID that the lab does not have changes nothing, and neither does a
+// check of the extension: what it changes, such as the versions of a kind, is not what the other checks expect.
 func (l *Lab) StartingWith(id string) []Check {
 	if check, err := l.Check(id); err == nil && check.Extension {
 		return l.Checks
@@ -404,8 +410,8 @@ func (l *Lab) StartingWith(id string) []Check {
 	return slices.Concat(before, after)
 }
 
-// Dependents are the ids of all checks that are skipped when this one fails, also those that need it only through others,
-// in the order of the list.
+// Dependents are the ids of all checks that are skipped when this one fails, also those that need it only through
+// others, in the order of the list.
 func (l *Lab) Dependents(id string) []string {
 	var dependents []string
 	for _, check := range l.Checks {

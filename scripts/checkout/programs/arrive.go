@@ -65,9 +65,9 @@ func Layers(root string) ([]Layer, error) {
 	return slices.DeleteFunc(layers, func(l Layer) bool { return len(l.Programs) == 0 }), nil
 }
 
-// arrive installs programs of the archive that the checkout names, as far as it has some that are stale and fit. Whatever prevents that is
-// said on out, and no error: everything is built then. What does it is a program of its own, since an HTTP client would double the time in which
-// the bootstrap is compiled.
+// arrive installs programs of the archive that the checkout names, as far as it has some that are stale and fit.
+// Whatever prevents that is said on out, and no error: everything is built then. What does it is a program of its own,
+// since an HTTP client would double the time in which the bootstrap is compiled.
 func arrive(ctx context.Context, root string, out *os.File, stale []Program) {
 	_, named, err := reference.Locked(root, runtime.GOOS+"/"+runtime.GOARCH)
 	if err == nil && !named {

@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/clusters/node/targets"
 )
 
-// lab is what labs.yaml says about what grading a lab needs. The whole file is read by package manifest, which imports more than the
-// bootstrap may.
+// lab is what labs.yaml says about what grading a lab needs. The whole file is read by package manifest, which imports
+// more than the bootstrap may.
 type lab struct {
 	Number int      `json:"number"`
 	Name   string   `json:"name"`
@@ -43,7 +43,8 @@ func labs(root, number string) ([]lab, error) {
 	return file.Labs, nil
 }
 
-// grading lists the programs that grading labs on the embedded cluster needs, or on another one, which has its own nodes.
+// grading lists the programs that grading labs on the embedded cluster needs, or on another one, which has its own
+// nodes.
 func grading(root string, embedded bool, labs ...lab) (all []Program, err error) {
 	var addons []string
 	pods := false
@@ -63,8 +64,8 @@ func grading(root string, embedded bool, labs ...lab) (all []Program, err error)
 	return append(all, more...), err
 }
 
-// withAddons lists the programs that add-ons consist of, each once, and the one that installs them. None where there can be no node, and
-// where no add-on is wanted. A name that is none of an add-on is the lab command's to refuse.
+// withAddons lists the programs that add-ons consist of, each once, and the one that installs them. None where there
+// can be no node, and where no add-on is wanted. A name that is none of an add-on is the lab command's to refuse.
 func withAddons(root string, names []string) (all []Program, err error) {
 	if len(names) == 0 || !nodes {
 		return nil, nil

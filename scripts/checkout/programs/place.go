@@ -22,8 +22,8 @@ func (e *PlaceError) Error() string {
 	return fmt.Sprintf("the course can't be used in this folder: %s. %s", e.Reason, e.Remedy)
 }
 
-// TryPlace does in the checkout at root what building and grading do there: it makes a link, a program and a socket, and removes
-// them. It takes some milliseconds. The error is a *PlaceError.
+// TryPlace does in the checkout at root what building and grading do there: it makes a link, a program and a socket,
+// and removes them. It takes some milliseconds. The error is a *PlaceError.
 func TryPlace(root string) error {
 	const home = "Clone into a folder of your home, on a file system of Linux."
 	if strings.ContainsRune(root, filepath.ListSeparator) {
@@ -54,8 +54,8 @@ func TryPlace(root string) error {
 	return nil
 }
 
-// listenIn makes a socket in a folder and closes it. The name of a socket has 108 bytes at most, which the path of a clone may exceed, so
-// it is made by way of a descriptor of the folder.
+// listenIn makes a socket in a folder and closes it. The name of a socket has 108 bytes at most, which the path of a
+// clone may exceed, so it is made by way of a descriptor of the folder.
 func listenIn(dir string) error {
 	opened, err := os.Open(dir)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package programs lists the programs that are built from this repository, and builds those that are missing or stale. It
-// imports so little that the bootstrap, which builds the first of them, can know them all. It runs none of them.
+// Package programs lists the programs that are built from this repository, and builds those that are missing or stale.
+// It imports so little that the bootstrap, which builds the first of them, can know them all. It runs none of them.
 package programs
 
 import (
@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// Program is one that is built from this repository. Its Work is what building it takes after those that stand before it in
-// this file, on the machine of docs/benchmarks.md with nothing in Go's caches.
+// Program is one that is built from this repository. Its Work is what building it takes after those that stand before
+// it in this file, on the machine of docs/benchmarks.md with nothing in Go's caches.
 type Program struct {
 	gobuild.Target
 	progress.Work
@@ -79,7 +79,8 @@ func NodeInit(root string) []Program {
 	return []Program{Program(targets.Init(root))}
 }
 
-// Node are the programs of a node for the embedded cluster, and of the Pods that every node runs. None where there can be no node.
+// Node are the programs of a node for the embedded cluster, and of the Pods that every node runs. None where there can
+// be no node.
 func Node(root string) ([]Program, error) {
 	if !nodes {
 		return nil, nil
@@ -114,7 +115,8 @@ func ControllerGen(root string) Program {
 	}}
 }
 
-// ClientGenerators are the pinned programs of k8s.io/code-generator that make clients, listers and informers, in this order.
+// ClientGenerators are the pinned programs of k8s.io/code-generator that make clients, listers and informers, in this
+// order.
 func ClientGenerators(root string) (all []Program) {
 	for _, name := range []string{"client-gen", "lister-gen", "informer-gen"} {
 		all = append(all, Program{tool(root, name, "k8s.io/code-generator/cmd/"+name), progress.Work{
@@ -181,8 +183,8 @@ func Conformance(root string) Program {
 	}
 }
 
-// Ensure installs those programs of the checkout at root that are missing or stale from the archive that the checkout names, builds those that
-// the archive does not have, one after the other, and shows on out how far it is.
+// Ensure installs those programs of the checkout at root that are missing or stale from the archive that the checkout
+// names, builds those that the archive does not have, one after the other, and shows on out how far it is.
 func Ensure(ctx context.Context, root string, out *os.File, all ...Program) error {
 	stale := slices.DeleteFunc(slices.Clone(all), func(p Program) bool { return p.Fresh() })
 	if len(stale) > 0 {
@@ -210,9 +212,9 @@ func build(ctx context.Context, out *os.File, stale ...Program) error {
 	return nil
 }
 
-// For lists the programs that a goal of the Makefile needs besides the command that it calls, which can't say so before it is
-// built itself. variables are those of the Makefile that were set: ADDONS, NODE and CLUSTER count. A goal that is missing here costs no
-// more than a total that is too small: each command builds what it needs.
+// For lists the programs that a goal of the Makefile needs besides the command that it calls, which can't say so before
+// it is built itself. variables are those of the Makefile that were set: ADDONS, NODE and CLUSTER count. A goal that is
+// missing here costs no more than a total that is too small: each command builds what it needs.
 func For(root, goal string, variables map[string]string) ([]Program, error) {
 	kubernetes, err := multicall.New(root)
 	if err != nil {

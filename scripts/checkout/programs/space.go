@@ -13,8 +13,9 @@ import (
 	"lva.io/operators/scripts/checkout/programs/reference"
 )
 
-// What the first build takes of the disk, in bytes, as measured (README.md, docs/reference/machines.md): of it work is in the checkout, and
-// is given back when Kubernetes is compiled. The rest is mostly in Go's caches, which may be on another disk, or full already.
+// What the first build takes of the disk, in bytes, as measured (README.md, docs/reference/machines.md): of it work is
+// in the checkout, and is given back when Kubernetes is compiled. The rest is mostly in Go's caches, which may be on
+// another disk, or full already.
 const (
 	firstBuild = 8e9
 	work       = 3e9
@@ -26,7 +27,8 @@ type FirstBuild struct {
 	Free float64
 }
 
-// PlanFirstBuild looks at the disk of the checkout at root. needed is false if everything is built or arrives from an archive.
+// PlanFirstBuild looks at the disk of the checkout at root. needed is false if everything is built or arrives from an
+// archive.
 func PlanFirstBuild(root string) (f FirstBuild, needed bool, err error) {
 	if _, err := os.Stat(filepath.Join(root, ".cache", "controlplane", "controlplane")); err == nil {
 		return f, false, nil
@@ -47,7 +49,8 @@ func Free(dir string) (float64, error) {
 	return float64(system.Bavail) * float64(system.Bsize), nil
 }
 
-// Tight reports whether the space suffices only if Go's caches are on another disk, or have most of the packages already.
+// Tight reports whether the space suffices only if Go's caches are on another disk, or have most of the packages
+// already.
 func (f FirstBuild) Tight() bool { return f.Free < firstBuild }
 
 // Impossible reports whether the space suffices in no case: Kubernetes can't be compiled there.

@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-// wish is an icecream that is created or, if an old one is named, a change of that one's spec. It is always a dry run, so that hundreds
-// leave nothing behind.
+// wish is an icecream that is created or, if an old one is named, a change of that one's spec. It is always a dry run,
+// so that hundreds leave nothing behind.
 type wish struct {
 	order.Order
 	old *order.Order
@@ -158,7 +158,8 @@ type law struct {
 	subject, words *regexp.Regexp
 }
 
-// Of the words, those of the schema come first. The others are for students who write the rule as an expression, with a message.
+// Of the words, those of the schema come first. The others are for students who write the rule as an expression, with a
+// message.
 var (
 	toppingsMaxLaw = law{
 		order.ToppingsMax, "every icecream with more than three toppings is rejected, and the message says that there are at most three",

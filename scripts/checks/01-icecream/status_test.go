@@ -30,8 +30,8 @@ type observation struct {
 // Types of conditions: some are the same but for a part, or for capitals.
 var conditionTypes = []string{"Ready", "ready", "Read", "ReadyToEat", "Settled", "Melted", "demo.lva.io/Ready", "example.com/Ready", "A", "a-b_c.d"}
 
-// drawObservation draws a status that has one condition of each type, or else one that has one of them twice. Whatever else the two say
-// is the same or is not.
+// drawObservation draws a status that has one condition of each type, or else one that has one of them twice. Whatever
+// else the two say is the same or is not.
 func drawObservation(random *rand.Rand, number int, twice bool) observation {
 	var o observation
 	if number%4 != 1 {

@@ -32,7 +32,8 @@ func newestGoes() types.Feature {
 	return features.New("of four the newest goes").
 		Assess("though its name sorts first, and in a crowd", check.Assess(assess(func(v visit) {
 			crowd := v.crowd()
-			// Three flavours, and others around them: an operator that deletes whatever its list has last can't be right by chance.
+			// Three flavours, and others around them: an operator that deletes whatever its list has last can't be right by
+			// chance.
 			flavours := []string{"guava", "mango", "papaya"}
 			var last icecream.Icecream
 			stay := slices.Clone(crowd)

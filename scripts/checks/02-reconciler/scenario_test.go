@@ -30,8 +30,8 @@ func conflicts(v visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 
-// refusals let the only requests that matter fail: those by which a fourth icecream is deleted, and the question to the API server
-// before.
+// refusals let the only requests that matter fail: those by which a fourth icecream is deleted, and the question to the
+// API server before.
 func refusals(v visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 	stay := []string{"salak-1", "salak-2", "salak-3"}
@@ -48,7 +48,8 @@ func refusals(v visit) {
 		v.become("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
 			func() (string, bool) { return v.stand(true, stay...) })
 	}
-	// When one of three goes, the others change. Nothing else will tell an operator that has dropped the error of a question who they are.
+	// When one of three goes, the others change. Nothing else will tell an operator that has dropped the error of a
+	// question who they are.
 	v.RefusedAtFirst(v.Ctx, v.T, faults.ServerError, faults.Read, func() {
 		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, stay[0]))
 	})
@@ -104,7 +105,8 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	return wrong, wrong == "" && !v.Shop.Behind()
 }
 
-// hearsayAge is how old what an operator knows must be to count as out of date: far more than a watch lags on a good day.
+// hearsayAge is how old what an operator knows must be to count as out of date: far more than a watch lags on a good
+// day.
 const hearsayAge = 150 * time.Millisecond
 
 // notOnHearsay fails an operator that deleted quince-4 long after its place was free, and had not asked the API server

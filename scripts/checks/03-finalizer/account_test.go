@@ -138,8 +138,8 @@ func (v visit) takenAfter(expected string, o order) {
 	}
 }
 
-// answered is when a write that is in the audit log was answered; or done, if its answer was lost. Another controller of the same
-// operator may write the status of the same icecream at the same moment.
+// answered is when a write that is in the audit log was answered; or done, if its answer was lost. Another controller
+// of the same operator may write the status of the same icecream at the same moment.
 func answered(log []faults.Entry, write audit.Event) time.Time {
 	resource := strings.TrimSuffix(write.Resource+"/"+write.Subresource, "/")
 	for _, e := range slices.Backward(log) {
@@ -153,8 +153,8 @@ func answered(log []faults.Entry, write audit.Event) time.Time {
 	return write.Time
 }
 
-// finalizerWrites are the writes with which the operator added its finalizer to an icecream, and removed it. Nil: it has
-// not.
+// finalizerWrites are the writes with which the operator added its finalizer to an icecream, and removed it. Nil: it
+// has not.
 func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 	v.t.Helper()
 	var cut *audit.Event
@@ -173,7 +173,8 @@ func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 		held := slices.Contains(stored.Metadata.Finalizers, finalizer)
 		switch {
 		case !answer:
-			// An operator that is killed does not wait for the answer. The write may be done nevertheless: the next answer tells.
+			// An operator that is killed does not wait for the answer. The write may be done nevertheless: the next answer
+			// tells.
 			if cut == nil && e.Subresource == "" && (e.Code < 300 || e.Code >= 500) && bytes.Contains(e.Request, []byte(finalizer)) {
 				cut = &e
 			}
@@ -200,8 +201,8 @@ func (v visit) toppingsFirst(expected string, o order) {
 	}
 }
 
-// evidence is what the operator asked for since the check began, and what befell it: what it read at the API server is left
-// out.
+// evidence is what the operator asked for since the check began, and what befell it: what it read at the API server is
+// left out.
 func (v visit) evidence(expected, observed string) []string {
 	log, err := v.Faults.Log(v.ctx)
 	if err != nil {

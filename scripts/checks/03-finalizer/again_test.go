@@ -19,9 +19,10 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// movementID is about an attempt whose booking the freezer may still do after the operator has given it up: with another id, the
-// next attempt would book a second time. Such a delay can't be made the same each time, so the ids of the attempts are compared.
-// The first of two movements gets through: then the other one is no longer the second that is missing, and is the same movement.
+// movementID is about an attempt whose booking the freezer may still do after the operator has given it up: with
+// another id, the next attempt would book a second time. Such a delay can't be made the same each time, so the ids of
+// the attempts are compared. The first of two movements gets through: then the other one is no longer the second that
+// is missing, and is the same movement.
 func movementID() types.Feature {
 	return feature("a movement has one id", "each time that it is tried", func(v visit) {
 		const expected = "a movement that is tried again has the same id as before, also after the operator was killed"
@@ -47,8 +48,8 @@ func movementID() types.Feature {
 	})
 }
 
-// attempts are the ids of the requests to book a movement of an icecream in one direction, by ingredient, in the order in which they
-// were sent.
+// attempts are the ids of the requests to book a movement of an icecream in one direction, by ingredient, in the order
+// in which they were sent.
 func (v visit) attempts(o order, direction string) map[string][]string {
 	v.t.Helper()
 	ids := map[string][]string{}

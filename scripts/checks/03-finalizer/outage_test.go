@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// How long the freezer is down: until the operator has tried the same so often; or for so long since its first request was refused,
-// if it takes its time.
+// How long the freezer is down: until the operator has tried the same so often; or for so long since its first request
+// was refused, if it takes its time.
 const (
 	outageAttempts = 5
 	outageLimit    = 2 * time.Second
@@ -70,8 +70,8 @@ func freezerDown() types.Feature {
 	})
 }
 
-// waits deletes an icecream while the freezer refuses these requests. An operator that sends none of them does not notice: then all
-// goes back at once.
+// waits deletes an icecream while the freezer refuses these requests. An operator that sends none of them does not
+// notice: then all goes back at once.
 func (v visit) waits(how string, o order, refused faults.Fault) {
 	v.t.Helper()
 	refused.Service = freezer.Service
@@ -92,8 +92,8 @@ func (v visit) waits(how string, o order, refused faults.Fault) {
 	v.leaves(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name), outagePatience, o)
 }
 
-// An operator backs off if it makes a pause of so long, after so many attempts at most. The work queue's doubling delays
-// (5 ms, 10 ms, …) get there with the seventh.
+// An operator backs off if it makes a pause of so long, after so many attempts at most. The work queue's doubling
+// delays (5 ms, 10 ms, …) get there with the seventh.
 const (
 	pause       = 300 * time.Millisecond
 	mostRetries = 25
@@ -151,8 +151,8 @@ func condition() types.Feature {
 	})
 }
 
-// scarce lets an icecream want what others have taken, so that the freezer has none left: an answer that is no outage, and which is not
-// the one about a movement that was booked before, though it is a 409 as well.
+// scarce lets an icecream want what others have taken, so that the freezer has none left: an answer that is no outage,
+// and which is not the one about a movement that was booked before, though it is a 409 as well.
 func (v visit) scarce(o order) {
 	v.t.Helper()
 	truffle := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "truffle"}
@@ -194,7 +194,8 @@ func (v visit) settled(patience time.Duration, when string, o order, status meta
 	})
 }
 
-// settledIs compares the condition of an icecream, as it is now, with how it should be. There is a reason if it is False.
+// settledIs compares the condition of an icecream, as it is now, with how it should be. There is a reason if it is
+// False.
 func settledIs(status metav1.ConditionStatus, now order, reason ...string) compare.Fields {
 	c := meta.FindStatusCondition(now.conditions, settled)
 	if c == nil {
@@ -226,8 +227,8 @@ func noAnswer() types.Feature {
 	})
 }
 
-// givesUp waits until the operator has given up on a request to the freezer of a class that is not answered. The icecream is
-// deleted, unless it is already. An operator that sends none of that class does not notice, and is done.
+// givesUp waits until the operator has given up on a request to the freezer of a class that is not answered. The
+// icecream is deleted, unless it is already. An operator that sends none of that class does not notice, and is done.
 func (v visit) givesUp(how string, o order, class faults.Class) {
 	v.t.Helper()
 	began := time.Now()

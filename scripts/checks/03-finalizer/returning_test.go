@@ -61,7 +61,8 @@ func returned() types.Feature {
 // late is how late the operator's watch tells of changes while it is behind.
 const late = 500 * time.Millisecond
 
-// pitayas are icecreams that get a finalizer of another controller while the watch is behind. One is enough if the machine is not too busy.
+// pitayas are icecreams that get a finalizer of another controller while the watch is behind. One is enough if the
+// machine is not too busy.
 var pitayas = []string{"pitaya-1", "pitaya-2", "pitaya-3"}
 
 // firstWrite is when the operator first asked for a change of an icecream other than of its status.
@@ -107,8 +108,8 @@ func (v visit) holdBy(o order, finalizer string) {
 	}
 }
 
-// freeFrom removes a finalizer that is not the operator's, as its controller would. That of a deletion in the foreground
-// is the garbage collector's: it removes it by itself, but may take half a minute to learn of a new kind.
+// freeFrom removes a finalizer that is not the operator's, as its controller would. That of a deletion in the
+// foreground is the garbage collector's: it removes it by itself, but may take half a minute to learn of a new kind.
 func (v visit) freeFrom(o order, finalizer string) {
 	v.t.Helper()
 	for {

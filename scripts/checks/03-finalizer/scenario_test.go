@@ -10,8 +10,8 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// refusals let the requests fail that matter, one kind of them after the other: nothing else happens that would give another chance to
-// an operator which drops an error.
+// refusals let the requests fail that matter, one kind of them after the other: nothing else happens that would give
+// another chance to an operator which drops an error.
 func refusals(v visit) {
 	const also = ", also if the operator's first requests are refused"
 	var o order

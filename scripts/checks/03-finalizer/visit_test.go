@@ -63,8 +63,8 @@ func feature(name, step string, visits func(visit)) types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or does
-// not stop.
+// until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or
+// does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
 	v.Poll(v.ctx, glance, v.NewWait(patience, max(deadline, 2*patience)), v.Changed, look, func(observed string) {

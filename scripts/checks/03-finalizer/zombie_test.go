@@ -96,8 +96,8 @@ func zombieFreed() types.Feature {
 		})).Feature()
 }
 
-// rescue runs the student's script, and looks at what is left of the finalizers (nil: the icecream is gone), and whether
-// it wrote anything else.
+// rescue runs the student's script, and looks at what is left of the finalizers (nil: the icecream is gone), and
+// whether it wrote anything else.
 func (v visit) rescue(name, finalizer, expected string, good func(exit int, left []string) bool) {
 	v.t.Helper()
 	expected = fmt.Sprintf("%s %s %s: %s", rescueFile, name, finalizer, expected)

@@ -135,8 +135,9 @@ func failsClosed() types.Feature {
 		})).Feature()
 }
 
-// alone takes the defaulting webhooks away, and then the validating ones instead: as long as no server answers, what either of them has to
-// see to does not get by, and neither relies on the other. Withdrawn are all, for the case that this comes to no end.
+// alone takes the defaulting webhooks away, and then the validating ones instead: as long as no server answers, what
+// either of them has to see to does not get by, and neither relies on the other. Withdrawn are all, for the case that
+// this comes to no end.
 func (v visit) alone(withdrawn *admission.Webhooks) {
 	v.t.Helper()
 	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())

@@ -228,8 +228,8 @@ type property struct {
 	of    string
 	count int
 	draw  func(random *rand.Rand, number int) request
-	// expected is what becomes of a request, as the rest of a sentence: "is accepted"; empty, if the sentence says nothing of it. It
-	// may be one that was made smaller.
+	// expected is what becomes of a request, as the rest of a sentence: "is accepted"; empty, if the sentence says nothing
+	// of it. It may be one that was made smaller.
 	expected func(request, order.Answer) string
 	// wrong tells what is wrong with the answer that came; empty: nothing is.
 	wrong func(request, order.Answer, admission.Answer) string
@@ -273,7 +273,8 @@ func (v visit) hold(p property) {
 	v.Fail(v.t, expected, observed, append(evidence, webhooks.Lines(observed)...)...)
 }
 
-// verdict is how a request is answered, as an expectation and as what is wrong with an answer. Denied is how those are denied.
+// verdict is how a request is answered, as an expectation and as what is wrong with an answer. Denied is how those are
+// denied.
 func (v visit) verdict(denied admission.Verdict) (func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string) {
 	expected := func(_ request, want order.Answer) string {
 		if want.Denied() {
@@ -293,8 +294,8 @@ func (v visit) verdict(denied admission.Verdict) (func(request, order.Answer) st
 	}
 }
 
-// tooMuch reports whether an icecream of all three flavours was denied. That it must not be is for the checks of what is allowed, and of
-// warnings, to say.
+// tooMuch reports whether an icecream of all three flavours was denied. That it must not be is for the checks of what
+// is allowed, and of warnings, to say.
 func tooMuch(want order.Answer, got admission.Answer) bool {
 	return want.Warning && got.Verdict == admission.DeniedByWebhook
 }
@@ -318,7 +319,8 @@ func onMenu(random *rand.Rand, number int) request {
 	return drawOrder(random, order.OnMenu(random, number))
 }
 
-// offMenu draws an order with so many flavours at most that are not sold. Every other one is no dry run: it is not stored in any case.
+// offMenu draws an order with so many flavours at most that are not sold. Every other one is no dry run: it is not
+// stored in any case.
 func offMenu(wrong int) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		r := drawOrder(random, order.OffMenu(random, number, wrong))
@@ -389,7 +391,8 @@ func legible(want order.Answer) (flavours []string) {
 	return flavours
 }
 
-// changing draws what one of these icecreams, which are there, shall become. Each of them is changed in each way at least once.
+// changing draws what one of these icecreams, which are there, shall become. Each of them is changed in each way at
+// least once.
 func changing(there []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		round := number / order.Moves

@@ -123,8 +123,8 @@ func (v visit) release(orders []order.Order) {
 	}
 }
 
-// spared is the rest of a sentence about an icecream that is being deleted. Whether other flavours of it are judged is left open: some
-// exempt such icecreams altogether.
+// spared is the rest of a sentence about an icecream that is being deleted. Whether other flavours of it are judged is
+// left open: some exempt such icecreams altogether.
 func spared(r request, _ order.Answer) string {
 	if !order.SameFlavours(r.old.Spec, r.Spec) {
 		return ""

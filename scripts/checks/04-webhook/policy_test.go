@@ -128,7 +128,8 @@ func (v visit) readPolicy() *admission.Policy {
 	return read
 }
 
-// complete is what is expected where there is a flavour: without the webhooks it is not filled in, and the schema refuses what has none.
+// complete is what is expected where there is a flavour: without the webhooks it is not filled in, and the schema
+// refuses what has none.
 func complete(expected func(request, order.Answer) string) func(request, order.Answer) string {
 	return func(r request, want order.Answer) string {
 		if len(r.Spec.Flavour) == 0 {

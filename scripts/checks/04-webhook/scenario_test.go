@@ -17,8 +17,8 @@ import (
 // come back later.
 const scenarioPatience = 10 * time.Second
 
-// scenario is the shop with its menu: who orders while the operator is away tries again, and what is not on the menu never
-// gets in, on no day.
+// scenario is the shop with its menu: who orders while the operator is away tries again, and what is not on the menu
+// never gets in, on no day.
 func scenario(v visit) {
 	cream := []string{"cream"}
 	v.insist("an icecream of which nothing is said", place(wet, "gelato-1", nil, nil))

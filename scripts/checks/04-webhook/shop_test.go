@@ -48,8 +48,8 @@ func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	}
 }
 
-// How long, and how often at least, a webhook is asked that gives no answer. The operator may have been started a moment
-// ago; and a single answer may be late where the machine is busy.
+// How long, and how often at least, a webhook is asked that gives no answer. The operator may have been started a
+// moment ago; and a single answer may be late where the machine is busy.
 const (
 	askPatience = 3 * time.Second
 	askAttempts = 2

@@ -21,8 +21,8 @@ type input struct {
 	refused []string
 }
 
-// The one table of inputs. Flavours that are nearly those of the shop tell whole words from parts of them, and one wrong
-// flavour among right ones stands in each place.
+// The one table of inputs. Flavours that are nearly those of the shop tell whole words from parts of them, and one
+// wrong flavour among right ones stands in each place.
 var (
 	creates = []input{
 		{flavour: []string{"vanilla"}},

@@ -55,7 +55,8 @@ type operator struct {
 	secret string
 	// waited is what the waiting Pod was seen to be.
 	waited struct{ phase, container, event string }
-	// misplaced is the reason for which a Certificate was not issued whose Issuer is elsewhere, and refused an error of the API server.
+	// misplaced is the reason for which a Certificate was not issued whose Issuer is elsewhere, and refused an error of
+	// the API server.
 	refused string
 }
 

@@ -16,11 +16,13 @@ import (
 	"lva.io/operators/scripts/checks/deployed"
 )
 
-// leastPeriod is how long a serving certificate is used at least. cert-manager issues none that is good for less than an hour.
+// leastPeriod is how long a serving certificate is used at least. cert-manager issues none that is good for less than
+// an hour.
 const leastPeriod = time.Hour
 
-// renewedSeldom fails a submission whose serving certificate is renewed after less than leastPeriod: that is for experiments on the
-// playground. When it is renewed, cert-manager says itself, from duration and renewBefore, or their defaults.
+// renewedSeldom fails a submission whose serving certificate is renewed after less than leastPeriod: that is for
+// experiments on the playground. When it is renewed, cert-manager says itself, from duration and renewBefore, or their
+// defaults.
 func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	var certificate unstructured.Unstructured

@@ -50,8 +50,8 @@ const (
 // oldWay labels requests that are judged by the lab's own webhook, too.
 var oldWay = map[string]string{"lva.io/old-way": "yes"}
 
-// oldWayManifest registers the submission's webhook server once more, trusting one certificate alone: as with a selfSigned Issuer, where
-// the leaf is its own authority, and the newest one replaces the one before in the caBundle.
+// oldWayManifest registers the submission's webhook server once more, trusting one certificate alone: as with a
+// selfSigned Issuer, where the leaf is its own authority, and the newest one replaces the one before in the caBundle.
 const oldWayManifest = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -80,8 +80,9 @@ func (o *operator) trustOnly(ctx context.Context, certificate []byte) error {
 	return o.Apply(ctx, objects...)
 }
 
-// renew asks cert-manager for a new certificate, as `cmctl renew` does: by a condition of the Certificate. So the lab does not depend on
-// how long a submission's certificate is good for. It reports whether there is a Certificate to be renewed.
+// renew asks cert-manager for a new certificate, as `cmctl renew` does: by a condition of the Certificate. So the lab
+// does not depend on how long a submission's certificate is good for. It reports whether there is a Certificate to be
+// renewed.
 func (o *operator) renew(ctx context.Context) (found bool, err error) {
 	client := o.Dynamic.Resource(certificates).Namespace(o.deployment.Namespace)
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -235,7 +236,8 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 			o.mounts()...)
 	}
 	if oldRefused == 0 {
-		// The Pod had the new certificate before the API server had the new bundle. With the bundle of before, it is as it would have been.
+		// The Pod had the new certificate before the API server had the new bundle. With the bundle of before, it is as it
+		// would have been.
 		c.OK(t, "registering a webhook", o.trustOnly(ctx, served.Raw))
 		c.OK(t, "seeing what the old way refuses", deployed.Until(ctx, oldWayLimit, "the old way to refuse something", func(ctx context.Context) (string, error) {
 			err := o.try(ctx, order("loop-old-way", oldWay, "vanilla"))

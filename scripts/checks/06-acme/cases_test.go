@@ -109,7 +109,8 @@ func object(version, kind, namespace, name string, spec map[string]any) *unstruc
 	return o
 }
 
-// wait waits until the scripts have ended, and until cert-manager has removed the solvers of the certificates that come.
+// wait waits until the scripts have ended, and until cert-manager has removed the solvers of the certificates that
+// come.
 func (c *cases) wait(v visit) {
 	v.t.Helper()
 	c.running.Wait()

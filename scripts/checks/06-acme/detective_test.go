@@ -85,8 +85,9 @@ func sorted(right map[string][]string) (fields []string) {
 	return fields
 }
 
-// orderOf is the Order of a case, and its Challenge: they were recorded, since the Challenge is gone by now. If cert-manager has ordered
-// twice, as it does when the request no longer fits the key, it is the order of which the script speaks, if that is one of them.
+// orderOf is the Order of a case, and its Challenge: they were recorded, since the Challenge is gone by now. If
+// cert-manager has ordered twice, as it does when the request no longer fits the key, it is the order of which the
+// script speaks, if that is one of them.
 func (v visit) orderOf(f *finding, speaks func(placed) bool) placed {
 	v.t.Helper()
 	var all []placed
@@ -105,7 +106,8 @@ func (v visit) found(f *finding) placed {
 	v.t.Helper()
 	fields, _ := fieldsOf(f.output)
 	speaks := func(p placed) bool { return p.challenge.GetName() == fields["challenge"] }
-	// An Order can have two Challenges, as when cert-manager's cache does not have the first one yet: the name of the Order alone says too little.
+	// An Order can have two Challenges, as when cert-manager's cache does not have the first one yet: the name of the
+	// Order alone says too little.
 	if !slices.ContainsFunc(v.record.placed(f.namespace, f.certificate), speaks) {
 		speaks = func(p placed) bool { return p.order.GetName() == fields["order"] }
 	}

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// readyLimit is for Pods and for a way to them, and issueLimit for a certificate by HTTP-01: cert-manager's own check alone takes 8 s.
+	// readyLimit is for Pods and for a way to them, and issueLimit for a certificate by HTTP-01: cert-manager's own check
+	// alone takes 8 s.
 	readyLimit = 40 * time.Second
 	issueLimit = 60 * time.Second
 	// requestLimit is for one request through the Ingress.
@@ -108,8 +109,8 @@ func (a answer) String() string {
 	return fmt.Sprintf("the status is %d, and the body %q", a.status, a.body[:min(len(a.body), 160)])
 }
 
-// ask asks for a page through the cluster's Ingress controller, whatever the name in the URL resolves to here. An HTTPS server must have a
-// certificate for the name by Pebble.
+// ask asks for a page through the cluster's Ingress controller, whatever the name in the URL resolves to here. An HTTPS
+// server must have a certificate for the name by Pebble.
 func (s *scene) ask(ctx context.Context, url string) answer {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()

@@ -159,8 +159,8 @@ func explained(v visit) {
 	}
 }
 
-// accounts are who made and who deleted the solvers' Pods in this run, as the audit log says. Where it does not tell of others than the
-// submission, on a cluster of another organization, cert-manager's own account is taken for both.
+// accounts are who made and who deleted the solvers' Pods in this run, as the audit log says. Where it does not tell of
+// others than the submission, on a cluster of another organization, cert-manager's own account is taken for both.
 func (v visit) accounts() (made, removed string) {
 	made = "system:serviceaccount:cert-manager:cert-manager"
 	removed = made

@@ -20,12 +20,12 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// namespacePatience is for the namespace controller, which begins five seconds after a namespace was deleted, and tries again later
-// and later.
+// namespacePatience is for the namespace controller, which begins five seconds after a namespace was deleted, and tries
+// again later and later.
 const namespacePatience = 30 * time.Second
 
-// undeletable are the conditions of a namespace whose llamas can't be deleted. Which it is depends on what the namespace controller knows
-// already: that the group is gone from discovery, or only that the server does not answer.
+// undeletable are the conditions of a namespace whose llamas can't be deleted. Which it is depends on what the
+// namespace controller knows already: that the group is gone from discovery, or only that the server does not answer.
 var undeletable = []corev1.NamespaceConditionType{corev1.NamespaceDeletionDiscoveryFailure, corev1.NamespaceDeletionContentFailure}
 
 // namespaceDelay is how long the namespace controller waits after a namespace was deleted.
@@ -40,8 +40,8 @@ type deletedNamespace struct {
 // lastOne is the name of the llama in a namespace that is deleted.
 const lastOne = "last-one"
 
-// deleteNamespaceEarly deletes a namespace with a llama, so that the check available need not wait for the namespace controller to begin. If that is
-// not possible, the check available says why.
+// deleteNamespaceEarly deletes a namespace with a llama, so that the check available need not wait for the namespace
+// controller to begin. If that is not possible, the check available says why.
 func (v visit) deleteNamespaceEarly() {
 	v.t.Helper()
 	const name = "llama-checks-pasture-early"
@@ -58,8 +58,8 @@ func (v visit) deleteNamespaceEarly() {
 	}
 }
 
-// startByVariable starts the server without its flag --kubeconfig, so that it uses the variable KUBECONFIG. A Pod is started as usual, since its
-// Deployment decides how it finds the cluster.
+// startByVariable starts the server without its flag --kubeconfig, so that it uses the variable KUBECONFIG. A Pod is
+// started as usual, since its Deployment decides how it finds the cluster.
 func (v visit) startByVariable() {
 	v.t.Helper()
 	if v.Server.Service == "" {

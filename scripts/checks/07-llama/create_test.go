@@ -261,5 +261,6 @@ func namespaces() types.Feature {
 		}))).Feature()
 }
 
-// namespaceLag is for a server to see that a namespace is being deleted. The task page gives it a second, and a busy machine may need more.
+// namespaceLag is for a server to see that a namespace is being deleted. The task page gives it a second, and a busy
+// machine may need more.
 const namespaceLag = 5 * time.Second

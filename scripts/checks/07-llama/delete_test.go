@@ -213,7 +213,8 @@ func dryRun() types.Feature {
 		}))).Feature()
 }
 
-// watchSeesNoDryRun fails the check if a watch sends an event for a dry run. The check watch reports watches that are not served.
+// watchSeesNoDryRun fails the check if a watch sends an event for a dry run. The check watch reports watches that are
+// not served.
 func (v visit) watchSeesNoDryRun(from string) {
 	v.t.Helper()
 	w := v.follow(llamas(here), "&resourceVersion="+from)

@@ -135,8 +135,8 @@ type impostor struct {
 	certificate *tls.Certificate
 }
 
-// impostors are clients that have everything of the front proxy but its key: its name, and its certificate, which each server
-// that it connects to can read. One has a certificate of a user.
+// impostors are clients that have everything of the front proxy but its key: its name, and its certificate, which each
+// server that it connects to can read. One has a certificate of a user.
 func (v visit) impostors(name string) []impostor {
 	v.t.Helper()
 	ca, err := certificates.NewAuthority("operator-labs-nobody")

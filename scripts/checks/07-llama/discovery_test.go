@@ -101,7 +101,8 @@ func resourcesIn(a answer) (all []map[string]any) {
 	return all
 }
 
-// described fails the check unless a resource of discovery, of either form, has these names and verbs. Nil is any verbs.
+// described fails the check unless a resource of discovery, of either form, has these names and verbs. Nil is any
+// verbs.
 func (v visit) described(a answer, resource map[string]any, plural, kind, singular, short string, verbs []string) {
 	v.t.Helper()
 	shorts, _, _ := unstructured.NestedStringSlice(resource, "shortNames")
@@ -205,8 +206,8 @@ func aggregatedDiscovery() types.Feature {
 		}))).Feature()
 }
 
-// sameAs fails the check unless the resources of aggregated discovery are those of the older document, each with the same names and
-// verbs.
+// sameAs fails the check unless the resources of aggregated discovery are those of the older document, each with the
+// same names and verbs.
 func (v visit) sameAs(older, a answer, resources []any) {
 	v.t.Helper()
 	for _, was := range resourcesIn(older) {

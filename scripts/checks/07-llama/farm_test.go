@@ -76,7 +76,8 @@ type answer struct {
 // requestTimeout is for one request. The API server itself gives up after a minute.
 const requestTimeout = 10 * time.Second
 
-// send sends a request to the API server. Body is JSON, or a string that is sent as it is; headers are name and value in turn.
+// send sends a request to the API server. Body is JSON, or a string that is sent as it is; headers are name and value
+// in turn.
 func (c clients) send(ctx context.Context, method, path string, body any, headers ...string) answer {
 	return sendBy(ctx, c.http, c.host, method, path, body, headers...)
 }
@@ -251,7 +252,8 @@ func (v visit) want(a answer, expected string, codes ...int) answer {
 	return a
 }
 
-// about fails the check unless a Status names the object that was asked for, by which clients and people know what is missing.
+// about fails the check unless a Status names the object that was asked for, by which clients and people know what is
+// missing.
 func (v visit) about(a answer, kind, name string) {
 	v.t.Helper()
 	object := a.object()
@@ -291,8 +293,8 @@ func (v visit) drop(namespace, name string) {
 // lookAgain is how often a check looks for what nothing tells of.
 const lookAgain = 25 * time.Millisecond
 
-// eventually looks until the look is as expected, for as long as the patience. The last look begins after that, so one request that takes long
-// decides nothing.
+// eventually looks until the look is as expected, for as long as the patience. The last look begins after that, so one
+// request that takes long decides nothing.
 func (v visit) eventually(expected string, patience time.Duration, look check.Look, evidence ...string) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, lookAgain) {
@@ -307,7 +309,8 @@ func (v visit) eventually(expected string, patience time.Duration, look check.Lo
 	}
 }
 
-// reachPatience is for the API server to find a server that answers, and to fetch its documents. The stage has waited before.
+// reachPatience is for the API server to find a server that answers, and to fetch its documents. The stage has waited
+// before.
 const reachPatience = 3 * time.Second
 
 // reaches waits until the API server answers a GET of a path as expected, and returns that answer.
@@ -320,8 +323,8 @@ func (v visit) reaches(path, expected string, look func(answer) (observed string
 	return a
 }
 
-// touchEvery is how often the APIService is changed while something is waited for: the API server looks at once at an aggregated
-// server whose APIService has changed, and otherwise after as long as half a minute.
+// touchEvery is how often the APIService is changed while something is waited for: the API server looks at once at an
+// aggregated server whose APIService has changed, and otherwise after as long as half a minute.
 const touchEvery = 400 * time.Millisecond
 
 // touching makes a look that changes the APIService now and then.
@@ -410,8 +413,8 @@ func ensureStarted(ctx context.Context, c *check.Check) error {
 	return nil // the next check says what is wrong
 }
 
-// kubectlTimeout is for kubectl, which starts with an empty cache and asks for every group: on a machine with forty busy programs that
-// took more than ten seconds.
+// kubectlTimeout is for kubectl, which starts with an empty cache and asks for every group: on a machine with forty
+// busy programs that took more than ten seconds.
 const kubectlTimeout = 40 * time.Second
 
 // kubectl runs the built-in kubectl. It returns what it printed; ok is false where the run has no kubectl.

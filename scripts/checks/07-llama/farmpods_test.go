@@ -60,8 +60,8 @@ func containersOf(object map[string]any) (all []string) {
 	return all
 }
 
-// listOf lists FarmPods again until the list is good, for eventPatience at most, and returns the last one: what is wrong
-// with it is for others to say.
+// listOf lists FarmPods again until the list is good, for eventPatience at most, and returns the last one: what is
+// wrong with it is for others to say.
 func (v visit) listOf(namespace, expected string, good func(answer) bool) answer {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, lookAgain) {
@@ -205,7 +205,8 @@ const (
 	keptFarmPod = "farm-" + keptPod
 )
 
-// keepFarmPod remembers the uid of a FarmPod, for a comparison after a restart. Whether there are FarmPods is for other checks.
+// keepFarmPod remembers the uid of a FarmPod, for a comparison after a restart. Whether there are FarmPods is for other
+// checks.
 func (v visit) keepFarmPod() {
 	v.t.Helper()
 	path := pods(pens) + "/" + keptFarmPod

@@ -94,7 +94,8 @@ type ended struct {
 	at      time.Time
 }
 
-// endingWatches are watches that only the end of the server ends: of llamas in several forms, and of FarmPods if they are served.
+// endingWatches are watches that only the end of the server ends: of llamas in several forms, and of FarmPods if they
+// are served.
 func (v visit) endingWatches() map[string]watch {
 	v.t.Helper()
 	from := "&resourceVersion=" + v.now(here)
@@ -140,8 +141,8 @@ func (v visit) directWatch() watch {
 	return w
 }
 
-// servesOn fails the check unless the server serves all requests during its delay, and a watch that began before it goes on. It returns the answers
-// of /readyz in that time.
+// servesOn fails the check unless the server serves all requests during its delay, and a watch that began before it
+// goes on. It returns the answers of /readyz in that time.
 func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 	v.t.Helper()
 	p, _ := v.proxy()
@@ -179,7 +180,8 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 	return ready
 }
 
-// failsReadiness fails the check if /readyz did not fail after SIGTERM. SIGTERM came at least shutdownDelay before the end of the server.
+// failsReadiness fails the check if /readyz did not fail after SIGTERM. SIGTERM came at least shutdownDelay before the
+// end of the server.
 func (v visit) failsReadiness(ready []readiness, end time.Time) {
 	v.t.Helper()
 	var late []readiness

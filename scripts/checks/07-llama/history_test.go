@@ -115,8 +115,8 @@ func initialEvents() types.Feature {
 		}))).Feature()
 }
 
-// sendsInitialEvents fails the check unless a watch with sendInitialEvents sends these events, in any order, and then the bookmark, or is refused,
-// since client-go then lists instead.
+// sendsInitialEvents fails the check unless a watch with sendInitialEvents sends these events, in any order, and then
+// the bookmark, or is refused, since client-go then lists instead.
 func (v visit) sendsInitialEvents(path, labels string, want ...string) (w watch, served bool) {
 	v.t.Helper()
 	w = v.follow(path, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=30&labelSelector="+labels)
@@ -182,8 +182,9 @@ func (v visit) quietWatches(from string) map[string]watch {
 	return all
 }
 
-// stillFollow fails the check unless watches that had nothing to send during many changes send the next change that they select. If
-// one was too slow for so many writers at the same time, which is no mistake, it gets the same changes again, one after the other.
+// stillFollow fails the check unless watches that had nothing to send during many changes send the next change that
+// they select. If one was too slow for so many writers at the same time, which is no mistake, it gets the same changes
+// again, one after the other.
 func (v visit) stillFollow(quiet map[string]watch) {
 	v.t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -214,7 +215,8 @@ func (v visit) stillFollow(quiet map[string]watch) {
 // changesKept is how many changes a server keeps at least: see the task.
 const changesKept = 100
 
-// keepsLastChanges fails the check unless a watch from before the last changes sends all of them. versions are the resourceVersions of all changes.
+// keepsLastChanges fails the check unless a watch from before the last changes sends all of them. versions are the
+// resourceVersions of all changes.
 func (v visit) keepsLastChanges(versions <-chan string) {
 	v.t.Helper()
 	var numbers []uint64
@@ -248,8 +250,8 @@ func (v visit) keepsLastChanges(versions <-chan string) {
 	v.rising(from, events)
 }
 
-// continuesOldPage fails the check unless the page after one of long ago answers 410, or has what existed then. Another check reports lists without
-// pages.
+// continuesOldPage fails the check unless the page after one of long ago answers 410, or has what existed then. Another
+// check reports lists without pages.
 func (v visit) continuesOldPage(page answer, then []string) {
 	v.t.Helper()
 	next := textOf(page.object(), "metadata", "continue")

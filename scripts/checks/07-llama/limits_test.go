@@ -31,7 +31,8 @@ const (
 	watchLimit  = 10_000
 )
 
-// watchesOfOne is how many watches a user may have at the same time: see the task. refusedWatches is how many watches are refused before that.
+// watchesOfOne is how many watches a user may have at the same time: see the task. refusedWatches is how many watches
+// are refused before that.
 const (
 	watchesOfOne   = 100
 	refusedWatches = 120

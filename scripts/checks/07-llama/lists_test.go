@@ -104,8 +104,8 @@ func paging() types.Feature {
 			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=3&continue=nonsense", nil), "a continue that is none answers 400 or 410", http.StatusBadRequest, http.StatusGone)
 		}))).
 		Assess("of each form, and of all namespaces", check.Assess(step(func(v visit) {
-			// Their order is another one where the name of a namespace, or of a llama, is followed by a separator: here is the beginning
-			// of there.
+			// Their order is another one where the name of a namespace, or of a llama, is followed by a separator: here is the
+			// beginning of there.
 			var want, wantHere []string
 			for _, name := range []string{"b", "b-1", "b.1", "b1", "a-z", "c"} {
 				v.make(here, labelled(name, "set", "forms"))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package llama_test holds the checks of lab 07: an aggregated API server, asked by real clients and by HTTP. It knows the
-// paths and the answers of the Kubernetes API, and nothing of how a server makes them.
+// Package llama_test holds the checks of lab 07: an aggregated API server, asked by real clients and by HTTP. It knows
+// the paths and the answers of the Kubernetes API, and nothing of how a server makes them.
 package llama_test
 
 import (
@@ -143,8 +143,8 @@ func ours(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}
 }
 
-// cleanUp removes the llamas and Pods of a check. A server that can't delete llamas is no error of ours: each check has names of its
-// own.
+// cleanUp removes the llamas and Pods of a check. A server that can't delete llamas is no error of ours: each check has
+// names of its own.
 func cleanUp(ctx context.Context) error {
 	c := clientsOf(ctx)
 	for _, namespace := range []string{here, there} {

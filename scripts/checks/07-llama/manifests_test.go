@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// manifests are the objects of config/default. In a run of a process the grader brings only the APIService and the account into the cluster, under
-// names of its own, so the checks read the manifests for the rest.
+// manifests are the objects of config/default. In a run of a process the grader brings only the APIService and the
+// account into the cluster, under names of its own, so the checks read the manifests for the rest.
 type manifests struct {
 	built   chan struct{} // closed when they are built
 	objects []map[string]any
@@ -34,8 +34,8 @@ func (v visit) buildManifests() {
 	}()
 }
 
-// builtManifests are the objects of config/default. There are none if kustomize can't build it from the files of the submission, for example
-// since it takes some from the network. Then the checks of the manifests decide nothing.
+// builtManifests are the objects of config/default. There are none if kustomize can't build it from the files of the
+// submission, for example since it takes some from the network. Then the checks of the manifests decide nothing.
 func (v visit) builtManifests() []map[string]any {
 	v.t.Helper()
 	v.buildManifests()
@@ -127,8 +127,8 @@ func objectsIn(object map[string]any, fields ...string) (found []map[string]any)
 	return found
 }
 
-// injectsAuthority fails the check unless config/default has cert-manager inject the CA of the server's certificate into the APIService, and
-// gives that certificate to the server.
+// injectsAuthority fails the check unless config/default has cert-manager inject the CA of the server's certificate
+// into the APIService, and gives that certificate to the server.
 func (v visit) injectsAuthority() {
 	v.t.Helper()
 	objects := v.builtManifests()
@@ -145,7 +145,8 @@ func (v visit) injectsAuthority() {
 	}
 }
 
-// namesAuthority fails the check unless an APIService has a caBundle, or an annotation from which cert-manager finds one.
+// namesAuthority fails the check unless an APIService has a caBundle, or an annotation from which cert-manager finds
+// one.
 func (v visit) namesAuthority(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
 	const expected = "in config/default the APIService has a caBundle, or its annotation cert-manager.io/inject-ca-from has the NAMESPACE/NAME of a Certificate"
@@ -171,7 +172,8 @@ func (v visit) namesAuthority(registration map[string]any, certificates, objects
 	}
 }
 
-// mountsCertificate fails the check unless a Certificate is for the Service of the APIService, and the Pods mount its Secret.
+// mountsCertificate fails the check unless a Certificate is for the Service of the APIService, and the Pods mount its
+// Secret.
 func (v visit) mountsCertificate(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
 	if len(certificates) == 0 {
@@ -201,8 +203,8 @@ func (v visit) mountsCertificate(registration map[string]any, certificates, obje
 // authReaderRole is the Role in kube-system that allows reading the front proxy's ConfigMap.
 const authReaderRole = "extension-apiserver-authentication-reader"
 
-// bindsAccount fails the check unless config/default binds the account of the server's Pods to roles: by a ClusterRoleBinding, and to
-// authReaderRole in its namespace.
+// bindsAccount fails the check unless config/default binds the account of the server's Pods to roles: by a
+// ClusterRoleBinding, and to authReaderRole in its namespace.
 func (v visit) bindsAccount() {
 	v.t.Helper()
 	objects := v.builtManifests()
@@ -234,7 +236,8 @@ func (v visit) bindsAccount() {
 	}
 }
 
-// includesAny reports whether a subject of a binding is one of the accounts (NAMESPACE/NAME), or a group or user that stands for one.
+// includesAny reports whether a subject of a binding is one of the accounts (NAMESPACE/NAME), or a group or user that
+// stands for one.
 func includesAny(subject map[string]any, accounts []string) bool {
 	return slices.ContainsFunc(accounts, func(account string) bool {
 		namespace, name, _ := strings.Cut(account, "/")
@@ -265,7 +268,8 @@ func dataDirOf(container map[string]any) string {
 	return folder
 }
 
-// keepsStorage fails the check if config/default has the folder of --data-dir on a volume that does not outlive the Pod.
+// keepsStorage fails the check if config/default has the folder of --data-dir on a volume that does not outlive the
+// Pod.
 func (v visit) keepsStorage() {
 	v.t.Helper()
 	const expected = "in config/default the folder of --data-dir is on a volume that outlives the Pod, such as a PersistentVolumeClaim"

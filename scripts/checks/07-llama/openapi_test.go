@@ -49,7 +49,8 @@ func explain() types.Feature {
 		}))).Feature()
 }
 
-// wellFormed fails the check unless what an OpenAPI document says holds together: programs that make clients of it read all of it.
+// wellFormed fails the check unless what an OpenAPI document says holds together: programs that make clients of it read
+// all of it.
 func (v visit) wellFormed(a answer) {
 	v.t.Helper()
 	document := a.object()
@@ -124,8 +125,8 @@ var metadataTypes = map[string]string{
 	"ownerReferences": "array", "ownerReferences[].uid": "string", "generation": "integer", "creationTimestamp": "string",
 }
 
-// fieldTypes fails the check unless the fields of the kinds have their types: of each kind those of its metadata that are described, and
-// of a FarmPod, if there are any, its containers.
+// fieldTypes fails the check unless the fields of the kinds have their types: of each kind those of its metadata that
+// are described, and of a FarmPod, if there are any, its containers.
 func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
 	v.t.Helper()
 	kinds := []string{"Llama"}

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// farmPodForms fails the check unless a list, pages, a Table and the metadata alone show the same FarmPods of a namespace.
+// farmPodForms fails the check unless a list, pages, a Table and the metadata alone show the same FarmPods of a
+// namespace.
 func (v visit) farmPodForms() {
 	v.t.Helper()
 	want := slices.Sorted(slices.Values(v.send(v.ctx, http.MethodGet, pods(here), nil).names()))
@@ -44,7 +45,8 @@ func (v visit) farmPodForms() {
 	}
 }
 
-// farmPodUIDs fails the check unless FarmPods with the same name have different uids, in two namespaces and one after the other.
+// farmPodUIDs fails the check unless FarmPods with the same name have different uids, in two namespaces and one after
+// the other.
 func (v visit) farmPodUIDs() {
 	v.t.Helper()
 	const name = "twin"

@@ -196,7 +196,8 @@ func (v visit) namesNothing(a answer) {
 	}
 }
 
-// exactly are numbers that 32-bit floats, a detour through text of a fixed length, or a field that is left out, would change.
+// exactly are numbers that 32-bit floats, a detour through text of a fixed length, or a field that is left out, would
+// change.
 var exactly = []float64{0.1, 16777217, 1e21, 123456789.12345679, 1e-7, 0, math.MaxFloat64, math.SmallestNonzeroFloat64}
 
 func numbers() types.Feature {
@@ -237,8 +238,8 @@ func numbers() types.Feature {
 		}))).Feature()
 }
 
-// replacesNumbers fails the check unless an update and a patch store the float next to the stored one. Other checks report updates and patches that
-// are not served.
+// replacesNumbers fails the check unless an update and a patch store the float next to the stored one. Other checks
+// report updates and patches that are not served.
 func (v visit) replacesNumbers() {
 	v.t.Helper()
 	for i, number := range exactly {
@@ -359,7 +360,8 @@ func (v visit) row(path, name string, want []column) {
 	}
 }
 
-// rowsHaveObjects fails the check unless the rows of a Table have complete objects for a client that asks for them, as kubectl get --sort-by does.
+// rowsHaveObjects fails the check unless the rows of a Table have complete objects for a client that asks for them, as
+// kubectl get --sort-by does.
 func (v visit) rowsHaveObjects(path, name string) {
 	v.t.Helper()
 	path += "?includeObject=Object"

@@ -105,7 +105,8 @@ func (v visit) storeAll() stored {
 	}
 	v.drop(here, "r-gone")
 	delete(all, here+"/r-gone")
-	// One with the same name in another namespace, and numbers and a name that a format of one's own may not be able to store.
+	// One with the same name in another namespace, and numbers and a name that a format of one's own may not be able to
+	// store.
 	all.set(v.make(there, newLlama("r-kept", 44.5, 2.5)))
 	for i, number := range exactly {
 		a := v.send(v.ctx, http.MethodPost, llamas(there), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
@@ -136,8 +137,8 @@ func (v visit) storeAll() stored {
 	return all
 }
 
-// storeHeavy creates a large llama with characters that JSON escapes, and changes it so often that a storage that appends changes has to write a
-// snapshot.
+// storeHeavy creates a large llama with characters that JSON escapes, and changes it so often that a storage that
+// appends changes has to write a snapshot.
 func (v visit) storeHeavy(all stored) {
 	v.t.Helper()
 	heavy := newLlama("r-heavy", 100, 1.5)
@@ -191,8 +192,8 @@ func shortNames(names []string) string {
 	return strings.Join(short, ", ")
 }
 
-// How many llamas get generated names before and after a restart, how often a text is repeated in an annotation (240 kB, and more as JSON),
-// and how many changes of such a llama are more than 8 MiB.
+// How many llamas get generated names before and after a restart, how often a text is repeated in an annotation (240
+// kB, and more as JSON), and how many changes of such a llama are more than 8 MiB.
 const (
 	generatedNames = 3
 	generatedAfter = 32
@@ -217,7 +218,8 @@ func shortened(object any) string {
 	return text
 }
 
-// history fails the check unless a watch from a resourceVersion of before a kill sends these changes, or says that it is too old.
+// history fails the check unless a watch from a resourceVersion of before a kill sends these changes, or says that it
+// is too old.
 func (v visit) history(from string, want []string) {
 	v.t.Helper()
 	w := v.follow(llamas(here), "&resourceVersion="+from)
@@ -233,7 +235,8 @@ func (v visit) history(from string, want []string) {
 	v.saw(events, "after kill -9 a watch from a resourceVersion from before answers 410, or sends", want)
 }
 
-// returnHerd creates the llamas that checks have deleted, since checks that may run after them expect the herd of a new farm.
+// returnHerd creates the llamas that checks have deleted, since checks that may run after them expect the herd of a new
+// farm.
 func returnHerd(ctx context.Context, c *check.Check) error {
 	if err := ensureStarted(ctx, c); err != nil {
 		return err
@@ -244,8 +247,8 @@ func returnHerd(ctx context.Context, c *check.Check) error {
 	return nil // the check create reports a farm that cannot create them
 }
 
-// informerPatience is for an informer to come back: client-go waits longer after each failure. A Pod is away for longer than a process:
-// then client-go waits up to a minute.
+// informerPatience is for an informer to come back: client-go waits longer after each failure. A Pod is away for longer
+// than a process: then client-go waits up to a minute.
 func (v visit) informerPatience() time.Duration {
 	if v.Server.Service != "" {
 		return time.Minute

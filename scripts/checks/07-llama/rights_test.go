@@ -97,14 +97,16 @@ type withdrawnRight struct {
 	late   bool      // the checks that take most of the time have run
 }
 
-// formerUser has the withdrawn right. For cachedFor a server may use an answer about a right again: see the task. cacheMore allows for clocks.
+// formerUser has the withdrawn right. For cachedFor a server may use an answer about a right again: see the task.
+// cacheMore allows for clocks.
 const (
 	formerUser = "llama-leaver"
 	cachedFor  = 10 * time.Second
 	cacheMore  = 500 * time.Millisecond
 )
 
-// grantAndWithdraw gives a user a right, lets the user use it, and withdraws it. Other checks report servers that refuse users with rights.
+// grantAndWithdraw gives a user a right, lets the user use it, and withdraws it. Other checks report servers that
+// refuse users with rights.
 func (v visit) grantAndWithdraw() {
 	v.t.Helper()
 	p, ok := v.proxy()
@@ -129,7 +131,8 @@ func (v visit) grantAndWithdraw() {
 	}
 }
 
-// tryWithdrawnRight uses the withdrawn right again. A server may still allow that, but must not remember its answer for longer because of it.
+// tryWithdrawnRight uses the withdrawn right again. A server may still allow that, but must not remember its answer for
+// longer because of it.
 func (v visit) tryWithdrawnRight() {
 	v.t.Helper()
 	if p, ok := v.proxy(); ok && !v.kept.withdrawn.used.IsZero() {
@@ -138,8 +141,9 @@ func (v visit) tryWithdrawnRight() {
 	}
 }
 
-// tryWithdrawnRightLate uses the withdrawn right for the last time before the server is killed, which makes it forget all answers, and when it
-// must have forgotten this one by itself. If the earlier checks have not run, that would be a long wait, and is left out.
+// tryWithdrawnRightLate uses the withdrawn right for the last time before the server is killed, which makes it forget
+// all answers, and when it must have forgotten this one by itself. If the earlier checks have not run, that would be a
+// long wait, and is left out.
 func (v visit) tryWithdrawnRightLate() {
 	v.t.Helper()
 	if used := v.kept.withdrawn.used; !used.IsZero() && v.kept.withdrawn.late {
@@ -148,7 +152,8 @@ func (v visit) tryWithdrawnRightLate() {
 	}
 }
 
-// withdrawnRightIsRefused fails the check if a withdrawn right still worked after the time for which an answer may be used again.
+// withdrawnRightIsRefused fails the check if a withdrawn right still worked after the time for which an answer may be
+// used again.
 func (v visit) withdrawnRightIsRefused() {
 	v.t.Helper()
 	r := v.kept.withdrawn

@@ -19,8 +19,8 @@ import (
 // scenarioRequests is how many writes the scenario sends when nothing goes wrong.
 const scenarioRequests = 12
 
-// pasture is a namespace whose llamas the scenario never touches. They are big: a server that writes all that it has again at each
-// change takes its time.
+// pasture is a namespace whose llamas the scenario never touches. They are big: a server that writes all that it has
+// again at each change takes its time.
 const (
 	pasture   = "default"
 	bigLlamas = 6
@@ -28,9 +28,9 @@ const (
 	bigNote   = "labs.lva.io/note"
 )
 
-// scenario is a day of a farm's accounts: llamas are created, updated, patched and deleted, one by one and all at once, while the
-// server is killed now and then and started again. What was acknowledged must be there, nothing may be seen twice, and of a write
-// that nobody answered either all is there or nothing.
+// scenario is a day of a farm's accounts: llamas are created, updated, patched and deleted, one by one and all at once,
+// while the server is killed now and then and started again. What was acknowledged must be there, nothing may be seen
+// twice, and of a write that nobody answered either all is there or nothing.
 func scenario(v visit) {
 	a := newAccounts(v)
 	live := v.follow(llamas(""), "&resourceVersion="+a.began)
@@ -308,8 +308,8 @@ func (a *accounts) verify(unknown ...string) {
 	}
 }
 
-// verifyHistory fails the check unless a watch from the beginning tells of each change once, and a watch that was there has seen no
-// other. A server may have forgotten what was before the kill, if it says so (410).
+// verifyHistory fails the check unless a watch from the beginning tells of each change once, and a watch that was there
+// has seen no other. A server may have forgotten what was before the kill, if it says so (410).
 func (a *accounts) verifyHistory(live watch) {
 	a.t.Helper()
 	again := a.follow(llamas(""), "&resourceVersion="+a.began)

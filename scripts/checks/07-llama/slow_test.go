@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// slowWindow is how many bytes a server can send ahead of a slow client. A llama with a note of slowNote bytes has more, so the server has to wait
-// for the client in the middle of an event.
+// slowWindow is how many bytes a server can send ahead of a slow client. A llama with a note of slowNote bytes has
+// more, so the server has to wait for the client in the middle of an event.
 const (
 	slowWindow = 64 << 10
 	slowNote   = 200_000
@@ -29,8 +29,9 @@ func (v visit) slowProxy() (asker, bool) {
 	return v.askerOver(over), true
 }
 
-// slowlyRead fails the check unless a client that reads late gets each change, even those that happen while the server still sends an earlier
-// one. The server may also end the watch: then the client watches again from where it was, or lists after 410.
+// slowlyRead fails the check unless a client that reads late gets each change, even those that happen while the server
+// still sends an earlier one. The server may also end the watch: then the client watches again from where it was, or
+// lists after 410.
 func (v visit) slowlyRead() {
 	v.t.Helper()
 	slow, ok := v.slowProxy()
@@ -84,8 +85,8 @@ func (v visit) slowlyRead() {
 	}
 }
 
-// A watch is silent if it sends nothing for silentWithin while the server answers at least servedWhile requests, so a slow machine costs no points.
-// A server that answers none is waited for as long as silentAtMost.
+// A watch is silent if it sends nothing for silentWithin while the server answers at least servedWhile requests, so a
+// slow machine costs no points. A server that answers none is waited for as long as silentAtMost.
 const (
 	silentWithin = 5 * time.Second
 	servedWhile  = 50

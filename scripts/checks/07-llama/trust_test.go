@@ -51,7 +51,8 @@ func verified() types.Feature {
 // certManagerFolder has the objects of cert-manager, where kubebuilder puts them. A submission may do without it.
 const certManagerFolder = "config/certmanager/"
 
-// serviceName is the name of a Service that the API server expects in a certificate. Kustomize may still have to replace parts of it.
+// serviceName is the name of a Service that the API server expects in a certificate. Kustomize may still have to
+// replace parts of it.
 var serviceName = regexp.MustCompile(`^[^.]+\.[^.]+\.svc$`)
 
 // certificateNames are the DNS names of Services in the Certificates of the submission.
@@ -121,8 +122,8 @@ func frontProxy() types.Feature {
 		Assess("the server's account may read them", check.Assess(step(visit.bindsAccount))).Feature()
 }
 
-// renewPatience is for a server to learn of a change of the front proxy: it may read the ConfigMap again every ten seconds. The rest is for a busy
-// machine.
+// renewPatience is for a server to learn of a change of the front proxy: it may read the ConfigMap again every ten
+// seconds. The rest is for a busy machine.
 const renewPatience = 25 * time.Second
 
 // frontProxyConfig is the ConfigMap that describes the front proxy, and authorityKey and namesKey are keys in it.
@@ -132,8 +133,8 @@ const (
 	namesKey         = "requestheader-allowed-names"
 )
 
-// renewFrontProxy fails the check unless the server trusts a second authority and a second name of the front proxy for as long as they are in the
-// ConfigMap. It does not change the ConfigMap of a cluster that others use.
+// renewFrontProxy fails the check unless the server trusts a second authority and a second name of the front proxy for
+// as long as they are in the ConfigMap. It does not change the ConfigMap of a cluster that others use.
 func (v visit) renewFrontProxy() {
 	v.t.Helper()
 	if !v.direct() || v.Server.FrontProxyCert == "" || v.Shared {
@@ -195,8 +196,8 @@ func (v visit) renewFrontProxy() {
 	})
 }
 
-// frontProxyName is the name in the front proxy's certificate, as the cluster says it to all servers. Where it allows any name, it is one of
-// ours.
+// frontProxyName is the name in the front proxy's certificate, as the cluster says it to all servers. Where it allows
+// any name, it is one of ours.
 func (v visit) frontProxyName() string {
 	v.t.Helper()
 	config, err := v.typed.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(v.ctx, frontProxyConfig, metav1.GetOptions{})

@@ -69,7 +69,8 @@ func followBy(ctx context.Context, client *http.Client, host, path, query string
 	return followWhen(ctx, client, host, path, query, readAtOnce, headers...)
 }
 
-// followWhen begins a watch whose events are read when a channel is closed. Until then, at most a buffer of the first one is read.
+// followWhen begins a watch whose events are read when a channel is closed. Until then, at most a buffer of the first
+// one is read.
 func followWhen(ctx context.Context, client *http.Client, host, path, query string, read <-chan struct{}, headers ...string) watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := watch{events: make(chan event, 4096), ended: make(chan error, 1), cancel: cancel, sending: make(chan struct{})}
@@ -286,7 +287,8 @@ func watched() types.Feature {
 // heldEvents is more than a watch sends for a llama that a finalizer holds.
 const heldEvents = 6
 
-// haveLlamas fails the check unless each event of the check watch has its llama as it was: with its uid, and the weight of that moment.
+// haveLlamas fails the check unless each event of the check watch has its llama as it was: with its uid, and the weight
+// of that moment.
 func (v visit) haveLlamas(events []event, made []map[string]any) {
 	v.t.Helper()
 	for i, e := range events {
@@ -324,7 +326,8 @@ func inOrder(events []event) []event {
 // acceptPartial asks for the metadata of objects alone.
 const acceptPartial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// tables fails the check unless the first event of a watch has a Table with a row for an object, as kubectl get -w reads it.
+// tables fails the check unless the first event of a watch has a Table with a row for an object, as kubectl get -w
+// reads it.
 func (v visit) tables(w watch, name string) {
 	v.t.Helper()
 	v.begun(w)
@@ -361,7 +364,8 @@ func (v visit) rising(from string, events []event) {
 	}
 }
 
-// later says whether a resourceVersion comes after another. They are decimal numbers since Kubernetes 1.35; others can only differ.
+// later says whether a resourceVersion comes after another. They are decimal numbers since Kubernetes 1.35; others can
+// only differ.
 func later(version, than string) bool {
 	a, errA := strconv.ParseUint(version, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)

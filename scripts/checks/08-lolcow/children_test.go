@@ -29,8 +29,8 @@ func (h *herd) service(c *cow) (found corev1.Service, wrong string) {
 	return workload.OnlyChild[corev1.Service](h.Owners, workload.Services, "Service", c.object)
 }
 
-// greets reports whether the template of a Pod hands a greeting to the server: in an environment variable, where $$ stands for $, or in an
-// argument.
+// greets reports whether the template of a Pod hands a greeting to the server: in an environment variable, where $$
+// stands for $, or in an argument.
 func greets(pod *corev1.PodSpec, greeting string) bool {
 	return slices.ContainsFunc(pod.Containers, func(container corev1.Container) bool {
 		values := slices.Concat(container.Command, container.Args)
@@ -133,9 +133,10 @@ func owner() types.Feature {
 		}))).Feature()
 }
 
-// The garbage collector asks only every 30 s which kinds there are (k8s.io/kubernetes/cmd/kube-controller-manager/app, startGarbageCollectorController),
-// and looks at what it did not know later and later: a kind that has just been defined would be waited for longer than all other checks take.
-// So it is asked here whether it may delete the children, by its own rule, and then they are deleted as it does.
+// The garbage collector asks only every 30 s which kinds there are (k8s.io/kubernetes/cmd/kube-controller-manager/app,
+// startGarbageCollectorController), and looks at what it did not know later and later: a kind that has just been
+// defined would be waited for longer than all other checks take. So it is asked here whether it may delete the
+// children, by its own rule, and then they are deleted as it does.
 func collected() types.Feature {
 	return features.New("children are deleted with their Lolcow").
 		Assess("by the garbage collector", check.Assess(assess(func(v visit) {
@@ -151,7 +152,8 @@ func collected() types.Feature {
 				v.Fail(v.t, expected, c.Name+" has gone; "+kept)
 			}
 			v.collect(c)
-			// With a finalizer of another controller a Lolcow stays for a while after it was deleted, and its children may be deleted before it.
+			// With a finalizer of another controller a Lolcow stays for a while after it was deleted, and its children may be
+			// deleted before it.
 			d := v.penned()
 			v.keep(d)
 			defer v.release(d)
@@ -204,8 +206,8 @@ func (h *herd) left(c *cow) (string, bool) {
 	return fmt.Sprintf("there is %s, and there is %s", workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")), deployments+services == 0
 }
 
-// staysGone fails if the operator keeps creating children for Lolcows that are gone, or are being deleted. A child that it creates once, because
-// its cache was behind, is no fault: the garbage collector finds it, too.
+// staysGone fails if the operator keeps creating children for Lolcows that are gone, or are being deleted. A child that
+// it creates once, because its cache was behind, is no fault: the garbage collector finds it, too.
 func (v visit) staysGone(cows ...*cow) {
 	v.t.Helper()
 	const most = 2

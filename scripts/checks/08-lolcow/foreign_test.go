@@ -16,7 +16,8 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// foreign is a Deployment or a Service that has the name of a Lolcow and is not its child, as it was before the Lolcow was created.
+// foreign is a Deployment or a Service that has the name of a Lolcow and is not its child, as it was before the Lolcow
+// was created.
 type foreign struct {
 	*workload.Foreign
 	of *cow
@@ -110,7 +111,8 @@ func (v visit) foreignDeployment(f *foreigners, c *cow, whose string) *foreign {
 	return &foreign{Foreign: made, of: c}
 }
 
-// wrongBeside says what is wrong with the child of a Lolcow whose other child has the name of a foreign object; empty: it is as the spec says.
+// wrongBeside says what is wrong with the child of a Lolcow whose other child has the name of a foreign object; empty:
+// it is as the spec says.
 func (h *herd) wrongBeside(f *foreign) string {
 	if f.Kind == "Deployment" {
 		service, wrong := h.service(f.of)
@@ -174,8 +176,8 @@ func inTheWay(f *foreign) []workload.Wanted {
 	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{f.Kind}}, {Of: availableType, Status: "False"}}
 }
 
-// free deletes the foreign objects, if the operator has reported them all by now. It may try again some seconds later, in which other
-// checks run.
+// free deletes the foreign objects, if the operator has reported them all by now. It may try again some seconds later,
+// in which other checks run.
 func (v visit) free() bool {
 	v.t.Helper()
 	f := v.herd.foreigners

@@ -20,8 +20,9 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// The namespaces of the checks. In the paddock, the stable and the corner a quota lets no Pod run. The patients are in two, so that a Service
-// which selects the Pods of others as well is found by the check of that, and not by chance by one of pages.
+// The namespaces of the checks. In the paddock, the stable and the corner a quota lets no Pod run. The patients are in
+// two, so that a Service which selects the Pods of others as well is found by the check of that, and not by chance by
+// one of pages.
 const (
 	meadow  = "lolcow-meadow"
 	sickbay = "lolcow-sickbay"
@@ -129,8 +130,8 @@ func (c *cow) New() *unstructured.Unstructured {
 	return object
 }
 
-// cleanUp removes what a check has left, but for what later checks need if the check came to its end. Children go as well, also those that
-// have no owner.
+// cleanUp removes what a check has left, but for what later checks need if the check came to its end. Children go as
+// well, also those that have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
 		h.first, h.patients, h.teller, h.calm, h.victims, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
@@ -161,7 +162,8 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	if err := h.Remove(ctx, stays, spaces...); err != nil {
 		return err
 	}
-	// Where a Lolcow is kept its children stay; those of others have owners that are gone, or are found by the next check that has none.
+	// Where a Lolcow is kept its children stay; those of others have owners that are gone, or are found by the next check
+	// that has none.
 	emptied := slices.DeleteFunc(slices.Clone(spaces), func(namespace string) bool {
 		return slices.ContainsFunc(kept, func(c *cow) bool { return c.Namespace == namespace })
 	})
@@ -333,9 +335,9 @@ func said(page string) string {
 	return strings.Join(lines, " ")
 }
 
-// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run. When the first page was seen it goes on: with the next greeting
-// of that page, with a Lolcow that has none, and with what goes wrong with the patients, as soon as it may. All that takes its time, in which
-// other checks run: those that do not count what the operator does.
+// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run. When the first page was seen it goes
+// on: with the next greeting of that page, with a Lolcow that has none, and with what goes wrong with the patients, as
+// soon as it may. All that takes its time, in which other checks run: those that do not count what the operator does.
 func (v visit) begin() {
 	v.t.Helper()
 	h := v.herd

@@ -30,7 +30,8 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// madeName is the name, or its beginning, of the objects that the checks of the manager create. Their label lets them be found and removed.
+// madeName is the name, or its beginning, of the objects that the checks of the manager create. Their label lets them
+// be found and removed.
 const madeName = "lolcow-checks"
 
 func made(namespace string) metav1.ObjectMeta {

@@ -52,8 +52,8 @@ func (v visit) pod(as rbacv1.Subject) *corev1.Pod {
 	return nil
 }
 
-// serveMetrics starts the operator so that it serves its metrics. The result asks for them: a Pod is reached through the API server, as
-// `kubectl port-forward` does it.
+// serveMetrics starts the operator so that it serves its metrics. The result asks for them: a Pod is reached through
+// the API server, as `kubectl port-forward` does it.
 func (v visit) serveMetrics(flags ...string) (ask func(token string) (code int, body string, err error)) {
 	v.t.Helper()
 	account := v.account()

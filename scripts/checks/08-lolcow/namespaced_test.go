@@ -128,8 +128,8 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 	}
 }
 
-// givesARole checks what rights the manifests give: a Role with the operator's, bound to its account, and nothing for the whole cluster, but
-// for asking who a client is, which only a ClusterRole can allow.
+// givesARole checks what rights the manifests give: a Role with the operator's, bound to its account, and nothing for
+// the whole cluster, but for asking who a client is, which only a ClusterRole can allow.
 func (v visit) givesARole() {
 	v.t.Helper()
 	expected := namespacedFolder + " gives the operator's account a Role, by a RoleBinding, and no right in other namespaces"

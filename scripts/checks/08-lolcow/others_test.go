@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if it reset them, it would fight
-// with their owners.
+// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if
+// it reset them, it would fight with their owners.
 func othersFields() types.Feature {
 	return features.New("what others own is left alone").
 		Assess("while the greeting changes", check.Assess(assess(func(v visit) {

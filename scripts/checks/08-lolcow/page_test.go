@@ -65,7 +65,8 @@ func anyGreeting() types.Feature {
 		}))).Feature()
 }
 
-// teller is a Lolcow without a greeting. Its Pod starts while other checks run, and when its page is asked for the patient of the ward is gone.
+// teller is a Lolcow without a greeting. Its Pod starts while other checks run, and when its page is asked for the
+// patient of the ward is gone.
 func (v visit) teller() *cow {
 	v.t.Helper()
 	if v.herd.teller == nil {
@@ -158,7 +159,8 @@ func (v visit) calm() *cow {
 	return v.herd.calm
 }
 
-// restarted is what came of a restart of the operator: what it wrote of a Lolcow of which all was right, and those that had changed meanwhile.
+// restarted is what came of a restart of the operator: what it wrote of a Lolcow of which all was right, and those that
+// had changed meanwhile.
 type restarted struct {
 	since   audit.Mark
 	of      *cow
@@ -191,8 +193,8 @@ func (v visit) restart() {
 	}))}
 }
 
-// idle lets another client scale a cow to no Pods: then all is well with it, also where a quota lets none in. It waits until Kubernetes has done
-// that. What the operator makes of it is for other checks to say.
+// idle lets another client scale a cow to no Pods: then all is well with it, also where a quota lets none in. It waits
+// until Kubernetes has done that. What the operator makes of it is for other checks to say.
 func (v visit) idle(c *cow) {
 	v.t.Helper()
 	v.editDeployment(c, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
@@ -215,8 +217,8 @@ func (v visit) loseChildren(c *cow) {
 	v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow))
 }
 
-// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only what comes next is looked
-// at. Who never has done is found by the checks settles and restart.
+// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only
+// what comes next is looked at. Who never has done is found by the checks settles and restart.
 const (
 	doneWindow = 600 * time.Millisecond
 	doneSoon   = 100 * time.Millisecond

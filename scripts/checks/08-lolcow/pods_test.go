@@ -47,8 +47,8 @@ type held struct {
 	film *workload.Film
 }
 
-// inBarn makes a Lolcow in the barn, with a container and an init container of another client. These ask for more than any node has, so no Pod
-// starts, whatever the operator's own container asks for.
+// inBarn makes a Lolcow in the barn, with a container and an init container of another client. These ask for more than
+// any node has, so no Pod starts, whatever the operator's own container asks for.
 func (v visit) inBarn() *held {
 	v.t.Helper()
 	h := &held{visit: v, cow: v.make(v.herd.draw(barn))}
@@ -85,7 +85,8 @@ func hasSidecar(pod corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == sidecar })
 }
 
-// are says how the Pods are, as their kubelet would. The containers that differ are those of the sick Pod, of which the kubelet tells first.
+// are says how the Pods are, as their kubelet would. The containers that differ are those of the sick Pod, of which the
+// kubelet tells first.
 func (h *held) are(ready bool, differ ...corev1.ContainerStatus) {
 	h.t.Helper()
 	h.podIs(&h.pods[h.sick], ready, differ...)
@@ -96,7 +97,8 @@ func (h *held) are(ready bool, differ ...corev1.ContainerStatus) {
 	}
 }
 
-// podIs says how a Pod is. The Pod is there unless the operator has changed the number of replicas, which the check has set.
+// podIs says how a Pod is. The Pod is there unless the operator has changed the number of replicas, which the check has
+// set.
 func (h *held) podIs(pod *corev1.Pod, ready bool, differ ...corev1.ContainerStatus) {
 	h.t.Helper()
 	err := h.herd.Kubelet(h.ctx, pod, ready, differ...)
@@ -220,8 +222,8 @@ func (h *held) edited() {
 	}
 }
 
-// stuck lets several containers fail, one after the other, as the kubelet tells of it: its reasons alternate, and between two crashes a
-// container runs. Meanwhile the status of no condition changes.
+// stuck lets several containers fail, one after the other, as the kubelet tells of it: its reasons alternate, and
+// between two crashes a container runs. Meanwhile the status of no condition changes.
 func (h *held) stuck() {
 	h.t.Helper()
 	pull := func(name, reason string, n int) corev1.ContainerStatus {
@@ -308,7 +310,8 @@ func (h *held) refused() {
 	}
 }
 
-// strangers are Pods that are not of a Lolcow although they have one of its labels, or both in another namespace. They can't pull their images.
+// strangers are Pods that are not of a Lolcow although they have one of its labels, or both in another namespace. They
+// can't pull their images.
 func (v visit) strangers(c *cow) {
 	v.t.Helper()
 	for _, pod := range []*corev1.Pod{

@@ -82,8 +82,9 @@ func (v visit) isMadeAgain(l *loss) {
 	})
 }
 
-// victims are Lolcows of the paddock whose children are deleted and edited by hand, those of each in another way at the same time. They are made
-// before they are needed: a Deployment whose Pods a quota forbids changes for some seconds after the start of the cluster.
+// victims are Lolcows of the paddock whose children are deleted and edited by hand, those of each in another way at the
+// same time. They are made before they are needed: a Deployment whose Pods a quota forbids changes for some seconds
+// after the start of the cluster.
 func (v visit) victims() []*cow {
 	v.t.Helper()
 	for len(v.herd.victims) < max(len(drifts), len(serviceEdits)) {
@@ -92,8 +93,8 @@ func (v visit) victims() []*cow {
 	return v.herd.victims
 }
 
-// putBack edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit is edit number i; told are the
-// words for it, and wrong says what is not as it was before.
+// putBack edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit is
+// edit number i; told are the words for it, and wrong says what is not as it was before.
 func (v visit) putBack(edits int, edit func(i int, c *cow) (told string, wrong func() string)) {
 	v.t.Helper()
 	cows := v.victims()
@@ -164,8 +165,8 @@ var drifts = []drift{
 	{"the ports of the container were removed", func(pod *corev1.PodSpec, _ string) { pod.Containers[0].Ports = nil }},
 }
 
-// lostPort is the name of a port that a container had and no longer has; empty: there is none. A port that another client has added
-// may stay.
+// lostPort is the name of a port that a container had and no longer has; empty: there is none. A port that another
+// client has added may stay.
 func lostPort(had, has []corev1.ContainerPort) string {
 	for _, port := range had {
 		if !slices.Contains(has, port) {

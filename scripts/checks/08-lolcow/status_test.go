@@ -35,7 +35,8 @@ const (
 
 var deleteNow = metav1.DeleteOptions{}
 
-// statusPatience is how long an operator may be silent until a condition is right: what it is about takes its time, as a Pod that starts.
+// statusPatience is how long an operator may be silent until a condition is right: what it is about takes its time, as
+// a Pod that starts.
 const statusPatience = 10 * time.Second
 
 // podPatience is statusPatience for what a Pod must have done before, which takes its time on a busy machine.
@@ -71,8 +72,8 @@ func available() types.Feature {
 		}))).Feature()
 }
 
-// probed fails if nothing asks the server of a cow whether it answers: then a Pod counts as ready when its process has begun, Available is True
-// before the page is served, and a rollout ends Pods that answer before the new ones do.
+// probed fails if nothing asks the server of a cow whether it answers: then a Pod counts as ready when its process has
+// begun, Available is True before the page is served, and a rollout ends Pods that answer before the new ones do.
 func (v visit) probed(c *cow) {
 	v.t.Helper()
 	deployment, _ := v.herd.deployment(c)
@@ -82,7 +83,8 @@ func (v visit) probed(c *cow) {
 	}
 }
 
-// sidecars lets another client set the containers that it adds to the Deployment of a cow; without any, it removes them again.
+// sidecars lets another client set the containers that it adds to the Deployment of a cow; without any, it removes them
+// again.
 func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 	v.t.Helper()
 	v.editDeployment(c, func(d *appsv1.Deployment) {
@@ -92,9 +94,9 @@ func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 	})
 }
 
-// admit lets things go wrong with the Pods of the patients, if both are well by now and it has not done so: the checks that look at them
-// come later. Another client adds the sidecars that fail: the image of one can't be pulled, and the other one ends again and again. They
-// fail so late that the Deployment does not change any more.
+// admit lets things go wrong with the Pods of the patients, if both are well by now and it has not done so: the checks
+// that look at them come later. Another client adds the sidecars that fail: the image of one can't be pulled, and the
+// other one ends again and again. They fail so late that the Deployment does not change any more.
 func (v visit) admit() bool {
 	v.t.Helper()
 	p := v.herd.patients
@@ -115,8 +117,8 @@ const (
 	missingImage = "operator-labs/parasol:v0"
 )
 
-// shade is a container that lets the one after it begin some seconds later. On a busy machine a Deployment's controller takes about one to
-// tell of a new Pod.
+// shade is a container that lets the one after it begin some seconds later. On a busy machine a Deployment's controller
+// takes about one to tell of a new Pod.
 func shade(seconds int64) corev1.Container {
 	return corev1.Container{
 		Name: "shade", Image: pageImage, Args: []string{":9091"},
@@ -124,7 +126,8 @@ func shade(seconds int64) corev1.Container {
 	}
 }
 
-// rolledOut reports whether all Pods of a cow are up to date, ready, and none is about to end: nothing more changes in its Deployment.
+// rolledOut reports whether all Pods of a cow are up to date, ready, and none is about to end: nothing more changes in
+// its Deployment.
 func (h *herd) rolledOut(c *cow) bool {
 	deployment, wrong := h.deployment(c)
 	is := deployment.Status
@@ -402,7 +405,8 @@ func events() types.Feature {
 // leastRefused is how often the API server refuses a status until the check looks at the Events.
 const leastRefused = 3
 
-// noEventBeforeTheStatus lets the API server refuse the status that says that a port is refused: then no condition has changed yet.
+// noEventBeforeTheStatus lets the API server refuse the status that says that a port is refused: then no condition has
+// changed yet.
 func (v visit) noEventBeforeTheStatus() {
 	v.t.Helper()
 	c := v.make(v.herd.draw(stable))
@@ -435,7 +439,8 @@ func (v visit) noEventBeforeTheStatus() {
 	v.conditions(c, "the API server accepts the status again", healPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
 }
 
-// mostEvents are as many as have a reason while a port is taken: that it is, that there is a Deployment, and that it has no Pods.
+// mostEvents are as many as have a reason while a port is taken: that it is, that there is a Deployment, and that it
+// has no Pods.
 const mostEvents = 4
 
 func scenario(v visit) {

@@ -25,7 +25,8 @@ import (
 type deed struct {
 	do   string
 	name string
-	// greeting and port are drawn with the deed, also where it needs none: a story that is made shorter stays the same otherwise.
+	// greeting and port are drawn with the deed, also where it needs none: a story that is made shorter stays the same
+	// otherwise.
 	greeting string
 	port     int32
 }
@@ -90,10 +91,10 @@ const (
 	shrinkTime  = 12 * time.Second
 )
 
-// drawStory draws a story. Each deed of it is possible when its turn comes, and none is about what the operator may not have made yet. No
-// phase writes the node port of one Lolcow twice, and none deletes a Service whose port it writes: an API server that gets both at once keeps
-// the port of the write that it refuses, and no Service can have it for minutes (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update
-// commits the port before the write).
+// drawStory draws a story. Each deed of it is possible when its turn comes, and none is about what the operator may not
+// have made yet. No phase writes the node port of one Lolcow twice, and none deletes a Service whose port it writes: an
+// API server that gets both at once keeps the port of the write that it refuses, and no Service can have it for minutes
+// (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update commits the port before the write).
 func (h *herd) drawStory(seed uint32) (phases []phase) {
 	random := rand.New(rand.NewPCG(uint64(seed), 88)) //nolint:gosec // a seed must draw the same each time
 	var live []string
@@ -133,7 +134,8 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 	return phases
 }
 
-// play plays a story, and compares after each phase with the model: each Lolcow that lives has its children, and no other has any.
+// play plays a story, and compares after each phase with the model: each Lolcow that lives has its children, and no
+// other has any.
 func (v visit) play(phases []phase) {
 	v.t.Helper()
 	cows, lost := map[string]*cow{}, map[string]*cow{}

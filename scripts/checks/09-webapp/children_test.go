@@ -69,7 +69,8 @@ func wrongDeployment(a *app, d *appsv1.Deployment) string {
 	return ""
 }
 
-// wrongService says what is wrong with the Service of a WebApp; empty: nothing. d is nil if the Deployment is not the operator's.
+// wrongService says what is wrong with the Service of a WebApp; empty: nothing. d is nil if the Deployment is not the
+// operator's.
 func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 	if s.Name != a.Name {
 		return fmt.Sprintf("its Service is called %s", s.Name)
@@ -167,8 +168,8 @@ func children() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// owner checks all that decides whether the garbage collector deletes a child. The collector itself learns of a new kind within 30 s, which is too
-// long to wait here.
+// owner checks all that decides whether the garbage collector deletes a child. The collector itself learns of a new
+// kind within 30 s, which is too long to wait here.
 func owner() frameworktypes.Feature {
 	return features.New("a WebApp is the controller of its children").
 		Assess("by their owner references", check.Assess(assess(func(v visit) {
@@ -195,7 +196,8 @@ func owner() frameworktypes.Feature {
 					v.Fail(v.t, expected, "it has a finalizer, which would keep it: "+strings.Join(child.GetFinalizers(), ", "))
 				}
 			}
-			// With a finalizer of another controller a WebApp stays for a while after it was deleted, and its children may be deleted before it.
+			// With a finalizer of another controller a WebApp stays for a while after it was deleted, and its children may be
+			// deleted before it.
 			v.OK(v.t, "adding a finalizer", v.finalizers(a, `["`+keepIt+`"]`))
 			defer func() { _ = v.finalizers(a, "null") }()
 			v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
@@ -217,8 +219,9 @@ func (v visit) finalizers(a *app, list string) error {
 	return workload.IgnoreGone(err)
 }
 
-// staysGone removes the children of a WebApp that was deleted, as the garbage collector does, and fails if the operator keeps creating some. A
-// child that it creates once, because its cache was behind, is no fault: the garbage collector finds it, too.
+// staysGone removes the children of a WebApp that was deleted, as the garbage collector does, and fails if the operator
+// keeps creating some. A child that it creates once, because its cache was behind, is no fault: the garbage collector
+// finds it, too.
 func (v visit) staysGone(a *app) {
 	v.t.Helper()
 	const most = 2

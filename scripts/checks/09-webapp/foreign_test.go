@@ -20,7 +20,8 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// foreign is a Deployment or a Service of another owner that has the name of a WebApp, as it was before the WebApp was created.
+// foreign is a Deployment or a Service of another owner that has the name of a WebApp, as it was before the WebApp was
+// created.
 type foreign struct {
 	*workload.Foreign
 	of *app
@@ -66,7 +67,8 @@ func (v visit) foreignService(a *app, whose string) *foreign {
 	return &foreign{Foreign: made, of: a}
 }
 
-// foreignDeployment makes a Deployment that is not the operator's, and waits until the controller of Deployments is done with it.
+// foreignDeployment makes a Deployment that is not the operator's, and waits until the controller of Deployments is
+// done with it.
 func (v visit) foreignDeployment(a *app, replicas int32, whose string) *foreign {
 	v.t.Helper()
 	made, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, whose, v.owners(a, whose))
@@ -123,8 +125,8 @@ func (v visit) change(a *app) {
 	v.set(a)
 }
 
-// ownedBesides adds an owner reference to a foreign object: the WebApp whose name it has becomes an owner of it, as `kubectl edit` can make it, and
-// not its controller.
+// ownedBesides adds an owner reference to a foreign object: the WebApp whose name it has becomes an owner of it, as
+// `kubectl edit` can make it, and not its controller.
 func (v visit) ownedBesides(f *foreign) {
 	v.t.Helper()
 	reference := metav1.OwnerReference{APIVersion: f.of.object.GetAPIVersion(), Kind: f.of.object.GetKind(), Name: f.of.Name, UID: f.of.object.GetUID()}
@@ -230,7 +232,8 @@ func foreignGoes() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// keepIt is a finalizer that keeps a child whose WebApp is gone: whether the garbage collector has heard of WebApps by then is left to luck.
+// keepIt is a finalizer that keeps a child whose WebApp is gone: whether the garbage collector has heard of WebApps by
+// then is left to luck.
 const keepIt = "team.example.com/keep-it"
 
 func earlierWebApp() frameworktypes.Feature {
@@ -301,7 +304,8 @@ func portTaken() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// portHeals comes late: an operator that tries later and later has waited for some seconds before the port was given back, and waits again.
+// portHeals comes late: an operator that tries later and later has waited for some seconds before the port was given
+// back, and waits again.
 func portHeals() frameworktypes.Feature {
 	return features.New("a WebApp heals").
 		Assess("when its port is free, and when a quota is raised", check.Assess(assess(func(v visit) {

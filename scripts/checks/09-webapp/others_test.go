@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if it reset them, it would fight
-// with their owners.
+// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if
+// it reset them, it would fight with their owners.
 func othersFields() frameworktypes.Feature {
 	return features.New("what others own is left alone").
 		Assess("while image and port change", check.Assess(assess(func(v visit) {
@@ -88,14 +88,15 @@ func othersFields() frameworktypes.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// While late, the operator hears of each change after this time, and between a change of a WebApp and the edits of its children so much passes.
+// While late, the operator hears of each change after this time, and between a change of a WebApp and the edits of its
+// children so much passes.
 const (
 	late      = 400 * time.Millisecond
 	meanwhile = 150 * time.Millisecond
 )
 
-// setMeanwhile lets others edit the children of a WebApp after its spec has changed, and before the operator has heard of either. When it hears of
-// the spec, its cache has the children as they were before the edits.
+// setMeanwhile lets others edit the children of a WebApp after its spec has changed, and before the operator has heard
+// of either. When it hears of the spec, its cache has the children as they were before the edits.
 func setMeanwhile(v visit) {
 	const contact = "team.example.com/contact"
 	a, b := v.planned(), v.town.draw(plans)
@@ -134,7 +135,8 @@ func setMeanwhile(v visit) {
 	}
 }
 
-// lostInPod says what has become of what others have set in a Pod's template besides sidecars, if anything has. own is the operator's container.
+// lostInPod says what has become of what others have set in a Pod's template besides sidecars, if anything has. own is
+// the operator's container.
 func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string) {
 	var before, after []string
 	for _, c := range edited.Containers {

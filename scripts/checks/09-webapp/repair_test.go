@@ -25,8 +25,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// secondTry is how long an operator may take if its first create is refused: Kubernetes frees the node port of a Service that was deleted a
-// moment later, and what is refused is not tried again at once.
+// secondTry is how long an operator may take if its first create is refused: Kubernetes frees the node port of a
+// Service that was deleted a moment later, and what is refused is not tried again at once.
 const secondTry = 10 * time.Second
 
 func deletedChild() frameworktypes.Feature {
@@ -84,8 +84,9 @@ func ours(d *appsv1.Deployment, image string) int {
 	return max(0, slices.IndexFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == image }))
 }
 
-// serviceEdits are hand edits of all that the spec of a WebApp says of a Service. The number and the protocol of a port are not among the edits, here
-// and in the Deployment: for an operator that applies they are the key of the port, and an edit of the key adds another port with the same name.
+// serviceEdits are hand edits of all that the spec of a WebApp says of a Service. The number and the protocol of a port
+// are not among the edits, here and in the Deployment: for an operator that applies they are the key of the port, and
+// an edit of the key adds another port with the same name.
 var serviceEdits = append(slices.Clone(workload.ServiceEdits),
 	workload.ServiceEdit{What: "the type was changed to LoadBalancer", Change: func(s *corev1.ServiceSpec, _ int32) { s.Type = corev1.ServiceTypeLoadBalancer }},
 	workload.ServiceEdit{What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" }},
@@ -167,8 +168,8 @@ func told(object *unstructured.Unstructured) string {
 	return strings.Join(append(tells, fmt.Sprintf("replicas: %d", replicas), fmt.Sprintf("selector: %q", selector)), ", ")
 }
 
-// statusEdits lets another client write the status of WebApps: the conditions, the numbers, or nothing at all. Whether the status was right before
-// is for other checks.
+// statusEdits lets another client write the status of WebApps: the conditions, the numbers, or nothing at all. Whether
+// the status was right before is for other checks.
 func statusEdits(v visit) {
 	apps := []*app{v.planned(), v.planned(), v.planned()}
 	for _, a := range apps {
@@ -249,8 +250,8 @@ func (t *town) serviceEdited(a *app, edited *corev1.Service, selector map[string
 	return ""
 }
 
-// refusedRepairs lets the only writes that matter fail: those by which a hand edit is undone. Nothing else happens that would give another chance to
-// an operator which forgets an error, since the status stays as it is.
+// refusedRepairs lets the only writes that matter fail: those by which a hand edit is undone. Nothing else happens that
+// would give another chance to an operator which forgets an error, since the status stays as it is.
 func refusedRepairs(v visit) {
 	a, b := v.planned(), v.planned()
 	service, _ := v.town.service(b)

@@ -69,7 +69,8 @@ func twoWebApps() frameworktypes.Feature {
 // crowd is how many WebApps are created and changed at once.
 const crowd = 8
 
-// many creates WebApps, and changes all of them, at once. No child may ever say what the spec of another WebApp says, not even for a moment.
+// many creates WebApps, and changes all of them, at once. No child may ever say what the spec of another WebApp says,
+// not even for a moment.
 func many(v visit) {
 	deployments, services := v.record(workload.Deployments, plans), v.record(workload.Services, plans)
 	var apps []*app

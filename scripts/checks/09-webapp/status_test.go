@@ -37,8 +37,8 @@ func (v visit) scaleOf(a *app) autoscalingv1.Scale {
 	return is
 }
 
-// scaleTo changes the scale of a WebApp, as `kubectl scale` and an autoscaler do: it is read and written back, and again if the WebApp has
-// changed meanwhile.
+// scaleTo changes the scale of a WebApp, as `kubectl scale` and an autoscaler do: it is read and written back, and
+// again if the WebApp has changed meanwhile.
 func (v visit) scaleTo(a *app, replicas int32) {
 	v.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -178,8 +178,8 @@ func available() frameworktypes.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// refusedImage changes the image of a WebApp whose Pods are ready, while the API server answers the update of its Deployment with an error, and
-// changes it back.
+// refusedImage changes the image of a WebApp whose Pods are ready, while the API server answers the update of its
+// Deployment with an error, and changes it back.
 func (v visit) refusedImage(a *app) {
 	v.t.Helper()
 	end, err := v.town.Answering(v.ctx, v.OperatorUser(), a.Namespace, []string{"deployments"}, func(_, name string) (none workload.Answer) {
@@ -237,9 +237,9 @@ func (v visit) podsInRollout(a *app) []corev1.Pod {
 	}
 }
 
-// halfRolledOut lets the new Pods that there are be ready. Unless the Deployment replaces all at once, it then makes more
-// of them, and keeps Pods of before until these are ready, too: as many Pods are ready as asked for, and not all of them
-// run the new image.
+// halfRolledOut lets the new Pods that there are be ready. Unless the Deployment replaces all at once, it then makes
+// more of them, and keeps Pods of before until these are ready, too: as many Pods are ready as asked for, and not all
+// of them run the new image.
 func (v visit) halfRolledOut(a *app, film *workload.Film) {
 	v.t.Helper()
 	v.getReady(v.podsInRollout(a)...)

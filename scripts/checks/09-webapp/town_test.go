@@ -54,16 +54,18 @@ type town struct {
 	*workload.Owners
 	random *rand.Rand
 	ports  *workload.Ports
-	// resources are those of the API group, as discovery tells of them: without WebApps there is nothing to watch, and Owners is nil.
+	// resources are those of the API group, as discovery tells of them: without WebApps there is nothing to watch, and
+	// Owners is nil.
 	resources []metav1.APIResource
 	names     int
-	// first is a WebApp with a Pod that runs, and squatted one whose port is taken. They are made before the first check, since they need
-	// time, and stay until they have been looked at. Nil: there is none.
+	// first is a WebApp with a Pod that runs, and squatted one whose port is taken. They are made before the first check,
+	// since they need time, and stay until they have been looked at. Nil: there is none.
 	first    *app
 	squatted *squat
 	// raised is a WebApp whose Deployment a quota did not let in, and since has been raised.
 	raised *app
-	// veterans are WebApps from before the upgrade, and upgraded says that it has started: from then on each version has to be converted.
+	// veterans are WebApps from before the upgrade, and upgraded says that it has started: from then on each version has
+	// to be converted.
 	veterans []veteran
 	upgraded bool
 }
@@ -73,8 +75,9 @@ type squat struct {
 	*workload.Occupation
 	*app
 
-	// still are the versions of the WebApp and of its Deployment, since when they have been the same. Labelled is the WebApp as it was when it got a
-	// label after that, and asked a mark from before the label. Changed says how Degraded was when the operator had tried again.
+	// still are the versions of the WebApp and of its Deployment, since when they have been the same. Labelled is the
+	// WebApp as it was when it got a label after that, and asked a mark from before the label. Changed says how Degraded
+	// was when the operator had tried again.
 	still    string
 	since    time.Time
 	labelled *unstructured.Unstructured
@@ -154,14 +157,15 @@ func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err err
 }
 
 const (
-	// stillFor is how long nothing has happened to a WebApp that is reported, until it gets a label: a message with a time in it is another one then.
+	// stillFor is how long nothing has happened to a WebApp that is reported, until it gets a label: a message with a time
+	// in it is another one then.
 	stillFor = 1500 * time.Millisecond
 	// afterTry is how long an operator has for the status after it has tried again.
 	afterTry = 300 * time.Millisecond
 )
 
-// tryAgain labels a WebApp that the operator has reported some seconds ago, and remembers how its status is after the next try. A label calls most
-// operators; others try again by themselves.
+// tryAgain labels a WebApp that the operator has reported some seconds ago, and remembers how its status is after the
+// next try. A label calls most operators; others try again by themselves.
 func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all bool, err error) {
 	if s.labelled == nil {
 		deployment, made := workload.Named[appsv1.Deployment](t.Owners, workload.Deployments, s.NamespacedName)
@@ -257,7 +261,8 @@ func (t *town) kept(name types.NamespacedName) bool {
 
 // cleanUp removes what a check has left, but for what later checks need.
 func (t *town) cleanUp(ctx context.Context) error {
-	// After the upgrade it is the submission's conversion that decides what can be read and so removed. Nothing of the lab comes then.
+	// After the upgrade it is the submission's conversion that decides what can be read and so removed. Nothing of the lab
+	// comes then.
 	if t.Owners == nil || t.upgraded {
 		return nil
 	}

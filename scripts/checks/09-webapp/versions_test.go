@@ -53,7 +53,8 @@ type veteran struct {
 	before string
 }
 
-// get reads a WebApp in a version. That is a request of its own each time: what a watch knows has been converted before.
+// get reads a WebApp in a version. That is a request of its own each time: what a watch knows has been converted
+// before.
 func (v visit) get(version schema.GroupVersionResource, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	return v.town.Dynamic.Resource(version).Namespace(name.Namespace).Get(v.ctx, name.Name, metav1.GetOptions{})
 }
@@ -66,8 +67,8 @@ func (v visit) read(version schema.GroupVersionResource, name types.NamespacedNa
 	return object
 }
 
-// edit reads a WebApp in a version, changes it, and writes it in that version, again if another client was faster. change gets
-// the object as read.
+// edit reads a WebApp in a version, changes it, and writes it in that version, again if another client was faster.
+// change gets the object as read.
 func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedName, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	v.t.Helper()
 	written, err := v.tryEdit(version, name, change)
@@ -121,7 +122,8 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// stored is the version in which the definition stores, those that it serves, and those in which anything may be stored.
+// stored is the version in which the definition stores, those that it serves, and those in which anything may be
+// stored.
 func (v visit) stored() (storage string, served, storedVersions []string) {
 	v.t.Helper()
 	definition, err := v.town.Dynamic.Resource(definitions).Get(v.ctx, definitionName, metav1.GetOptions{})
@@ -188,8 +190,8 @@ func twoVersions() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// refusedMigration lets the API server answer the operator's first write of a WebApp, which is its migration, with an error, until end is called.
-// refused tells whether there was such a write.
+// refusedMigration lets the API server answer the operator's first write of a WebApp, which is its migration, with an
+// error, until end is called. refused tells whether there was such a write.
 func (v visit) refusedMigration() (end func(), refused *atomic.Bool) {
 	v.t.Helper()
 	refused = &atomic.Bool{}
@@ -306,7 +308,8 @@ func (d drawing) write(version schema.GroupVersionResource) func(*unstructured.U
 	}
 }
 
-// lost says what of the metadata an object lacks that was drawn, or has too much in the version in which it was written.
+// lost says what of the metadata an object lacks that was drawn, or has too much in the version in which it was
+// written.
 func (d drawing) lost(object *unstructured.Unstructured, exactly bool) string {
 	for what, pair := range map[string][2]map[string]string{"labels": {d.labels, object.GetLabels()}, "annotations": {d.annotations, object.GetAnnotations()}} {
 		want, got := pair[0], pair[1]
@@ -515,8 +518,8 @@ func onlyNewer() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// migrationPatience is how long an operator may be silent until it has migrated what is stored: its first write has failed, and it is in no hurry to
-// try again.
+// migrationPatience is how long an operator may be silent until it has migrated what is stored: its first write has
+// failed, and it is in no hurry to try again.
 const migrationPatience = 20 * time.Second
 
 // migrated is about what was stored before the upgrade. Whatever is written since then is stored in the new version.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package webapp_test holds the checks of lab 09. A WebApp is an image behind a node port: its operator makes a Deployment and a Service for
-// it. One WebApp has a Pod that a kubelet runs, and its page is asked for over HTTP. All others are where no Pod may be, or where Pods are
-// made and never start, since a Pod that runs takes a second of a processor.
+// Package webapp_test holds the checks of lab 09. A WebApp is an image behind a node port: its operator makes a
+// Deployment and a Service for it. One WebApp has a Pod that a kubelet runs, and its page is asked for over HTTP. All
+// others are where no Pod may be, or where Pods are made and never start, since a Pod that runs takes a second of a
+// processor.
 package webapp_test
 
 import (
@@ -77,7 +78,8 @@ func TestWebApp(t *testing.T) {
 	})
 }
 
-// roleSuffices asks for a right, too, that only API servers with the admission plugin OwnerReferencesPermissionEnforcement ask for.
+// roleSuffices asks for a right, too, that only API servers with the admission plugin
+// OwnerReferencesPermissionEnforcement ask for.
 func roleSuffices() types.Feature {
 	return features.New("the role is enough").
 		Assess("in the whole run", check.RoleSuffices().Steps()[0].Func()).
@@ -117,7 +119,8 @@ func leastPrivilege(may func(audit.Right) bool) types.Feature {
 		}))).Feature()
 }
 
-// mayMigrate reports whether a correct operator may need a right to migrate what is stored: it writes all WebApps, and says so in their definition.
+// mayMigrate reports whether a correct operator may need a right to migrate what is stored: it writes all WebApps, and
+// says so in their definition.
 func mayMigrate(r audit.Right) bool {
 	write := r.Verb == "update" || r.Verb == "patch"
 	switch r.Group + "/" + r.Resource {

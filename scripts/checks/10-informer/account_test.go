@@ -30,8 +30,9 @@ import (
 // defaultFolder is what is applied to a cluster.
 const defaultFolder = "config/default"
 
-// manifests are the objects of a folder with a kustomization, and of those that it names. Patches and prefixes are left out: the files agree
-// with each other before kustomize has changed anything. Files that are not there are left out, too: the role may not be generated yet.
+// manifests are the objects of a folder with a kustomization, and of those that it names. Patches and prefixes are left
+// out: the files agree with each other before kustomize has changed anything. Files that are not there are left out,
+// too: the role may not be generated yet.
 func (v *visit) manifests(folder string) (objects []unstructured.Unstructured) {
 	v.t.Helper()
 	var kustomization struct {
@@ -73,7 +74,8 @@ func (v *visit) manifests(folder string) (objects []unstructured.Unstructured) {
 	return objects
 }
 
-// nodesRead adds to a check of the role that the markers generate that the account of the DaemonSet may read AuthorizedKeys, and nothing else.
+// nodesRead adds to a check of the role that the markers generate that the account of the DaemonSet may read
+// AuthorizedKeys, and nothing else.
 func nodesRead(role types.Feature) types.Feature {
 	both := features.New(role.Name())
 	for _, step := range role.Steps() {
@@ -126,7 +128,8 @@ func accountsOf(objects []unstructured.Unstructured, kind string) (accounts []st
 	return accounts
 }
 
-// rulesOf are those of all roles that are bound to an account, or to a group that it is in, and elsewhere the roles that are not among the objects.
+// rulesOf are those of all roles that are bound to an account, or to a group that it is in, and elsewhere the roles
+// that are not among the objects.
 func rulesOf(objects []unstructured.Unstructured, account string) (rules []rbacv1.PolicyRule, elsewhere []string) {
 	for _, object := range objects {
 		var binding rbacv1.ClusterRoleBinding // a RoleBinding has the same fields

@@ -24,7 +24,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to come back later.
+// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to
+// come back later.
 const scenarioPatience = 10 * time.Second
 
 // lists matches what the operator asks for to fill its cache.
@@ -73,8 +74,8 @@ func resync() types.Feature {
 		Teardown(check.Teardown(stopped)).Feature()
 }
 
-// How long the API server does not answer the list with which a cache begins: until the operator has waited for it for emptyFor, and listHeld
-// at most.
+// How long the API server does not answer the list with which a cache begins: until the operator has waited for it for
+// emptyFor, and listHeld at most.
 const (
 	listHeld = 2 * time.Second
 	emptyFor = 200 * time.Millisecond
@@ -112,8 +113,8 @@ func (v *visit) holdList() time.Time {
 	return began
 }
 
-// awaitList waits until the operator has asked for the AuthorizedKeys, for scenarioPatience at most. An operator that has
-// not begun yet knows no SIGTERM.
+// awaitList waits until the operator has asked for the AuthorizedKeys, for scenarioPatience at most. An operator that
+// has not begun yet knows no SIGTERM.
 func (v *visit) awaitList(since time.Time) {
 	v.t.Helper()
 	for time.Since(since) < scenarioPatience {
@@ -180,9 +181,10 @@ func whileDown() types.Feature {
 		}))).Feature()
 }
 
-// How long the API server refuses at most, and how long an operator must have waited at least once meanwhile: with a delay that doubles from
-// 5 ms it has tried eight times after 1.3 s, and waited for 640 ms before the last of them. One that does not wait is held up by client-go's
-// limit (five a second, after the first ten), and on a busy machine by that.
+// How long the API server refuses at most, and how long an operator must have waited at least once meanwhile: with a
+// delay that doubles from 5 ms it has tried eight times after 1.3 s, and waited for 640 ms before the last of them. One
+// that does not wait is held up by client-go's limit (five a second, after the first ten), and on a busy machine by
+// that.
 const (
 	refuseFor  = 2 * time.Second
 	refuseLook = 50 * time.Millisecond
@@ -190,8 +192,9 @@ const (
 	leastWait  = 400 * time.Millisecond
 )
 
-// How long a folder is in the place of the file at most, and how often the controller may have tried to replace it meanwhile: with a delay that
-// doubles from 5 ms it has tried seven times after 315 ms, and tries again 320 ms later. One that gives up after five times does not.
+// How long a folder is in the place of the file at most, and how often the controller may have tried to replace it
+// meanwhile: with a delay that doubles from 5 ms it has tried seven times after 315 ms, and tries again 320 ms later.
+// One that gives up after five times does not.
 const (
 	fileRefusedFor = 500 * time.Millisecond
 	fileTries      = 7
@@ -208,12 +211,12 @@ type refusals struct {
 	last faults.Kind
 }
 
-// rarer reports whether they became rarer: one wait was long, and longer than the shortest one by a quarter. The first one is not the measure,
-// since on a busy machine it may be long, too.
+// rarer reports whether they became rarer: one wait was long, and longer than the shortest one by a quarter. The first
+// one is not the measure, since on a busy machine it may be long, too.
 func (r refusals) rarer() bool { return r.longest >= leastWait && r.longest >= r.shortest+r.shortest/4 }
 
-// decided reports whether more attempts would change nothing. An operator that waits for a second at first needs some seconds to show that it
-// waits longer then, and on a busy machine each of the first two attempts may come late.
+// decided reports whether more attempts would change nothing. An operator that waits for a second at first needs some
+// seconds to show that it waits longer then, and on a busy machine each of the first two attempts may come late.
 func (r refusals) decided(began time.Time) bool {
 	switch r.tries {
 	case 0:
@@ -245,7 +248,8 @@ func (v *visit) refusals(name string, since time.Time) (found refusals) {
 	return found
 }
 
-// refusedInTurn lets each of the first writes fail in a different way, and then all others. No failure means that the next attempt fails, too.
+// refusedInTurn lets each of the first writes fail in a different way, and then all others. No failure means that the
+// next attempt fails, too.
 var refusedInTurn = faults.Schedule{Faults: []faults.Fault{
 	{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 1},
 	{Kind: faults.Forbidden, Class: faults.Write, Service: faults.API, At: 2},
@@ -300,8 +304,9 @@ func retries() types.Feature {
 		}))).Feature()
 }
 
-// How long an operator may wait before the second attempt, after earlier failures and a success. With a delay that doubles from 5 ms it waits for
-// 5 ms, and for 1.3 s if the success did not reset the delay. On a busy machine some attempts may come late.
+// How long an operator may wait before the second attempt, after earlier failures and a success. With a delay that
+// doubles from 5 ms it waits for 5 ms, and for 1.3 s if the success did not reset the delay. On a busy machine some
+// attempts may come late.
 const (
 	freshWait   = 500 * time.Millisecond
 	freshFactor = 5 // times as long as it waited after its very first failure
@@ -309,7 +314,8 @@ const (
 	freshEnough = 2
 )
 
-// resetsDelay fails the check unless a success resets the delay: the next failure to write the status of the object is retried soon.
+// resetsDelay fails the check unless a success resets the delay: the next failure to write the status of the object is
+// retried soon.
 func (v *visit) resetsDelay(name string, most time.Duration) {
 	v.t.Helper()
 	var refused refusals
@@ -337,7 +343,8 @@ func (v *visit) resetsDelay(name string, most time.Duration) {
 		fmt.Sprintf("after %s it has not come, or it came only then", cmp.Or(refused.second, refused.took).Round(time.Millisecond)))
 }
 
-// endsWithin is how soon a controller has to end, and busyLags how many times the lag of a busy machine anything may take besides.
+// endsWithin is how soon a controller has to end, and busyLags how many times the lag of a busy machine anything may
+// take besides.
 const (
 	endsWithin = 3 * time.Second
 	busyLags   = 10
@@ -384,8 +391,9 @@ func shutdown() types.Feature {
 		}))).Feature()
 }
 
-// How many AuthorizedKeys have no status yet when the controller is asked to end, and how long the API server takes for each write: a controller
-// that writes them all before it ends takes several times as long as it may, also with five workers.
+// How many AuthorizedKeys have no status yet when the controller is asked to end, and how long the API server takes for
+// each write: a controller that writes them all before it ends takes several times as long as it may, also with five
+// workers.
 const (
 	muchToDo  = 40
 	writeHeld = 500 * time.Millisecond
@@ -417,7 +425,8 @@ func (v *visit) ends(meanwhile string) {
 	}
 }
 
-// labelChanges is how often labels change in all. A rate limiter of client-go lets 100 items pass, and then ten per second.
+// labelChanges is how often labels change in all. A rate limiter of client-go lets 100 items pass, and then ten per
+// second.
 const labelChanges = 300
 
 // labelOften changes the labels of several AuthorizedKeys concurrently.

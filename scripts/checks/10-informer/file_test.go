@@ -58,7 +58,8 @@ func changed() types.Feature {
 		}))).Feature()
 }
 
-// labelEach is the time between two changes of labels. A controller may wait for a moment without an event, as long as it does not wait for ever.
+// labelEach is the time between two changes of labels. A controller may wait for a moment without an event, as long as
+// it does not wait for ever.
 const labelEach = 100 * time.Millisecond
 
 // repairedAfterEvents fails the check unless the controller compares the file even after events that change no key.
@@ -110,8 +111,8 @@ func deleted() types.Feature {
 		}))).Feature()
 }
 
-// tombstone: the operator's watch is broken off, and before it lists again an object goes. It finds that it is not there any more, and nobody
-// tells it how that came.
+// tombstone: the operator's watch is broken off, and before it lists again an object goes. It finds that it is not
+// there any more, and nobody tells it how that came.
 func tombstone() types.Feature {
 	return features.New("a key that is deleted while the watch is away").
 		Assess("leaves the file", check.Assess(assess(func(v *visit) {
@@ -121,7 +122,8 @@ func tombstone() types.Feature {
 				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 					{Kind: faults.Break, Class: faults.Write, Service: faults.API, At: 1},
 				}}))
-				// With the write of its status the watches break. It goes as well, so that no other event makes the operator look at the file.
+				// With the write of its status the watches break. It goes as well, so that no other event makes the operator look
+				// at the file.
 				began, mark := time.Now(), v.Audit.Now()
 				last := v.add("last")
 				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+last, scenarioPatience, v.Audit.Changed, func() (string, bool) {

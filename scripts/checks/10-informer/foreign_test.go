@@ -56,7 +56,8 @@ func (v *visit) drawOthers() string {
 	return strings.Join(lines, "\n")
 }
 
-// ghosts are lines of the controller for which there is no AuthorizedKey, however they came to look like this: the mark begins their last word.
+// ghosts are lines of the controller for which there is no AuthorizedKey, however they came to look like this: the mark
+// begins their last word.
 func (v *visit) ghosts() string {
 	v.t.Helper()
 	key := v.drawKey()
@@ -67,8 +68,8 @@ func (v *visit) ghosts() string {
 	}, "\n")
 }
 
-// besides are files of others in the folder of the file, by name: what administrators and editors leave there. A controller may have a pattern
-// for its temporary files, which none of these may match.
+// besides are files of others in the folder of the file, by name: what administrators and editors leave there. A
+// controller may have a pattern for its temporary files, which none of these may match.
 func (v *visit) besides() map[string]string {
 	drawn := fmt.Sprint(100000 + v.random.IntN(900000))
 	files := map[string]string{}

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ordinaryTypes are the types of keys that each ssh-keygen makes, and tokenTypes those of keys that a hardware token keeps.
+// ordinaryTypes are the types of keys that each ssh-keygen makes, and tokenTypes those of keys that a hardware token
+// keeps.
 var (
 	ordinaryTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA}
 	tokenTypes    = []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
@@ -42,7 +43,8 @@ func newKey(algorithm string) (ssh.PublicKey, error) {
 	case ssh.KeyAlgoECDSA521:
 		public, err = onCurve(elliptic.P521())
 	case ssh.KeyAlgoRSA:
-		// A parser can't tell an odd number from the product of two primes, which take a while to find. 1024 bits are the fewest that ssh-keygen makes.
+		// A parser can't tell an odd number from the product of two primes, which take a while to find. 1024 bits are the
+		// fewest that ssh-keygen makes.
 		modulus := make([]byte, 128)
 		_, err = cryptorand.Read(modulus)
 		modulus[0], modulus[127] = modulus[0]|0x80, modulus[127]|1

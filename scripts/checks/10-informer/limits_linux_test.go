@@ -20,8 +20,8 @@ import (
 // defaultACL is the attribute of a folder that limits the rights of new files in it, in place of the umask (acl(5)).
 const defaultACL = "system.posix_acl_default"
 
-// ownerAlone is a default ACL that gives rights to the owner alone: version 2, and the entries user::rwx, group::--- and other::---, as
-// linux/posix_acl_xattr.h has them.
+// ownerAlone is a default ACL that gives rights to the owner alone: version 2, and the entries user::rwx, group::---
+// and other::---, as linux/posix_acl_xattr.h has them.
 var ownerAlone = []byte{
 	2, 0, 0, 0,
 	1, 0, 7, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
@@ -29,8 +29,8 @@ var ownerAlone = []byte{
 	32, 0, 0, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
 }
 
-// restrictNewFiles has new files in the folder get no rights for group and others, until widen is called. It imitates a umask, since no process can
-// change that of another one. It reports false where that is not possible.
+// restrictNewFiles has new files in the folder get no rights for group and others, until widen is called. It imitates a
+// umask, since no process can change that of another one. It reports false where that is not possible.
 func (n *node) restrictNewFiles() (widen func() error, possible bool) {
 	change := func(do func(folder int) error) error {
 		return n.within(func(root *os.Root) error {
@@ -48,8 +48,8 @@ func (n *node) restrictNewFiles() (widen func() error, possible bool) {
 	}, err == nil
 }
 
-// limitFiles makes writes of the operator beyond a file size, in bytes, fail with EFBIG until lift is called, as they fail with ENOSPC on a full
-// disk. It reports false where that is not possible.
+// limitFiles makes writes of the operator beyond a file size, in bytes, fail with EFBIG until lift is called, as they
+// fail with ENOSPC on a full disk. It reports false where that is not possible.
 func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 	before := map[int]unix.Rlimit{}
 	lift = func() (err error) {

@@ -71,7 +71,8 @@ func isOurs(line string) bool {
 	return len(words) > 0 && strings.HasPrefix(words[len(words)-1], mark)
 }
 
-// wrong says how the file differs from what it should be; empty: it does not. If the last foreign line had no line break, it may have got one.
+// wrong says how the file differs from what it should be; empty: it does not. If the last foreign line had no line
+// break, it may have got one.
 func (n *node) wrong(keys map[string]string, foreign string) string {
 	content, err := n.read()
 	if err != nil && (!errors.Is(err, fs.ErrNotExist) || len(keys) > 0 || foreign != "") {

@@ -55,7 +55,8 @@ type node struct {
 	sameKeys bool
 	// givenUp is the failure to write the file that the controller did not retry; empty: it retried all.
 	givenUp string
-	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only who is in its way waits.
+	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only who is in its way
+	// waits.
 	withdrawn func(context.Context) error
 
 	mutex   sync.Mutex
@@ -210,7 +211,8 @@ func (n *node) draftsSoFar() int {
 	return len(n.drafts)
 }
 
-// draftNames are the names of the files that were created beside the file since a mark, without duplicates, in the order of their first creation.
+// draftNames are the names of the files that were created beside the file since a mark, without duplicates, in the
+// order of their first creation.
 func (n *node) draftNames(since int) (names []string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -222,7 +224,8 @@ func (n *node) draftNames(since int) (names []string) {
 	return names
 }
 
-// end tells whether a draft was renamed or removed since a mark; 0: neither. Before the mark, another draft may have had its name.
+// end tells whether a draft was renamed or removed since a mark; 0: neither. Before the mark, another draft may have
+// had its name.
 func (n *node) end(draft string, since int) (deed fsnotify.Op) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -275,7 +278,8 @@ func (n *node) get(name string) *unstructured.Unstructured {
 	return object.(*unstructured.Unstructured)
 }
 
-// warnings are the Warnings about an AuthorizedKey, by name. Their resourceVersion tells a repeated one from one that is known.
+// warnings are the Warnings about an AuthorizedKey, by name. Their resourceVersion tells a repeated one from one that
+// is known.
 func (n *node) warnings(name string) map[string]string {
 	found := map[string]string{}
 	for _, object := range n.informers[1].GetStore().List() {
@@ -313,7 +317,8 @@ func (n *node) cleanUp(ctx context.Context) error {
 	if _, err := os.Lstat(n.path()); errors.Is(err, fs.ErrNotExist) && len(n.informers[0].GetStore().List()) == 0 {
 		return nil // nothing has happened
 	}
-	// By name: before it deletes a collection the API server makes sure that its own cache is not behind, which takes it up to 100 ms.
+	// By name: before it deletes a collection the API server makes sure that its own cache is not behind, which takes it
+	// up to 100 ms.
 	for _, name := range n.created {
 		err := n.keys.Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) && n.withdrawn != nil {
@@ -360,7 +365,8 @@ func (n *node) cleanUp(ctx context.Context) error {
 	return n.start(ctx, never)
 }
 
-// within does something in the folder of the file. The operator may write there, and beside it: no link of its leads us elsewhere.
+// within does something in the folder of the file. The operator may write there, and beside it: no link of its leads us
+// elsewhere.
 func (n *node) within(do func(folder *os.Root) error) error {
 	exchange, err := os.OpenRoot(filepath.Dir(n.folder))
 	if err != nil {

@@ -55,8 +55,8 @@ func mode() types.Feature {
 		}))).Feature()
 }
 
-// modeBits are those by which a mode may differ from the right one: each alone makes it wrong. The owner can always read
-// the file.
+// modeBits are those by which a mode may differ from the right one: each alone makes it wrong. The owner can always
+// read the file.
 var modeBits = []fs.FileMode{
 	0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001, fs.ModeSetuid, fs.ModeSetgid, fs.ModeSticky,
 }
@@ -78,7 +78,8 @@ func (v *visit) hasMode(why string, patience time.Duration) {
 	})
 }
 
-// atomic looks at a change from three sides: through a descriptor of the file as it was, by what happens to its name, and at what is left over.
+// atomic looks at a change from three sides: through a descriptor of the file as it was, by what happens to its name,
+// and at what is left over.
 func atomic() types.Feature {
 	const expected = "the file is replaced by a rename, so a reader sees all of the old file or all of the new one"
 	return features.New("the file is replaced at once").
@@ -157,8 +158,9 @@ func atomic() types.Feature {
 		}))).Feature()
 }
 
-// triesAgain waits until the controller writes the line of an AuthorizedKey without another event. It has failed to write it since a time, and
-// delays double, so the next attempt may be as far away as that time. The check retries reports a controller that does not try again.
+// triesAgain waits until the controller writes the line of an AuthorizedKey without another event. It has failed to
+// write it since a time, and delays double, so the next attempt may be as far away as that time. The check retries
+// reports a controller that does not try again.
 func (v *visit) triesAgain(name, failure string, since time.Time) {
 	v.t.Helper()
 	began := time.Now()
@@ -181,14 +183,16 @@ func (v *visit) label(name string) {
 	v.patch(name, fmt.Sprintf(`{"metadata":{"labels":{"shift":%q}}}`, v.drawName("shift")))
 }
 
-// fullAt is how large a file can become while the disk seems full, in bytes, and largeLines how many lines of 1 KiB a large file has.
+// fullAt is how large a file can become while the disk seems full, in bytes, and largeLines how many lines of 1 KiB a
+// large file has.
 const (
 	fullAt     = 64 << 10
 	largeLines = 512
 )
 
-// leavesNothingHalfWritten fails the check unless the file stays as it is while the controller can write only a part of it, as on a full disk, and
-// nothing else is left in its folder. It does nothing where we can't limit the size of a file.
+// leavesNothingHalfWritten fails the check unless the file stays as it is while the controller can write only a part of
+// it, as on a full disk, and nothing else is left in its folder. It does nothing where we can't limit the size of a
+// file.
 func (v *visit) leavesNothingHalfWritten(name, large string) {
 	v.t.Helper()
 	const full = "while the controller can write only 64 KiB of a larger file, as on a full disk, "
@@ -224,8 +228,8 @@ func (v *visit) leavesNothingHalfWritten(name, large string) {
 	v.triesAgain(name, "the file could not be written, as on a full disk", since)
 }
 
-// removesOwn fails the check unless the controller removes the temporary files that it left when it was killed, at its next start or with its
-// next change of the file.
+// removesOwn fails the check unless the controller removes the temporary files that it left when it was killed, at its
+// next start or with its next change of the file.
 func (v *visit) removesOwn(ada string, drafts []string) {
 	v.t.Helper()
 	v.foreign = ""
@@ -252,7 +256,8 @@ const mostDrafts = 3
 // alone is what is right when the file can't be replaced.
 const alone = "nothing but the file is left in its folder, also if it can't be replaced, since there is a folder of that name"
 
-// attempts is how often something is tried that has to happen at the right moment: on a very busy machine we may come too late.
+// attempts is how often something is tried that has to happen at the right moment: on a very busy machine we may come
+// too late.
 const attempts = 5
 
 // left are the names of what is in the folder besides the file.

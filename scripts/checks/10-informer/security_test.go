@@ -63,7 +63,8 @@ func (v *visit) as(config *rest.Config, groups ...string) *admission.Client {
 	return client
 }
 
-// named is a client of a user of this name who is in these groups. Whoever it is, it is in system:masters as well, so that no role is in its way.
+// named is a client of a user of this name who is in these groups. Whoever it is, it is in system:masters as well, so
+// that no role is in its way.
 func (v *visit) named(config *rest.Config, user string, groups ...string) *admission.Client {
 	v.t.Helper()
 	config = rest.CopyConfig(config)

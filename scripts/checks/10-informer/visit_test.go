@@ -196,7 +196,8 @@ func (v *visit) inFolder(doing string, do func(folder *os.Root) error) {
 	v.OK(v.t, doing, v.node.within(do))
 }
 
-// obstruct puts a folder in the place of the file. Since the folder is not empty, not even root can replace it by a rename.
+// obstruct puts a folder in the place of the file. Since the folder is not empty, not even root can replace it by a
+// rename.
 func (v *visit) obstruct() {
 	v.t.Helper()
 	v.inFolder("putting a folder in the place of the file", func(folder *os.Root) error {

@@ -87,8 +87,8 @@ func backsOff() e2etypes.Feature {
 	})
 }
 
-// resets is about a cloud that resets connections: the error of each attempt names another port. If the status has that port, each attempt
-// changes the status, and each change calls Reconcile.
+// resets is about a cloud that resets connections: the error of each attempt names another port. If the status has that
+// port, each attempt changes the status, and each change calls Reconcile.
 func (v visit) resets(o order) {
 	v.t.Helper()
 	v.ready("the instance of "+o.name+" runs", longPatience, o, metav1.ConditionTrue)
@@ -112,8 +112,9 @@ func (v visit) resets(o order) {
 	}
 }
 
-// mostMessages is how many messages Ready may have while connections are reset: an operator may look for an instance or launch it, and a
-// connection may be reset while it writes or while it reads. After triesAtReset, one whose messages all differ has had more.
+// mostMessages is how many messages Ready may have while connections are reset: an operator may look for an instance or
+// launch it, and a connection may be reset while it writes or while it reads. After triesAtReset, one whose messages
+// all differ has had more.
 const (
 	mostMessages = 4
 	triesAtReset = 8

@@ -200,7 +200,8 @@ func noAnswer() e2etypes.Feature {
 	})
 }
 
-// blamed is an error if an object says that the cloud is unavailable, although only a request for another object had no answer.
+// blamed is an error if an object says that the cloud is unavailable, although only a request for another object had no
+// answer.
 func (v visit) blamed(all ...order) error {
 	for _, o := range all {
 		if slices.Contains(v.reasonsOf(o), cloudDown) {

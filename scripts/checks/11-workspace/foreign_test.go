@@ -14,8 +14,9 @@ import (
 	"lva.io/operators/scripts/services/cloud"
 )
 
-// foreignNamed writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances. An operator may find its
-// own instance by its tag, and end that; or say in the status that it can't go on, until a user corrects the Workspace.
+// foreignNamed writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances.
+// An operator may find its own instance by its tag, and end that; or say in the status that it can't go on, until a
+// user corrects the Workspace.
 func (v visit) foreignNamed() {
 	v.t.Helper()
 	v.bootsAtOnce()
@@ -58,8 +59,8 @@ func (v visit) foreignNamed() {
 	}
 }
 
-// namesItsOwn waits until the status is written of an object whose Workspace names an instance of another owner, and fails an operator that
-// reports that one.
+// namesItsOwn waits until the status is written of an object whose Workspace names an instance of another owner, and
+// fails an operator that reports that one.
 func (v visit) namesItsOwn(o, other order) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the Workspace of %s names an instance of another owner: Ready is False, or the status names its own", o.name)

@@ -279,7 +279,8 @@ func settles() e2etypes.Feature {
 		v.until("while its instance runs, the operator looks at it again every 2 s or more often", longPatience, func() (string, bool) {
 			all := looks()
 			said := fmt.Sprintf("it has looked %d times", len(all))
-			// A look is over, with all that it writes, when the next one begins. A time in a status may have changed only in another second.
+			// A look is over, with all that it writes, when the next one begins. A time in a status may have changed only in
+			// another second.
 			return said, len(all) > 2 && all[len(all)-2].Time.Sub(all[0].Time) >= time.Second
 		})
 		const expected = "while nothing changes but a label, the operator looks at the cloud and writes nothing"

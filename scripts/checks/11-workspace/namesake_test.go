@@ -19,7 +19,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// inOtherNamespace is about an object with the name of another one, in another namespace: each has an instance and a Workspace of its own.
+// inOtherNamespace is about an object with the name of another one, in another namespace: each has an instance and a
+// Workspace of its own.
 func (v visit) inOtherNamespace(here order) {
 	v.t.Helper()
 	typed, err := kubernetes.NewForConfig(v.Config)
@@ -68,8 +69,9 @@ func (v visit) inOtherNamespace(here order) {
 	v.records(stays, patience, here, v.running(here)[0])
 }
 
-// leftOver is about objects that were removed by force while their instances ran: a user has removed the finalizers. Their Workspaces, which
-// the garbage collector deletes then, are the only records of these instances, or of their launches.
+// leftOver is about objects that were removed by force while their instances ran: a user has removed the finalizers.
+// Their Workspaces, which the garbage collector deletes then, are the only records of these instances, or of their
+// launches.
 func (v visit) leftOver() {
 	v.t.Helper()
 	firsts := []order{v.runs("hornbeam"), v.runs("horsetail")}
@@ -128,8 +130,8 @@ func (v visit) leftOver() {
 	}
 }
 
-// nonceOfAnother is about a Workspace that another process creates after the operator has looked for it and before it creates its own, as at
-// a change of the leader. The nonce that counts is the one that is stored.
+// nonceOfAnother is about a Workspace that another process creates after the operator has looked for it and before it
+// creates its own, as at a change of the leader. The nonce that counts is the one that is stored.
 func (v visit) nonceOfAnother() {
 	v.t.Helper()
 	v.Settle(v.ctx, v.t)

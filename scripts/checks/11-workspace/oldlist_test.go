@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// How long an operator that was started again knows only what was before: until it was busy for oldNewsFor with an object that is gone, and
-// listBehind at most, for one that sends no requests.
+// How long an operator that was started again knows only what was before: until it was busy for oldNewsFor with an
+// object that is gone, and listBehind at most, for one that sends no requests.
 const (
 	listBehind = 500 * time.Millisecond
 	oldNewsFor = 150 * time.Millisecond
@@ -47,10 +47,10 @@ func (v visit) hold(o order) {
 // otherFinalizer is a finalizer of another controller.
 const otherFinalizer = "team.example.com/hold"
 
-// oldList is about an operator that is started again while the API server that it asks is behind the others, as one of three may be
-// (kubernetes issue 59848). Its cache begins with an object that no longer exists, one of whose name there is another one by now, one
-// that is being deleted, of which its part is done, one that is being deleted, whose instance has ended and whose Workspace says nothing of it, and
-// one without the finalizers that it has by now.
+// oldList is about an operator that is started again while the API server that it asks is behind the others, as one of
+// three may be (kubernetes issue 59848). Its cache begins with an object that no longer exists, one of whose name there
+// is another one by now, one that is being deleted, of which its part is done, one that is being deleted, whose
+// instance has ended and whose Workspace says nothing of it, and one without the finalizers that it has by now.
 func oldList(v visit) {
 	v.bootsAtOnce()
 	o, again, dying, ending := v.runs("willow"), v.runs("weigela"), v.runs("wingnut"), v.runs("woodbine")
@@ -127,8 +127,8 @@ func oldList(v visit) {
 	}
 }
 
-// endsUnrecorded deletes an object while the API server refuses all writes of the operator. An operator that ends the instance first has ended it
-// then, and its Workspace still names it. One that writes before that waits.
+// endsUnrecorded deletes an object while the API server refuses all writes of the operator. An operator that ends the
+// instance first has ended it then, and its Workspace still names it. One that writes before that waits.
 func (v visit) endsUnrecorded(o order) {
 	v.t.Helper()
 	v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})

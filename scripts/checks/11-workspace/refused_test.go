@@ -32,9 +32,9 @@ const (
 	downTimeout = 20 * time.Second
 )
 
-// notesFail lets the API server fail when a Workspace is written, since it asks a webhook that is down. Both an object that needs a Workspace,
-// and one that is being deleted, must say so in their status. An operator that leaves the Workspace to the garbage collector does not notice at
-// the end: then the object disappears.
+// notesFail lets the API server fail when a Workspace is written, since it asks a webhook that is down. Both an object
+// that needs a Workspace, and one that is being deleted, must say so in their status. An operator that leaves the
+// Workspace to the garbage collector does not notice at the end: then the object disappears.
 func (v visit) notesFail(dying order) {
 	v.t.Helper()
 	end := v.webhookDown(workspaces.Resource, func(ctx context.Context) error {
@@ -47,8 +47,8 @@ func (v visit) notesFail(dying order) {
 	v.failsAndHeals("each write of a Workspace", end, "hemlock", dying)
 }
 
-// objectsFail is notesFail while the API server fails when a CloudInstance is written, but for its status: the finalizer of one object can't be
-// added, and that of another one, whose instance has ended, can't be removed.
+// objectsFail is notesFail while the API server fails when a CloudInstance is written, but for its status: the
+// finalizer of one object can't be added, and that of another one, whose instance has ended, can't be removed.
 func (v visit) objectsFail(dying order) {
 	v.t.Helper()
 	end := v.webhookDown(resource.Resource, func(ctx context.Context) error {
@@ -59,8 +59,9 @@ func (v visit) objectsFail(dying order) {
 	v.failsAndHeals("each update of a CloudInstance", end, "hornwort", dying)
 }
 
-// failsAndHeals creates an object and deletes another one while the API server answers certain requests with an error. Both objects must say so
-// in their status. After end, which ends the errors, the new object must become ready, and the other one must be deleted.
+// failsAndHeals creates an object and deletes another one while the API server answers certain requests with an error.
+// Both objects must say so in their status. After end, which ends the errors, the new object must become ready, and the
+// other one must be deleted.
 func (v visit) failsAndHeals(requests string, end func(), name string, dying order) {
 	v.t.Helper()
 	defer end()
@@ -93,8 +94,8 @@ func (v visit) sayWhy(requests string, all ...order) {
 	}
 }
 
-// webhookDown registers a webhook for writes of a resource that does not answer, and returns when the API server asks it: then the probe, which
-// is such a write, fails. end removes the webhook when it is first called.
+// webhookDown registers a webhook for writes of a resource that does not answer, and returns when the API server asks
+// it: then the probe, which is such a write, fails. end removes the webhook when it is first called.
 func (v visit) webhookDown(of string, probe func(context.Context) error, operations ...admissionv1.OperationType) (end func()) {
 	v.t.Helper()
 	client, err := kubernetes.NewForConfig(v.Config)

@@ -39,8 +39,8 @@ const (
 	ready     = "Ready"
 )
 
-// How long a check waits for an operator that does nothing: usually, and where it may just have been killed or told to wait; and how long at
-// most for one that goes on looking at its instances, as it should.
+// How long a check waits for an operator that does nothing: usually, and where it may just have been killed or told to
+// wait; and how long at most for one that goes on looking at its instances, as it should.
 const (
 	patience      = 3 * time.Second
 	longPatience  = 7 * time.Second
@@ -61,13 +61,15 @@ type region struct {
 	informer cache.SharedIndexInformer
 	client   dynamic.Interface
 
-	// created are the names of objects that were created since the last clean-up, and elsewhere those in the namespace of that name.
+	// created are the names of objects that were created since the last clean-up, and elsewhere those in the namespace of
+	// that name.
 	created, elsewhere []string
 	lag                check.Lag
 
 	mutex   sync.Mutex
 	changed chan struct{}
-	// reasons and messages are those that Ready has ever had, and reported the instances that were ever in the status, by the UID of an object.
+	// reasons and messages are those that Ready has ever had, and reported the instances that were ever in the status, by
+	// the UID of an object.
 	reasons, messages, reported map[string][]string
 }
 
@@ -158,8 +160,8 @@ func (r *region) reasonsOf(o order) []string {
 	return slices.Clone(r.reasons[o.uid])
 }
 
-// mostLag is the lag from which on the quiet window no longer grows: an operator looks at its instances twice a second or so, and is never
-// silent for longer.
+// mostLag is the lag from which on the quiet window no longer grows: an operator looks at its instances twice a second
+// or so, and is never silent for longer.
 const mostLag = 30 * time.Millisecond
 
 func (r *region) lagNow() time.Duration { return min(r.lag.Now(), mostLag) }
@@ -180,9 +182,10 @@ func (r *region) find(o order) (*unstructured.Unstructured, bool) {
 	return object.(*unstructured.Unstructured), true
 }
 
-// empty removes all objects that were created since it was called last, and their Workspaces, whichever finalizers they have, and restores the cloud's
-// settings. It does so by name: for a list the API server first makes sure that its own cache is not behind, which takes it up to 100 ms. What
-// runs in the cloud is left: it belongs to objects that no later check knows.
+// empty removes all objects that were created since it was called last, and their Workspaces, whichever finalizers they
+// have, and restores the cloud's settings. It does so by name: for a list the API server first makes sure that its own
+// cache is not behind, which takes it up to 100 ms. What runs in the cloud is left: it belongs to objects that no later
+// check knows.
 func (r *region) empty(ctx context.Context) error {
 	settings := r.cloud.Set(ctx, usual())
 	var removed error
@@ -235,7 +238,8 @@ func feature(name, step string, visits func(visit)) e2etypes.Feature {
 		})).Feature()
 }
 
-// until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or does not stop.
+// until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or
+// does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
 	v.Poll(v.ctx, glance, v.NewWait(patience, max(usualDeadline, 2*patience)), v.soon, look, func(observed string) {
@@ -402,7 +406,8 @@ func (v visit) atMost(expected string, o order, launched int) {
 	}
 }
 
-// hasOne waits until the last of so many instances runs for an object, and is recorded: its Workspace has the ID and no nonce.
+// hasOne waits until the last of so many instances runs for an object, and is recorded: its Workspace has the ID and no
+// nonce.
 func (v visit) hasOne(expected string, patience time.Duration, o order, launched int) cloud.Instance {
 	v.t.Helper()
 	var one cloud.Instance
@@ -511,8 +516,8 @@ func (v visit) goesWhile(expected string, patience time.Duration, o order, other
 	v.leavesNone(o)
 }
 
-// leavesNone waits until there is no Workspace of an object that has gone, or only the garbage collector has to remove it, which a finalizer of
-// the operator would prevent for ever.
+// leavesNone waits until there is no Workspace of an object that has gone, or only the garbage collector has to remove
+// it, which a finalizer of the operator would prevent for ever.
 func (v visit) leavesNone(o order) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("the Workspace of %s is deleted with it, or the CloudInstance is its owner and nothing holds it", o.name), patience,
@@ -560,8 +565,8 @@ func (v visit) start() {
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 }
 
-// usual is how the cloud behaves: its answers are never behind, unless a check wants them to be. Otherwise it would be a matter of chance
-// which check finds an operator that can't live with it.
+// usual is how the cloud behaves: its answers are never behind, unless a check wants them to be. Otherwise it would be
+// a matter of chance which check finds an operator that can't live with it.
 func usual() cloud.Settings {
 	settings := cloud.Defaults()
 	settings.Lag = metav1.Duration{}
@@ -576,8 +581,8 @@ func (v visit) set(change func(*cloud.Settings)) {
 	v.OK(v.t, "changing the cloud's settings", v.cloud.Set(v.ctx, settings))
 }
 
-// bootsAtOnce lets instances run as soon as they are launched, until the check ends: those that are pending are the check status's, and
-// bad-day's.
+// bootsAtOnce lets instances run as soon as they are launched, until the check ends: those that are pending are the
+// check status's, and bad-day's.
 func (v visit) bootsAtOnce() {
 	v.t.Helper()
 	v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{} })

@@ -110,8 +110,8 @@ func (v visit) waited() (longest time.Duration) {
 	return longest
 }
 
-// behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again, and until it has been told
-// notFound times of each instance that there is none, if it asks for it.
+// behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again, and
+// until it has been told notFound times of each instance that there is none, if it asks for it.
 const (
 	behindFor = time.Second
 	notFound  = 5
@@ -197,7 +197,8 @@ func tokensForgotten() e2etypes.Feature {
 	})
 }
 
-// unwrittenFor is how long the API server refuses all writes after the first one: an operator that does not mind launches at once.
+// unwrittenFor is how long the API server refuses all writes after the first one: an operator that does not mind
+// launches at once.
 const unwrittenFor = 200 * time.Millisecond
 
 func drift() e2etypes.Feature {
@@ -278,8 +279,8 @@ func inFlight() e2etypes.Feature {
 	})
 }
 
-// deletedEarly deletes objects while the answer to the operator's first write for it is on the way, or to its second: whatever it has
-// written, the objects go, and nothing is left.
+// deletedEarly deletes objects while the answer to the operator's first write for it is on the way, or to its second:
+// whatever it has written, the objects go, and nothing is left.
 func (v visit) deletedEarly() {
 	v.t.Helper()
 	for at := 1; at <= 2; at++ {

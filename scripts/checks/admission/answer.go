@@ -24,8 +24,8 @@ import (
 // Verdict says what became of a request, and whose doing that was.
 type Verdict string
 
-// The verdicts. Refused is a refusal by a part of the API server that is neither a webhook nor a policy, such as the schema. Unanswered means
-// that a webhook was asked and gave no usable answer.
+// The verdicts. Refused is a refusal by a part of the API server that is neither a webhook nor a policy, such as the
+// schema. Unanswered means that a webhook was asked and gave no usable answer.
 const (
 	Accepted        Verdict = "accepted"
 	DeniedByWebhook Verdict = "denied by a webhook"

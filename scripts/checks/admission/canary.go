@@ -18,16 +18,17 @@ import (
 )
 
 // What is registered has its effect a moment later, when the API server's own watch has told it; policies, which it
-// compiles, up to a second later. It learns of changes in the order in which they were made. So after a change we register
-// one thing more, a canary, that refuses a request which is ours alone: once it does, the change has its effect as well.
+// compiles, up to a second later. It learns of changes in the order in which they were made. So after a change we
+// register one thing more, a canary, that refuses a request which is ours alone: once it does, the change has its
+// effect as well.
 const (
 	canaryLabel    = "operator-labs-canary"
 	canaryInterval = 5 * time.Millisecond
 	canaryPatience = 20 * time.Second
 )
 
-// awaitWebhooks returns when every change of webhook configurations has its effect. There is an order for each of the two
-// kinds, so there are two canaries.
+// awaitWebhooks returns when every change of webhook configurations has its effect. There is an order for each of the
+// two kinds, so there are two canaries.
 func (c *Client) awaitWebhooks(ctx context.Context) error {
 	return errors.Join(c.awaitMutating(ctx), c.awaitValidating(ctx))
 }
@@ -125,8 +126,8 @@ func unreachable() admissionv1.WebhookClientConfig {
 	return admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}
 }
 
-// awaitCanary sends the canary's request until the canary refuses it, or another webhook that asks about everything: then
-// that one has its effect.
+// awaitCanary sends the canary's request until the canary refuses it, or another webhook that asks about everything:
+// then that one has its effect.
 func (c *Client) awaitCanary(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, canaryPatience,
 		fmt.Errorf("the API server did not act on a change of webhooks or policies within %s", canaryPatience))

@@ -51,7 +51,8 @@ func ReadPolicy(content []byte) (*Policy, error) {
 // policyKinds are the kinds that a file may hold.
 var policyKinds = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
-// Beyond says what a file holds that is no policy for the group's kinds, a phrase each. Nothing of such a file is installed.
+// Beyond says what a file holds that is no policy for the group's kinds, a phrase each. Nothing of such a file is
+// installed.
 func (p *Policy) Beyond(group string) (phrases []string) {
 	for _, object := range p.objects {
 		if object.GroupVersionKind().Group != "admissionregistration.k8s.io" || !slices.Contains(policyKinds, object.GetKind()) {
@@ -84,8 +85,9 @@ func (p *Policy) Has(kind string) bool {
 	return false
 }
 
-// Install creates a policy's objects, by an account that may do nothing else, and returns when they have their effect. The answer is that to the first object
-// which is not accepted, whose name is returned as well; otherwise that to the last.
+// Install creates a policy's objects, by an account that may do nothing else, and returns when they have their effect.
+// The answer is that to the first object which is not accepted, whose name is returned as well; otherwise that to the
+// last.
 func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, refused string, err error) {
 	account, err := c.policyAccount(ctx)
 	if err != nil {

@@ -97,8 +97,8 @@ func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
 	return said
 }
 
-// Wide are the names of the webhooks that are asked about more than the kinds they name: by a * for groups or for resources. While
-// no server answers, none of that can be created.
+// Wide are the names of the webhooks that are asked about more than the kinds they name: by a * for groups or for
+// resources. While no server answers, none of that can be created.
 func (w Webhooks) Wide() (names []string) {
 	wide := func(rule admissionv1.RuleWithOperations) bool {
 		return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*")
@@ -154,8 +154,8 @@ func withoutServerFields(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations}
 }
 
-// Lines tell, one line for each webhook, who is asked about what, and where. answer is what the API server said last: by it, one
-// sees a webhook that has no server at its path.
+// Lines tell, one line for each webhook, who is asked about what, and where. answer is what the API server said last:
+// by it, one sees a webhook that has no server at its path.
 func (w Webhooks) Lines(answer string) (lines []string) {
 	for _, one := range w.all() {
 		lines = append(lines, one.line(answer))

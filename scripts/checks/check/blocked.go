@@ -11,8 +11,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// blocked says why a check must be skipped, given how those before it ended; empty means that it can run. A check that it
-// needs and that has no status yet blocks it too, so that a check left out never counts as passed.
+// blocked says why a check must be skipped, given how those before it ended; empty means that it can run. A check that
+// it needs and that has no status yet blocks it too, so that a check left out never counts as passed.
 func blocked(lab *manifest.Lab, id string, statuses map[string]report.Status) string {
 	needed, err := lab.Needed(id)
 	if err != nil {

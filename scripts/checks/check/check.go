@@ -61,8 +61,8 @@ type Check struct {
 	// notStarted says that the submission has nothing of the step that the check is about.
 	notStarted   bool
 	measurements []report.Measurement
-	// schedule is what goes wrong during the check, if anything does; armedAt the ID of the last entry of the log before it did,
-	// and armed the end of the audit log then.
+	// schedule is what goes wrong during the check, if anything does; armedAt the ID of the last entry of the log before
+	// it did, and armed the end of the audit log then.
 	schedule *faults.Schedule
 	armedAt  int
 	armed    audit.Mark
@@ -113,15 +113,16 @@ func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string
 	t.Fatalf("expected: %s\nobserved: %s\nevidence: %q", expected, observed, evidence)
 }
 
-// Skip ends the check without a verdict, since what it is about can't be tried in this cluster: it gets no points, and the report says why.
+// Skip ends the check without a verdict, since what it is about can't be tried in this cluster: it gets no points, and
+// the report says why.
 func (c *Check) Skip(t *testing.T, why string) {
 	t.Helper()
 	c.skipped = "skipped: " + why
 	t.Skip(why)
 }
 
-// Prevented ends the run without a grade, since what the check is about can't be tried here, whatever the submission is. why is a
-// sentence without a full stop, with what to do.
+// Prevented ends the run without a grade, since what the check is about can't be tried here, whatever the submission
+// is. why is a sentence without a full stop, with what to do.
 func (c *Check) Prevented(t *testing.T, why string) {
 	t.Helper()
 	c.prevented = why
@@ -140,8 +141,8 @@ func (c *Check) OK(t *testing.T, doing string, err error) {
 	c.Fail(t, doing+" works", err.Error())
 }
 
-// deletedByOperator is the name of an object that a request of ours did not find, since the operator has deleted it; empty if it
-// has not.
+// deletedByOperator is the name of an object that a request of ours did not find, since the operator has deleted it;
+// empty if it has not.
 func (c *Check) deletedByOperator(err error) string {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil || c.operatorUser == "" {
@@ -199,8 +200,8 @@ func (c *Check) EventuallyWithin(
 	}
 }
 
-// Settle waits until the operator has been silent for a quiet window. It reports false if it never is: it sends requests
-// without end. What did not happen until then does not happen.
+// Settle waits until the operator has been silent for a quiet window. It reports false if it never is: it sends
+// requests without end. What did not happen until then does not happen.
 func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	t.Helper()
 	limited, cancel := context.WithTimeoutCause(ctx, 3*maximalWindow, errRestless)
@@ -221,17 +222,17 @@ func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	}
 }
 
-// StopQuietly stops the operator, and waits until nothing that it had asked for comes into the audit log any more: what comes after a mark that
-// is set then was asked for by the operator that is started next.
+// StopQuietly stops the operator, and waits until nothing that it had asked for comes into the audit log any more: what
+// comes after a mark that is set then was asked for by the operator that is started next.
 func (c *Check) StopQuietly(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.OK(t, "stopping the operator", c.Operator.Stop(ctx))
 	c.OK(t, "waiting for the last requests of the operator", c.Audit.Quiet(ctx, c.window(), c.ByOperator()))
 }
 
-// SettleAbout waits until the operator has sent nothing that matches for the length of a window, counted from the last such request, or for
-// as long as Settle would, if that is longer. What it sends besides does not count. It does not wait for longer than 3 s: what comes then is for
-// the check to judge.
+// SettleAbout waits until the operator has sent nothing that matches for the length of a window, counted from the last
+// such request, or for as long as Settle would, if that is longer. What it sends besides does not count. It does not
+// wait for longer than 3 s: what comes then is for the check to judge.
 func (c *Check) SettleAbout(ctx context.Context, t *testing.T, window time.Duration, about audit.Match) {
 	t.Helper()
 	window = max(window, c.window())

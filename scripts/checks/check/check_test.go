@@ -484,7 +484,8 @@ func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
 	}
 }
 
-// What an operator does when it has just overcome a failure may come after the last look: it is not over at that moment.
+// What an operator does when it has just overcome a failure may come after the last look: it is not over at that
+// moment.
 func TestAWaitGoesOnAfterAFailureWasOvercome(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

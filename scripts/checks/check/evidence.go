@@ -29,8 +29,8 @@ type Line struct {
 	Text   string
 }
 
-// Evidence chooses of requests, in the order of time, those that led to a failure: the last about the objects of which it
-// complains; where there is room, the last of the others.
+// Evidence chooses of requests, in the order of time, those that led to a failure: the last about the objects of which
+// it complains; where there is room, the last of the others.
 func (c *Check) Evidence(requests []Line, expected, observed string) []string {
 	about := c.complaint(expected, observed)
 	var chosen []string
@@ -63,8 +63,8 @@ func (c *Check) Evidence(requests []Line, expected, observed string) []string {
 	return chosen
 }
 
-// complaint are the objects of which a failure complains: those named in only one of its two sentences, since there they
-// differ; else those named in both.
+// complaint are the objects of which a failure complains: those named in only one of its two sentences, since there
+// they differ; else those named in both.
 func (c *Check) complaint(expected, observed string) []string {
 	known := map[string]bool{}
 	for _, event := range c.Audit.Since(c.began, func(e audit.Event) bool { return e.Name != "" }) {
@@ -91,8 +91,8 @@ func (c *Check) complaint(expected, observed string) []string {
 // nameCharacters are those of an object's name (RFC 1123).
 const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-."
 
-// requests are the operator's since the check began, as evidence. An aggregated API server is asked and need not ask: that it has sent
-// none says nothing, and the grader adds what it has logged.
+// requests are the operator's since the check began, as evidence. An aggregated API server is asked and need not ask:
+// that it has sent none says nothing, and the grader adds what it has logged.
 func (c *Check) requests(expected, observed string) []string {
 	if c.operatorUser == "" {
 		return nil
@@ -120,8 +120,8 @@ func (c *Check) requests(expected, observed string) []string {
 	return c.Evidence(lines, expected, observed)
 }
 
-// Tell makes evidence of what the operator asked for, and what befell it. Where a service knows objects by their UIDs, their
-// names stand instead.
+// Tell makes evidence of what the operator asked for, and what befell it. Where a service knows objects by their UIDs,
+// their names stand instead.
 func (c *Check) Tell(entries []faults.Entry) []Line {
 	names := c.objects()
 	lines := make([]Line, len(entries))
@@ -149,8 +149,8 @@ func (s *Suite) objects() named {
 	return names
 }
 
-// tell puts names for the UIDs by which other services know objects, and says which object an entry is about; empty: none that is
-// known.
+// tell puts names for the UIDs by which other services know objects, and says which object an entry is about; empty:
+// none that is known.
 func (n named) tell(entry faults.Entry) (told faults.Entry, object string) {
 	if slices.Contains([]string{faults.API, faults.Operator, faults.Check}, entry.Service) {
 		return entry, entry.Name

@@ -72,8 +72,8 @@ func (o Operator) Start(ctx context.Context) error {
 	return o.post(ctx, protocol.StartOperator, nil, nil)
 }
 
-// Upgrade brings the versions of the lab's extension into the cluster, has the operator convert between versions, and starts it again, as
-// one upgrades an operator. From then on a check that fails takes no points of the lab itself.
+// Upgrade brings the versions of the lab's extension into the cluster, has the operator convert between versions, and
+// starts it again, as one upgrades an operator. From then on a check that fails takes no points of the lab itself.
 func (o Operator) Upgrade(ctx context.Context) error {
 	return o.post(ctx, protocol.UpgradeOperator, nil, nil)
 }
@@ -175,15 +175,16 @@ func (s Submission) File(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// Manifests are the objects of the submission's config/default, as kustomize builds them. The error is fs.ErrNotExist if it can't.
+// Manifests are the objects of the submission's config/default, as kustomize builds them. The error is fs.ErrNotExist
+// if it can't.
 func (s Submission) Manifests(ctx context.Context) (objects []map[string]any, err error) {
 	err = s.get(ctx, protocol.Manifests, &objects)
 	return objects, err
 }
 
-// Run runs a shell script of the submission, in a temporary folder, with kubectl and an account that may free icecreams.
-// What it prints and its exit code are the answer, also when it failed. The error is a *ScriptError, beside that answer, if the script could not
-// do its work, whatever that is. Other errors are ours.
+// Run runs a shell script of the submission, in a temporary folder, with kubectl and an account that may free
+// icecreams. What it prints and its exit code are the answer, also when it failed. The error is a *ScriptError, beside
+// that answer, if the script could not do its work, whatever that is. Other errors are ours.
 func (s Submission) Run(ctx context.Context, path string, args ...string) (output string, exit int, err error) {
 	var result protocol.Output
 	if args == nil {

@@ -23,7 +23,8 @@ type moment struct {
 	faulty bool
 }
 
-// history reads what has happened so far. What goes on while the operator has nothing to do is left out: watches, Leases, Events.
+// history reads what has happened so far. What goes on while the operator has nothing to do is left out: watches,
+// Leases, Events.
 func (s *Suite) history(entries []faults.Entry) history {
 	var all history
 	for _, entry := range entries {
@@ -38,7 +39,8 @@ func (s *Suite) history(entries []faults.Entry) history {
 	return all
 }
 
-// slowness is that of the operator, as far as its silence tells: where Pods run, it waits for them, and is silent without being slow.
+// slowness is that of the operator, as far as its silence tells: where Pods run, it waits for them, and is silent
+// without being slow.
 func (s *Suite) slowness(of history) time.Duration {
 	if s.Lab.Node {
 		return 0
@@ -46,8 +48,9 @@ func (s *Suite) slowness(of history) time.Duration {
 	return of.slowness()
 }
 
-// slowness is the longest time for which the operator was silent although it had something to do: before a write of its own that
-// succeeded. The first after its start does not count: filling its cache takes time, and no operator at work does that.
+// slowness is the longest time for which the operator was silent although it had something to do: before a write of its
+// own that succeeded. The first after its start does not count: filling its cache takes time, and no operator at work
+// does that.
 func (h history) slowness() (longest time.Duration) {
 	starting := false
 	for i, m := range h {
@@ -76,8 +79,9 @@ func (m moment) end() time.Time {
 // mostFailures is how often in a row the same may fail and yet be a failure that passes.
 const mostFailures = 6
 
-// setback is when the operator last met a failure that passes after some time, and did not try the same again with success; and
-// overcome is when it last did. The zero time: it has not. What fails again and again is no setback: coming back later does not help.
+// setback is when the operator last met a failure that passes after some time, and did not try the same again with
+// success; and overcome is when it last did. The zero time: it has not. What fails again and again is no setback:
+// coming back later does not help.
 func (h history) setback(after time.Time) (setback, overcome time.Time) {
 	type failure struct {
 		last  time.Time
@@ -105,7 +109,8 @@ func (h history) setback(after time.Time) (setback, overcome time.Time) {
 	return setback, overcome
 }
 
-// restarting reports whether a fault has the operator killed, and it has not been started again. On a busy machine that takes its time.
+// restarting reports whether a fault has the operator killed, and it has not been started again. On a busy machine that
+// takes its time.
 func (h history) restarting() bool {
 	killed := false
 	for _, m := range h {
@@ -134,7 +139,8 @@ func starting(entries []faults.Entry) bool {
 	return starting
 }
 
-// passes reports whether a request failed in a way that may be different next time: a conflict, no answer, a failure of the service.
+// passes reports whether a request failed in a way that may be different next time: a conflict, no answer, a failure of
+// the service.
 func (m moment) passes() bool {
 	switch {
 	case m.Answered().IsZero():

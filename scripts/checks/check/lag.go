@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Lag measures how long it takes from sending the create of an object until a watch tells of it: how busy the machine is. The zero value is ready.
+// Lag measures how long it takes from sending the create of an object until a watch tells of it: how busy the machine
+// is. The zero value is ready.
 type Lag struct {
 	mutex sync.Mutex
 	sent  map[string]time.Time // by the object's name

@@ -13,8 +13,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// How long the API server refuses: until an operator has tried the same so often, or for so long since it tried last, or for so long
-// in which it did not try at all; and not for longer than the limit.
+// How long the API server refuses: until an operator has tried the same so often, or for so long since it tried last,
+// or for so long in which it did not try at all; and not for longer than the limit.
 const (
 	refusedTries = 5
 	refusedCalm  = 600 * time.Millisecond
@@ -23,8 +23,8 @@ const (
 	refusedLook  = 25 * time.Millisecond
 )
 
-// RefusedAtFirst makes a change while the API server refuses all requests of a class. However often the change has called the
-// operator, none of these calls gets through: what is missing then comes only to those who try again.
+// RefusedAtFirst makes a change while the API server refuses all requests of a class. However often the change has
+// called the operator, none of these calls gets through: what is missing then comes only to those who try again.
 func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Kind, class faults.Class, change func()) {
 	t.Helper()
 	c.Settle(ctx, t)
@@ -44,7 +44,8 @@ func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Ki
 	c.OK(t, "disarming the faults", c.Faults.Disarm(ctx))
 }
 
-// Tries is how often the same was asked for, at most. Several requests need not be several tries: one call of Reconcile sends many.
+// Tries is how often the same was asked for, at most. Several requests need not be several tries: one call of Reconcile
+// sends many.
 func Tries(requests []faults.Entry) (most int) {
 	counts := map[string]int{}
 	for _, request := range requests {
@@ -54,7 +55,8 @@ func Tries(requests []faults.Entry) (most int) {
 	return most
 }
 
-// Backoff is the longest pause between attempts, of which there is one at least, or since the last one, and says what was observed.
+// Backoff is the longest pause between attempts, of which there is one at least, or since the last one, and says what
+// was observed.
 func Backoff(attempts []faults.Entry) (longest time.Duration, observed string) {
 	longest = time.Since(attempts[len(attempts)-1].Time)
 	for i := range len(attempts) - 1 {

@@ -20,34 +20,36 @@ import (
 )
 
 const (
-	// restWindow is how long an operator must be at rest to count as such: who reads or writes twice a second is not. idleWindow is
-	// enough where only what comes next is counted. restLimit is how long it may take until it is at rest.
+	// restWindow is how long an operator must be at rest to count as such: who reads or writes twice a second is not.
+	// idleWindow is enough where only what comes next is counted. restLimit is how long it may take until it is at rest.
 	restWindow = 600 * time.Millisecond
 	idleWindow = 100 * time.Millisecond
 	restLimit  = 3 * maximalWindow
-	// restRuns is how often the threads of an operator at rest may run in restWindow, and restCPU for how long. One that only watches
-	// runs four or five times; one that is called again after a millisecond, hundreds of times, or 60 on a very busy machine.
+	// restRuns is how often the threads of an operator at rest may run in restWindow, and restCPU for how long. One that
+	// only watches runs four or five times; one that is called again after a millisecond, hundreds of times, or 60 on a
+	// very busy machine.
 	restRuns = 40
 	restCPU  = restWindow / 4
-	// restTail is for how long an operator may still be at work: a window that it spoils then is given up at once. Later each window is waited
-	// for to its end, so that one who asks twice a second is not at rest when he is late once.
+	// restTail is for how long an operator may still be at work: a window that it spoils then is given up at once. Later
+	// each window is waited for to its end, so that one who asks twice a second is not at rest when he is late once.
 	restTail = time.Second
 	// restLook is how often it is looked meanwhile how busy it is.
 	restLook = 50 * time.Millisecond
-	// slowWindows is how many times as long as it was ever silent at work an operator must be at rest, and slowRest the most that is
-	// waited for that: between two writes of a slow one nothing happens, and yet it is not at rest.
+	// slowWindows is how many times as long as it was ever silent at work an operator must be at rest, and slowRest the
+	// most that is waited for that: between two writes of a slow one nothing happens, and yet it is not at rest.
 	slowWindows = 3
 	slowRest    = 3 * time.Second
 )
 
-// AtRest fails the check unless the operator comes to rest: all is right, so for a while it reads and writes nothing, and does
-// not look again and again at what it has in its cache.
+// AtRest fails the check unless the operator comes to rest: all is right, so for a while it reads and writes nothing,
+// and does not look again and again at what it has in its cache.
 func (c *Check) AtRest(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.atRest(ctx, t, restWindow)
 }
 
-// Idle is AtRest for a moment: what the operator still had to do is done, so that what it does from now on has a new reason.
+// Idle is AtRest for a moment: what the operator still had to do is done, so that what it does from now on has a new
+// reason.
 func (c *Check) Idle(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.atRest(ctx, t, idleWindow)
@@ -104,8 +106,9 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 	}
 }
 
-// hush waits for a window in which no request of the operator comes after the last one that was seen, and it is not busy. It ends as soon as
-// there is one, or it has been busy, and reports false: then another window begins, and what is left of this one need not be waited for.
+// hush waits for a window in which no request of the operator comes after the last one that was seen, and it is not
+// busy. It ends as soon as there is one, or it has been busy, and reports false: then another window begins, and what
+// is left of this one need not be waited for.
 func (c *Check) hush(ctx context.Context, t *testing.T, window time.Duration, seen time.Time, busy func(protocol.Usage) bool) (whole bool) {
 	t.Helper()
 	end, look := time.NewTimer(window), time.NewTicker(restLook)
@@ -132,8 +135,8 @@ func (c *Check) hush(ctx context.Context, t *testing.T, window time.Duration, se
 	}
 }
 
-// busy says as evidence that the operator worked without a pause while the check ran: a loop that never ends sends no request, and
-// nothing else shows it.
+// busy says as evidence that the operator worked without a pause while the check ran: a loop that never ends sends no
+// request, and nothing else shows it.
 func (c *Check) busy() []string {
 	const least = time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), least)
@@ -162,7 +165,8 @@ func (c *Check) Logged(ctx context.Context, t *testing.T) int64 {
 // conflict is in the message of each 409 of an update (k8s.io/apimachinery/pkg/api/errors.NewConflict).
 const conflict = "Operation cannot be fulfilled on "
 
-// fewConflicts is how many an operator may have for one object whose cache is behind: with the work queue's delays, for a third of a second.
+// fewConflicts is how many an operator may have for one object whose cache is behind: with the work queue's delays, for
+// a third of a second.
 const fewConflicts = 6
 
 // excused reports whether an error that was returned so often is a conflict, and a few of these.
@@ -170,9 +174,9 @@ func excused(text string, count int) bool {
 	return count <= fewConflicts && strings.Contains(text, conflict)
 }
 
-// NoErrors fails the check if Reconcile keeps returning an error for objects of which all is right, since the operator had logged
-// so many bytes (see Logged). Any operator may return one error: the work queue tries again, and then there is none. A few
-// conflicts do not count. A cache that is behind is their cause, and it is far behind on a busy machine.
+// NoErrors fails the check if Reconcile keeps returning an error for objects of which all is right, since the operator
+// had logged so many bytes (see Logged). Any operator may return one error: the work queue tries again, and then there
+// is none. A few conflicts do not count. A cache that is behind is their cause, and it is far behind on a busy machine.
 func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects ...string) {
 	t.Helper()
 	errors, err := c.Operator.Errors(ctx, since)
@@ -198,9 +202,9 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 	}
 }
 
-// ErrorsHaveCauses fails the check if Reconcile has returned an error for each of several objects since the operator had logged so many
-// bytes, and none of its requests was refused since the mark: one who had nothing to complain of may have wanted to be called again,
-// but not each time.
+// ErrorsHaveCauses fails the check if Reconcile has returned an error for each of several objects since the operator
+// had logged so many bytes, and none of its requests was refused since the mark: one who had nothing to complain of may
+// have wanted to be called again, but not each time.
 func (c *Check) ErrorsHaveCauses(ctx context.Context, t *testing.T, since int64, mark audit.Mark, objects ...string) {
 	t.Helper()
 	if len(c.Audit.Since(mark, c.OperatorRequests().And(func(e audit.Event) bool { return e.Code >= 400 }))) > 0 {

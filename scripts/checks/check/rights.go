@@ -24,8 +24,8 @@ func RoleSuffices() types.Feature {
 // Needs are the verbs that a right operator of a lab may need, by resource of the lab's API group.
 type Needs map[string][]string
 
-// LeastPrivilege is a check: the operator's role allows nothing that no request of the run needed, but for what the lab says and
-// what operators have in general. It comes last, since every check shows what the operator needs.
+// LeastPrivilege is a check: the operator's role allows nothing that no request of the run needed, but for what the lab
+// says and what operators have in general. It comes last, since every check shows what the operator needs.
 func LeastPrivilege(group string, needs Needs) types.Feature {
 	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(needs.of(group))).Feature()
 }
@@ -35,7 +35,8 @@ func RoleFits(group string, needs Needs) types.Feature {
 	return features.New("the role allows what is needed").Assess("all of it", suffices()).Assess("and no more", spares(needs.of(group))).Feature()
 }
 
-// AllowsNoMore is LeastPrivilege of a lab whose operator needs rights to several groups: may says which of them a right operator may need.
+// AllowsNoMore is LeastPrivilege of a lab whose operator needs rights to several groups: may says which of them a right
+// operator may need.
 func AllowsNoMore(may func(audit.Right) bool) types.Feature {
 	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(may)).Feature()
 }

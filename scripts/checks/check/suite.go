@@ -48,10 +48,12 @@ type Suite struct {
 	Operator   Operator
 	Faults     Faults
 	Submission Submission
-	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its config/default comes
-	// to, in YAML. Both are empty but in a lab whose checks deploy the submission: see package deployed.
+	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its
+	// config/default comes to, in YAML. Both are empty but in a lab whose checks deploy the submission: see package
+	// deployed.
 	Image, Manifests string
-	// Server is a submission that is an API server itself. Its fields are empty in labs without one, and where the grader can't know them.
+	// Server is a submission that is an API server itself. Its fields are empty in labs without one, and where the grader
+	// can't know them.
 	Server protocol.Server
 	// Kubectl is the program that is kubectl if its first argument says so, and Kubeconfig an administrator's.
 	Kubectl, Kubeconfig string
@@ -67,7 +69,8 @@ type Suite struct {
 	Cloud *cloud.Client
 	// Extended says that the submission has started the lab's extension.
 	Extended bool
-	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there are none.
+	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there
+	// are none.
 	NotExtended string
 	// Seed is where all that is random in this run comes from.
 	Seed uint32
@@ -107,11 +110,12 @@ type Options struct {
 	// together: among them random faults are put. They are stated rather than counted, since the count differs from day to
 	// day, and a seed has to make the same schedules each time.
 	Writes, Reads int
-	// Requests is how many writes the scenario itself sends, by Check.Sending, in a lab whose submission is an API server: that is then
-	// killed around each of them and after each change of its folder, and its own writes and reads meet no faults.
+	// Requests is how many writes the scenario itself sends, by Check.Sending, in a lab whose submission is an API server:
+	// that is then killed around each of them and after each change of its folder, and its own writes and reads meet no
+	// faults.
 	Requests int
-	// Scenes are played in a torture that asks for them, once each, besides the scenario: stories with one mishap at one moment,
-	// to which no schedule of the scenario comes. A scene arms its mishap itself: see Check.Arm.
+	// Scenes are played in a torture that asks for them, once each, besides the scenario: stories with one mishap at one
+	// moment, to which no schedule of the scenario comes. A scene arms its mishap itself: see Check.Arm.
 	Scenes []Scene
 }
 
@@ -346,8 +350,8 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 	}
 }
 
-// wentAround is the failure of an operator that has got to the API server by another way than the one on which faults wait
-// for it. Nil: it has not.
+// wentAround is the failure of an operator that has got to the API server by another way than the one on which faults
+// wait for it. Nil: it has not.
 func (s *Suite) wentAround(since audit.Mark) *Failure {
 	if s.auditMark == "" {
 		return nil
@@ -370,8 +374,8 @@ func (s *Suite) tell(t *testing.T, event protocol.Event) {
 	}
 }
 
-// send sends an event to the grader, with no more than a report keeps: what a check has seen may be a submission's text of any length.
-// Notes come while a check runs, from whatever watches.
+// send sends an event to the grader, with no more than a report keeps: what a check has seen may be a submission's text
+// of any length. Notes come while a check runs, from whatever watches.
 func (s *Suite) send(event protocol.Event) error {
 	kept := report.Check{
 		Reason: event.Reason, Expected: event.Expected, Observed: event.Observed, Evidence: event.Evidence,
@@ -388,9 +392,9 @@ func (s *Suite) send(event protocol.Event) error {
 	return s.events.Encode(event)
 }
 
-// Note puts something that was seen of an object into the report's timeline, in a lane of its own: what begins with the object's kind
-// and name, as in "Certificate serving-cert is Ready". Took is 0 for what has no length. It decides nothing, and may be called from
-// any goroutine until the checks have ended.
+// Note puts something that was seen of an object into the report's timeline, in a lane of its own: what begins with the
+// object's kind and name, as in "Certificate serving-cert is Ready". Took is 0 for what has no length. It decides
+// nothing, and may be called from any goroutine until the checks have ended.
 func (s *Suite) Note(at time.Time, took time.Duration, what string) {
 	_ = s.send(protocol.Event{Note: &protocol.Note{Time: at, Seconds: took.Seconds(), What: what}}) // a grader that has ended wants no notes
 }

@@ -25,8 +25,8 @@ import (
 type Scenario func(context.Context, *testing.T, *Check)
 
 // BadDay is a check: the scenario, while conflicts, refusals, delays and lost watches come as the run's seed has it.
-// Operators are not killed on a bad day; that is what checks of their own and the torture are for. Steps of the lab's own may
-// come before, which need no seed.
+// Operators are not killed on a bad day; that is what checks of their own and the torture are for. Steps of the lab's
+// own may come before, which need no seed.
 func BadDay(scenario Scenario, before ...types.StepFunc) types.Feature {
 	// About what a scenario takes: faults that lie beyond its end do not happen.
 	const writes, reads = 12, 6
@@ -81,8 +81,9 @@ func (c *Check) befell() []faults.Entry {
 	return log
 }
 
-// tortureLab plays the scenario on a good day, then the lab's scenes if they are asked for, then the scenario with a crash at each of its writes, then
-// under random schedules, until one of them fails. Then it looks for the shortest schedule that does.
+// tortureLab plays the scenario on a good day, then the lab's scenes if they are asked for, then the scenario with a
+// crash at each of its writes, then under random schedules, until one of them fails. Then it looks for the shortest
+// schedule that does.
 func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, random int) {
 	t.Helper()
 	if options.Scenario == nil || options.Writes+options.Requests == 0 {
@@ -160,8 +161,8 @@ func (c *Check) Schedule() faults.Schedule {
 	return *c.schedule
 }
 
-// Sending sends a write of the scenario itself to a submission that is an API server. If the schedule says so, the server is killed
-// some time after the write is sent, or right after it was answered, and started again.
+// Sending sends a write of the scenario itself to a submission that is an API server. If the schedule says so, the
+// server is killed some time after the write is sent, or right after it was answered, and started again.
 func (c *Check) Sending(ctx context.Context, t *testing.T, send func()) {
 	t.Helper()
 	c.sent++

@@ -29,16 +29,17 @@ const (
 	lookAgain = 250 * time.Millisecond
 )
 
-// Wait decides when a check has waited long enough for what the operator has to do. An operator that has nothing more to say has
-// got its verdict soon; one that is slow, or has met a failure, is waited for. Where it was quick so far, it is not.
+// Wait decides when a check has waited long enough for what the operator has to do. An operator that has nothing more
+// to say has got its verdict soon; one that is slow, or has met a failure, is waited for. Where it was quick so far, it
+// is not.
 type Wait struct {
 	check                *Check
 	began, changed, next time.Time
 	patience, limit      time.Duration
 }
 
-// NewWait begins a wait. Patience is for how long a quick operator may be silent, and limit how long one that goes on sending
-// requests may take.
+// NewWait begins a wait. Patience is for how long a quick operator may be silent, and limit how long one that goes on
+// sending requests may take.
 func (c *Check) NewWait(patience, limit time.Duration) *Wait {
 	now := time.Now()
 	return &Wait{check: c, began: now, changed: now, patience: patience, limit: limit}
@@ -47,8 +48,8 @@ func (c *Check) NewWait(patience, limit time.Duration) *Wait {
 // Changed says that the check has seen a change: what comes of it is waited for.
 func (w *Wait) Changed() { w.changed = time.Now() }
 
-// Over says why there is nothing more to wait for, in words that follow what was observed; empty: it may still come. The caller
-// asks again after Next.
+// Over says why there is nothing more to wait for, in words that follow what was observed; empty: it may still come.
+// The caller asks again after Next.
 func (w *Wait) Over(ctx context.Context) (why string) {
 	now := time.Now()
 	if w.check.notStarted && now.Sub(w.began) >= notStartedPatience {
@@ -102,8 +103,8 @@ func (w *Wait) Next() <-chan time.Time {
 	return time.After(time.Until(latest(due, w.next)))
 }
 
-// Poll waits until look is content, and calls fail with what it observed when the wait is over. It looks when something changes, at each
-// request of the operator, and at each interval, for what sends no events. fail ends the check.
+// Poll waits until look is content, and calls fail with what it observed when the wait is over. It looks when something
+// changes, at each request of the operator, and at each interval, for what sends no events. fail ends the check.
 func (c *Check) Poll(ctx context.Context, interval time.Duration, wait *Wait, changed func() <-chan struct{}, look Look, fail func(observed string)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -126,8 +127,8 @@ func (c *Check) Poll(ctx context.Context, interval time.Duration, wait *Wait, ch
 	}
 }
 
-// Pause lets time go by that is part of what happens: nothing else tells, for example, that the operator hears of two changes one
-// after the other.
+// Pause lets time go by that is part of what happens: nothing else tells, for example, that the operator hears of two
+// changes one after the other.
 func (c *Check) Pause(ctx context.Context, t *testing.T, duration time.Duration) {
 	t.Helper()
 	select {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package compare compares fields as they are with fields as they should be, and makes from the same fields the sentence of
-// what was expected and the one of what was observed. It reads no objects.
+// Package compare compares fields as they are with fields as they should be, and makes from the same fields the
+// sentence of what was expected and the one of what was observed. It reads no objects.
 package compare
 
 import (
@@ -27,7 +27,8 @@ func Is[T comparable](name string, want T, got *T) Field {
 	return f
 }
 
-// IsOrZero is Is for a field that may be left out where it is zero: the JSON of a Go struct with omitempty says no more.
+// IsOrZero is Is for a field that may be left out where it is zero: the JSON of a Go struct with omitempty says no
+// more.
 func IsOrZero[T comparable](name string, want T, got *T) Field {
 	if zero := *new(T); got == nil && want == zero {
 		return Is(name, want, &zero)

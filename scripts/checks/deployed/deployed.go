@@ -35,8 +35,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// Cluster is the cluster in which checks deploy a submission. What they make carries our label, by which it is found and removed when
-// the run is over.
+// Cluster is the cluster in which checks deploy a submission. What they make carries our label, by which it is found
+// and removed when the run is over.
 type Cluster struct {
 	// Config is an administrator's access, and Client, Dynamic and Mapper are clients with it.
 	Config  *rest.Config
@@ -101,8 +101,8 @@ func Deployment(object *unstructured.Unstructured) (*appsv1.Deployment, error) {
 	return deployment, nil
 }
 
-// QuickReadiness lets all readiness probes of a Deployment ask every second, beginning at once: a check that waits for a Pod does not wait
-// for the next probe.
+// QuickReadiness lets all readiness probes of a Deployment ask every second, beginning at once: a check that waits for
+// a Pod does not wait for the next probe.
 func QuickReadiness(deployment *appsv1.Deployment) {
 	for i := range deployment.Spec.Template.Spec.Containers {
 		if probe := deployment.Spec.Template.Spec.Containers[i].ReadinessProbe; probe != nil {
@@ -125,8 +125,9 @@ func (e *RefusedError) Error() string {
 // Unwrap is the API server's answer.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Apply makes objects or brings them up to date, one after the other. A definition is waited for until its kind is served. That the API
-// server refuses one is a *RefusedError. In a cluster that others use, what was there and is not ours is an *install.InTheWayError.
+// Apply makes objects or brings them up to date, one after the other. A definition is waited for until its kind is
+// served. That the API server refuses one is a *RefusedError. In a cluster that others use, what was there and is not
+// ours is an *install.InTheWayError.
 func (c *Cluster) Apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if err := c.apply(ctx, object); err != nil {
@@ -210,8 +211,8 @@ func Without(objects []*unstructured.Unstructured, kinds ...string) []*unstructu
 // Poll is how often is asked for what no watch tells of.
 const Poll = 100 * time.Millisecond
 
-// Until asks again and again until look finds nothing missing, which it says in a sentence, or an error. After the limit the error says
-// what was missing at last.
+// Until asks again and again until look finds nothing missing, which it says in a sentence, or an error. After the
+// limit the error says what was missing at last.
 func Until(ctx context.Context, limit time.Duration, what string, look func(context.Context) (missing string, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not so after %s", limit))
 	defer cancel()

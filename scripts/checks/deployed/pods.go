@@ -29,7 +29,8 @@ func (c *Cluster) Pods(ctx context.Context, deployment *appsv1.Deployment) ([]co
 	return slices.DeleteFunc(all, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), err
 }
 
-// All are the Pods of a Deployment, also those that are being deleted: until they are gone they may still do their work.
+// All are the Pods of a Deployment, also those that are being deleted: until they are gone they may still do their
+// work.
 func (c *Cluster) All(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Pod, error) {
 	selector := ""
 	if deployment.Spec.Selector != nil {
@@ -92,8 +93,8 @@ func (c *Cluster) Events(ctx context.Context, namespace, kind, name string) ([]c
 	return events.Items, nil
 }
 
-// Evidence is what Pods of a Deployment, their Events and their logs say. What can't be asked is left out: it is said of a failure,
-// and is none.
+// Evidence is what Pods of a Deployment, their Events and their logs say. What can't be asked is left out: it is said
+// of a failure, and is none.
 func (c *Cluster) Evidence(ctx context.Context, deployment *appsv1.Deployment) (lines []string) {
 	pods, err := c.Pods(ctx, deployment)
 	if err != nil || len(pods) == 0 {

@@ -19,15 +19,15 @@ import (
 type Property[Case any] struct {
 	// Name tells the cases of one property from those of others that are drawn from the same seed.
 	Name string
-	// Count is how many cases are drawn for a seed, and Draw makes the case with a number from 0 to Count-1. What must never be left
-	// to luck, such as the values at a limit, it makes of the number.
+	// Count is how many cases are drawn for a seed, and Draw makes the case with a number from 0 to Count-1. What must
+	// never be left to luck, such as the values at a limit, it makes of the number.
 	Count int
 	Draw  func(random *rand.Rand, number int) Case
-	// Try tells what was observed of a case for which the sentence does not hold; empty: it holds. An error is one of ours, and
-	// ends the search. It is called from several goroutines.
+	// Try tells what was observed of a case for which the sentence does not hold; empty: it holds. An error is one of
+	// ours, and ends the search. It is called from several goroutines.
 	Try func(context.Context, Case) (observed string, err error)
-	// Smaller are cases that are simpler than this one, the simplest first. None of them may have this one among its own, directly or
-	// not: otherwise shrinking would not end.
+	// Smaller are cases that are simpler than this one, the simplest first. None of them may have this one among its own,
+	// directly or not: otherwise shrinking would not end.
 	Smaller func(Case) []Case
 }
 
@@ -55,8 +55,8 @@ func (p Property[Case]) Searches(ctx context.Context, seed uint32, seeds int) (*
 	return nil, nil
 }
 
-// Search tries all cases of a seed. It returns the first for which the property does not hold, shrunk, and nil if there is none.
-// The same seed always draws the same cases.
+// Search tries all cases of a seed. It returns the first for which the property does not hold, shrunk, and nil if there
+// is none. The same seed always draws the same cases.
 func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexample[Case], error) {
 	cases := p.cases(seed)
 	observed := make([]string, len(cases))

@@ -28,9 +28,10 @@ import (
 // Definitions are what kinds are defined by.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// LeastPrivilege is the check that the operator's role allows no more than is needed. Any operator of a shop may need to read and
-// delete icecreams and to write their status, however it does that; also says what else one of this lab may do with icecreams.
-// icecreams/finalizers is for operators that set owner references; scaffolds grant it, and it allows nothing by itself.
+// LeastPrivilege is the check that the operator's role allows no more than is needed. Any operator of a shop may need
+// to read and delete icecreams and to write their status, however it does that; also says what else one of this lab may
+// do with icecreams. icecreams/finalizers is for operators that set owner references; scaffolds grant it, and it allows
+// nothing by itself.
 func LeastPrivilege(also ...string) types.Feature {
 	return check.LeastPrivilege(Resource.Group, needs(also))
 }
@@ -175,9 +176,9 @@ func Sample() types.Feature {
 		})).Feature()
 }
 
-// forgotten waits until the API server's cache knows of every deletion. An operator that is started next begins with a list
-// from there. On a busy machine the cache may not even know yet of the object that was made before it was deleted, so it does
-// not suffice that a list from it is empty.
+// forgotten waits until the API server's cache knows of every deletion. An operator that is started next begins with a
+// list from there. On a busy machine the cache may not even know yet of the object that was made before it was deleted,
+// so it does not suffice that a list from it is empty.
 func forgotten(ctx context.Context, icecreams dynamic.ResourceInterface) error {
 	now, err := icecreams.List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -148,7 +148,8 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 // syncTimeout is for the first list of icecreams, which takes some milliseconds.
 const syncTimeout = 10 * time.Second
 
-// arrived measures the lag of an icecream that we made. Those of a burst tell how busy we are, and not how busy the machine is.
+// arrived measures the lag of an icecream that we made. Those of a burst tell how busy we are, and not how busy the
+// machine is.
 func (s *Shop) arrived(object any) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -161,8 +162,8 @@ func (s *Shop) arrived(object any) {
 	}
 }
 
-// Behind says whether an icecream was created of which the watch has not told yet: All is older then than what the operator may
-// know.
+// Behind says whether an icecream was created of which the watch has not told yet: All is older then than what the
+// operator may know.
 func (s *Shop) Behind() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -279,8 +280,8 @@ func (s *Shop) Delete(ctx context.Context, name string) error {
 // emptyPatience is how long an operator may take over its finalizers before Empty removes them itself.
 const emptyPatience = 3 * time.Second
 
-// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that no controller removes. It waits for as
-// long as they become fewer.
+// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that no controller removes. It
+// waits for as long as they become fewer.
 func (s *Shop) Empty(ctx context.Context) error {
 	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting all icecreams: %w", err)

@@ -148,7 +148,8 @@ func flow(list []string) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// plain reports whether a text means itself in YAML, also to a reader who does not know YAML well, and is short enough for a line.
+// plain reports whether a text means itself in YAML, also to a reader who does not know YAML well, and is short enough
+// for a line.
 func plain(text string) bool {
 	for i, r := range text {
 		if letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && (i == 0 || r != '-' && (r < '0' || r > '9')) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// offMenu are flavours that the shop does not sell: nearly those of the menu, and what expressions and formats take for something
-// else. Each of them is tried whatever the seed is.
+// offMenu are flavours that the shop does not sell: nearly those of the menu, and what expressions and formats take for
+// something else. Each of them is tried whatever the seed is.
 var offMenu = []string{
 	"matcha", "mud", "v", "Vanilla", "VANILLA", "vaniLla", "vanill", "anilla", "vanillas", "vanilla ", " vanilla", " vanilla ", "vanilla\u00a0",
 	"van illa", "vanilla.", "vanilla,", "vanilla,chocolate", "vanilla chocolate", "vanilla, chocolate, strawberry", "vanilla|chocolate",
@@ -57,8 +57,9 @@ func OnMenu(random *rand.Rand, number int) Spec {
 // toppings are one to three, whatever they are called.
 func toppings(random *rand.Rand) []string { return names(random, 1+random.IntN(MaxToppings)) }
 
-// OffMenu draws a spec of which nothing is missing, with a flavour that is not sold. The first numbers have each of those as the
-// only one: beside another, it would not be seen that it passes. From Wrongs on, there are up to so many of them.
+// OffMenu draws a spec of which nothing is missing, with a flavour that is not sold. The first numbers have each of
+// those as the only one: beside another, it would not be seen that it passes. From Wrongs on, there are up to so many
+// of them.
 func OffMenu(random *rand.Rand, number, wrong int) Spec {
 	flavours := []string{offMenu[number%len(offMenu)]}
 	for more := random.IntN(wrong); number >= Wrongs && more > 0; more-- {

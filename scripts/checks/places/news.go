@@ -20,19 +20,20 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// How late the operator's watch tells, for how long a place is taken that is free when the operator hears of both, and the longest that
-// an answer is held back while something changes.
+// How late the operator's watch tells, for how long a place is taken that is free when the operator hears of both, and
+// the longest that an answer is held back while something changes.
 const (
 	late    = 300 * time.Millisecond
 	between = 150 * time.Millisecond
 	held    = 2 * time.Second
 )
 
-// attempts is how often a step is tried in which the operator, or the check, may come too late for it to prove anything.
+// attempts is how often a step is tried in which the operator, or the check, may come too late for it to prove
+// anything.
 const attempts = 3
 
-// OldNews is the check that an operator deletes only what has no place now: its cache may be behind, and what it has read may have
-// changed since.
+// OldNews is the check that an operator deletes only what has no place now: its cache may be behind, and what it has
+// read may have changed since.
 func OldNews(shopOf func(context.Context) *icecream.Shop) types.Feature {
 	assess := func(step func(*Visit)) features.Func {
 		return check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
@@ -46,8 +47,8 @@ func OldNews(shopOf func(context.Context) *icecream.Shop) types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// cacheBehind: the operator hears of a fourth when one of the other three has long been deleted, of which it hears later. The first
-// question that it asks the API server is refused: no answer is not the answer that the fourth may go.
+// cacheBehind: the operator hears of a fourth when one of the other three has long been deleted, of which it hears
+// later. The first question that it asks the API server is refused: no answer is not the answer that the fourth may go.
 func cacheBehind(v *Visit) {
 	for attempt := range attempts {
 		three := []string{}
@@ -103,8 +104,8 @@ func cacheBehind(v *Visit) {
 	}
 }
 
-// asked reports whether the last that the operator asked the API server before a deletion was asked before a moment: then the answer
-// was true when it was given.
+// asked reports whether the last that the operator asked the API server before a deletion was asked before a moment:
+// then the answer was true when it was given.
 func (v *Visit) asked(since audit.Mark, moment time.Time, deletion audit.Event, names ...string) bool {
 	v.T.Helper()
 	var last time.Time
@@ -137,7 +138,8 @@ func (v *Visit) deletion(since audit.Mark, name string) *audit.Event {
 	return nil
 }
 
-// changedMeanwhile: the operator has read that an icecream has no place, and when it deletes the icecream that is no longer so.
+// changedMeanwhile: the operator has read that an icecream has no place, and when it deletes the icecream that is no
+// longer so.
 func changedMeanwhile(v *Visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 	for attempt := range attempts {

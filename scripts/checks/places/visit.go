@@ -97,8 +97,8 @@ func (v *Visit) ToppingsCount(name string, want int64) {
 	})
 }
 
-// NoErrorsForDeletions fails the check if Reconcile returns an error for each icecream that the operator deletes since it has no place,
-// although nothing went wrong. Which of them go, and whether they do, is for other checks to say.
+// NoErrorsForDeletions fails the check if Reconcile returns an error for each icecream that the operator deletes since
+// it has no place, although nothing went wrong. Which of them go, and whether they do, is for other checks to say.
 func (v *Visit) NoErrorsForDeletions(flavour string) {
 	v.T.Helper()
 	began, logged := v.Audit.Now(), v.Logged(v.Ctx, v.T)

@@ -77,7 +77,8 @@ func TestAPodThatIsBeingDeletedIsNotReady(t *testing.T) {
 	}
 }
 
-// apiServer answers for a Service and Pods, and forwards ports as an API server does: to a server that says what was asked for.
+// apiServer answers for a Service and Pods, and forwards ports as an API server does: to a server that says what was
+// asked for.
 func apiServer(t *testing.T, pods ...corev1.Pod) *rest.Config {
 	t.Helper()
 	mux := http.NewServeMux()

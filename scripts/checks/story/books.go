@@ -57,8 +57,8 @@ func (a Account) counts(each func(freezer.Movement, int)) map[string]int {
 	return counts
 }
 
-// FlavourFirst finds a flavour that was returned before a topping: empty if there is none. What was taken in between starts again:
-// then something was exchanged.
+// FlavourFirst finds a flavour that was returned before a topping: empty if there is none. What was taken in between
+// starts again: then something was exchanged.
 func (a Account) FlavourFirst() (flavour, topping string) {
 	for _, m := range a {
 		switch {
@@ -93,8 +93,8 @@ func Wanted(i icecream.Icecream) (wanted []string) {
 	return wanted
 }
 
-// Due are the movements that are due if this is out of the freezer and that is wanted, each once: "in topping cream". Nothing else
-// may move.
+// Due are the movements that are due if this is out of the freezer and that is wanted, each once: "in topping cream".
+// Nothing else may move.
 func Due(out, wanted []string) (due []string) {
 	for _, what := range out {
 		if !slices.Contains(wanted, what) {

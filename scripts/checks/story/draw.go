@@ -12,25 +12,28 @@ import (
 // stream tells the sequence of stories from others that are made from the same seed.
 const stream = 2
 
-// Draw makes the story of a seed: the same one each time. What differs are names, flavours, toppings, and the order in which things
-// happen. In each story there is
+// Draw makes the story of a seed: the same one each time. What differs are names, flavours, toppings, and the order in
+// which things happen. In each story there is
 //
 //   - a crowd of more than twenty icecreams, most of them of other flavours than those that are sold out;
-//   - flavours that differ only in case or in a space, or of which one begins with the other, or that are more than a word;
+//   - flavours that differ only in case or in a space, or of which one begins with the other, or that are more than a
+//     word;
 //   - a newest icecream whose name is not the last, and in another flavour one whose name is;
 //   - icecreams without a place, whose other flavours have three younger ones each;
 //   - what was created, changed, deleted and written into a status while the operator was stopped;
 //   - an older icecream that takes the place of a younger one by changing its flavour, and one that loses its own;
 //   - places that become free, and are taken again; one deletion alone makes six others not sold out;
 //   - finalizers of others, in front of the operator's and behind it;
-//   - an icecream that has no place since another one has one, which has one since a third has none: who is wrong about one is about all;
-//   - flavours of one icecream that differ only in a sign, one whose name is almost too long for the freezer, and a topping that is
-//     called like one of them;
+//   - an icecream that has no place since another one has one, which has one since a third has none: who is wrong about
+//     one is about all;
+//   - flavours of one icecream that differ only in a sign, one whose name is almost too long for the freezer, and a
+//     topping that is called like one of them;
 //   - names that come again: of one that was deleted, and of two that had no place, one of which has one now.
 //
-// The outcome of a phase must not depend on what the operator does while it goes on. It does not if an icecream that has no place at one
-// moment has none at the end of the phase either; see TestStoriesAreCertain. So, while the operator runs, icecreams of one flavour
-// each are created in any order, those of several in the order of their names; flavours change one at a time.
+// The outcome of a phase must not depend on what the operator does while it goes on. It does not if an icecream that
+// has no place at one moment has none at the end of the phase either; see TestStoriesAreCertain. So, while the operator
+// runs, icecreams of one flavour each are created in any order, those of several in the order of their names; flavours
+// change one at a time.
 func Draw(seed uint32) Story {
 	d := &draw{dice: rand.New(rand.NewPCG(uint64(seed), stream))}
 	d.names = shuffled(d, names())
@@ -83,7 +86,8 @@ func (d *draw) flavour() string {
 	return taken
 }
 
-// similar are five flavours that are not the given one: it is the beginning of two of them, and another one is its beginning.
+// similar are five flavours that are not the given one: it is the beginning of two of them, and another one is its
+// beginning.
 func similar(flavour string) []string {
 	letters := []rune(flavour)
 	return []string{
@@ -226,7 +230,8 @@ func (d *draw) story() Story {
 		},
 	)}
 
-	// One gives up a flavour that is sold out for another one. No icecream is created or deleted, so that nothing else calls the others.
+	// One gives up a flavour that is sold out for another one. No icecream is created or deleted, so that nothing else
+	// calls the others.
 	gives := Phase{Deeds: []Deed{{Do: ChangeFlavour, Name: fulls[2].Name, Flavour: []string{fulls[2].Name}}}}
 
 	// One goes on whose going many others depend, and nothing else happens.
@@ -243,15 +248,15 @@ func (d *draw) story() Story {
 	return Story{opening, away, third, fourth, gives, fifth, sixth}
 }
 
-// signs are flavours that are the same to code that looks only at letters and digits, and one whose name is almost as long as the freezer
-// allows.
+// signs are flavours that are the same to code that looks only at letters and digits, and one whose name is almost as
+// long as the freezer allows.
 func signs(flavour string) []string {
 	return []string{flavour + "-1", flavour + " 1", flavour + "/1", strings.TrimSpace(strings.Repeat(flavour+" ", 180/(len(flavour)+1)))}
 }
 
-// chain are icecreams that come to want flavours so that the first has no place, and therefore the second one has, for which the third
-// has none, and so the last has one, which comes later. Of one second they come by name, and the last has a name before the others': an
-// operator that begins with it finds all of them there.
+// chain are icecreams that come to want flavours so that the first has no place, and therefore the second one has, for
+// which the third has none, and so the last has one, which comes later. Of one second they come by name, and the last
+// has a name before the others': an operator that begins with it finds all of them there.
 func (d *draw) chain(full string, names []string) (opening, changes []Deed, last Deed) {
 	names = slices.Sorted(slices.Values(names))
 	a, b, c := d.flavour(), d.flavour(), d.flavour()

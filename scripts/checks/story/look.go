@@ -15,9 +15,9 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// look compares every icecream that ever was with the model: whether it is there, and is the one that was created; its spec, its label
-// and its finalizers; its status; and its account at the freezer. It returns the first thing that is wrong, those first that will
-// stay wrong.
+// look compares every icecream that ever was with the model: whether it is there, and is the one that was created; its
+// spec, its label and its finalizers; its status; and its account at the freezer. It returns the first thing that is
+// wrong, those first that will stay wrong.
 func (p *play) look() (wrong complaint) {
 	places := Assign(p.world.living())
 	behind := p.shop.Behind()
@@ -103,7 +103,8 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 	return complaint{}
 }
 
-// mind reports whether finalizers of others are not as they were written. An operator that needs none of its own may still have one.
+// mind reports whether finalizers of others are not as they were written. An operator that needs none of its own may
+// still have one.
 func (p *play) mind(others, foreign []string) bool {
 	if p.Finalizer == "" {
 		return slices.ContainsFunc(foreign, func(f string) bool { return !slices.Contains(others, f) })
@@ -118,8 +119,8 @@ func (p *play) own() []string {
 	return []string{p.Finalizer}
 }
 
-// books compares the freezer's books with what has to be in them: for each icecream that ever was exactly the movements that were
-// due, and none for other icecreams.
+// books compares the freezer's books with what has to be in them: for each icecream that ever was exactly the movements
+// that were due, and none for other icecreams.
 func (p *play) books() (wrong complaint) {
 	movements, err := p.Freezer.Movements(p.ctx, "")
 	p.OK(p.t, "reading the freezer's ledger", err)

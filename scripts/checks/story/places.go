@@ -18,8 +18,8 @@ type Places struct {
 	taken   map[string][]string // the names of those that have a place, by flavour
 }
 
-// Assign gives the places to icecreams that live, the oldest first, of the same second by name. An icecream has a place if in each
-// of its flavours fewer than three older ones have one; if it has none, it takes none.
+// Assign gives the places to icecreams that live, the oldest first, of the same second by name. An icecream has a place
+// if in each of its flavours fewer than three older ones have one; if it has none, it takes none.
 func Assign(living []icecream.Icecream) Places {
 	p := Places{holders: map[string]bool{}, taken: map[string][]string{}}
 	for _, i := range slices.SortedFunc(slices.Values(living), icecream.Older) {

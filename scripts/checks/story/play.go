@@ -21,8 +21,8 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// How long an operator may be silent before a story has ended otherwise than it must: some come back only after five seconds when
-// a write met a conflict. While a story that failed is made smaller, a moment is enough.
+// How long an operator may be silent before a story has ended otherwise than it must: some come back only after five
+// seconds when a write met a conflict. While a story that failed is made smaller, a moment is enough.
 const (
 	patience = 7 * time.Second
 	hurry    = time.Second

@@ -3,8 +3,8 @@
 
 package story
 
-// shrink leaves out as many items as it can while fails still says true of the rest: halves first, then quarters, and so on (ddmin).
-// The given items fail, which is not tried again.
+// shrink leaves out as many items as it can while fails still says true of the rest: halves first, then quarters, and
+// so on (ddmin). The given items fail, which is not tried again.
 func shrink[T any](items []T, fails func([]T) bool) []T {
 	for parts := 2; len(items) > 1; {
 		size := (len(items) + parts - 1) / parts

@@ -47,13 +47,13 @@ type Deed struct {
 	SoldOut bool
 }
 
-// Phase is what is done until the operator has dealt with all of it. By how it is drawn, its outcome does not depend on what the
-// operator does in between.
+// Phase is what is done until the operator has dealt with all of it. By how it is drawn, its outcome does not depend on
+// what the operator does in between.
 type Phase struct {
 	// Away says that the operator is stopped meanwhile.
 	Away bool
-	// Later begins in a later second than the last icecream was created in. What it creates before it does anything else is created
-	// at once: the order does not matter, since the operator is stopped, or all have a place.
+	// Later begins in a later second than the last icecream was created in. What it creates before it does anything else
+	// is created at once: the order does not matter, since the operator is stopped, or all have a place.
 	Later bool
 	Deeds []Deed
 }

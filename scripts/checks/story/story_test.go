@@ -122,8 +122,8 @@ func TestTheSeedRepeatsTheStory(t *testing.T) {
 	}
 }
 
-// rehearse plays a story without an operator, with a clock that goes on by a second with each create of which tick says so. seen is told
-// of the model after each deed of a phase in which the operator runs, and after each phase.
+// rehearse plays a story without an operator, with a clock that goes on by a second with each create of which tick says
+// so. seen is told of the model after each deed of a phase in which the operator runs, and after each phase.
 func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int)) *World {
 	w, now := newWorld(), time.Unix(0, 0)
 	for n, phase := range story {
@@ -152,8 +152,9 @@ func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int
 	return w
 }
 
-// TestStoriesAreCertain: an icecream that has no place at one moment of a phase has none at the end of it. Then it does not matter when the
-// operator looks: those that it may delete are those that go, and since they take no places, no other icecream has one for their absence.
+// TestStoriesAreCertain: an icecream that has no place at one moment of a phase has none at the end of it. Then it does
+// not matter when the operator looks: those that it may delete are those that go, and since they take no places, no
+// other icecream has one for their absence.
 func TestStoriesAreCertain(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(400) {
@@ -275,7 +276,8 @@ func TestAStoryIsShortenedToWhatMatters(t *testing.T) {
 		})
 		return shortest
 	}
-	// What is left depends on the story: an icecream may be created with the flavour, or change to it. But each step of it is needed.
+	// What is left depends on the story: an icecream may be created with the flavour, or change to it. But each step of it
+	// is needed.
 	for seed := range uint32(60) {
 		shortest := shortened(seed)
 		for n := range shortest.deeds() {

@@ -31,7 +31,8 @@ type order struct {
 	state             state
 	why               string // it has no place, if that is so
 
-	// out is what it had out of the freezer when the operator had last dealt with everything, and due all movements until then.
+	// out is what it had out of the freezer when the operator had last dealt with everything, and due all movements until
+	// then.
 	out, due []string
 	// loose says that it may have had a place for a moment: then only what is out in the end is certain.
 	loose          bool
@@ -119,8 +120,9 @@ func (o *order) leave() {
 	}
 }
 
-// settle is what an operator has to do about a phase: those without a place go, and each of the others has out what it wants.
-// An icecream that lost its place while the operator ran may have had one for a moment, if it was created or changed just then.
+// settle is what an operator has to do about a phase: those without a place go, and each of the others has out what it
+// wants. An icecream that lost its place while the operator ran may have had one for a moment, if it was created or
+// changed just then.
 func (w *World) settle(away bool) {
 	places := Assign(w.living())
 	for _, o := range w.sorted() {

@@ -37,8 +37,8 @@ func (w Wanted) String() string {
 	return text + " with a message that has " + strings.Join(quoted, " and ")
 }
 
-// Unlike says how the conditions of an owner differ from what they should be, for its present generation; empty: they do not. The
-// generation is that of our last write, of which the watch may not have told.
+// Unlike says how the conditions of an owner differ from what they should be, for its present generation; empty: they
+// do not. The generation is that of our last write, of which the watch may not have told.
 func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wanted) string {
 	object, there := o.Get(name)
 	if !there {

@@ -34,8 +34,9 @@ func Edit[Child any](ctx context.Context, client ClientOf[Child], name string, c
 	return edited, err
 }
 
-// Newer reports whether an object is a later version than another one, or made after it: API servers order the versions of all objects of a
-// kind (k8s.io/apimachinery/pkg/util/resourceversion). A watch that has told of what is newer than an edit has told of the edit.
+// Newer reports whether an object is a later version than another one, or made after it: API servers order the versions
+// of all objects of a kind (k8s.io/apimachinery/pkg/util/resourceversion). A watch that has told of what is newer than
+// an edit has told of the edit.
 func Newer(object, than metav1.Object) bool {
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), than.GetResourceVersion())
 	return err == nil && order > 0

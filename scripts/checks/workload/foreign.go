@@ -21,8 +21,8 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// Foreign is a Deployment or a Service that has the name of a child and does not belong to the operator, as it was before its namesake, the
-// owner of that child, was created.
+// Foreign is a Deployment or a Service that has the name of a child and does not belong to the operator, as it was
+// before its namesake, the owner of that child, was created.
 type Foreign struct {
 	Kind string // Deployment or Service
 	types.NamespacedName
@@ -63,7 +63,8 @@ func ControlledBy(owner *unstructured.Unstructured) []metav1.OwnerReference {
 	}}
 }
 
-// ForeignService makes a Service that does not belong to the operator. Its labels, selector and port are those of another application.
+// ForeignService makes a Service that does not belong to the operator. Its labels, selector and port are those of
+// another application.
 func (o *Owners) ForeignService(
 	ctx context.Context, suite *check.Suite, name types.NamespacedName, whose string, owners []metav1.OwnerReference,
 ) (*Foreign, error) {
@@ -98,8 +99,8 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 	return &Foreign{Kind: "Deployment", NamespacedName: name, Whose: whose, Is: made, Spec: made.Spec}, nil
 }
 
-// Steady is a look at whether the controller of Deployments is done with a foreign Deployment, which has all of its Pods then. It remembers
-// how the Deployment is.
+// Steady is a look at whether the controller of Deployments is done with a foreign Deployment, which has all of its
+// Pods then. It remembers how the Deployment is.
 func (o *Owners) Steady(suite *check.Suite, f *Foreign) (observed string, ok bool) {
 	is, there := Named[appsv1.Deployment](o, Deployments, f.NamespacedName)
 	f.Is, f.Spec, f.Since = &is, is.Spec, suite.Audit.Now()

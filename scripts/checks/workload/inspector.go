@@ -25,7 +25,8 @@ import (
 	"lva.io/operators/clusters/existing"
 )
 
-// Answer is the error with which the API server answers a write: an HTTP status code, and the reason that belongs to it. The zero Answer is none.
+// Answer is the error with which the API server answers a write: an HTTP status code, and the reason that belongs to
+// it. The zero Answer is none.
 type Answer struct {
 	Code   int32
 	Reason metav1.StatusReason
@@ -56,8 +57,8 @@ const answeringLimit = 4 << 20
 
 // Answering lets the API server answer creates and updates of a user with errors, in one namespace: answer says with
 // which, for a resource (as deployments, or lolcows/status) and the name of an object. It is a webhook of this process.
-// An API server that can't reach it answers all these requests with 500. The message has DownName. Answering returns when
-// the API server asks the webhook. end, which is never nil, removes the webhook when it is first called.
+// An API server that can't reach it answers all these requests with 500. The message has DownName. Answering returns
+// when the API server asks the webhook. end, which is never nil, removes the webhook when it is first called.
 func (o *Owners) Answering(
 	ctx context.Context, user, namespace string, resources []string, answer func(resource, name string) Answer,
 ) (end func(), err error) {
@@ -114,7 +115,8 @@ func (o *Owners) Answering(
 	return end, err
 }
 
-// answeringWebhook is the configuration of the webhook: of the requests, those of the user for the resources, and the probe.
+// answeringWebhook is the configuration of the webhook: of the requests, those of the user for the resources, and the
+// probe.
 func (o *Owners) answeringWebhook(server *httptest.Server, user, namespace string, resources []string) *admissionv1.ValidatingWebhookConfiguration {
 	plural := make([]string, 0, len(resources))
 	for _, resource := range resources {

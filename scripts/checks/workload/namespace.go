@@ -42,8 +42,8 @@ func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// HoldPods lets Pods be made in a namespace, and none of them start: each asks for more than any node has. So there are Pods to count,
-// and a test may report of them what a kubelet would.
+// HoldPods lets Pods be made in a namespace, and none of them start: each asks for more than any node has. So there are
+// Pods to count, and a test may report of them what a kubelet would.
 func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	much := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	limits := &corev1.LimitRange{
@@ -56,8 +56,8 @@ func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// Ports draws unused node ports, in an order that the seed decides. A port comes again when all others have come: a Service that goes
-// gives its port back a moment later, and a torture needs more ports than there are.
+// Ports draws unused node ports, in an order that the seed decides. A port comes again when all others have come: a
+// Service that goes gives its port back a moment later, and a torture needs more ports than there are.
 type Ports struct {
 	free []int32
 	next int
@@ -105,7 +105,8 @@ func (p *Ports) Draw() int32 {
 	return port
 }
 
-// removeTimeout is how long owners that are deleted may take to go. One with a finalizer that no controller removes never does.
+// removeTimeout is how long owners that are deleted may take to go. One with a finalizer that no controller removes
+// never does.
 const removeTimeout = 10 * time.Second
 
 // Remove removes all owners in some namespaces, but for those that are to be kept, and waits until they have gone.
@@ -137,9 +138,10 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 	return o.RemoveChildren(ctx, keep, namespaces...)
 }
 
-// RemoveChildren removes all Deployments and Services in some namespaces, whosever they are and whatever finalizers they have, but for those
-// whose names are to be kept. It removes what the watch has told of, one by one: to delete a collection the API server first makes sure that
-// its own cache is not behind, for which it takes up to 100 ms (k8s.io/apiserver/pkg/storage/cacher, progressRequestPeriod).
+// RemoveChildren removes all Deployments and Services in some namespaces, whosever they are and whatever finalizers
+// they have, but for those whose names are to be kept. It removes what the watch has told of, one by one: to delete a
+// collection the API server first makes sure that its own cache is not behind, for which it takes up to 100 ms
+// (k8s.io/apiserver/pkg/storage/cacher, progressRequestPeriod).
 func (o *Owners) RemoveChildren(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	background := metav1.DeletePropagationBackground
 	for _, of := range children {

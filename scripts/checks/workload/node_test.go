@@ -33,7 +33,8 @@ func (n nodes) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(list))}, nil
 }
 
-// A node that never becomes ready is the machine's fault, so the run has no grade. An error of a request, and a check that was ended, say nothing of it.
+// A node that never becomes ready is the machine's fault, so the run has no grade. An error of a request, and a check
+// that was ended, say nothing of it.
 func TestANodeThatIsNeverReady(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the connection is lost")

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// occupied is how long a port stays taken at least. An operator with the work queue's back-off tries ten times meanwhile.
+	// occupied is how long a port stays taken at least. An operator with the work queue's back-off tries ten times
+	// meanwhile.
 	occupied = 3 * time.Second
 	// mostTries is how often the same may be refused within occupied, and once more in each second after that: who
 	// tries again at once does so hundreds of times.
@@ -53,8 +54,8 @@ type Occupation struct {
 	// Since is a mark from before the owner was made.
 	Since audit.Mark
 
-	// These are for who has waited for the end. Tries are the writes that were refused, Took is how long it lasted, and Freed a mark from
-	// before the port was given back.
+	// These are for who has waited for the end. Tries are the writes that were refused, Took is how long it lasted, and
+	// Freed a mark from before the port was given back.
 	Tries []audit.Event
 	Took  time.Duration
 	Freed audit.Mark
@@ -195,7 +196,8 @@ func (x *Occupation) Expected() string {
 	return fmt.Sprintf("node port %d is another Service's: of %s %s", x.Port, x.Owner.GetName(), strings.Join(wants, ", and "))
 }
 
-// Reported is a look at whether the operator tells that the port is taken, or has told of it before the port was given back.
+// Reported is a look at whether the operator tells that the port is taken, or has told of it before the port was given
+// back.
 func (x *Occupation) Reported() (observed string, ok bool) {
 	select {
 	case <-x.seen:
@@ -216,7 +218,8 @@ func (x *Occupation) Wait(ctx context.Context) error {
 	}
 }
 
-// Loop says that the operator tried again without waiting longer and longer, in the words of a check that fails; no observed: it did not.
+// Loop says that the operator tried again without waiting longer and longer, in the words of a check that fails; no
+// observed: it did not.
 func (x *Occupation) Loop() (expected, observed string) {
 	most := mostTriesIn(x.Took)
 	expected = fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", x.Port, most, x.Took.Round(time.Second))

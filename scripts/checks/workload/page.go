@@ -31,8 +31,8 @@ func (e *ClosedError) Error() string {
 // Unwrap is what the API server said of it.
 func (e *ClosedError) Unwrap() error { return e.Err }
 
-// Page is what the node answers at a port, as text: GET / over HTTP. If no server answers, the error is a *ClosedError. The API server may use a
-// connection of before, which goes on working when its port is closed: see Listens.
+// Page is what the node answers at a port, as text: GET / over HTTP. If no server answers, the error is a *ClosedError.
+// The API server may use a connection of before, which goes on working when its port is closed: see Listens.
 func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
 	code, body, err := o.ask(ctx, port, nil)
 	switch {
@@ -46,8 +46,8 @@ func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
 	return body, nil
 }
 
-// Listens reports whether a server accepts a new connection at a node's port, and if not, why. The API server is asked to upgrade the
-// connection, for which it always makes a new one; a page's server refuses that.
+// Listens reports whether a server accepts a new connection at a node's port, and if not, why. The API server is asked
+// to upgrade the connection, for which it always makes a new one; a page's server refuses that.
 func (o *Owners) Listens(ctx context.Context, port int32) (listens bool, why string, err error) {
 	_, body, err := o.ask(ctx, port, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"none"}})
 	if closed := (*ClosedError)(nil); errors.As(err, &closed) {

@@ -54,7 +54,8 @@ func (s statuses) Update(ctx context.Context, pod *corev1.Pod, options metav1.Up
 	return s.UpdateStatus(ctx, pod, options)
 }
 
-// Kubelet says of a Pod what a kubelet would: whether it is ready, and how its containers are. Those that are not named run.
+// Kubelet says of a Pod what a kubelet would: whether it is ready, and how its containers are. Those that are not named
+// run.
 func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, differ ...corev1.ContainerStatus) error {
 	_, err := Edit(ctx, statuses{o.Client.CoreV1().Pods(pod.Namespace)}, pod.Name, func(now *corev1.Pod) {
 		now.Status.Phase = corev1.PodRunning

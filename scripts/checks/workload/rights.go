@@ -28,8 +28,8 @@ func (o *Owners) May(ctx context.Context, user string, request authorizationv1.R
 }
 
 // MayReference reports whether a user may give children of an owner the owner references that they have, where the API
-// server has the admission plugin OwnerReferencesPermissionEnforcement. If a reference has blockOwnerDeletion, the plugin
-// asks for the right to update the owner's finalizers. Without such a reference MayReference asks nothing.
+// server has the admission plugin OwnerReferencesPermissionEnforcement. If a reference has blockOwnerDeletion, the
+// plugin asks for the right to update the owner's finalizers. Without such a reference MayReference asks nothing.
 func (o *Owners) MayReference(
 	ctx context.Context, user string, owner types.NamespacedName, children ...metav1.Object,
 ) (bool, error) {

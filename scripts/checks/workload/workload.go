@@ -41,7 +41,8 @@ var (
 
 var children = []schema.GroupVersionResource{Deployments, Services}
 
-// Owners is all objects of an operator's kind, with all Deployments and Services of the cluster: a view that watches keep.
+// Owners is all objects of an operator's kind, with all Deployments and Services of the cluster: a view that watches
+// keep.
 type Owners struct {
 	// Client and Dynamic are an administrator's. Resource is the operator's kind.
 	Client   kubernetes.Interface
@@ -114,8 +115,9 @@ const (
 const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: grade on a cluster with a node (" +
 	"`make doctor` says what this machine lacks for one)"
 
-// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run. A node that does not become ready in
-// time counts as none: the machine prevents that, for example if it has no inotify watch left, and no operator can cause it.
+// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run. A node that
+// does not become ready in time counts as none: the machine prevents that, for example if it has no inotify watch left,
+// and no operator can cause it.
 func (o *Owners) AwaitNode(check context.Context) (bool, error) {
 	if o.node != "" || !o.nodeFollows {
 		return o.node != "", nil
@@ -161,7 +163,8 @@ func (o *Owners) notify() {
 	o.changed = make(chan struct{})
 }
 
-// arrived is told of what the watches tell: of an owner that we made the lag is measured, and not of its children, which may have its name.
+// arrived is told of what the watches tell: of an owner that we made the lag is measured, and not of its children,
+// which may have its name.
 func (o *Owners) arrived(object *unstructured.Unstructured) {
 	if object.GroupVersionKind().Group == o.Resource.Group {
 		o.lag.Arrived(nameOf(object).String())
@@ -229,8 +232,8 @@ func (o *Owners) All(namespaces ...string) (names []types.NamespacedName) {
 	return names
 }
 
-// Children are the Deployments or the Services of an owner that live, by name: those that have it as an owner, and those that are called
-// after it, as NAME or NAME-page. One of another owner is not its child, whatever its name.
+// Children are the Deployments or the Services of an owner that live, by name: those that have it as an owner, and
+// those that are called after it, as NAME or NAME-page. One of another owner is not its child, whatever its name.
 func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructured.Unstructured) []T {
 	var found []T
 	for _, object := range o.children(of, owner) {
@@ -269,9 +272,10 @@ func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Un
 	return found
 }
 
-// Kept says why the garbage collector would keep a child of an owner that is gone, or has kept it; empty: it deletes them all. It deletes what
-// has owners and none that is there, by its rule in k8s.io/kubernetes/pkg/controller/garbagecollector. Of what it keeps it takes the references
-// to owners that are gone: born are the UIDs of children from before.
+// Kept says why the garbage collector would keep a child of an owner that is gone, or has kept it; empty: it deletes
+// them all. It deletes what has owners and none that is there, by its rule in
+// k8s.io/kubernetes/pkg/controller/garbagecollector. Of what it keeps it takes the references to owners that are gone:
+// born are the UIDs of children from before.
 func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) (why string, err error) {
 	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner), o.living(Deployments, born), o.living(Services, born))
 	for _, child := range children {
@@ -336,8 +340,9 @@ func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1
 	return fmt.Sprintf("is of a kind that there is not in %s", reference.APIVersion), nil
 }
 
-// Collect removes the children that have an owner which is gone, as the garbage collector does. It removes those of the UIDs born as well, which
-// had it: from a child that has another owner, too, the garbage collector may have taken the reference by now. Kept says whether that was right.
+// Collect removes the children that have an owner which is gone, as the garbage collector does. It removes those of the
+// UIDs born as well, which had it: from a child that has another owner, too, the garbage collector may have taken the
+// reference by now. Kept says whether that was right.
 func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) error {
 	background := metav1.DeletePropagationBackground
 	for _, of := range children {

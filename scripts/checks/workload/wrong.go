@@ -24,8 +24,8 @@ func OnlyChild[T any](o *Owners, of schema.GroupVersionResource, what string, ow
 	return all[0], ""
 }
 
-// WrongService says why a Service does not lead from a node port to the Pods of a template; empty: it does. template is nil if it is not
-// known where it should lead.
+// WrongService says why a Service does not lead from a node port to the Pods of a template; empty: it does. template is
+// nil if it is not known where it should lead.
 func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplateSpec) string {
 	switch {
 	case s.Spec.Type != corev1.ServiceTypeNodePort:
@@ -56,8 +56,8 @@ type Selecting struct {
 	Deployment *appsv1.Deployment
 }
 
-// Apart says which selector of the children of one owner matches Pods of another one's Deployment, whichever of them that is, and what was expected
-// instead. It is empty if none does.
+// Apart says which selector of the children of one owner matches Pods of another one's Deployment, whichever of them
+// that is, and what was expected instead. It is empty if none does.
 func Apart(a, b Selecting) (expected, overlap string, err error) {
 	if overlap, err = a.overlap(b); err == nil && overlap == "" {
 		a, b = b, a

@@ -192,8 +192,8 @@ func (c Controller) identity() string {
 	return fmt.Sprintf("%s-%08x", c.Name, pod.Sum32())
 }
 
-// Remove takes the scene's icecreams away, with the scene's finalizers. One that another controller's finalizer still holds is
-// an error, after a moment.
+// Remove takes the scene's icecreams away, with the scene's finalizers. One that another controller's finalizer still
+// holds is an error, after a moment.
 func (s Scene) Remove(ctx context.Context, config *rest.Config) error {
 	p, err := s.planter(config)
 	if err != nil {

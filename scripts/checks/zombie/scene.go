@@ -7,8 +7,8 @@ import "time"
 
 // Scene is three icecreams and the two controllers that have put finalizers on them.
 type Scene struct {
-	// Zombie is being deleted, and held by the finalizer of a controller that is gone. Slow is being deleted, too, and held
-	// by one whose controller is alive, and takes its time. Living is not being deleted, and has the finalizer of the
+	// Zombie is being deleted, and held by the finalizer of a controller that is gone. Slow is being deleted, too, and
+	// held by one whose controller is alive, and takes its time. Living is not being deleted, and has the finalizer of the
 	// controller that is gone.
 	Zombie, Slow, Living string
 	// Gone and Busy are the controllers.

@@ -37,8 +37,8 @@ var ciliumPolicies = schema.GroupVersionKind{Group: "cilium.io", Version: "v2", 
 // Invite gives each student a namespace, an account and a kubeconfig, or brings up to date what the student has. Before
 // anything is changed it looks for objects that are none of ours and have our names: then nothing is changed.
 //
-// A kubeconfig of an earlier time stays as it is while it leads to the same account and is good for another week, or for
-// half of Lifetime where that is shorter. So inviting again changes nothing for those who are in already.
+// A kubeconfig of an earlier time stays as it is while it leads to the same account and is good for another week, or
+// for half of Lifetime where that is shorter. So inviting again changes nothing for those who are in already.
 func (c *Class) Invite(ctx context.Context, students []Student) ([]Invited, error) {
 	clients, err := c.connect()
 	if err != nil {
@@ -95,8 +95,8 @@ func (c *Class) say(done, total int, what string) {
 	}
 }
 
-// preflight returns the namespaces that there are, by name, or an error for those that have a student's name and are none
-// of ours.
+// preflight returns the namespaces that there are, by name, or an error for those that have a student's name and are
+// none of ours.
 func (c *clients) preflight(ctx context.Context, students []Student) (map[string]*corev1.Namespace, error) {
 	list, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -83,8 +83,8 @@ func (c *Class) kubeconfigFile(student Student) string {
 	return filepath.Join(c.Out, student.Name+".kubeconfig")
 }
 
-// goodUntil tells when a kubeconfig of an earlier time expires, if it is one for this cluster and this very account: one
-// that was revoked and made again has another UID.
+// goodUntil tells when a kubeconfig of an earlier time expires, if it is one for this cluster and this very account:
+// one that was revoked and made again has another UID.
 func goodUntil(file string, cluster *clientcmdapi.Cluster, account types.UID) (time.Time, bool) {
 	kubeconfig, err := clientcmd.LoadFromFile(file)
 	if err != nil {

@@ -27,9 +27,9 @@ type Revoked struct {
 	Was bool
 }
 
-// Revoke takes students out: their accounts first, so that nobody can do anything any more, then their objects of shared
-// kinds and their namespaces with all that is in them, and their kubeconfigs here. With keepWork the namespaces and the
-// objects stay. When the last student is out and no namespace was kept, what the class had in common goes, too.
+// Revoke takes students out: their accounts first, so that nobody can do anything any more, then their objects of
+// shared kinds and their namespaces with all that is in them, and their kubeconfigs here. With keepWork the namespaces
+// and the objects stay. When the last student is out and no namespace was kept, what the class had in common goes, too.
 //
 // The API server remembers for ten seconds whom it has let in: so long a revoked token may still work.
 func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) ([]Revoked, error) {

@@ -190,7 +190,8 @@ func (c *Class) row(student string, handedIn map[string][]Attempt) Row {
 	return row
 }
 
-// newCell finds the attempt that counts. Where none has a verdict, it is the last one, so that its reason is in the gradebook.
+// newCell finds the attempt that counts. Where none has a verdict, it is the last one, so that its reason is in the
+// gradebook.
 func newCell(lab string, mark rules.Mark, attempts []Attempt) Cell {
 	cell := Cell{Lab: lab, Mark: mark, Outcome: Missing, Known: true, Attempts: attempts}
 	if len(attempts) > 0 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command arrive installs programs of the checkout in whose root we are from the archive that it names. Its arguments are the files of
-// the programs that are missing. Whatever prevents it is one sentence, and the exit code 1: the caller compiles them.
+// Command arrive installs programs of the checkout in whose root we are from the archive that it names. Its arguments
+// are the files of the programs that are missing. Whatever prevents it is one sentence, and the exit code 1: the caller
+// compiles them.
 package main
 
 import (
@@ -47,7 +48,8 @@ func run(ctx context.Context, files []string) error {
 	return install(ctx, root, os.Stderr, named, files)
 }
 
-// install installs the programs with these files, as far as they are in the archive and fit, and whatever else is in their layers.
+// install installs the programs with these files, as far as they are in the archive and fit, and whatever else is in
+// their layers.
 func install(ctx context.Context, root string, out *os.File, named reference.Reference, files []string) error {
 	installed, err := gobuild.Installed(ctx)
 	if err != nil {

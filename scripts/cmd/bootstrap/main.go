@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command bootstrap builds the lab command, or the cluster command when it is named, and then what the goals of make that are
-// named behind it need, with make's variables among them: bootstrap lab up ADDONS=cert-manager. On a fresh machine that takes minutes, so it shows how far it is. It is what make runs first: it
-// imports next to nothing and is there within seconds.
+// Command bootstrap builds the lab command, or the cluster command when it is named, and then what the goals of make
+// that are named behind it need, with make's variables among them: bootstrap lab up ADDONS=cert-manager. On a fresh
+// machine that takes minutes, so it shows how far it is. It is what make runs first: it imports next to nothing and is
+// there within seconds.
 package main
 
 import (
@@ -74,8 +75,8 @@ func run(ctx context.Context, args []string) error {
 	return programs.Ensure(ctx, root, os.Stderr, all...)
 }
 
-// announce says how much of the disk the first build takes, or is an error if there is clearly less: a disk that is full after ten minutes
-// stops other programs, too.
+// announce says how much of the disk the first build takes, or is an error if there is clearly less: a disk that is
+// full after ten minutes stops other programs, too.
 func announce(out io.Writer, root string) error {
 	build, needed, err := programs.PlanFirstBuild(root)
 	switch {

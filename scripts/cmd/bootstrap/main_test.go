@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Before it compiles anything, it says what that takes of the disk. There is no source to compile here, so it fails in any case.
+// Before it compiles anything, it says what that takes of the disk. There is no source to compile here, so it fails in
+// any case.
 func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
@@ -111,8 +112,8 @@ func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 	}
 }
 
-// FLAGS= gets to the command, from the root and from the folder of a lab: a wrong one is an error, and not passed over. The recipes call the
-// command that is there, which here says what it was called with.
+// FLAGS= gets to the command, from the root and from the folder of a lab: a wrong one is an error, and not passed over.
+// The recipes call the command that is there, which here says what it was called with.
 func TestMakePassesFlagsOn(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("make")

@@ -185,7 +185,8 @@ func showInvited(out io.Writer, invited []class.Invited) error {
 	return table.Flush()
 }
 
-// warn tries the first kubeconfig as its student would, and says what an instructor should know before handing them out.
+// warn tries the first kubeconfig as its student would, and says what an instructor should know before handing them
+// out.
 func warn(ctx context.Context, opened *class.Class, invited []class.Invited) error {
 	if err := class.Try(ctx, invited[0]); err != nil {
 		return fmt.Errorf("all are invited, but from here the first kubeconfig does not work; if students reach the cluster by another address, name it with --server: %w", err)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command cluster is what instructors run: it makes clusters of kind with Cilium and cert-manager, looks after them, and invites
-// students. It parses and wires; the work is done by the packages of clusters, and by scripts/classes/class.
+// Command cluster is what instructors run: it makes clusters of kind with Cilium and cert-manager, looks after them,
+// and invites students. It parses and wires; the work is done by the packages of clusters, and by
+// scripts/classes/class.
 package main
 
 import (

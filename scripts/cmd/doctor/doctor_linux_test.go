@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// examined is what the command prints where a line of shell has prepared the machine, without the paths of this one. $0 is the command, $1
-// an empty folder.
+// examined is what the command prints where a line of shell has prepared the machine, without the paths of this one. $0
+// is the command, $1 an empty folder.
 func examined(t *testing.T, prepare string) (printed string, code int) {
 	t.Helper()
 	program, err := os.Executable()
@@ -66,8 +66,8 @@ func examined(t *testing.T, prepare string) (printed string, code int) {
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// Each golden file is what the command has printed on such a machine. Of the lines there, only those are compared that the preparation
-// decides, and no numbers: the rest is this machine's.
+// Each golden file is what the command has printed on such a machine. Of the lines there, only those are compared that
+// the preparation decides, and no numbers: the rest is this machine's.
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -50,7 +50,8 @@ func examine(root string) []Finding {
 // neutral are the Makefile's settings of the go command: the doctor finds what make finds.
 var neutral = []string{"GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", "GOOS=", "GOARCH=", "CGO_ENABLED=0"}
 
-// output is the first line of what a command prints. The error of a command that failed is the first line of what it says.
+// output is the first line of what a command prints. The error of a command that failed is the first line of what it
+// says.
 func output(dir, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -148,8 +149,8 @@ func disk(dir string) Finding {
 	return good(found)
 }
 
-// unixLineEnds corrects those files of a checkout that have other line ends than git's copies of them. Nothing is checked out again: that would
-// throw away a student's changes that are in no commit.
+// unixLineEnds corrects those files of a checkout that have other line ends than git's copies of them. Nothing is
+// checked out again: that would throw away a student's changes that are in no commit.
 const unixLineEnds = `git config core.autocrlf false && git ls-files -z --eol | ` +
 	`sed -zn 's/^i\/lf *w\/\(crlf\|mixed\)[^\t]*\t//p' | xargs -0r sed -i 's/\r$//'`
 

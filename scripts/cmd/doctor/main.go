@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command doctor looks whether a machine can grade the labs, and says what helps where it can't. It is what a student runs first, before
-// anything is compiled, so it imports next to nothing. What a command refuses for later, it decides by the same code.
+// Command doctor looks whether a machine can grade the labs, and says what helps where it can't. It is what a student
+// runs first, before anything is compiled, so it imports next to nothing. What a command refuses for later, it decides
+// by the same code.
 package main
 
 import (

@@ -112,8 +112,9 @@ func controlGroups() Finding {
 	return good("they can be made: " + strings.TrimSpace(string(content)))
 }
 
-// landlock is the version of the kernel's interface (landlock(7)). Version 4 limits connections, which the sandbox needs that `lab class`
-// requires (grade.TrySandbox, which would link Kubernetes' client), and version 6 limits signals.
+// landlock is the version of the kernel's interface (landlock(7)). Version 4 limits connections, which the sandbox
+// needs that `lab class` requires (grade.TrySandbox, which would link Kubernetes' client), and version 6 limits
+// signals.
 func landlock() Finding {
 	const createRulesetVersion, connections, signals = 1, 4, 6
 	const sandbox = "`lab class` needs version 4, of Linux 6.7, for its sandbox. All labs can be graded without: docs/guides/grading.md"
@@ -129,7 +130,8 @@ func landlock() Finding {
 	return good(fmt.Sprintf("version %d", number))
 }
 
-// instancesNeeded is how many instances of inotify the kubelet, its container runtime and an operator use together, and as many again.
+// instancesNeeded is how many instances of inotify the kubelet, its container runtime and an operator use together, and
+// as many again.
 const instancesNeeded = 64
 
 func inotify() Finding {
@@ -151,12 +153,12 @@ func inotify() Finding {
 
 const watchesFile = "/proc/sys/fs/inotify/max_user_watches"
 
-// leastWatches is the least that Linux chooses by itself since 5.11. The kubelet and an operator need some dozen, and the editors of the same user
-// take the rest.
+// leastWatches is the least that Linux chooses by itself since 5.11. The kubelet and an operator need some dozen, and
+// the editors of the same user take the rest.
 const leastWatches = 8192
 
-// watches looks how many files a user may watch by inotify, as the kernel's setting says, and whether one more can be watched. Without any, the node
-// does not become ready. Tried on 2026-11-30: labs 1, 2, 4 and 7 have full marks then.
+// watches looks how many files a user may watch by inotify, as the kernel's setting says, and whether one more can be
+// watched. Without any, the node does not become ready. Tried on 2026-11-30: labs 1, 2, 4 and 7 have full marks then.
 func watches(setting string) Finding {
 	const remedy = "Let root run: sysctl -w fs.inotify.max_user_watches=524288"
 	limit := ""
@@ -193,8 +195,9 @@ func openFiles() Finding {
 
 const hugePagesFile = "/sys/kernel/mm/transparent_hugepage/enabled"
 
-// hugePages looks whether programs get pages of 2 MB without asking, as programs of Go want them. On a virtual machine, the first access to a page and
-// each lookup of its address take longer, so that is where it counts: docs/reference/machines.md.
+// hugePages looks whether programs get pages of 2 MB without asking, as programs of Go want them. On a virtual machine,
+// the first access to a page and each lookup of its address take longer, so that is where it counts:
+// docs/reference/machines.md.
 func hugePages(setting, processors string) Finding {
 	content, err := os.ReadFile(setting)
 	if err != nil {

@@ -44,8 +44,8 @@ func benchCommand() *cobra.Command {
 	return command
 }
 
-// anyBenchmark returns an error unless a benchmark of a folder matches the expression of --only: go test would run none, and
-// be content.
+// anyBenchmark returns an error unless a benchmark of a folder matches the expression of --only: go test would run
+// none, and be content.
 func anyBenchmark(folder, only string) error {
 	// Behind a slash stands what chooses among the parts of a benchmark.
 	wanted, _, _ := strings.Cut(only, "/")

@@ -91,8 +91,8 @@ func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice,
 	return c, err
 }
 
-// last is the report of the last run in one of the files of Out. One in a folder into which no run can write is no run's: a submission may
-// have brought it.
+// last is the report of the last run in one of the files of Out. One in a folder into which no run can write is no
+// run's: a submission may have brought it.
 func (c *choice) last(file ...string) (*report.Report, error) {
 	path := filepath.Join(append([]string{c.Out}, file...)...)
 	last, err := report.Read(path)
@@ -186,8 +186,8 @@ func (c *choice) screen(file string) terminal.Options {
 	return options
 }
 
-// relative is a path as one would type it: short where it is below the working folder, and quoted where a shell would take
-// a part of it for something else.
+// relative is a path as one would type it: short where it is below the working folder, and quoted where a shell would
+// take a part of it for something else.
 func (c *choice) relative(path string) string {
 	if folder, err := os.Getwd(); err == nil {
 		if short, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(short) {

@@ -72,7 +72,8 @@ func TestALabThatNamesProcessIsNeverAPod(t *testing.T) {
 	}
 }
 
-// In a lab with node: true the embedded cluster has a node wherever its operator runs; another cluster has nodes of its own.
+// In a lab with node: true the embedded cluster has a node wherever its operator runs; another cluster has nodes of its
+// own.
 func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
 	t.Parallel()
 	lab := manifest.Lab{Operator: true, Node: true}

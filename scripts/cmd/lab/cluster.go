@@ -108,7 +108,8 @@ func (f *clusterFlags) withNode(lab *manifest.Lab) bool {
 	return f.embedded() && lab.NeedsNode(f.stage(lab))
 }
 
-// system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this machine's.
+// system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this
+// machine's.
 func (f *clusterFlags) system(lab *manifest.Lab) string {
 	if f.stage(lab).Pods() {
 		return "linux"
@@ -154,9 +155,9 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	return equipped(here, lab, there, on), on, err
 }
 
-// equipped is how a run gets the stage of a cluster that is there: with the add-ons of the lab, which are installed where they are missing,
-// and stay, and with the course's images where its Pods run them. That is done when it is the run's turn: two installs at a time would
-// interfere with each other.
+// equipped is how a run gets the stage of a cluster that is there: with the add-ons of the lab, which are installed
+// where they are missing, and stay, and with the course's images where its Pods run them. That is done when it is the
+// run's turn: two installs at a time would interfere with each other.
 func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, on string) stage.Start {
 	if len(lab.Addons) == 0 && !lab.Node {
 		return there.Start
@@ -182,8 +183,8 @@ func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, 
 	}
 }
 
-// bringImages brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of which are younger than
-// the cluster may be. An add-on that is there keeps the images that it has.
+// bringImages brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of
+// which are younger than the cluster may be. An add-on that is there keeps the images that it has.
 func bringImages(ctx context.Context, here *checkout.Checkout, installer addons.Installer, kubeconfig string, names []string, cluster string) error {
 	var lacking []string
 	if len(names) > 0 {

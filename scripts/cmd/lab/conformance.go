@@ -229,7 +229,8 @@ func (c *conforming) bringImages(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// judge runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not known.
+// judge runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not
+// known.
 func (c *conforming) judge(ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger) (failed int, err error) {
 	var results []conformance.Result
 	fmt.Printf("%d tests, %d at a time. A line comes when one has ended.\n", len(run.Tests), run.Parallel)

@@ -175,8 +175,8 @@ func (f *deployFlags) image(ctx context.Context, here *checkout.Checkout, refere
 	})
 }
 
-// freezer brings the freezer into the cluster, since the operator of the lab talks to its Service there. It stays on undeploy, with its
-// books.
+// freezer brings the freezer into the cluster, since the operator of the lab talks to its Service there. It stays on
+// undeploy, with its books.
 func (f *deployFlags) freezer(ctx context.Context, here *checkout.Checkout) error {
 	catalogue, err := images.Load()
 	if err != nil {

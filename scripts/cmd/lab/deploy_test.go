@@ -73,7 +73,8 @@ func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 		t.Errorf("after undeploy of the DaemonSet there is\n%s\nand before there was\n%s", after, before)
 	}
 
-	// A new project's Makefile does the same, on the same playground. It stands in the checkout, so that its commands belong to it.
+	// A new project's Makefile does the same, on the same playground. It stands in the checkout, so that its commands
+	// belong to it.
 	project := filepath.Join(root, "webapp")
 	wantDone(t, root, "new", project, "--domain", "lva.io", "--group", "apps", "--version", "v1alpha1", "--kind", "WebApp")
 	if output, err := makeIn(t, project, "test-e2e"); err != nil {

@@ -244,7 +244,8 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 	}
 }
 
-// A machine that stops for a while in the middle of a run costs no points: there are full marks, or no grade and the reason.
+// A machine that stops for a while in the middle of a run costs no points: there are full marks, or no grade and the
+// reason.
 func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

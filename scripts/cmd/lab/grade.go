@@ -140,8 +140,8 @@ func startWithNode(here *checkout.Checkout, lab *manifest.Lab) stage.Start {
 	return node.Start(clusterWithNode(here, lab), images.StoreOf(here.Root), here.ControlPlane.Path)
 }
 
-// clusterWithNode starts a cluster with a node as a run of a lab finds it. The lab's add-ons, which must have been built, are usable
-// there: they are installed as soon as the API server answers.
+// clusterWithNode starts a cluster with a node as a run of a lab finds it. The lab's add-ons, which must have been
+// built, are usable there: they are installed as soon as the API server answers.
 func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
 		parts, err := here.EnsureNode(ctx)
@@ -154,8 +154,8 @@ func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Co
 	}
 }
 
-// clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons the run does not wait for the node: the first checks are of
-// objects.
+// clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons the run does not wait for the
+// node: the first checks are of objects.
 func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	if len(lab.Addons) > 0 {
 		return clusterWithNode(here, lab)
@@ -183,7 +183,8 @@ type how struct {
 	first string
 	// sandbox is as in grade.Options.
 	sandbox grade.Sandbox
-	// knownTests is true if the student's own tests are not run: what is known of them from an earlier run counts, if they have not changed.
+	// knownTests is true if the student's own tests are not run: what is known of them from an earlier run counts, if they
+	// have not changed.
 	knownTests bool
 }
 
@@ -237,8 +238,8 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	return result, terminal.Verdict(os.Stdout, result, screen)
 }
 
-// uncontained is the notice of a run in which the submission of another person was contained by less than namespaces. kept is as in
-// report.Environment.Containment: a run that started nothing on this machine has none.
+// uncontained is the notice of a run in which the submission of another person was contained by less than namespaces.
+// kept is as in report.Environment.Containment: a run that started nothing on this machine has none.
 func (c *choice) uncontained(kept string) string {
 	if !c.foreign || kept == "" || kept == string(process.Namespaces) {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"lva.io/operators/scripts/grading/report/gradescope"
 )
 
-// resultsFile keeps Gradescope's results.json up to date while the checks run: if the container is ended from outside, what
-// has been decided until then stands.
+// resultsFile keeps Gradescope's results.json up to date while the checks run: if the container is ended from outside,
+// what has been decided until then stands.
 type resultsFile struct {
 	grade.View
 	file, visibility string

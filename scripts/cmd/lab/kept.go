@@ -16,7 +16,8 @@ import (
 // keptLimit is how large such a file may be, in bytes: a submission that ran here may have left anything in its place.
 const keptLimit = 1 << 20
 
-// readKept reads what is remembered in a file beside the reports, by name. What it is completes the sentence "reading …".
+// readKept reads what is remembered in a file beside the reports, by name. What it is completes the sentence "reading
+// …".
 func readKept[Value any](dir, file, what string) (map[string]Value, error) {
 	kept := map[string]Value{}
 	content, err := limited.ReadFile(dir, file, keptLimit)

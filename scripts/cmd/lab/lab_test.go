@@ -24,7 +24,8 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// lab is the command: this test binary, by another name. temporary is a folder of these tests: what is left below it, they left.
+// lab is the command: this test binary, by another name. temporary is a folder of these tests: what is left below it,
+// they left.
 var lab, temporary string
 
 // isLab is the variable of the environment with which this test binary is the lab command.
@@ -86,7 +87,8 @@ func bare(t *testing.T) string {
 	return root
 }
 
-// complete makes a checkout that has all that was built of this one, and reports of its own. Of labs that are named, only their checks are built.
+// complete makes a checkout that has all that was built of this one, and reports of its own. Of labs that are named,
+// only their checks are built.
 func complete(t *testing.T, labs ...string) string {
 	t.Helper()
 	from := here(t)
@@ -151,7 +153,8 @@ func run(t *testing.T, dir string, args ...string) result {
 	return result{stdout.String(), stderr.String(), c.ProcessState.ExitCode(), runs}
 }
 
-// runHere is run within this process, for what begins no work: a program's start takes longer. No other test runs meanwhile.
+// runHere is run within this process, for what begins no work: a program's start takes longer. No other test runs
+// meanwhile.
 func runHere(t *testing.T, dir string, args ...string) result {
 	t.Helper()
 	runs := t.TempDir()

@@ -107,8 +107,8 @@ func (c *choice) standing() (row []string, err error) {
 	return []string{lab.Name, lab.Title, score, when, next}, nil
 }
 
-// milestones has a row for each part of a lab that is built in parts, with the points of the part in the last run. It has no
-// points if the run graded another part, and if there is no report that can be read; standing returns the error.
+// milestones has a row for each part of a lab that is built in parts, with the points of the part in the last run. It
+// has no points if the run graded another part, and if there is no report that can be read; standing returns the error.
 func (c *choice) milestones() (rows [][]string) {
 	lab := c.Lab
 	if len(lab.Parts()) == 0 {

@@ -27,8 +27,8 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// warnOfFinalizers names the objects at the playground that carry a finalizer of another lab, if the operator in a folder
-// does not know it: they can't be deleted while that operator runs, and nothing else would say why.
+// warnOfFinalizers names the objects at the playground that carry a finalizer of another lab, if the operator in a
+// folder does not know it: they can't be deleted while that operator runs, and nothing else would say why.
 func warnOfFinalizers(ctx context.Context, here *checkout.Checkout, config *rest.Config, dir string, out io.Writer) error {
 	held, err := heldBy(ctx, config)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command lab is what students and CI run: it grades labs, gives hints, and keeps a playground. It parses and wires; the
-// work is done by the packages beside it. It links neither Helm nor kind, so that it builds fast.
+// Command lab is what students and CI run: it grades labs, gives hints, and keeps a playground. It parses and wires;
+// the work is done by the packages beside it. It links neither Helm nor kind, so that it builds fast.
 package main
 
 import (

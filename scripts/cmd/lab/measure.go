@@ -23,8 +23,8 @@ import (
 // slowestTests is how many tests are listed.
 const slowestTests = 20
 
-// measured is what a package or a test took, in seconds. CPU counts the processors' time of the test program and of all processes that it waited for,
-// and is 0 for a test: those of one package run in one process.
+// measured is what a package or a test took, in seconds. CPU counts the processors' time of the test program and of all
+// processes that it waited for, and is 0 for a test: those of one package run in one process.
 type measured struct {
 	name      string
 	wall, cpu float64
@@ -33,7 +33,8 @@ type measured struct {
 // measurement measures the test programs of a module.
 type measurement struct {
 	watch stopwatch.Watch
-	// script runs a program and writes what it took into the file times, a line each: its folder, and three times in seconds.
+	// script runs a program and writes what it took into the file times, a line each: its folder, and three times in
+	// seconds.
 	script, times string
 }
 
@@ -48,7 +49,8 @@ func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error)
 	return m, []string{"bash", m.script}, nil
 }
 
-// print writes two tables: what each package below the root took, and which tests took longest. events are those of `go test -json`.
+// print writes two tables: what each package below the root took, and which tests took longest. events are those of `go
+// test -json`.
 func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
 	lines, err := os.ReadFile(m.times)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +78,8 @@ func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
 	return nil
 }
 
-// packageTimes reads the lines of measure's script. The package that needed most of the processors comes first. One that was run again counts twice.
+// packageTimes reads the lines of measure's script. The package that needed most of the processors comes first. One
+// that was run again counts twice.
 func packageTimes(root, lines string) ([]measured, error) {
 	var all []measured
 	for line := range strings.Lines(lines) {

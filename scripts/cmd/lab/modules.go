@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are here. For a folder of
-// others it does nothing: of those nothing is downloaded unasked. system is as in submission.Workshop.
+// fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are here. For a
+// folder of others it does nothing: of those nothing is downloaded unasked. system is as in submission.Workshop.
 func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system string) error {
 	lab := labOf(here, dir)
 	if lab == nil {

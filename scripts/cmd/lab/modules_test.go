@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// withoutModules lets the lab command find an empty module cache. proxy is where modules come from; empty: from the module
-// cache of this machine, and what it has not from where this machine has them.
+// withoutModules lets the lab command find an empty module cache. proxy is where modules come from; empty: from the
+// module cache of this machine, and what it has not from where this machine has them.
 func withoutModules(t *testing.T, c *exec.Cmd, proxy string) (cache string) {
 	t.Helper()
 	if proxy == "" {

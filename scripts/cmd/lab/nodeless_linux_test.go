@@ -27,7 +27,8 @@ func forbidNamespaces(t *testing.T, c *exec.Cmd) {
 	c.Path = unshare
 }
 
-// Points never depend on the machine: where no Pod can run there is no score, or at the student's wish one of what needs none.
+// Points never depend on the machine: where no Pod can run there is no score, or at the student's wish one of what
+// needs none.
 func TestAMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

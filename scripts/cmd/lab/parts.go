@@ -21,7 +21,8 @@ func (c *choice) limitedTo(part string) (*choice, error) {
 	return &limited, nil
 }
 
-// stretch is what a watch grades: of a lab that is built in parts only the part that is worked on, so that the verdict comes soon.
+// stretch is what a watch grades: of a lab that is built in parts only the part that is worked on, so that the verdict
+// comes soon.
 type stretch struct {
 	whole *choice
 	// only is the part that was asked for. Empty: one after the other, and when all have full marks the whole lab.
@@ -45,7 +46,8 @@ func (s stretch) next() (*choice, error) {
 	return s.whole, nil
 }
 
-// follows says whether there is more to grade after a verdict, without a saved file: the next part, or at last the whole lab.
+// follows says whether there is more to grade after a verdict, without a saved file: the next part, or at last the
+// whole lab.
 func (s stretch) follows(graded *choice, verdict *report.Report) bool {
 	return s.only == "" && graded.Lab.Part != "" && verdict.FullMarks()
 }
@@ -56,7 +58,8 @@ const (
 	partsKept = "which parts of the lab had full marks"
 )
 
-// keepParts remembers of which parts a verdict says that they have full marks, and of which that they have not any more.
+// keepParts remembers of which parts a verdict says that they have full marks, and of which that they have not any
+// more.
 func keepParts(dir string, lab *manifest.Lab, verdict *report.Report) error {
 	parts := lab.Parts()
 	if len(parts) == 0 || verdict.Outcome == report.Error {

@@ -62,7 +62,8 @@ func TestARunReplacesTheReportThatASubmissionBrought(t *testing.T) {
 	}
 }
 
-// What a submission has left in the folder of the reports is not shown after its run: the run replaces it, or there is no report.
+// What a submission has left in the folder of the reports is not shown after its run: the run replaces it, or there is
+// no report.
 func TestNoReportOfASubmissionOutlivesItsRun(t *testing.T) {
 	t.Parallel()
 	nothing := func(*choice) error { return nil }

@@ -105,7 +105,8 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 	return nil
 }
 
-// firstBuilds builds all solutions with the caches of a folder, which are empty, so that they have what a student's first build needs.
+// firstBuilds builds all solutions with the caches of a folder, which are empty, so that they have what a student's
+// first build needs.
 func firstBuilds(ctx context.Context, here *checkout.Checkout, caches string, installed gobuild.Installation) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {

@@ -58,7 +58,8 @@ func proveCommand() *cobra.Command {
 	return command
 }
 
-// currentParts are the parts of the checkout as it is now. The error says that the parts would run a command that is not made from it.
+// currentParts are the parts of the checkout as it is now. The error says that the parts would run a command that is
+// not made from it.
 func currentParts(root string) ([]proof.Part, error) {
 	if !built.Lab(root).Fresh() {
 		return nil, errors.New("this command is older than its sources, and would prove something else: `make prove` builds it first")

@@ -65,8 +65,8 @@ var folded = regexp.MustCompile(`(?s)<details>\s*<summary>(.*?)</summary>.*?</de
 // link is a link that leads to a file, seen from the page's folder, and perhaps to an anchor in it.
 var link = regexp.MustCompile(`\]\([^():#\s]+[#)]`)
 
-// read shows a page, given by its path from the root: rendered and in a pager on a terminal, as it is in a pipe. Its links
-// are those of the root, where commands are typed.
+// read shows a page, given by its path from the root: rendered and in a pager on a terminal, as it is in a pipe. Its
+// links are those of the root, where commands are typed.
 func read(root, name string, unfold bool) error {
 	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {

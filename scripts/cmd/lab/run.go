@@ -97,7 +97,8 @@ func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
 	return nil
 }
 
-// run builds and installs what is in a folder, and runs it until the user ends it or it ends itself. The lab may be nil.
+// run builds and installs what is in a folder, and runs it until the user ends it or it ends itself. The lab may be
+// nil.
 func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, main string) (err error) {
 	workshop, manifests, err := prepareRun(ctx, here, dir, main)
 	if err != nil {
@@ -209,8 +210,9 @@ func replace(operator stage.Operator, old stage.Instance, prepare func() error) 
 	return operator.Start(os.Stdout)
 }
 
-// attend waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and returns so that the one
-// that runs is replaced; one that ended by itself, or does not compile, waits for the next save.
+// attend waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and
+// returns so that the one that runs is replaced; one that ended by itself, or does not compile, waits for the next
+// save.
 func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan save) (again bool, err error) {
 	done := started.Done()
 	for {
@@ -247,8 +249,9 @@ func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, 
 	}
 }
 
-// rebuild builds what was saved. Another save ends the build, and begins it again: an editor may write a file in several steps, of which the
-// first is not worth a message of the compiler. made is the save that was built last, or why nothing more can be told of saves.
+// rebuild builds what was saved. Another save ends the build, and begins it again: an editor may write a file in
+// several steps, of which the first is not worth a message of the compiler. made is the save that was built last, or
+// why nothing more can be told of saves.
 func rebuild(ctx context.Context, workshop *submission.Workshop, first save, saves <-chan save) (made save, err error) {
 	for made = first; made.err == nil; {
 		build, cancel := context.WithCancelCause(ctx)
@@ -282,14 +285,14 @@ func printUnbuilt(w io.Writer, file string, err error) {
 	}
 }
 
-// serverData is where the server of a folder stores, as long as the playground exists. Each folder has its own: how one stores, another
-// can't read.
+// serverData is where the server of a folder stores, as long as the playground exists. Each folder has its own: how one
+// stores, another can't read.
 func serverData(playground *embedded.Playground, dir string) string {
 	return filepath.Join(playground.Dir, "server-data", fmt.Sprintf("%s-%x", filepath.Base(dir), crc32.ChecksumIEEE([]byte(dir))))
 }
 
-// unregisterServers removes the APIServices of a server that was killed together with its lab run: while one is registered, no
-// namespace can be deleted. Those of one that runs stay.
+// unregisterServers removes the APIServices of a server that was killed together with its lab run: while one is
+// registered, no namespace can be deleted. Those of one that runs stay.
 func unregisterServers(ctx context.Context, playground *embedded.Playground) error {
 	unlock, err := lockRun(playground)
 	if errors.Is(err, errRuns) {
@@ -352,7 +355,8 @@ func waiting(reason string) {
 	fmt.Fprintf(os.Stderr, "Waiting: %s. Ctrl-C stops the command.\n", reason)
 }
 
-// runElsewhere is run at a cluster that others use as well. Its Services lead to this machine for as long as the operator runs.
+// runElsewhere is run at a cluster that others use as well. Its Services lead to this machine for as long as the
+// operator runs.
 func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFlags, lab *manifest.Lab, dir, main string) (err error) {
 	workshop, manifests, err := prepareRun(ctx, here, dir, main)
 	if err != nil {
@@ -456,8 +460,8 @@ func serveServices(lab *manifest.Lab, folder string) (environment []string, end 
 	return environment, end, nil
 }
 
-// services are what labs have beside the cluster. Address is where one is unless another program is there, so that a command typed once can
-// be typed again.
+// services are what labs have beside the cluster. Address is where one is unless another program is there, so that a
+// command typed once can be typed again.
 var services = []struct {
 	name, variable, address string
 	open                    func(file string) (http.Handler, error)

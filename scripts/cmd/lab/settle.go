@@ -13,7 +13,8 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// reportFiles are those that formats.Write writes. The report is first, whatever is in the way of the others: it is what counts.
+// reportFiles are those that formats.Write writes. The report is first, whatever is in the way of the others: it is
+// what counts.
 var reportFiles = []string{report.JSONFile, report.JUnitFile, report.HTMLFile}
 
 // settle writes the reports of a run that has ended, if the run has not failed.
@@ -31,8 +32,9 @@ func (c *choice) settle(result *report.Report, failed error) error {
 	})
 }
 
-// replaceReports lets a run write files of a folder in place of those that are there. If that fails, or the run has failed before, none is there
-// afterwards. A submission runs as this user, and may have left files of its own: they must not be taken for those of the run.
+// replaceReports lets a run write files of a folder in place of those that are there. If that fails, or the run has
+// failed before, none is there afterwards. A submission runs as this user, and may have left files of its own: they
+// must not be taken for those of the run.
 func replaceReports(dir string, names []string, failed error, write func() error) error {
 	err := failed
 	if err == nil {
@@ -50,8 +52,8 @@ func replaceReports(dir string, names []string, failed error, write func() error
 	return err
 }
 
-// takeBack removes files and folders from a folder of reports. A submission may have forbidden that, but it ran as this user, who can allow it
-// again.
+// takeBack removes files and folders from a folder of reports. A submission may have forbidden that, but it ran as this
+// user, who can allow it again.
 func takeBack(dir string, names ...string) error {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o700 != 0o700 {
 		_ = os.Chmod(dir, info.Mode().Perm()|0o700) // if it is another user's, removing fails, and says why

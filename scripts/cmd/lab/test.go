@@ -106,8 +106,8 @@ func gateSteps(seed, since string) []gate.Step {
 // uncommitted is added to the name of a commit whose checkout has uncommitted changes.
 const uncommitted = "-dirty"
 
-// commits are the commit of the checkout at root, and an earlier one: that which passed the gate last on this machine, or else
-// the one before it, or else nothing.
+// commits are the commit of the checkout at root, and an earlier one: that which passed the gate last on this machine,
+// or else the one before it, or else nothing.
 func commits(ctx context.Context, root string) (head, earlier string, err error) {
 	runner, err := command.NewRunner()
 	if err != nil {

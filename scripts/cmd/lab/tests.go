@@ -161,9 +161,9 @@ func (c *choice) keepKnownTests(known *report.Tests) error {
 	return report.WriteFile(filepath.Join(c.Out, report.TestsJSONFile), content)
 }
 
-// gradeOwnTests grades the student's own tests in a lab in which they are worth points, after all that the checks have found out: both
-// would disturb each other. As long as neither the tests nor what they test has changed, the verdict of an earlier run counts, since it takes
-// a minute or more. known is that of takeKnownTests.
+// gradeOwnTests grades the student's own tests in a lab in which they are worth points, after all that the checks have
+// found out: both would disturb each other. As long as neither the tests nor what they test has changed, the verdict of
+// an earlier run counts, since it takes a minute or more. known is that of takeKnownTests.
 func gradeOwnTests(
 	ctx context.Context, c *choice, view grade.View, result *report.Report, how how, known *report.Tests,
 ) error {

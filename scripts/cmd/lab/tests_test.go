@@ -98,7 +98,8 @@ func (s *steps) StepDone(_ string, _ time.Duration, n string) { *s = append(*s, 
 func (*steps) CheckStarted(report.Check)                      {}
 func (s *steps) CheckDone(c report.Check)                     { *s = append(*s, c.ID+" "+string(c.Status)) }
 
-// Where the student's own tests are worth points, a run of lab grade tries them, once, and lab watch goes by what is known.
+// Where the student's own tests are worth points, a run of lab grade tries them, once, and lab watch goes by what is
+// known.
 func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -127,8 +127,8 @@ func unitCommand() *cobra.Command {
 	return command
 }
 
-// unchangedSolutions are the modules of solutions in which no file differs from a commit. They import nothing of ours. Without a commit there
-// are none.
+// unchangedSolutions are the modules of solutions in which no file differs from a commit. They import nothing of ours.
+// Without a commit there are none.
 func unchangedSolutions(ctx context.Context, here *checkout.Checkout, modules []string, since string) (unchanged []string, err error) {
 	if since == "" {
 		return nil, nil
@@ -159,8 +159,8 @@ const (
 // startsControlPlane are packages that start one. A test program that is linked without them starts none.
 var startsControlPlane = []string{"lva.io/operators/clusters/embedded", "sigs.k8s.io/controller-runtime/pkg/envtest"}
 
-// testedPackages are the packages of a module that have tests, and of these only those with or without a control plane if
-// that is asked for.
+// testedPackages are the packages of a module that have tests, and of these only those with or without a control plane
+// if that is asked for.
 func testedPackages(ctx context.Context, here *checkout.Checkout, module, controlPlane string) (_ []string, err error) {
 	if controlPlane == "" {
 		return []string{"./..."}, nil
@@ -266,8 +266,8 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 // attendName is the command that runs the program of a package's tests.
 const attendName = "attend"
 
-// leavePatience is how long the processes of tests may take to end after them. They need some milliseconds, or two seconds where a guard
-// has to look for them.
+// leavePatience is how long the processes of tests may take to end after them. They need some milliseconds, or two
+// seconds where a guard has to look for them.
 const leavePatience = 30 * time.Second
 
 func attendCommand() *cobra.Command {
@@ -320,8 +320,8 @@ func eachTestEvent(events io.Reader, take func(testEvent)) error {
 type endings struct {
 	passed, skipped int
 	// failed are the tests that failed, without those that failed only because of a subtest, and the packages that failed
-	// although no test did: they have left a process or a folder behind, or do not compile. flaky are the tests that failed
-	// and then passed.
+	// although no test did: they have left a process or a folder behind, or do not compile. flaky are the tests that
+	// failed and then passed.
 	failed, flaky []gate.Flaky
 }
 
@@ -358,8 +358,8 @@ func judge(events io.Reader) (*endings, error) {
 	if err != nil {
 		return nil, err
 	}
-	// explained reports whether a part of a test or package failed as well. If only the part passed when it was repeated, the
-	// package has left something behind.
+	// explained reports whether a part of a test or package failed as well. If only the part passed when it was repeated,
+	// the package has left something behind.
 	explained := func(t test) bool {
 		return slices.ContainsFunc(order, func(part test) bool {
 			below := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")

@@ -27,8 +27,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// How long the folder must be quiet before a save is told of: editors write a file in several steps. What is begun a step too early and
-// costs nothing, as a build, need not wait for them.
+// How long the folder must be quiet before a save is told of: editors write a file in several steps. What is begun a
+// step too early and costs nothing, as a build, need not wait for them.
 const (
 	saveWindow  = 50 * time.Millisecond
 	buildWindow = 5 * time.Millisecond
@@ -154,8 +154,8 @@ func gradeUntilSaved(
 	}
 }
 
-// toFix is the ID of the check that the last verdict explained: a student who has changed a file wants to know whether that one passes now.
-// Empty: none failed, this run does not decide it, or there is no verdict yet.
+// toFix is the ID of the check that the last verdict explained: a student who has changed a file wants to know whether
+// that one passes now. Empty: none failed, this run does not decide it, or there is no verdict yet.
 func (c *choice) toFix() string {
 	last, err := c.last(verdictDir, report.JSONFile)
 	if err != nil {
@@ -185,8 +185,8 @@ type save struct {
 	err  error
 }
 
-// watchFolder tells of files that were saved below a folder, as soon as it was quiet for the time of a window: what a submission is made of,
-// not what tools leave there.
+// watchFolder tells of files that were saved below a folder, as soon as it was quiet for the time of a window: what a
+// submission is made of, not what tools leave there.
 func watchFolder(ctx context.Context, root string, window time.Duration) (<-chan save, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

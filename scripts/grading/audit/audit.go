@@ -28,8 +28,8 @@ import (
 // seen is there at the next read.
 const readInterval = 10 * time.Millisecond
 
-// logLimit is how long a log may become, in bytes: a run of minutes that floods the API server writes some 100 MB, and all of its events are in
-// memory.
+// logLimit is how long a log may become, in bytes: a run of minutes that floods the API server writes some 100 MB, and
+// all of its events are in memory.
 const logLimit = 1 << 30
 
 // Log is a growing audit log. All methods are safe for concurrent use.
@@ -62,9 +62,9 @@ func open(ctx context.Context, path string, limit int64) (*Log, error) {
 	return l, nil
 }
 
-// ComesLate says that the log is a copy, which comes a moment after the API server has written the original. Whoever asks
-// what there is waits until the copy has caught up. mark has to ask the API server for a path, which it then logs; that
-// there is nothing at the path is no error. It is called before the log is read for the first time.
+// ComesLate says that the log is a copy, which comes a moment after the API server has written the original. Whoever
+// asks what there is waits until the copy has caught up. mark has to ask the API server for a path, which it then logs;
+// that there is nothing at the path is no error. It is called before the log is read for the first time.
 func (l *Log) ComesLate(mark func(ctx context.Context, path string) error) { l.mark = mark }
 
 // MarkPath begins the paths for which a log that comes late has the API server asked.
@@ -190,8 +190,8 @@ func (l *Log) Err() error {
 	return l.err
 }
 
-// Last is the time of the newest event for which match is true; the zero time if there is none. It does not wait for a log
-// that comes late.
+// Last is the time of the newest event for which match is true; the zero time if there is none. It does not wait for a
+// log that comes late.
 func (l *Log) Last(match Match) time.Time { return l.last(match) }
 
 func (l *Log) last(match Match) time.Time {

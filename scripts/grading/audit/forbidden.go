@@ -65,8 +65,8 @@ func leases(group, resource string) bool {
 	return group == "coordination.k8s.io" && resource == "leases"
 }
 
-// Marker is the line above Reconcile that would have given the rights, and those that are needed next: whoever may list and
-// not watch is only forbidden the next thing. The form is controller-gen's:
+// Marker is the line above Reconcile that would have given the rights, and those that are needed next: whoever may list
+// and not watch is only forbidden the next thing. The form is controller-gen's:
 // https://book.kubebuilder.io/reference/markers/rbac
 func (f Forbidden) Marker() string {
 	if f.Resource == "" {

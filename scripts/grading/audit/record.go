@@ -26,8 +26,9 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Recorder writes an audit log where the API server's own can't be had: of what passes through here, in the API server's
-// format, as the audit policy of clusters/config would have it. What takes another way to the API server is not in it.
+// Recorder writes an audit log where the API server's own can't be had: of what passes through here, in the API
+// server's format, as the audit policy of clusters/config would have it. What takes another way to the API server is
+// not in it.
 type Recorder struct {
 	mutex sync.Mutex
 	file  *os.File
@@ -48,8 +49,8 @@ func NewRecorder(path string) (*Recorder, error) {
 // Close ends the log.
 func (r *Recorder) Close() error { return r.file.Close() }
 
-// Transport records what is sent through it as a user's: before the answer is handed on, as an API server does. Of writes to these API
-// groups the bodies are recorded, too.
+// Transport records what is sent through it as a user's: before the answer is handed on, as an API server does. Of
+// writes to these API groups the bodies are recorded, too.
 func (r *Recorder) Transport(user string, groups []string, next http.RoundTripper) http.RoundTripper {
 	return &recording{recorder: r, user: user, groups: groups, next: next}
 }

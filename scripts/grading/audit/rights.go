@@ -61,15 +61,15 @@ func (r Right) serves(e Event) bool {
 			(r.Namespace == "" || r.Namespace == e.Namespace))
 }
 
-// beside are verbs of a resource that somebody may have who uses one of them: a cache lists and watches, and who may do that learns
-// nothing by get; and update and patch are two ways to the same end.
+// beside are verbs of a resource that somebody may have who uses one of them: a cache lists and watches, and who may do
+// that learns nothing by get; and update and patch are two ways to the same end.
 var beside = [][2][]string{
 	{{"list", "watch"}, {"get", "list", "watch"}},
 	{{"update", "patch"}, {"update", "patch"}},
 }
 
-// Spare are the rights that no request needed, and those with a wildcard, which nobody can tell. needed are those that a right
-// operator may need on other days.
+// Spare are the rights that no request needed, and those with a wildcard, which nobody can tell. needed are those that
+// a right operator may need on other days.
 func (rules Rules) Spare(requests []Event, needed func(Right) bool) (spare []Right) {
 	used := func(r Right) bool { return slices.ContainsFunc(requests, r.serves) }
 	for _, right := range rules.rights() {

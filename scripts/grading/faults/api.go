@@ -115,8 +115,8 @@ func parseAPI(r *http.Request) request {
 	return asked
 }
 
-// besides is true of requests that are no part of an operator's work on its objects: leader election, events, and questions
-// about rights and tokens. They come when they like, so that with them no count would be the same twice.
+// besides is true of requests that are no part of an operator's work on its objects: leader election, events, and
+// questions about rights and tokens. They come when they like, so that with them no count would be the same twice.
 func besides(info *apirequest.RequestInfo) bool {
 	switch info.APIGroup {
 	case "coordination.k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io":
@@ -148,7 +148,8 @@ func nameInBody(r *http.Request) string {
 	return object.Name
 }
 
-// peek reads the body of a request, which can be read again afterwards. whole is false if it is larger than any service takes.
+// peek reads the body of a request, which can be read again afterwards. whole is false if it is larger than any service
+// takes.
 func peek(r *http.Request) (body []byte, whole bool) {
 	if r.Body == nil {
 		return nil, true
@@ -197,9 +198,9 @@ func answerOf(err *apierrors.StatusError) refusal {
 // sendInitialEvents is the parameter of a watch that asks for a streaming list.
 const sendInitialEvents = "sendInitialEvents"
 
-// refuseStreamingList replaces an answer by that of an API server without streaming lists, which is what the embedded one is
-// (docs/decisions/0011). Where a cluster has them, an operator without the right to list would work there and nowhere else:
-// a grade would depend on the cluster. A client lists instead.
+// refuseStreamingList replaces an answer by that of an API server without streaming lists, which is what the embedded
+// one is (docs/decisions/0011). Where a cluster has them, an operator without the right to list would work there and
+// nowhere else: a grade would depend on the cluster. A client lists instead.
 func refuseStreamingList(answer *http.Response) {
 	refused := answerOf(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
 		field.Forbidden(field.NewPath(sendInitialEvents), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),

@@ -302,8 +302,8 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 }
 
 // What every operator does: ask again when it is told to.
-// The API server answers what it forbids without having read it: once, that was answered in a way in which an HTTP/2 client
-// waited for ever for the rest.
+// The API server answers what it forbids without having read it: once, that was answered in a way in which an HTTP/2
+// client waited for ever for the rest.
 func TestWhatIsForbiddenIsAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -422,8 +422,8 @@ func TestAnAPIServerThatIsGoneIsADroppedConnection(t *testing.T) {
 	}
 }
 
-// A cluster of others has streaming lists, and the embedded one has none. Through the proxy both answer alike, and a client
-// lists instead.
+// A cluster of others has streaming lists, and the embedded one has none. Through the proxy both answer alike, and a
+// client lists instead.
 func TestAStreamingListIsRefusedOnEveryCluster(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

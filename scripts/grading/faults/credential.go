@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// credentials are what the operator shows to the proxy of the API, and what the proxy shows to the API server in its place.
+// credentials are what the operator shows to the proxy of the API, and what the proxy shows to the API server in its
+// place.
 type credentials struct {
 	mutex  sync.Mutex
 	tokens map[string]string // by what the operator shows
@@ -24,9 +25,9 @@ func newCredentials() *credentials {
 	return &credentials{tokens: map[string]string{}, mark: rand.Text()}
 }
 
-// Exchange keeps a token that the API server knows, and returns another for the operator: the proxy of the API takes it, and
-// shows the API server the kept one instead. At the API server itself it is good for nothing, so no request with it gets
-// past the faults.
+// Exchange keeps a token that the API server knows, and returns another for the operator: the proxy of the API takes
+// it, and shows the API server the kept one instead. At the API server itself it is good for nothing, so no request
+// with it gets past the faults.
 func (i *Injector) Exchange(token string) (shown string) {
 	c := i.credentials
 	c.mutex.Lock()
@@ -36,7 +37,8 @@ func (i *Injector) Exchange(token string) (shown string) {
 	return shown
 }
 
-// AuditMark begins the audit IDs of all requests that came to the API server through the proxy. No other program knows it.
+// AuditMark begins the audit IDs of all requests that came to the API server through the proxy. No other program knows
+// it.
 func (i *Injector) AuditMark() string { return i.credentials.mark }
 
 // auditID is how a request names itself in the audit log, and an answer the request.

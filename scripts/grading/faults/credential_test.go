@@ -37,8 +37,8 @@ func TestCredentialIsGoodForTheProxyAlone(t *testing.T) {
 	}
 }
 
-// What came through the proxy is told in the audit log from what did not, by a mark that an operator never sees and can't
-// choose.
+// What came through the proxy is told in the audit log from what did not, by a mark that an operator never sees and
+// can't choose.
 func TestAuditMark(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -84,8 +84,8 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 
 func (x *exchange) meets(kind Kind) bool { return x.fault != nil && x.fault.Kind == kind }
 
-// handed logs that the answer is handed over from now on. It is called before that happens: what the operator does because
-// of the answer has a later time in the log.
+// handed logs that the answer is handed over from now on. It is called before that happens: what the operator does
+// because of the answer has a later time in the log.
 func (x *exchange) handed(code int) {
 	x.injector.record.change(x.logged, func(e *Entry) {
 		e.Code, e.Seconds = code, x.injector.record.now().Sub(e.Time).Seconds()
@@ -214,8 +214,8 @@ const (
 	answerTime  = 2 * time.Second
 )
 
-// hold reads an answer until it ends, since the request is done then, and leaves it to be read again. One that has no end, is too large or
-// takes too long is done when it has begun.
+// hold reads an answer until it ends, since the request is done then, and leaves it to be read again. One that has no
+// end, is too large or takes too long is done when it has begun.
 func (x *exchange) hold(answer *http.Response) error {
 	if x.endless {
 		return nil
@@ -299,13 +299,13 @@ func wait(ctx context.Context, limit time.Duration, over <-chan struct{}) {
 	}
 }
 
-// bodyLimit is how much of a request's body is read before it is answered by the injector, in bytes. The API server takes
-// no more either.
+// bodyLimit is how much of a request's body is read before it is answered by the injector, in bytes. The API server
+// takes no more either.
 const bodyLimit = 3 << 20
 
-// complete reads a request's body before it is forwarded. The API server answers what it forbids without having read it.
-// Such an answer, handed on while the operator still sends, is now and then never taken for complete by its HTTP/2 client,
-// which then hangs.
+// complete reads a request's body before it is forwarded. The API server answers what it forbids without having read
+// it. Such an answer, handed on while the operator still sends, is now and then never taken for complete by its HTTP/2
+// client, which then hangs.
 func complete(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody || r.Header.Get("Upgrade") != "" {
 		return nil

@@ -37,8 +37,8 @@ const (
 	mildStale = 300 * time.Millisecond
 )
 
-// Random is the n-th schedule of a seed: one to five faults of any kind, at different ones of the first writes and reads
-// that an operator sent on a good day. The same arguments always give the same schedule.
+// Random is the n-th schedule of a seed: one to five faults of any kind, at different ones of the first writes and
+// reads that an operator sent on a good day. The same arguments always give the same schedule.
 func Random(seed uint32, n, writes, reads int) Schedule {
 	// PCG's sequence is part of its definition, unlike that of the functions without a source.
 	dice := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
@@ -61,8 +61,8 @@ func Random(seed uint32, n, writes, reads int) Schedule {
 	})
 }
 
-// Mild is a bad day that fits into a grading: two to four faults without a kill, which together let an operator wait for
-// less than two seconds. The same arguments always give the same schedule.
+// Mild is a bad day that fits into a grading: two to four faults without a kill, which together let an operator wait
+// for less than two seconds. The same arguments always give the same schedule.
 func Mild(seed uint32, writes, reads int) Schedule {
 	dice := rand.New(rand.NewPCG(uint64(seed), 0))
 	left := mildWait

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Describer is a handler that can say what a request is about whose address does not tell people: "topping cream out". Empty: it
-// can't.
+// Describer is a handler that can say what a request is about whose address does not tell people: "topping cream out".
+// Empty: it can't.
 type Describer interface {
 	Describe(r *http.Request, body []byte) string
 }
@@ -72,7 +72,8 @@ func parseHTTP(service string, r *http.Request) request {
 // problemLimit is how much of a problem is read, in bytes.
 const problemLimit = 64 << 10
 
-// detailOf is why a service refuses a request, if it says so in a problem (RFC 9457). The answer can still be handed on.
+// detailOf is why a service refuses a request, if it says so in a problem (RFC 9457). The answer can still be handed
+// on.
 func detailOf(answer *http.Response) string {
 	if answer.StatusCode < http.StatusBadRequest || answer.Header.Get("Content-Type") != problemType {
 		return ""

@@ -18,12 +18,13 @@ var errClosed = errors.New("the injector of faults is closed")
 
 // Injector stands between one operator and the services that it talks to. All methods are safe for concurrent use.
 type Injector struct {
-	// Address is the IP address of this machine at which the proxies listen. Default: 127.0.0.1. To be set before there are any.
+	// Address is the IP address of this machine at which the proxies listen. Default: 127.0.0.1. To be set before there
+	// are any.
 	Address string
 	// Known is the IP address by which the operator reaches them. Default: Address.
 	Known string
-	// API is put in front of the API server: what passes through it has met its fault before. Default: nothing. To be set before
-	// ProxyAPI.
+	// API is put in front of the API server: what passes through it has met its fault before. Default: nothing. To be set
+	// before ProxyAPI.
 	API func(http.RoundTripper) http.RoundTripper
 
 	kill        func() error
@@ -67,9 +68,9 @@ type plan struct {
 
 func newPlan(schedule Schedule) *plan { return &plan{schedule: schedule, over: make(chan struct{})} }
 
-// New is an injector without faults. kill has to kill the operator (SIGKILL), wait until it is dead and start it again; it
-// is called once for each fault that kills, never twice at a time, and tells what it did with Note. It may not call Arm,
-// Disarm or Close, which wait for it. Without kill, no such fault can be armed.
+// New is an injector without faults. kill has to kill the operator (SIGKILL), wait until it is dead and start it again;
+// it is called once for each fault that kills, never twice at a time, and tells what it did with Note. It may not call
+// Arm, Disarm or Close, which wait for it. Without kill, no such fault can be armed.
 func New(kill func() error) *Injector {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Injector{
@@ -134,8 +135,8 @@ func (i *Injector) Close() error {
 	return nil
 }
 
-// begin makes Close wait for something, until the function that it returns is called. Close calls stop, if there is one, to
-// hasten that. False if it is closed already.
+// begin makes Close wait for something, until the function that it returns is called. Close calls stop, if there is
+// one, to hasten that. False if it is closed already.
 func (i *Injector) begin(stop func()) (end func(), ok bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -183,10 +184,10 @@ func (i *Injector) endWatches(why error) {
 	}
 }
 
-// markForKill marks all connections of the operator, which is about to be killed. There may be none. Requests that come on a marked
-// connection are not done, as if the operator were dead already. If ok, the caller kills the operator. Not ok: the injector is
-// closed, or the operator that sent the request was killed for another request meanwhile. asked is nil if no request is the reason.
-// The caller holds the mutex.
+// markForKill marks all connections of the operator, which is about to be killed. There may be none. Requests that come
+// on a marked connection are not done, as if the operator were dead already. If ok, the caller kills the operator. Not
+// ok: the injector is closed, or the operator that sent the request was killed for another request meanwhile. asked is
+// nil if no request is the reason. The caller holds the mutex.
 func (i *Injector) markForKill(during *plan, asked *connection) (marked []*connection, ok bool) {
 	if i.closed || (asked != nil && asked.marked) {
 		return nil, false
@@ -201,8 +202,8 @@ func (i *Injector) markForKill(during *plan, asked *connection) (marked []*conne
 	return marked, true
 }
 
-// Refuse lets nothing of the operator be done any more: neither on the connections that there are, nor on those that come. It
-// is for one that takes a moment to die, and might connect again meanwhile. Admit ends it.
+// Refuse lets nothing of the operator be done any more: neither on the connections that there are, nor on those that
+// come. It is for one that takes a moment to die, and might connect again meanwhile. Admit ends it.
 func (i *Injector) Refuse() {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()

@@ -452,7 +452,8 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 	}
 }
 
-// A submission that stands in for a service may answer without end. No more of it is read than a problem may have, and all of it is handed on.
+// A submission that stands in for a service may answer without end. No more of it is read than a problem may have, and
+// all of it is handed on.
 func TestTheReasonOfALongRefusalIsLeftOut(t *testing.T) {
 	t.Parallel()
 	long := `{"detail":"` + strings.Repeat("x", 2*problemLimit) + `"}`

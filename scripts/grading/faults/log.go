@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// LogLimit is how many entries a log keeps: the newest ones. An operator that asks without end must not fill the memory.
+// LogLimit is how many entries a log keeps: the newest ones. An operator that asks without end must not fill the
+// memory.
 const LogLimit = 20000
 
-// Operator is the service of entries that are no requests: the operator was killed, or started. Check is the service of entries
-// that are requests of a check, which stand beside those of the operator.
+// Operator is the service of entries that are no requests: the operator was killed, or started. Check is the service of
+// entries that are requests of a check, which stand beside those of the operator.
 const (
 	Operator = "operator"
 	Check    = "check"
@@ -40,7 +41,8 @@ type Entry struct {
 	Resource  string `json:"resource,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// About says what it is about where the address does not, in the service's own words: "topping cream out". See Describer.
+	// About says what it is about where the address does not, in the service's own words: "topping cream out". See
+	// Describer.
 	About string `json:"about,omitempty"`
 	// Code is the HTTP status with which it was answered, by the service or by the injector. 0: it never was. Of a request
 	// that was done but whose answer did not arrive (lost-answer, kill-after) it is the service's.
@@ -66,7 +68,8 @@ func (e Entry) Answered() time.Time {
 	return e.Time.Add(time.Duration(math.Round(e.Seconds * float64(time.Second))))
 }
 
-// String is the entry as a line of evidence: "15:04:05.000 update icecreams/status sundae → 409 Conflict (write 3, conflict)".
+// String is the entry as a line of evidence: "15:04:05.000 update icecreams/status sundae → 409 Conflict (write 3,
+// conflict)".
 func (e Entry) String() string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s %s", e.Time.Format("15:04:05.000"), e.What())
@@ -92,7 +95,8 @@ func (e Entry) String() string {
 	return line.String()
 }
 
-// What is what was asked for: "update icecreams/status sundae", "put movements (topping cream out)", or "the operator was killed".
+// What is what was asked for: "update icecreams/status sundae", "put movements (topping cream out)", or "the operator
+// was killed".
 func (e Entry) What() string {
 	if e.Service == Operator {
 		return "the operator was " + e.Verb

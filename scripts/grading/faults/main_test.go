@@ -217,7 +217,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// The program that is killed: it counts in a ConfigMap, one write for each number, until goal is reached, and then watches.
+// The program that is killed: it counts in a ConfigMap, one write for each number, until goal is reached, and then
+// watches.
 const (
 	hostVariable  = "FAULTS_TEST_HOST"
 	caVariable    = "FAULTS_TEST_CA"

@@ -30,23 +30,25 @@ const (
 	NoAnswer Kind = "no-answer"
 	// LostAnswer lets the request be done, and cuts the connection instead of answering.
 	LostAnswer Kind = "lost-answer"
-	// HalfAnswer lets the request be done, sends the headers and half of the answer, and then nothing until the client gives up; with For,
-	// it waits at most so long, and then cuts the connection.
+	// HalfAnswer lets the request be done, sends the headers and half of the answer, and then nothing until the client
+	// gives up; with For, it waits at most so long, and then cuts the connection.
 	HalfAnswer Kind = "half-answer"
-	// Reset resets the connection (RST) instead of answering: the error of a client names its port, which is another one each time. The
-	// request is not done. Requests to the API share a connection, so none of them can be reset.
+	// Reset resets the connection (RST) instead of answering: the error of a client names its port, which is another one
+	// each time. The request is not done. Requests to the API share a connection, so none of them can be reset.
 	Reset Kind = "reset"
 	// Slow lets the request be done at once, and answers after For.
 	Slow Kind = "slow"
-	// Stale holds back every watch event for For, from this request on until the schedule ends. The request itself is done.
+	// Stale holds back every watch event for For, from this request on until the schedule ends. The request itself is
+	// done.
 	Stale Kind = "stale"
 	// Cut ends all watches as a dropped connection does, after the request is done.
 	Cut Kind = "cut"
-	// Break breaks all watches off in the middle, as a failing API server does, after the request is done: client-go lists again, about a
-	// second later. What was deleted meanwhile no event tells of.
+	// Break breaks all watches off in the middle, as a failing API server does, after the request is done: client-go lists
+	// again, about a second later. What was deleted meanwhile no event tells of.
 	Break Kind = "break"
-	// Behind answers the list with which a cache begins (resourceVersion=0) like an API server that is behind the others: as
-	// it was at Version. What has changed since reaches the operator For later, as with Stale. Other reads are answered as ever.
+	// Behind answers the list with which a cache begins (resourceVersion=0) like an API server that is behind the others:
+	// as it was at Version. What has changed since reaches the operator For later, as with Stale. Other reads are answered
+	// as ever.
 	Behind Kind = "behind"
 	// KillBefore kills the operator (SIGKILL) when the request arrives. It is not done.
 	KillBefore Kind = "kill-before"
@@ -75,7 +77,8 @@ const (
 	Read Class = "read"
 	// Change is every change of a file in the folder where an API server stores: see Injector.Changed.
 	Change Class = "change"
-	// Request is every write that a check sends to an API server. The injector doesn't see them: the check itself kills the server.
+	// Request is every write that a check sends to an API server. The injector doesn't see them: the check itself kills
+	// the server.
 	Request Class = "request"
 )
 
@@ -90,15 +93,15 @@ type Fault struct {
 	Service string `json:"service,omitempty"`
 	// At says to which of these requests it happens: the n-th since Arm, from 1. 0: to each.
 	At int `json:"at,omitempty"`
-	// For is how long Slow, Stale and Behind last, and NoAnswer and HalfAnswer at most; of KillBefore at a Request, how long after that was sent the
-	// kill comes. The others have none.
+	// For is how long Slow, Stale and Behind last, and NoAnswer and HalfAnswer at most; of KillBefore at a Request, how
+	// long after that was sent the kill comes. The others have none.
 	For metav1.Duration `json:"for,omitzero"`
 	// Version is the resourceVersion at which Behind stands.
 	Version string `json:"version,omitempty"`
 }
 
-// String is the fault in words: "kill-after write 3", "stale each api write for 400ms". The version of Behind is left out,
-// since it is another one in each run.
+// String is the fault in words: "kill-after write 3", "stale each api write for 400ms". The version of Behind is left
+// out, since it is another one in each run.
 func (f Fault) String() string {
 	words := []string{string(f.Kind)}
 	if f.At == 0 {

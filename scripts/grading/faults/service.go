@@ -80,8 +80,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.injector.enter(s.parse(r), connectionOf(r.Context())).serve(w, r, s)
 }
 
-// listen serves on a port of this machine until Close, and returns where the operator reaches it. With a TLS configuration it speaks
-// HTTP/2 as well.
+// listen serves on a port of this machine until Close, and returns where the operator reaches it. With a TLS
+// configuration it speaks HTTP/2 as well.
 func (s *service) listen(config *tls.Config) (address string, err error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(s.injector.address(), "0"))
 	if err != nil {

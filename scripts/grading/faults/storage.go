@@ -13,8 +13,8 @@ import (
 // Storage is the service of entries that are changes of a file in the folder where an API server stores.
 const Storage = "storage"
 
-// Changed counts a change of a file in the folder where an API server stores, and kills the server if the schedule says so. It returns
-// when that was started again. The server runs on until the kill reaches it, which takes some 100 µs.
+// Changed counts a change of a file in the folder where an API server stores, and kills the server if the schedule says
+// so. It returns when that was started again. The server runs on until the kill reaches it, which takes some 100 µs.
 func (i *Injector) Changed(verb, file string) {
 	i.mutex.Lock()
 	number, fault, during := i.count(Change, Storage, false)
@@ -32,8 +32,8 @@ func (i *Injector) Changed(verb, file string) {
 	i.record.add(entry)
 }
 
-// SweepStorage is every single crash of an API server: one after each of the first changes of its folder, one right after the answer
-// to each of so many writes of a check.
+// SweepStorage is every single crash of an API server: one after each of the first changes of its folder, one right
+// after the answer to each of so many writes of a check.
 func SweepStorage(changes, requests int) []Schedule {
 	var schedules []Schedule
 	for at := 1; at <= changes; at++ {
@@ -45,14 +45,15 @@ func SweepStorage(changes, requests int) []Schedule {
 	return schedules
 }
 
-// mostKills is how many kills a random schedule has at most, and longestRequest about how long a server works on a request.
+// mostKills is how many kills a random schedule has at most, and longestRequest about how long a server works on a
+// request.
 const (
 	mostKills      = 3
 	longestRequest = 12 * time.Millisecond
 )
 
-// RandomStorage is the n-th schedule of a seed: one to three kills of an API server, around different writes of so many that a check
-// sends, or after changes of its folder. The same arguments always give the same schedule.
+// RandomStorage is the n-th schedule of a seed: one to three kills of an API server, around different writes of so many
+// that a check sends, or after changes of its folder. The same arguments always give the same schedule.
 func RandomStorage(seed uint32, n, requests int) Schedule {
 	dice := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 	schedule := Schedule{Seed: seed}

@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// streams is an API server whose answers do not end: they are quiet after a line, or a flood that counts what was taken of it.
+// streams is an API server whose answers do not end: they are quiet after a line, or a flood that counts what was taken
+// of it.
 func streams(t *testing.T) (config *rest.Config, taken *atomic.Int64) {
 	t.Helper()
 	taken = &atomic.Int64{}

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A watch that is cut ends as if the API server had sent all that it has. That is what client-go makes of a connection that
-// drops, too: it watches on from the last event. A stream that is broken off (RST_STREAM) it takes for a failure of the
-// server, lists again, and from one time to the next waits longer before it does.
+// A watch that is cut ends as if the API server had sent all that it has. That is what client-go makes of a connection
+// that drops, too: it watches on from the last event. A stream that is broken off (RST_STREAM) it takes for a failure
+// of the server, lists again, and from one time to the next waits longer before it does.
 var errCut = io.EOF
 
 // errBroken breaks a stream off.
 var errBroken = errors.New("the watch was broken off")
 
-// watch is the body of a watch on its way to the operator. What the API server sends is taken at once and handed on when
-// it is due, in order: as a network does whose packets take long. Where an event begins does not matter to that.
+// watch is the body of a watch on its way to the operator. What the API server sends is taken at once and handed on
+// when it is due, in order: as a network does whose packets take long. Where an event begins does not matter to that.
 type watch struct {
 	injector *Injector
 	ctx      context.Context

@@ -161,7 +161,8 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 		keys := informer.GetStore().ListKeys()
 		return slices.Contains(keys, b.namespace+"/x") && slices.Contains(keys, b.namespace+"/y")
 	})
-	// Only while the write is on its way nothing else may happen to y: it is deleted when the watch has gone, and before the next list.
+	// Only while the write is on its way nothing else may happen to y: it is deleted when the watch has gone, and before
+	// the next list.
 	b.arm(t, Fault{Kind: Break, Class: Write, At: 1})
 	if err := set(t.Context(), client, b.namespace, "x", "1"); err != nil {
 		t.Fatalf("the request at which watches break is done, and answered: %v", err)

@@ -16,12 +16,12 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// slowAnswer is how long an API server takes to say that it is ready where a machine has too much to do. Otherwise it takes a few
-// milliseconds.
+// slowAnswer is how long an API server takes to say that it is ready where a machine has too much to do. Otherwise it
+// takes a few milliseconds.
 const slowAnswer = 2 * time.Second
 
-// tooBusy is the verdict on a machine that left an operator no chance to begin within its patience: its threads had no processor, or
-// its API server did not answer. Points would then tell of the machine. nil: it had its chance.
+// tooBusy is the verdict on a machine that left an operator no chance to begin within its patience: its threads had no
+// processor, or its API server did not answer. Points would then tell of the machine. nil: it had its chance.
 func (o *operator) tooBusy(patience time.Duration) *verdict {
 	if used := o.usage(); starved(used, patience) {
 		return overloaded(fmt.Sprintf("in %s the operator ran for %.1f s, and its threads waited for a processor for %.0f s", patience, used.CPU, used.Waited))
@@ -36,8 +36,8 @@ func overloaded(observed string) *verdict {
 	return &verdict{outcome: report.Error, reason: theMachine + "was too busy to tell whether the operator starts: " + observed + ". End other programs, and grade again"}
 }
 
-// starved reports whether a program that has used this much since its start had no processor. One that hangs waits for no processor;
-// one that counts to infinity has one, though it waits for it, too.
+// starved reports whether a program that has used this much since its start had no processor. One that hangs waits for
+// no processor; one that counts to infinity has one, though it waits for it, too.
 func starved(used protocol.Usage, patience time.Duration) bool {
 	return used.Known && used.Waited >= patience.Seconds()/4 && used.CPU < patience.Seconds()/10
 }

@@ -83,8 +83,8 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 // storyLimit is for one more story: ten times what it takes.
 const storyLimit = 20 * time.Second
 
-// runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes from
-// gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
+// runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes
+// from gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
 func (r *run) runChecks(ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error) (said *logTail, err error) {
 	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.user()
 	if err := r.handOver(s, &run); err != nil {
@@ -151,8 +151,8 @@ func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Pr
 	return checks, events, nil
 }
 
-// follow hands on the checks' events until the checks have ended, and be it in the middle of an event. The checks themselves limit what a
-// submission has a say in, and a trial's timeline has no limit that would be known here.
+// follow hands on the checks' events until the checks have ended, and be it in the middle of an event. The checks
+// themselves limit what a submission has a say in, and a trial's timeline has no limit that would be known here.
 func follow(events io.ReadCloser, take func(protocol.Event) error) error {
 	defer events.Close()
 	for decoder := json.NewDecoder(events); ; {
@@ -174,8 +174,8 @@ func follow(events io.ReadCloser, take func(protocol.Event) error) error {
 type results struct {
 	*run
 	operator *operator // nil: there is none
-	// running is the check that began last, and logged how much the operator had logged by then, in bytes. ended are the checks
-	// that came to an end.
+	// running is the check that began last, and logged how much the operator had logged by then, in bytes. ended are the
+	// checks that came to an end.
 	running string
 	logged  int64
 	ended   sets.Set[string]
@@ -277,7 +277,8 @@ func (r *results) failRunning(observed string) {
 	r.View.CheckDone(*check)
 }
 
-// complete makes sure that every check came to an end: a check that was not run must not look like one that was skipped.
+// complete makes sure that every check came to an end: a check that was not run must not look like one that was
+// skipped.
 func (r *results) complete(output *logTail) error {
 	if r.torture != nil {
 		return r.torture.complete(output)
@@ -290,7 +291,8 @@ func (r *results) complete(output *logTail) error {
 	return nil
 }
 
-// complain is the error of checks that did not do their work: what they said that is no routine, and all of it as the details.
+// complain is the error of checks that did not do their work: what they said that is no routine, and all of it as the
+// details.
 func (l *logTail) complain(what string) error {
 	all := strings.Split(strings.TrimSpace(l.String()), "\n")
 	said := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return routine.MatchString(line) })

@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// connection is what stands between the operator and all that it talks to, with the lab's services. In a lab without an operator it is
-// empty.
+// connection is what stands between the operator and all that it talks to, with the lab's services. In a lab without an
+// operator it is empty.
 type connection struct {
 	gateway  stage.Gateway
 	injector *faults.Injector
@@ -79,8 +79,8 @@ func (c *connection) reached(address string) error {
 	return nil
 }
 
-// startService starts a service, and returns where the checks find it. The operator finds it in an environment variable, and comes to it
-// through the injector; the checks come to what is for them, and past all faults.
+// startService starts a service, and returns where the checks find it. The operator finds it in an environment
+// variable, and comes to it through the injector; the checks come to what is for them, and past all faults.
 func (c *connection) startService(name, variable string, forOperator, forChecks http.Handler) (url string, err error) {
 	address, err := c.injector.Proxy(name, forOperator)
 	if err != nil {

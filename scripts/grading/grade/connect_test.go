@@ -59,7 +59,8 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 		"api: patch icecreams sundae 200", "api: patch icecreams sundae 409 conflict",
 		"api: list icecreams 200", "api: patch icecreams sundae 200",
 	}
-	// A cluster that is getting ready for a new kind may have sent it away at first; and that it watches again may come late.
+	// A cluster that is getting ready for a new kind may have sent it away at first; and that it watches again may come
+	// late.
 	first := slices.Index(told, want[3])
 	if first < 0 || told[0] != want[0] || !slices.Contains(told[:first], want[1]) || !slices.Contains(told[:first], want[2]) ||
 		!slices.Equal(told[first:min(first+4, len(told))], want[3:]) {

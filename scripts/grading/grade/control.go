@@ -24,8 +24,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user can
-// enter. Without an operator (nil) they can ask only for what the submission's folder has.
+// control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user
+// can enter. Without an operator (nil) they can ask only for what the submission's folder has.
 func (s *subject) control(scripts *scripts, operator *operator) (path string, end func(), err error) {
 	path = filepath.Join(s.workshop.Scope.Dir, "control")
 	listener, err := socket.Listen(path)
@@ -57,8 +57,8 @@ func (s *subject) control(scripts *scripts, operator *operator) (path string, en
 	return path, func() { _ = server.Close() }, nil
 }
 
-// kustomized are the objects of the submission's config/default. The error is fs.ErrNotExist if kustomize can't build it: what is wrong with it
-// decides nothing here.
+// kustomized are the objects of the submission's config/default. The error is fs.ErrNotExist if kustomize can't build
+// it: what is wrong with it decides nothing here.
 func (s *subject) kustomized(ctx context.Context, kubectl string) ([]map[string]any, error) {
 	if kubectl == "" {
 		return nil, fmt.Errorf("building config/default without kubectl: %w", fs.ErrNotExist)

@@ -42,8 +42,8 @@ func withControllers(t *testing.T, line string) func(context.Context) (*embedded
 	return func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, program) }
 }
 
-// startWithoutControllers starts a control plane in which no controller works, and nothing is left of what they have made. One whose
-// controllers never begin would be given up after two minutes.
+// startWithoutControllers starts a control plane in which no controller works, and nothing is left of what they have
+// made. One whose controllers never begin would be given up after two minutes.
 func startWithoutControllers(ctx context.Context, program *multicall.Program) (*embedded.Cluster, error) {
 	cluster, err := embedded.Start(ctx, program)
 	if err != nil {

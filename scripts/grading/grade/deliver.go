@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// deliver grades a submission that the checks deploy themselves: they get its image and its manifests. Nothing stands between it and
-// the API server, so that it finds what it would find in any cluster.
+// deliver grades a submission that the checks deploy themselves: they get its image and its manifests. Nothing stands
+// between it and the API server, so that it finds what it would find in any cluster.
 func (r *run) deliver(ctx context.Context, on stage.Stage, workshop *submission.Workshop, manifests *submission.Manifests) (err error) {
 	deliverer, ok := on.(stage.Deliverer)
 	if !ok {

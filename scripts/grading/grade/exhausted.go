@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// exhaustions are what a machine can have no more of, and an operator ends because of it. A submission can print such a line itself, so
-// the machine is asked as well, when the operator has ended and given back what it had.
+// exhaustions are what a machine can have no more of, and an operator ends because of it. A submission can print such a
+// line itself, so the machine is asked as well, when the operator has ended and given back what it had.
 var exhaustions = []struct {
 	said   *regexp.Regexp
 	holds  func() bool
@@ -43,18 +43,19 @@ func diskIsFull(dir string) bool {
 	return syscall.Statfs(dir, &system) == nil && system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
 }
 
-// An operator takes several of a thing, and gives back all of them when it ends. That one of them can be had again says nothing, so as many are
-// tried as an operator takes:
+// An operator takes several of a thing, and gives back all of them when it ends. That one of them can be had again says
+// nothing, so as many are tried as an operator takes:
 const (
-	// inotifyNeeded are two times two instances of inotify: an operator watches the certificates of its webhooks and of its metrics, and a student's
-	// own operator may watch a file or two more.
+	// inotifyNeeded are two times two instances of inotify: an operator watches the certificates of its webhooks and of
+	// its metrics, and a student's own operator may watch a file or two more.
 	inotifyNeeded = 4
-	// processesNeeded are about as many processes as a program of Go has threads when it begins to work; the limits count both alike.
+	// processesNeeded are about as many processes as a program of Go has threads when it begins to work; the limits count
+	// both alike.
 	processesNeeded = 8
 )
 
-// runsOut takes as many of something as are needed, all at once, and gives them back. It reports whether that failed with an error that says that
-// there is no more. Other errors say nothing of it.
+// runsOut takes as many of something as are needed, all at once, and gives them back. It reports whether that failed
+// with an error that says that there is no more. Other errors say nothing of it.
 func runsOut(needed int, none error, take func() (giveBack func(), err error)) bool {
 	for range needed {
 		giveBack, err := take()
@@ -81,8 +82,8 @@ func noProcess() bool {
 	})
 }
 
-// exhausted is the verdict on an operator that has ended because this machine had no more of something; nil: it has not. kills is how many
-// processes the kernel has killed for lack of memory since the operator was started.
+// exhausted is the verdict on an operator that has ended because this machine had no more of something; nil: it has
+// not. kills is how many processes the kernel has killed for lack of memory since the operator was started.
 func exhausted(said string, ending error, kills int) *verdict {
 	for _, e := range exhaustions {
 		if e.said.MatchString(said) && e.holds() {

@@ -19,8 +19,8 @@ func noInotify() bool {
 	})
 }
 
-// outOfMemoryKills is how many processes the kernel has killed since its start because there was no memory left; -1: it does not say.
-// (Documentation/admin-guide/cgroup-v2.rst has the same of a control group, in memory.events.)
+// outOfMemoryKills is how many processes the kernel has killed since its start because there was no memory left; -1: it
+// does not say. (Documentation/admin-guide/cgroup-v2.rst has the same of a control group, in memory.events.)
 func outOfMemoryKills() int {
 	content, err := os.ReadFile("/proc/vmstat")
 	if err != nil {

@@ -93,7 +93,8 @@ func TestAsManyAreTriedAsAnOperatorNeeds(t *testing.T) {
 	}
 }
 
-// The limit counts processes and threads of a user, and not root's, so this is another user with as many as this program has itself, and a few more.
+// The limit counts processes and threads of a user, and not root's, so this is another user with as many as this
+// program has itself, and a few more.
 func TestProcessesRunOut(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -122,7 +123,8 @@ func TestProcessesRunOut(t *testing.T) {
 	if got := said(0, 200); got != "nothing is exhausted" {
 		t.Errorf("with enough processes it says %s", got)
 	}
-	// Below some limit this program itself can't run. Above it, some processes can be had, and not as many as an operator needs.
+	// Below some limit this program itself can't run. Above it, some processes can be had, and not as many as an operator
+	// needs.
 	for limit := 3; limit < 60; limit++ {
 		if strings.HasPrefix(said(limit, limit), "runtime: ") {
 			continue

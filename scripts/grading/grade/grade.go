@@ -36,18 +36,19 @@ type Options struct {
 	Dir, Main string
 	// ControllerGen is the program that makes manifests from markers, Checks the test binary of the lab's checks.
 	ControllerGen, Checks string
-	// Start starts the cluster. It may hand out one that was started before; the run stops it. On is what kind of cluster it is,
-	// for the report. Default: embedded.
+	// Start starts the cluster. It may hand out one that was started before; the run stops it. On is what kind of cluster
+	// it is, for the report. Default: embedded.
 	Start stage.Start
 	On    string
-	// Kubectl is the control plane's program, which scripts of the submission find as kubectl, and which is the etcd of an aggregated API
-	// server that wants one.
+	// Kubectl is the control plane's program, which scripts of the submission find as kubectl, and which is the etcd of an
+	// aggregated API server that wants one.
 	Kubectl string
 	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
 	Seed uint32
 	// First is the ID of the check that runs before all others, after those that it needs. Default: the order of the list.
 	First string
-	// NotStarted are the steps of the lab that the submission has not started. Their checks run as well, and wait briefly. Default: none.
+	// NotStarted are the steps of the lab that the submission has not started. Their checks run as well, and wait briefly.
+	// Default: none.
 	NotStarted []int
 	// Stories is how many stories are played, where the lab has them: of the seed and of those that follow. Default: one.
 	Stories int
@@ -64,8 +65,8 @@ type Options struct {
 	BuildGrace time.Duration
 	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
 	StartTimeout time.Duration
-	// UntilFailed ends the run with the first check that fails, for those who only want to know whether one does. Default: every
-	// check runs.
+	// UntilFailed ends the run with the first check that fails, for those who only want to know whether one does. Default:
+	// every check runs.
 	UntilFailed bool
 	// View receives the progress of the run. Default: none.
 	View View
@@ -279,8 +280,9 @@ func (r *run) install(
 	return s, err
 }
 
-// prepareWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a certificate its manager
-// would not start. Where it insists on a port that another grading uses, that takes its time, and only then such a lab speaks of it.
+// prepareWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a
+// certificate its manager would not start. Where it insists on a port that another grading uses, that takes its time,
+// and only then such a lab speaks of it.
 func (r *run) prepareWebhooks(ctx context.Context, s *subject) (place stage.Operator, err error) {
 	const name = "prepare the webhooks"
 	prepare := func(ctx context.Context, waits func(string)) (err error) {
@@ -357,7 +359,8 @@ func (r *run) tearDown(workshop *submission.Workshop, on stage.Stage, links *con
 	return errors.Join(r.noteLeftover(stopped), r.noteLeftover(closed))
 }
 
-// noteLeftover makes a notice of what can't be removed: it says nothing of the submission, and the next run tries again.
+// noteLeftover makes a notice of what can't be removed: it says nothing of the submission, and the next run tries
+// again.
 func (r *run) noteLeftover(err error) error {
 	leftover, ok := errors.AsType[*process.LeftoverError](err)
 	if !ok {
@@ -385,8 +388,8 @@ func (r *run) fetch(ctx context.Context, workshop *submission.Workshop) (string,
 	return fmt.Sprintf("%d modules", modules), asVerdict(err, report.NotBuilt)
 }
 
-// asVerdict makes what is wrong with the submission the outcome of the run. What hindered the run, and its user can clear
-// away, is the reason of a run that could not be graded.
+// asVerdict makes what is wrong with the submission the outcome of the run. What hindered the run, and its user can
+// clear away, is the reason of a run that could not be graded.
 func asVerdict(err error, outcome report.Outcome) error {
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
@@ -408,8 +411,8 @@ func asVerdict(err error, outcome report.Outcome) error {
 
 // prepare does side by side what can be: a cluster is started while the submission is built and its manifests are
 // generated. A step that fails ends those that stand below it: what does not build matters more than what can't be
-// generated from it, so a failing generator waits for the compiler, which may know the reason, but not for long: what is
-// compiled for the first time takes minutes.
+// generated from it, so a failing generator waits for the compiler, which may know the reason, but not for long: what
+// is compiled for the first time takes minutes.
 func (r *run) prepare(ctx context.Context, workshop *submission.Workshop) (on stage.Stage, manifests *submission.Manifests, err error) {
 	steps := []struct {
 		name string

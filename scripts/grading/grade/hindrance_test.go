@@ -17,7 +17,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// What the machine or the network did is an error, with a sentence that says what to do, and no verdict on the submission.
+// What the machine or the network did is an error, with a sentence that says what to do, and no verdict on the
+// submission.
 func TestWhatTheMachineDidIsNoVerdict(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct {

@@ -22,8 +22,8 @@ const leaseTimeout = 10 * time.Second
 // released is what a leader writes into its Lease when it steps down (client-go/tools/leaderelection, ReleaseOnCancel).
 var released = []byte(`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1}}`)
 
-// releaseLeases releases the Leases of an operator that does not run. A killed leader can't do that itself, and the next one would
-// wait until the Lease expires: a quarter of a minute for each crash, in which nothing is checked.
+// releaseLeases releases the Leases of an operator that does not run. A killed leader can't do that itself, and the
+// next one would wait until the Lease expires: a quarter of a minute for each crash, in which nothing is checked.
 func (s *subject) releaseLeases() error {
 	leases := heldLeases(s.injector.Log())
 	if len(leases) == 0 {

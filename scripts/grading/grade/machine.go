@@ -25,9 +25,9 @@ const (
 	stallTolerated = 3 * time.Second
 	// usageInterval is how often the grader reads for how long it ran and waited for a processor.
 	usageInterval = time.Second
-	// starvedFactor is how many times as long as it ran the grader may have waited for a processor. All requests of an operator pass through the
-	// grader, so it is starved if they are. With five runs at once on two cores it waits twice as long as it runs, with the unit tests besides
-	// twelve times, and among 20 programs that compute 300 times.
+	// starvedFactor is how many times as long as it ran the grader may have waited for a processor. All requests of an
+	// operator pass through the grader, so it is starved if they are. With five runs at once on two cores it waits twice
+	// as long as it runs, with the unit tests besides twelve times, and among 20 programs that compute 300 times.
 	starvedFactor = 30
 	// starvedLeast is for how long it must have waited, so that a moment of starvation does not count.
 	starvedLeast = 3 * time.Second
@@ -55,8 +55,8 @@ func watchMachine() *machine {
 	return m
 }
 
-// watch watches from a moment on, at which the usage was this. suspended is for how long the machine was suspended since it booted: the clock by
-// which timers run stands still then, and creation timestamps, leases and tokens go on.
+// watch watches from a moment on, at which the usage was this. suspended is for how long the machine was suspended
+// since it booted: the clock by which timers run stands still then, and creation timestamps, leases and tokens go on.
 func (m *machine) watch(began time.Time, before protocol.Usage, suspended func() time.Duration) {
 	defer close(m.ended)
 	slept := suspended()
@@ -99,7 +99,8 @@ func (s supply) since(earlier supply) supply {
 	return supply{ran: s.ran - earlier.ran, waited: s.waited - earlier.waited}
 }
 
-// starved reports whether the machine ran so much else that it is unknown whether the operator or the machine was too slow.
+// starved reports whether the machine ran so much else that it is unknown whether the operator or the machine was too
+// slow.
 func (s supply) starved() bool { return s.waited >= starvedLeast && s.waited >= starvedFactor*s.ran }
 
 // share is the part of a processor that who wants one gets: 1 on a quiet machine, and also where nothing is known.
@@ -110,8 +111,8 @@ func (s supply) share() float64 {
 	return float64(s.ran) / float64(s.ran+s.waited)
 }
 
-// counted begins to count time by what the machine gives: had is how much of it something has had by now that would have run since then on a
-// quiet machine.
+// counted begins to count time by what the machine gives: had is how much of it something has had by now that would
+// have run since then on a quiet machine.
 func (m *machine) counted() (had func() time.Duration) {
 	began, given := time.Now(), m.now()
 	return func() time.Duration { return time.Duration(m.now().since(given).share() * float64(time.Since(began))) }
@@ -136,8 +137,8 @@ func (m *machine) after(ctx context.Context, limit time.Duration) <-chan struct{
 // longestWait is how many times as long as on a quiet machine something may take on a busy one.
 const longestWait = 5
 
-// withTimeout is context.WithTimeoutCause for a time that is counted. It ends after longestWait times as much at the latest, and then the
-// run is cut short.
+// withTimeout is context.WithTimeoutCause for a time that is counted. It ends after longestWait times as much at the
+// latest, and then the run is cut short.
 func (m *machine) withTimeout(parent context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
@@ -153,7 +154,8 @@ func (m *machine) withTimeout(parent context.Context, limit time.Duration, cause
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// now is what was given until a second ago at the latest. It is always zero on systems without schedstat, and if nothing is watched.
+// now is what was given until a second ago at the latest. It is always zero on systems without schedstat, and if
+// nothing is watched.
 func (m *machine) now() supply {
 	if m == nil {
 		return supply{}
@@ -191,8 +193,9 @@ func (m *machine) stop() time.Duration {
 	return m.longest
 }
 
-// doubt takes back a verdict that may be the machine's doing: it stopped the run, or starved it during a check that failed, and something
-// came of it that is less than full marks and that time decides. Full marks are no doubt, and neither is what does not compile.
+// doubt takes back a verdict that may be the machine's doing: it stopped the run, or starved it during a check that
+// failed, and something came of it that is less than full marks and that time decides. Full marks are no doubt, and
+// neither is what does not compile.
 func (r *run) doubt(err error, stalled time.Duration) error {
 	var hindered, todo string
 	switch {

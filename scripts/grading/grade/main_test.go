@@ -74,8 +74,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// leftovers are run folders, what else is in the folder of temporary files, and processes that were started from them or with them in their
-// environment. The folder in which all runs of a user are stays.
+// leftovers are run folders, what else is in the folder of temporary files, and processes that were started from them
+// or with them in their environment. The folder in which all runs of a user are stays.
 func leftovers(temporary string) []string {
 	var left []string
 	all, _ := filepath.Glob(filepath.Join(temporary, "*"))
@@ -102,8 +102,8 @@ func leftovers(temporary string) []string {
 	return left
 }
 
-// kept is a folder for what was built of submissions, outside of the one in which runs may leave nothing. laid are, by their folders, the
-// names of those that lay has made.
+// kept is a folder for what was built of submissions, outside of the one in which runs may leave nothing. laid are, by
+// their folders, the names of those that lay has made.
 var (
 	kept string
 	laid sync.Map

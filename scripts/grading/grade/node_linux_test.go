@@ -47,8 +47,8 @@ func besideNode(t *testing.T) func(*Options) {
 	}
 }
 
-// Whether an operator is a process or a Pod of the embedded cluster's node is all the same to the checks: it is restarted, killed at its
-// writes, and asked as a webhook.
+// Whether an operator is a process or a Pod of the embedded cluster's node is all the same to the checks: it is
+// restarted, killed at its writes, and asked as a webhook.
 func TestAnOperatorIsAPodOfTheNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

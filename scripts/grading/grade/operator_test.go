@@ -132,7 +132,8 @@ func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, e
 	return p.Start(log)
 }
 
-// Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and is refused.
+// Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and
+// is refused.
 func TestAnOperatorIsStartedWithOtherFlags(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -190,8 +190,8 @@ func anOperatorAsPeoplePublishedItIn2024(t *testing.T) {
 // busy is how many times as long a report may take on a machine on which all cores are busy with something else.
 const busy = 4
 
-// inTime grades an operator of others that has been built before, and demands that the report comes within a limit, which is for a
-// machine on which the other tests run at the same time, and nothing else.
+// inTime grades an operator of others that has been built before, and demands that the report comes within a limit,
+// which is for a machine on which the other tests run at the same time, and nothing else.
 func inTime(t *testing.T, limit time.Duration, options Options) *report.Report {
 	t.Helper()
 	options.Fetch, options.BuildCache = true, t.TempDir()
@@ -221,8 +221,9 @@ func prebuild(t *testing.T, options Options) {
 	}
 }
 
-// The operator of the lecture that is on the web: see testdata/operators/lecture-v0.16/README.md. What it does differs from
-// run to run, and the verdict does not: what it deletes by chance, it can't delete rightly in a crowd of three flavours at once.
+// The operator of the lecture that is on the web: see testdata/operators/lecture-v0.16/README.md. What it does differs
+// from run to run, and the verdict does not: what it deletes by chance, it can't delete rightly in a crowd of three
+// flavours at once.
 func theOperatorOfThePublishedLecture(t *testing.T) {
 	t.Helper()
 	t.Parallel()

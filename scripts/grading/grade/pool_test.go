@@ -17,7 +17,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// TestAControlPlaneIsLentAgain lends one control plane three times, and then another, since what was there before was changed.
+// TestAControlPlaneIsLentAgain lends one control plane three times, and then another, since what was there before was
+// changed.
 func TestAControlPlaneIsLentAgain(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -17,9 +17,9 @@ import (
 // errUnmet ends a run whose preconditions do not hold. The report says so.
 var errUnmet = &verdict{outcome: report.Graded}
 
-// preconditions checks what must hold before the operator is started, and before the API server sends a request to it: without
-// it, every check of the lab would wait for what can't come. What holds is not spoken of. What does not becomes a check of
-// the report, without points, of which all others are dependents.
+// preconditions checks what must hold before the operator is started, and before the API server sends a request to it:
+// without it, every check of the lab would wait for what can't come. What holds is not spoken of. What does not becomes
+// a check of the report, without points, of which all others are dependents.
 func (r *run) preconditions(ctx context.Context, s *subject) error {
 	if !slices.ContainsFunc(r.Lab.Checks, manifest.Check.Precondition) {
 		return nil

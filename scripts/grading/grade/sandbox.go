@@ -22,7 +22,8 @@ type Sandbox string
 const (
 	// SandboxAuto builds the walls that this machine can build. The report names them.
 	SandboxAuto Sandbox = ""
-	// SandboxRequired refuses to grade where a wall is missing without which a submission could read or reach what is not its own.
+	// SandboxRequired refuses to grade where a wall is missing without which a submission could read or reach what is not
+	// its own.
 	SandboxRequired Sandbox = "required"
 	// SandboxOff builds none.
 	SandboxOff Sandbox = "off"
@@ -55,7 +56,8 @@ func (e *MissingWallsError) Error() string {
 		english.WordSeries(e.Walls, "and"))
 }
 
-// TrySandbox shuts in a program of the system, and names the walls that it had. A *MissingWallsError says that others are missing.
+// TrySandbox shuts in a program of the system, and names the walls that it had. A *MissingWallsError says that others
+// are missing.
 func TrySandbox(ctx context.Context, scope *process.Scope) ([]string, error) {
 	tried, err := scope.Start(process.Spec{
 		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{}, Contained: true, Walls: (&submission.Workshop{Walled: true}).Walls(nil, nil),

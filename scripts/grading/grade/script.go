@@ -38,14 +38,14 @@ const (
 	rescuerUser               = "system:serviceaccount:" + rescuerNamespace + ":" + rescuer
 	// tokenSeconds is how long its token is good for: longer than a run takes.
 	tokenSeconds = 60 * 60
-	// scriptTimeout is for a script that sends some requests, or that waits for cert-manager's next look at a challenge, on a quiet machine. On
-	// a busy one it is longer, by what the machine gives.
+	// scriptTimeout is for a script that sends some requests, or that waits for cert-manager's next look at a challenge,
+	// on a quiet machine. On a busy one it is longer, by what the machine gives.
 	scriptTimeout = 45 * time.Second
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
 )
 
-// rescuerRules are the rights of a person who frees a custom resource of these API groups by hand: to look at it and at its
-// controller, and to change it, but not to delete its kind or to touch other objects.
+// rescuerRules are the rights of a person who frees a custom resource of these API groups by hand: to look at it and at
+// its controller, and to change it, but not to delete its kind or to touch other objects.
 func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: groups, Resources: []string{rbacv1.ResourceAll}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
@@ -53,8 +53,8 @@ func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	}
 }
 
-// watcherRules are what scripts may do in a lab whose checks deploy the submission: look at kinds of these API groups and at what runs,
-// and change nothing. Secrets are not theirs.
+// watcherRules are what scripts may do in a lab whose checks deploy the submission: look at kinds of these API groups
+// and at what runs, and change nothing. Secrets are not theirs.
 func watcherRules(groups []string) []rbacv1.PolicyRule {
 	look := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{

@@ -299,8 +299,8 @@ func TestWhatAWatcherMayDo(t *testing.T) {
 	running.Wait()
 }
 
-// wantNone demands that no process runs any more that has a home folder in this one. It waits a little: what is killed takes a
-// moment to die.
+// wantNone demands that no process runs any more that has a home folder in this one. It waits a little: what is killed
+// takes a moment to die.
 func wantNone(t *testing.T, home string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -9,7 +9,8 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// A server that knows HTTP and JSON only loses what it lacks, and nothing else: see testdata/operators/farm-plain/README.md.
+// A server that knows HTTP and JSON only loses what it lacks, and nothing else: see
+// testdata/operators/farm-plain/README.md.
 func TestAServerWithoutAnyKubernetesLibrary(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -25,7 +26,8 @@ func TestAServerWithoutAnyKubernetesLibrary(t *testing.T) {
 	}}.compare(t, grade(t.Context(), t, options))
 }
 
-// A server on k8s.io/apiserver that keeps its llamas in the etcd of the run: see testdata/operators/farm-apiserver/README.md.
+// A server on k8s.io/apiserver that keeps its llamas in the etcd of the run: see
+// testdata/operators/farm-apiserver/README.md.
 func aServerOfTheLibrary(t *testing.T) {
 	t.Helper()
 	t.Parallel()

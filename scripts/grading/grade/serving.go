@@ -32,7 +32,8 @@ func (o *operator) untried(torture bool) (notices []string) {
 	return notices
 }
 
-// serving tells the checks of an aggregated API server where it is, and how one comes to it as the front proxy. Zero: it is none.
+// serving tells the checks of an aggregated API server where it is, and how one comes to it as the front proxy. Zero:
+// it is none.
 func (o *operator) serving() protocol.Server {
 	server := o.server()
 	if server == nil {

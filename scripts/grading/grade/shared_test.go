@@ -29,7 +29,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/shared"
 )
 
-// elsewhere is an embedded cluster that is treated as one of others: nobody but them starts it, ends it, or reads its audit log.
+// elsewhere is an embedded cluster that is treated as one of others: nobody but them starts it, ends it, or reads its
+// audit log.
 type elsewhere struct {
 	*embedded.Cluster
 	client dynamic.Interface

@@ -30,8 +30,8 @@ var (
 	commands = regexp.MustCompile(`(?mi)^(?:available )?commands:\s*$`)
 )
 
-// notStarted is the verdict on an operator that ended, or did nothing, before it watched anything. ended is how it ended;
-// empty if it still runs after its patience.
+// notStarted is the verdict on an operator that ended, or did nothing, before it watched anything. ended is how it
+// ended; empty if it still runs after its patience.
 func (o *operator) notStarted(log *audit.Log, ended string, patience time.Duration) *verdict {
 	said := strings.Join(o.log.last(allLines), "\n")
 	for _, only := range podOnly {
@@ -59,7 +59,8 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 	return &verdict{outcome: report.NotStarted, reason: "it ended before it listed or watched anything at the API server: " + ended}
 }
 
-// portTaken is the verdict on an operator that can't listen because another program of this machine does; nil: none does.
+// portTaken is the verdict on an operator that can't listen because another program of this machine does; nil: none
+// does.
 func (o *operator) portTaken() *verdict {
 	taken := portTaken.FindStringSubmatch(strings.Join(o.log.last(allLines), "\n"))
 	if taken == nil || !o.place.Occupied(taken[1]) {

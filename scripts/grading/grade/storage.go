@@ -15,8 +15,9 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// followStorage tells the injector of each change in the folder where an aggregated API server stores, so that the server can be killed
-// after it. Of a Pod, and of a server that stores elsewhere, there is nothing to tell. end ends it.
+// followStorage tells the injector of each change in the folder where an aggregated API server stores, so that the
+// server can be killed after it. Of a Pod, and of a server that stores elsewhere, there is nothing to tell. end ends
+// it.
 func (o *operator) followStorage() (end func(), err error) {
 	server := o.server()
 	if server == nil || server.Serving().DataDir == "" {

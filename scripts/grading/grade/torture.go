@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// tortureLimit is for the good day and all single crashes, and trialLimit for each random schedule: a second or two, and more on a busy
-	// machine, or of an operator that backs off.
+	// tortureLimit is for the good day and all single crashes, and trialLimit for each random schedule: a second or two,
+	// and more on a busy machine, or of an operator that backs off.
 	tortureLimit = 15 * time.Minute
 	trialLimit   = 15 * time.Second
 )
@@ -57,14 +57,14 @@ type torture struct {
 	random  int
 	current protocol.Trial
 	view    func(protocol.Trial)
-	// logged is how much the operator had logged when the current trial began, and troubles what it then logged in the last
-	// one that failed.
+	// logged is how much the operator had logged when the current trial began, and troubles what it then logged in the
+	// last one that failed.
 	logged   int64
 	troubles []string
 }
 
-// Torture grades nothing: it plays the lab's scenario under faults, all single crashes and so many random schedules, until
-// one fails. view is told of each trial when it begins and when it has ended.
+// Torture grades nothing: it plays the lab's scenario under faults, all single crashes and so many random schedules,
+// until one fails. view is told of each trial when it begins and when it has ended.
 func Torture(ctx context.Context, options Options, random int, view func(protocol.Trial)) *Trials {
 	trials := &torture{random: random, view: view}
 	options.torture = trials

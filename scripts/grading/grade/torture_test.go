@@ -69,7 +69,8 @@ func TestTortureOfAnOperatorThatSurvives(t *testing.T) {
 	longtest.Proof(t)
 	options := played(t, "02-labels", lay(t, "labels"))
 	options.Seed = 4711
-	// A good day, two crashes at each of its two writes, and what the seed makes of these two writes, wherever it is played.
+	// A good day, two crashes at each of its two writes, and what the seed makes of these two writes, wherever it is
+	// played.
 	want := []string{"no faults", "kill-before write 1", "kill-after write 1", "kill-before write 2", "kill-after write 2"}
 	const random, writes, reads = 3, 2, 0
 	for n := range random {
@@ -104,7 +105,8 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 		reason     string
 		// schedule is the one to which it falls; empty: there is none, since it was never tried.
 		schedule, expected, observed string
-		// tried is how many schedules were played to the end, and evidence what the evidence says, timeline what the timeline does.
+		// tried is how many schedules were played to the end, and evidence what the evidence says, timeline what the timeline
+		// does.
 		tried              int
 		evidence, timeline string
 	}

@@ -16,8 +16,9 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// troubles are panics and errors of Reconcile that the operator has logged since its log had this size, a sentence each. They
-// are evidence: a panic that controller-runtime recovers leaves no other trace than an operator that does nothing.
+// troubles are panics and errors of Reconcile that the operator has logged since its log had this size, a sentence
+// each. They are evidence: a panic that controller-runtime recovers leaves no other trace than an operator that does
+// nothing.
 func (o *operator) troubles(since int64) []string {
 	if o == nil {
 		return nil
@@ -25,7 +26,8 @@ func (o *operator) troubles(since int64) []string {
 	return o.findings(since).Lines()
 }
 
-// served says, where the API server got no answer from a webhook, at which paths the operator serves any by its own words.
+// served says, where the API server got no answer from a webhook, at which paths the operator serves any by its own
+// words.
 func (o *operator) served(check *report.Check) []string {
 	unanswered := func(text string) bool {
 		return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "gave no answer")
@@ -46,8 +48,8 @@ const (
 	saidWidth = 500
 )
 
-// said is the end of what an aggregated API server has logged since its log had this size: of what it is asked, and of what it makes of
-// that, only its log tells.
+// said is the end of what an aggregated API server has logged since its log had this size: of what it is asked, and of
+// what it makes of that, only its log tells.
 func (o *operator) said(since int64) []string {
 	if o == nil {
 		return nil
@@ -86,7 +88,8 @@ func (o *operator) logged() int64 {
 	return o.log.size()
 }
 
-// explain says more of what ended a run, where the operator's log does: why it crashed, and with what it flooded its log.
+// explain says more of what ended a run, where the operator's log does: why it crashed, and with what it flooded its
+// log.
 func (o *operator) explain(err error) error {
 	v := (*verdict)(nil)
 	if !errors.As(err, &v) {

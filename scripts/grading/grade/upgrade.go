@@ -34,7 +34,8 @@ func (o *operator) upgrader() stage.Upgrader {
 	return nil
 }
 
-// upgrade upgrades the operator as a user would: first its definitions, whose webhook answers already, then the operator.
+// upgrade upgrades the operator as a user would: first its definitions, whose webhook answers already, then the
+// operator.
 func (o *operator) upgrade(ctx context.Context) error {
 	upgrader := o.upgrader()
 	if upgrader == nil {
@@ -53,8 +54,8 @@ func (o *operator) upgrade(ctx context.Context) error {
 	return upgrader.Listening(ctx)
 }
 
-// endExtension makes of an operator that was gone, or of checks that took too long, after the upgrade the end of the extension and not of
-// the run: the lab itself had been graded by then. It reports whether it did.
+// endExtension makes of an operator that was gone, or of checks that took too long, after the upgrade the end of the
+// extension and not of the run: the lab itself had been graded by then. It reports whether it did.
 func (r *results) endExtension(reason string) bool {
 	if r.operator == nil || !r.operator.upgraded.Load() {
 		return false

@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// usage is what the operator has used of the processors since it was started. A reconciler that is called again and again and
-// finds all in its cache sends no request: this is where it shows.
+// usage is what the operator has used of the processors since it was started. A reconciler that is called again and
+// again and finds all in its cache sends no request: this is where it shows.
 func (o *operator) usage() protocol.Usage {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -27,10 +27,10 @@ func (o *operator) usage() protocol.Usage {
 	return protocol.Usage{}
 }
 
-// usageOf sums up what Linux's scheduler says of the threads of a process and of those below it: the nanoseconds for which each ran
-// and for which it waited to, and how often it was run (Documentation/scheduler/sched-stats.rst). A thread that ends meanwhile is left
-// out. On a kernel that does not say who is below whom (CONFIG_PROC_CHILDREN), nothing is known: a contained program runs below a
-// supervisor.
+// usageOf sums up what Linux's scheduler says of the threads of a process and of those below it: the nanoseconds for
+// which each ran and for which it waited to, and how often it was run (Documentation/scheduler/sched-stats.rst). A
+// thread that ends meanwhile is left out. On a kernel that does not say who is below whom (CONFIG_PROC_CHILDREN),
+// nothing is known: a contained program runs below a supervisor.
 func usageOf(pid int) (usage protocol.Usage) {
 	processes := []string{strconv.Itoa(pid)}
 	for len(processes) > 0 {

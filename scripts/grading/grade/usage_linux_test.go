@@ -16,7 +16,8 @@ func TestUsageTellsWhoIsBusyFromWhoWaits(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skip("this kernel does not count")
 	}
-	// becomes waits until what a program used in a while is as it must be: on a busy machine it may take its time to start.
+	// becomes waits until what a program used in a while is as it must be: on a busy machine it may take its time to
+	// start.
 	becomes := func(must string, is func(cpu float64, runs int) bool, name string, args ...string) {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), name, args...)

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// A program may print without end. The part that is kept is limited, also when it is copied by io.Copy, as package os/exec does.
+// A program may print without end. The part that is kept is limited, also when it is copied by io.Copy, as package
+// os/exec does.
 func TestOutputIsLimited(t *testing.T) {
 	t.Parallel()
 	output := NewOutput(10)

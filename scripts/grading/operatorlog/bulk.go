@@ -21,8 +21,8 @@ type Bulk struct {
 const (
 	// textLimit is how much of a line tells its kind, in bytes.
 	textLimit = 100
-	// headLimit is where the message of a line begins at the latest, in bytes. What an operator prints without a newline stands before the
-	// next message, on the same line.
+	// headLimit is where the message of a line begins at the latest, in bytes. What an operator prints without a newline
+	// stands before the next message, on the same line.
 	headLimit = 1 << 10
 	// longLine is how long a line is that is no message, in bytes.
 	longLine = 4 << 10

@@ -18,8 +18,8 @@ import (
 
 var source = operatorlog.Source{Module: "example.com/icecream", Dir: "/src/icecream"}
 
-// The files hold what one program has logged through each logger: twice a panic that was recovered as controller-runtime
-// does, which Reconcile then returns as an error, and twice an error of its own.
+// The files hold what one program has logged through each logger: twice a panic that was recovered as
+// controller-runtime does, which Reconcile then returns as an error, and twice an error of its own.
 func TestEveryLoggerIsRead(t *testing.T) {
 	t.Parallel()
 	const forbidden = `list the icecreams: icecreams.demo.lva.io is forbidden: User "system:serviceaccount:operator-system:controller-manager" ` +

@@ -72,8 +72,8 @@ func unquote(text string) string {
 	return text
 }
 
-// object reads a JSON object; nil if the text is none. Of a name that is there twice the first counts: zap adds a stack trace of
-// its own behind the one that was logged.
+// object reads a JSON object; nil if the text is none. Of a name that is there twice the first counts: zap adds a stack
+// trace of its own behind the one that was logged.
 func object(text string) map[string]string {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {

@@ -73,7 +73,8 @@ func (s *stack) add(line string) bool {
 // function is the first line of a frame.
 var function = regexp.MustCompile(`^(created by )?[\w./@~*()\[\]{}…-]+(\(.*\)|\[\.\.\.\].*| in goroutine \d+)?$`)
 
-// position finds in the text of a stack where the module's code panicked: "internal/controller/icecream_controller.go:57".
+// position finds in the text of a stack where the module's code panicked:
+// "internal/controller/icecream_controller.go:57".
 func (s Source) position(text string) string {
 	trace := &stack{source: s}
 	for line := range strings.Lines(text) {

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package protocol is what the grader and the checks, two processes, say to each other: the run before it begins, an
-// event for each check that begins and ends, and what the checks ask of the grader while they run: to stop and start the
-// operator, to let things go wrong, to hand out a file of the submission. It contains no logic.
+// event for each check that begins and ends, and what the checks ask of the grader while they run: to stop and start
+// the operator, to let things go wrong, to hand out a file of the submission. It contains no logic.
 package protocol
 
 import (
@@ -42,8 +42,8 @@ type Run struct {
 	AuditMark string `json:"auditMark,omitempty"`
 	// Control is the Unix socket on which the grader listens for the checks. Empty in a lab without an operator.
 	Control string `json:"control,omitempty"`
-	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its config/default
-	// comes to, in YAML. Both are empty but in a lab whose checks deploy it.
+	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its
+	// config/default comes to, in YAML. Both are empty but in a lab whose checks deploy it.
 	Image     string `json:"image,omitempty"`
 	Manifests string `json:"manifests,omitempty"`
 	// Shared says that the cluster has other users: what they have there is not touched.
@@ -60,7 +60,8 @@ type Run struct {
 	Server Server `json:"server,omitzero"`
 	// Seed is where all that is random in the run comes from.
 	Seed uint32 `json:"seed"`
-	// First is the ID of the check that runs before all others, after those that it needs. Empty: the checks run in the order of the list.
+	// First is the ID of the check that runs before all others, after those that it needs. Empty: the checks run in the
+	// order of the list.
 	First string `json:"first,omitempty"`
 	// NotStarted are the steps of the lab that the submission has not started. Their checks wait briefly.
 	NotStarted []int `json:"unbegun,omitempty"`
@@ -70,7 +71,8 @@ type Run struct {
 	Preconditions bool `json:"preconditions,omitempty"`
 	// Extended says that the submission has started the lab's extension.
 	Extended bool `json:"extended,omitempty"`
-	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there are none.
+	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there
+	// are none.
 	NotExtended string `json:"notExtended,omitempty"`
 	// Torture is how many random schedules of faults the lab's scenario is put through, after all single crashes. Nil: it
 	// is not; the checks are run.
@@ -89,12 +91,14 @@ type Server struct {
 	// CA, in PEM, is the authority of its certificate, and Name the host name in it.
 	CA   string `json:"ca,omitempty"`
 	Name string `json:"name,omitempty"`
-	// FrontProxyCert and FrontProxyKey are the files, in PEM, by which one comes to it as the front proxy. Empty in a cluster of others.
+	// FrontProxyCert and FrontProxyKey are the files, in PEM, by which one comes to it as the front proxy. Empty in a
+	// cluster of others.
 	FrontProxyCert string `json:"frontProxyCert,omitempty"`
 	FrontProxyKey  string `json:"frontProxyKey,omitempty"`
 }
 
-// Event says that a check began (without Status) or ended, or that a trial of the torture did. One with a Note says only that.
+// Event says that a check began (without Status) or ended, or that a trial of the torture did. One with a Note says
+// only that.
 type Event struct {
 	Check string `json:"check,omitempty"`
 	// Status is passed, failed or skipped.
@@ -141,8 +145,8 @@ type Trial struct {
 type Usage struct {
 	// Known is false where it can't be found out: of a Pod, and on systems without /proc.
 	Known bool `json:"known"`
-	// CPU is the time for which it ran, in seconds, and Runs how often one of its threads was given a processor: one that waits
-	// for something to happen has hardly any.
+	// CPU is the time for which it ran, in seconds, and Runs how often one of its threads was given a processor: one that
+	// waits for something to happen has hardly any.
 	CPU  float64 `json:"cpu"`
 	Runs int     `json:"runs"`
 	// Waited is the time for which its threads could have run and had no processor, in seconds, summed up.
@@ -181,10 +185,12 @@ type Stopped struct {
 
 // Start is how an operator is started otherwise than usual.
 type Start struct {
-	// Flags come after its usual ones, as --leader-elect: those that its program does not have are refused. They hold until it is stopped.
+	// Flags come after its usual ones, as --leader-elect: those that its program does not have are refused. They hold
+	// until it is stopped.
 	// --kubeconfig= starts a process without its flag --kubeconfig, so that it uses the variable KUBECONFIG.
 	Flags []string `json:"flags,omitempty"`
-	// KeepLeases leaves Leases as they are. Usually those that an operator has held before are released, which a killed one can't do itself.
+	// KeepLeases leaves Leases as they are. Usually those that an operator has held before are released, which a killed
+	// one can't do itself.
 	KeepLeases bool `json:"keepLeases,omitempty"`
 }
 

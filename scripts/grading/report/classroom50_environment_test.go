@@ -19,7 +19,8 @@ import (
 
 const sha = "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
 
-// runner are the variables that Classroom 50's runner sets for an autograder, github those of GitHub Actions for a push.
+// runner are the variables that Classroom 50's runner sets for an autograder, github those of GitHub Actions for a
+// push.
 var (
 	runner = map[string]string{
 		"CLASSROOM": "operators", "ASSIGNMENT": "lab-2", "ASSIGNMENT_TYPE": "group", "OWNER": "alice", "USERNAME": "somebody",

@@ -67,7 +67,8 @@ func readFile(file string) ([]byte, error) {
 	return limited.ReadFile(filepath.Dir(file), filepath.Base(file), readLimit)
 }
 
-// WriteFile replaces a file as a whole, so that no reader sees half of it. Every user who can read the folder can read the report.
+// WriteFile replaces a file as a whole, so that no reader sees half of it. Every user who can read the folder can read
+// the report.
 func WriteFile(file string, data []byte) error {
 	beside := renameio.WithTempDir(filepath.Dir(file))
 	if err := renameio.WriteFile(file, data, 0o644, beside, renameio.WithStaticPermissions(0o644)); err != nil {

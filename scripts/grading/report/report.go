@@ -23,7 +23,8 @@ const (
 	Graded Outcome = "graded"
 	// NotBuilt means that the submission does not compile: see Diagnostics.
 	NotBuilt Outcome = "not-built"
-	// NotGenerated means that the markers or CRDs can't be used: no manifests come of them, or the API server refuses them.
+	// NotGenerated means that the markers or CRDs can't be used: no manifests come of them, or the API server refuses
+	// them.
 	NotGenerated Outcome = "not-generated"
 	// NotStarted means that the operator hangs or exits before it watches anything.
 	NotStarted Outcome = "not-started"
@@ -96,18 +97,19 @@ type Report struct {
 	Started time.Time `json:"started"`
 	// Seconds from the start to the end of the run.
 	Seconds float64 `json:"seconds"`
-	// Seed is what all that is random in the run was made from, such as its faults; the same seed makes the same. 0 if nothing was
-	// checked.
+	// Seed is what all that is random in the run was made from, such as its faults; the same seed makes the same. 0 if
+	// nothing was checked.
 	Seed uint32 `json:"seed,omitempty"`
-	// Score is the sum of the points of Checks, without those of an extension. It is a grade only where Outcome is Graded: see FullMarks.
+	// Score is the sum of the points of Checks, without those of an extension. It is a grade only where Outcome is Graded:
+	// see FullMarks.
 	Score    int `json:"score"`
 	MaxScore int `json:"maxScore"`
-	// Undecided are the points of checks that were left out because this machine can't decide them: MaxScore and Checks are without
-	// them, so Score is no grade.
+	// Undecided are the points of checks that were left out because this machine can't decide them: MaxScore and Checks
+	// are without them, so Score is no grade.
 	Undecided   int         `json:"undecided,omitempty"`
 	Environment Environment `json:"environment"`
-	// Steps are what was done before the checks, in the order in which they ended. Some run side by side, so their times do not
-	// sum to Seconds.
+	// Steps are what was done before the checks, in the order in which they ended. Some run side by side, so their times
+	// do not sum to Seconds.
 	Steps []Step `json:"steps"`
 	// Checks in the order of labs.yaml. Those that a run never came to are in it too, as skipped.
 	Checks []Check `json:"checks"`
@@ -119,8 +121,8 @@ type Report struct {
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 	// OperatorLog are the last lines of the operator's log, oldest first.
 	OperatorLog []string `json:"operatorLog,omitempty"`
-	// Timeline is what happened while the checks ran, in the order of At: the operator's requests, the faults that hit them, and
-	// when the operator was killed and started.
+	// Timeline is what happened while the checks ran, in the order of At: the operator's requests, the faults that hit
+	// them, and when the operator was killed and started.
 	Timeline []Moment `json:"timeline,omitempty"`
 }
 
@@ -132,8 +134,8 @@ type Submission struct {
 	Module            string `json:"module,omitempty"`
 	Go                string `json:"go,omitempty"`
 	ControllerRuntime string `json:"controllerRuntime,omitempty"`
-	// Arguments are those with which its program was started: the command that its Deployment names, and of the flags that it
-	// names in its help, those that keep it from listening where another program may.
+	// Arguments are those with which its program was started: the command that its Deployment names, and of the flags that
+	// it names in its help, those that keep it from listening where another program may.
 	Arguments []string `json:"arguments,omitempty"`
 }
 
@@ -145,11 +147,11 @@ type Environment struct {
 	OS         string `json:"os"`
 	Arch       string `json:"arch"`
 	CPUs       int    `json:"cpus"`
-	// Containment is by what everything is ended that the submission has started on this machine: namespaces, supervisor or group. It is
-	// empty if it started nothing here.
+	// Containment is by what everything is ended that the submission has started on this machine: namespaces, supervisor
+	// or group. It is empty if it started nothing here.
 	Containment string `json:"containment,omitempty"`
-	// Walls are those that every program of the submission on this machine was shut in by: private root, files, network, system calls.
-	// They are empty if it ran none, or no wall stood.
+	// Walls are those that every program of the submission on this machine was shut in by: private root, files, network,
+	// system calls. They are empty if it ran none, or no wall stood.
 	Walls []string `json:"walls,omitempty"`
 }
 
@@ -168,8 +170,8 @@ type Check struct {
 	Extension bool `json:"extension,omitempty"`
 	// Part names the milestone to which the check belongs, in a lab that is built in parts. It is empty in others.
 	Part string `json:"part,omitempty"`
-	// Points are MaxPoints if it passed and 0 otherwise: a check has no half. A precondition, which is a check of an earlier lab
-	// and listed only if it failed, has 0 of 0.
+	// Points are MaxPoints if it passed and 0 otherwise: a check has no half. A precondition, which is a check of an
+	// earlier lab and listed only if it failed, has 0 of 0.
 	Points    int `json:"points"`
 	MaxPoints int `json:"maxPoints"`
 	// At is when it began, in seconds after the start of the run; 0 if it did not run.
@@ -227,12 +229,12 @@ const (
 
 // Moment is one entry of the timeline: a request of the operator, or something that happened to it.
 type Moment struct {
-	// At is when it began, in seconds after the start of the run, and Seconds how long it took until it was answered; 0 for
-	// what has no length.
+	// At is when it began, in seconds after the start of the run, and Seconds how long it took until it was answered; 0
+	// for what has no length.
 	At      float64 `json:"at"`
 	Seconds float64 `json:"seconds"`
-	// Service is whom the request went to: api, freezer or cloud; operator for what happened to the operator itself, and objects for what
-	// the checks saw of objects in the cluster.
+	// Service is whom the request went to: api, freezer or cloud; operator for what happened to the operator itself, and
+	// objects for what the checks saw of objects in the cluster.
 	Service string `json:"service"`
 	// What in a few words: "update icecreams/status sundae", "the operator was killed".
 	What string `json:"what"`
@@ -295,8 +297,8 @@ func (r *Report) Of(dir string) bool {
 	return r.Submission.Dir == other.Submission.Dir
 }
 
-// Explained is the failed check to work on next, or nil if none failed: the first one, or where others that failed name its
-// cause, the one nearest to that.
+// Explained is the failed check to work on next, or nil if none failed: the first one, or where others that failed name
+// its cause, the one nearest to that.
 func (r *Report) Explained() *Check {
 	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Status == Failed })
 	if i < 0 {
@@ -348,15 +350,15 @@ func (r *Report) Count(status Status) int {
 	return n
 }
 
-// FullMarks is true if the run was graded, had checks, none was left out because this machine can't decide it, and all of them passed but
-// for those of an extension. An exit code of 0 means this and nothing less.
+// FullMarks is true if the run was graded, had checks, none was left out because this machine can't decide it, and all
+// of them passed but for those of an extension. An exit code of 0 means this and nothing less.
 func (r *Report) FullMarks() bool {
 	passed := !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Extension && c.Status != Passed })
 	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
 }
 
-// Partial says why the score is no grade although the run has come to its end: "--without-node has left out checks worth 25 points". It is empty if nothing
-// was left out.
+// Partial says why the score is no grade although the run has come to its end: "--without-node has left out checks
+// worth 25 points". It is empty if nothing was left out.
 func (r *Report) Partial() string {
 	if r.Undecided == 0 {
 		return ""
@@ -367,8 +369,8 @@ func (r *Report) Partial() string {
 // Complete is true of full marks with all of the extension, if there is one.
 func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == len(r.Checks) }
 
-// Points are those of the run for people: "92 of 100 points", and, if it has started the lab's extension, "and 4 of 10 of the extension". A run that
-// says nothing of the submission has "no grade".
+// Points are those of the run for people: "92 of 100 points", and, if it has started the lab's extension, "and 4 of 10
+// of the extension". A run that says nothing of the submission has "no grade".
 func (r *Report) Points() string {
 	if r.SaysNothing() {
 		return "no grade"
@@ -395,7 +397,8 @@ type Milestone struct {
 	Points, MaxPoints int
 }
 
-// Milestones returns those whose checks were graded, in the order of the checks. In a lab that is not built in parts there are none.
+// Milestones returns those whose checks were graded, in the order of the checks. In a lab that is not built in parts
+// there are none.
 func (r *Report) Milestones() []Milestone {
 	var all []Milestone
 	for _, check := range r.Checks {
@@ -412,8 +415,8 @@ func (r *Report) Milestones() []Milestone {
 	return all
 }
 
-// MilestonesText is a line for people: "read 35 of 35, write 12 of 32, trust 0 of 28". It is empty if fewer than two milestones were graded,
-// because the score says the same then, and if the run has no grade.
+// MilestonesText is a line for people: "read 35 of 35, write 12 of 32, trust 0 of 28". It is empty if fewer than two
+// milestones were graded, because the score says the same then, and if the run has no grade.
 func (r *Report) MilestonesText() string {
 	all := r.Milestones()
 	if len(all) < 2 || r.SaysNothing() {

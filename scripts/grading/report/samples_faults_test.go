@@ -10,8 +10,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// story tells a run of lab 03 moment by moment, so that its timeline is as a real one: the operator's requests take their time,
-// faults hit some of them, and checks follow each other.
+// story tells a run of lab 03 moment by moment, so that its timeline is as a real one: the operator's requests take
+// their time, faults hit some of them, and checks follow each other.
 type story struct {
 	report.Report
 	now float64
@@ -111,7 +111,8 @@ func (s *story) end() report.Report {
 	return s.Report
 }
 
-// tell tells the whole run; forgets is true of an operator that removes its finalizer though the freezer did not answer.
+// tell tells the whole run; forgets is true of an operator that removes its finalizer though the freezer did not
+// answer.
 func (s *story) tell(forgets bool) {
 	s.check("finalizer-added", 10, "An icecream gets the finalizer", func() { s.arrives("sundae") })
 	s.check("finalizer-first", 10, "The finalizer is on the icecream before anything is taken", func() {

@@ -33,8 +33,8 @@ const (
 	MaxTimeline = 2000
 )
 
-// Sanitize makes what came from a submission safe for every reader, in place, and keeps lists within their limits. Write does
-// it too. Call it before showing a report that was not written. Doing it twice changes nothing more.
+// Sanitize makes what came from a submission safe for every reader, in place, and keeps lists within their limits.
+// Write does it too. Call it before showing a report that was not written. Doing it twice changes nothing more.
 func (r *Report) Sanitize() {
 	r.Schema = Schema
 	r.Started = r.Started.UTC().Truncate(time.Millisecond)
@@ -134,8 +134,8 @@ func timeline(all []Moment) []Moment {
 	return shortenTimeline(all)
 }
 
-// shortenTimeline keeps MaxTimeline moments. An operator that runs in circles makes thousands of requests which all say the
-// same, so the last reads that went well go first, and only if that is not enough, the last of the rest.
+// shortenTimeline keeps MaxTimeline moments. An operator that runs in circles makes thousands of requests which all say
+// the same, so the last reads that went well go first, and only if that is not enough, the last of the rest.
 func shortenTimeline(all []Moment) []Moment {
 	const gone = -1 // no moment is before the run
 	for i, surplus := len(all)-1, len(all)-MaxTimeline; i >= 0 && surplus > 0; i-- {
@@ -154,8 +154,8 @@ func (m *Moment) dull() bool {
 	return m.Service != ServiceOperator && m.Fault == "" && m.Code < 300 && slices.Contains([]string{"get", "list", "watch"}, verb)
 }
 
-// complete puts words where a check left none, and drops what its status makes meaningless: a careless check costs a sentence
-// of its own and not the whole report.
+// complete puts words where a check left none, and drops what its status makes meaningless: a careless check costs a
+// sentence of its own and not the whole report.
 func (c *Check) complete() {
 	switch c.Status {
 	case Failed:
@@ -176,8 +176,8 @@ func (c *Check) complete() {
 	}
 }
 
-// Safe is text that can be shown: valid UTF-8, sequences that steer a terminal removed, other control characters and those that
-// turn the direction of writing made visible (\x07, \u202e). Line feeds and tabs stay.
+// Safe is text that can be shown: valid UTF-8, sequences that steer a terminal removed, other control characters and
+// those that turn the direction of writing made visible (\x07, \u202e). Line feeds and tabs stay.
 func Safe(text string) string {
 	if harmless(text) {
 		return text
@@ -213,9 +213,9 @@ func harmless(text string) bool {
 	return true
 }
 
-// steering matches whole sequences by which a program colours its log or steers a terminal: CSI (ECMA-48, 5.4), OSC and the
-// other strings with an end (5.6), and two-character ones. One that has no end is not matched: only its escape character is
-// made harmless then, and the text after it stays.
+// steering matches whole sequences by which a program colours its log or steers a terminal: CSI (ECMA-48, 5.4), OSC and
+// the other strings with an end (5.6), and two-character ones. One that has no end is not matched: only its escape
+// character is made harmless then, and the text after it stays.
 var steering = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|" +
 	"\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|" +
 	"\x1b[ -/]+[0-~]|" +
@@ -233,7 +233,8 @@ func unsafe(r rune) bool {
 	return unicode.IsControl(r)
 }
 
-// OneLine makes a text safe, and one line of it. It keeps the spaces at the start: they align evidence and indent a stack trace.
+// OneLine makes a text safe, and one line of it. It keeps the spaces at the start: they align evidence and indent a
+// stack trace.
 func OneLine(text string) string {
 	text = strings.TrimRight(strings.TrimLeft(Safe(text), "\n"), " \t\n")
 	return shorten(breaks.Replace(text), MaxLine)
@@ -273,7 +274,8 @@ func first(items []string, limit int) []string {
 	return append(kept, fmt.Sprintf("… and %d more", len(items)-len(kept)))
 }
 
-// seconds rounds to milliseconds. What is no duration (a clock that went back, a division by zero) has no place in JSON.
+// seconds rounds to milliseconds. What is no duration (a clock that went back, a division by zero) has no place in
+// JSON.
 func seconds(s float64) float64 {
 	if math.IsNaN(s) || math.IsInf(s, 0) || s < 0 {
 		return 0

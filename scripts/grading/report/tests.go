@@ -42,8 +42,8 @@ type Tests struct {
 	Ours *TestRun `json:"ours,omitempty"`
 	// Mutants are the wrong solutions, in the order of the list.
 	Mutants []TestedMutant `json:"mutants,omitempty"`
-	// Digest is of what decides how the tests go on the solution and on the mutants, and OwnDigest of what decides how they go on the
-	// submission's operator, so that a later run can tell what it need not repeat.
+	// Digest is of what decides how the tests go on the solution and on the mutants, and OwnDigest of what decides how
+	// they go on the submission's operator, so that a later run can tell what it need not repeat.
 	Digest    string `json:"digest,omitempty"`
 	OwnDigest string `json:"ownDigest,omitempty"`
 	// Known is true where Mutants are those of an earlier run.
@@ -72,7 +72,8 @@ const (
 	MutantMissed MutantFate = "missed"
 	// MutantUnseen is one that no Go test of a package can see: it changes markers, manifests or package main.
 	MutantUnseen MutantFate = "unseen"
-	// MutantUntried is one for which there was no time, on which the machine failed, or over which the tests do not compile.
+	// MutantUntried is one for which there was no time, on which the machine failed, or over which the tests do not
+	// compile.
 	MutantUntried MutantFate = "untried"
 )
 

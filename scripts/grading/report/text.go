@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// RunTest is what forms that know nothing but tests call the one that a run without a grade gets besides. No id of a check has
-// parentheses.
+// RunTest is what forms that know nothing but tests call the one that a run without a grade gets besides. No id of a
+// check has parentheses.
 const RunTest = "(run)"
 
 // Text is all there is to say of a failed check.
@@ -74,8 +74,8 @@ func (c *Check) PlainText() string {
 	return text
 }
 
-// WithoutGrade names what a run without a grade is called among its tests, for formats that know nothing but tests; empty if it
-// has a grade. points are those that no check has: all, where the run ended before it knew its checks.
+// WithoutGrade names what a run without a grade is called among its tests, for formats that know nothing but tests;
+// empty if it has a grade. points are those that no check has: all, where the run ended before it knew its checks.
 func (r *Report) WithoutGrade() (title string, points int) {
 	if r.Outcome == Graded && len(r.Checks) > 0 {
 		return "", 0

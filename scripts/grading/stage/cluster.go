@@ -33,8 +33,8 @@ type Cluster struct {
 	FrontProxy embedded.FrontProxy
 	// Shared says that the cluster has other users: what they have there is not touched.
 	Shared bool
-	// Account makes the account by which a submission is installed, which has the rights that its lab's operators need. Default: the
-	// administrator's, in a cluster without other users.
+	// Account makes the account by which a submission is installed, which has the rights that its lab's operators need.
+	// Default: the administrator's, in a cluster without other users.
 	Account func(context.Context, *Submission) (*existing.Account, error)
 	// Lost is closed when the cluster is another run's all at once. Default: it never is.
 	Lost <-chan struct{}

@@ -5,11 +5,12 @@ package stage
 
 import "context"
 
-// Deliverer is a stage that brings a submission's image to the cluster's nodes and leaves it to the checks to deploy it.
+// Deliverer is a stage that brings a submission's image to the cluster's nodes and leaves it to the checks to deploy
+// it.
 type Deliverer interface {
 	Stage
-	// Deliver makes the submission's image, brings it to the nodes, and puts config/default together. Nothing of it is applied.
-	// What is wrong with the submission is a *submission.Problem.
+	// Deliver makes the submission's image, brings it to the nodes, and puts config/default together. Nothing of it is
+	// applied. What is wrong with the submission is a *submission.Problem.
 	Deliver(ctx context.Context, what Submission) (*Delivery, error)
 }
 

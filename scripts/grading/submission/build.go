@@ -67,18 +67,21 @@ type Workshop struct {
 	// Cache is a folder that keeps the program from run to run, so that what has not changed is not linked again.
 	// Default: none.
 	Cache string
-	// Generated is a folder that keeps the manifests of the last states of types and markers, so that controller-gen runs only
-	// when they have changed. Submissions may share it. Default: none.
+	// Generated is a folder that keeps the manifests of the last states of types and markers, so that controller-gen runs
+	// only when they have changed. Submissions may share it. Default: none.
 	Generated string
 	// Tests makes Fetch download what tests import, too.
 	Tests bool
-	// ProxyOnly makes Fetch download from module proxies alone: a stranger's go.mod names any host, from which the go command would clone.
+	// ProxyOnly makes Fetch download from module proxies alone: a stranger's go.mod names any host, from which the go
+	// command would clone.
 	ProxyOnly bool
-	// Urgent says that somebody waits for the build, and for nothing else meanwhile. Default: it gives way to a cluster that starts.
+	// Urgent says that somebody waits for the build, and for nothing else meanwhile. Default: it gives way to a cluster
+	// that starts.
 	Urgent bool
 	// System is the operating system that the program is for. Default: this one.
 	System string
-	// Walled says that programs and scripts of the submission are shut in: they see and reach nothing but what their lab has for them.
+	// Walled says that programs and scripts of the submission are shut in: they see and reach nothing but what their lab
+	// has for them.
 	Walled bool
 	// Strict says that nothing is started without a wall by which a submission could read or reach what is not its own.
 	Strict bool
@@ -89,8 +92,8 @@ type Workshop struct {
 	generated []*unstructured.Unstructured // what controller-gen made
 }
 
-// RequiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. Root owns the
-// files of the system, and only a private root keeps its programs from changing their modes.
+// RequiredWalls are those without which a submission could read the grader's files, reach other services, or get other
+// rights. Root owns the files of the system, and only a private root keeps its programs from changing their modes.
 func RequiredWalls() []process.Wall {
 	walls := []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
 	if os.Geteuid() == 0 {
@@ -99,8 +102,8 @@ func RequiredWalls() []process.Wall {
 	return walls
 }
 
-// Walls are those around a program of the submission that may read these files, besides the system's, and connect to these ports of this
-// machine; nil: it is not walled.
+// Walls are those around a program of the submission that may read these files, besides the system's, and connect to
+// these ports of this machine; nil: it is not walled.
 func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
 	if !w.Walled {
 		return nil
@@ -124,7 +127,8 @@ func (w *Workshop) Build(ctx context.Context) error {
 	return w.AskFlags(ctx)
 }
 
-// Rebuild compiles the program again after an edit. It is not asked for its flags: AskFlags does that, before the program is started.
+// Rebuild compiles the program again after an edit. It is not asked for its flags: AskFlags does that, before the
+// program is started.
 func (w *Workshop) Rebuild(ctx context.Context) error {
 	return w.buildKept(ctx)
 }
@@ -153,8 +157,8 @@ func (w *Workshop) buildKept(ctx context.Context) error {
 	return hindrance(gobuild.Install(kept, w.Program()))
 }
 
-// littleGarbage lets a program of the Go tools collect hardly any garbage. Where it was built before, little is compiled, and there is memory
-// for that: the linker takes a third less time.
+// littleGarbage lets a program of the Go tools collect hardly any garbage. Where it was built before, little is
+// compiled, and there is memory for that: the linker takes a third less time.
 var littleGarbage = []string{"GOGC=2000", "GOMEMLIMIT=1GiB"}
 
 func (w *Workshop) build(ctx context.Context, program string, environment []string) error {
@@ -250,8 +254,8 @@ func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
 	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
 }
 
-// toolDir is the submission's folder for a program of ours. The go command tells controller-gen of paths in JSON, which can't hold a name that
-// is not UTF-8: such a folder gets a link.
+// toolDir is the submission's folder for a program of ours. The go command tells controller-gen of paths in JSON, which
+// can't hold a name that is not UTF-8: such a folder gets a link.
 func (w *Workshop) toolDir() (string, error) {
 	if utf8.ValidString(w.Dir) {
 		return w.Dir, nil
@@ -269,8 +273,8 @@ var position = regexp.MustCompile(`^(?:vet: )?(\S[^:]*\.go|go\.mod):(\d+)(?::(\d
 // chatter are lines of the go command and of controller-gen that tell a student nothing.
 var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|run `controller-gen |\tgo (get|mod download) )")
 
-// diagnostics reads the messages of the go command and of controller-gen. Lines that name no place are kept as they are;
-// controller-gen says the same for each package that it meets it in.
+// diagnostics reads the messages of the go command and of controller-gen. Lines that name no place are kept as they
+// are; controller-gen says the same for each package that it meets it in.
 func diagnostics(output string) []report.Diagnostic {
 	const most = 20
 	var all []report.Diagnostic
@@ -296,7 +300,8 @@ func diagnostics(output string) []report.Diagnostic {
 	return all
 }
 
-// moduleProblem recognises what the go command says of a go.mod or go.sum that it can't work with; nil: it says something else.
+// moduleProblem recognises what the go command says of a go.mod or go.sum that it can't work with; nil: it says
+// something else.
 func moduleProblem(output string) *Problem {
 	reason := missingModule(output)
 	if reason == "" {

@@ -16,8 +16,9 @@ import (
 // generatedCopies begins the names of the files into which `make generate` writes how types are copied.
 const generatedCopies = "zz_generated.deepcopy"
 
-// copyNotices finds generated code that is older than its types: a copy of an object shares what such code leaves out, so a
-// change of the copy changes the original, which may be in the cache. What can't be read is for the compiler to say.
+// copyNotices finds generated code that is older than its types: a copy of an object shares what such code leaves out,
+// so a change of the copy changes the original, which may be in the cache. What can't be read is for the compiler to
+// say.
 func (w *Workshop) copyNotices() (notices []string) {
 	for _, folder := range w.sources.folders() {
 		for _, name := range w.sources[folder] {

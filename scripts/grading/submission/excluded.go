@@ -17,8 +17,8 @@ import (
 // tagsFlag is how a project passes build tags to the go command: -tags production,netgo
 var tagsFlag = regexp.MustCompile(`\s-{1,2}tags[= ]["']?([\w.]+(?:,[\w.]+)*)`)
 
-// excluded names the files that the project's own build compiles and ours does not: those that need cgo, and those that need
-// build tags which its Makefile or Dockerfile sets. What is undefined may be declared there.
+// excluded names the files that the project's own build compiles and ours does not: those that need cgo, and those that
+// need build tags which its Makefile or Dockerfile sets. What is undefined may be declared there.
 func (s *Submission) excluded() (files []report.Diagnostic) {
 	ours, tagged := s.buildContext(), s.buildContext()
 	tagged.BuildTags = s.buildTags()

@@ -21,17 +21,21 @@ import (
 )
 
 const (
-	// fileLimit is the largest file of a submission that we read, in bytes: those are written by hand, or made from what is.
+	// fileLimit is the largest file of a submission that we read, in bytes: those are written by hand, or made from what
+	// is.
 	fileLimit = 1 << 20
-	// sourceLimit is the largest Go file that the compiler and controller-gen get to read, in bytes. Generated ones are long.
+	// sourceLimit is the largest Go file that the compiler and controller-gen get to read, in bytes. Generated ones are
+	// long.
 	sourceLimit = 16 << 20
 )
 
-// FileError says that a file of a submission is none that is read: it is no regular file, too large, or outside the folder.
+// FileError says that a file of a submission is none that is read: it is no regular file, too large, or outside the
+// folder.
 type FileError = limited.FileError
 
-// ReadFile reads a file of the submission. It is the only way by which we read one: a link that leads out of the folder, a
-// device, a pipe or a file of more than 1 MB is a *FileError, and is not read. The path is slash-separated, from the folder.
+// ReadFile reads a file of the submission. It is the only way by which we read one: a link that leads out of the
+// folder, a device, a pipe or a file of more than 1 MB is a *FileError, and is not read. The path is slash-separated,
+// from the folder.
 func (s *Submission) ReadFile(name string) ([]byte, error) {
 	return limited.ReadFile(s.Dir, name, fileLimit)
 }
@@ -95,8 +99,8 @@ func (s *Submission) readYAML(pattern string) ([]*unstructured.Unstructured, err
 	return objects, nil
 }
 
-// sources are the folders of the module's packages and their Go files, slash-separated from the submission's folder: what
-// `./...` means to the go command. A module below this one is another, and not looked at.
+// sources are the folders of the module's packages and their Go files, slash-separated from the submission's folder:
+// what `./...` means to the go command. A module below this one is another, and not looked at.
 type sources map[string][]string
 
 // folders are those in which there are Go files, in the order of their names.
@@ -109,8 +113,8 @@ func (s sources) folders() []string {
 	return all
 }
 
-// survey finds the module's sources. Compiler and controller-gen would wait for a pipe, and read a device to its end, so
-// a source that is no regular file is a *FileError.
+// survey finds the module's sources. Compiler and controller-gen would wait for a pipe, and read a device to its end,
+// so a source that is no regular file is a *FileError.
 func (s *Submission) survey() (sources, error) {
 	found := sources{}
 	if err := s.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {

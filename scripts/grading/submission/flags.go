@@ -30,23 +30,24 @@ const WebhookPortFlag = "webhook-port"
 // SecurePortFlag is how k8s.io/apiserver calls the flag for the port of an aggregated API server.
 const SecurePortFlag = "secure-port"
 
-// kubeconfigFlag is how most programs call the flag for the file that leads to the cluster. Some of them look nowhere else.
+// kubeconfigFlag is how most programs call the flag for the file that leads to the cluster. Some of them look nowhere
+// else.
 const kubeconfigFlag = "kubeconfig"
 
-// delegationFlags are how k8s.io/apiserver calls the flags for the files that lead to the cluster that it delegates to. Without them it
-// looks for a Pod's own account only.
+// delegationFlags are how k8s.io/apiserver calls the flags for the files that lead to the cluster that it delegates to.
+// Without them it looks for a Pod's own account only.
 var delegationFlags = []string{"authentication-kubeconfig", "authorization-kubeconfig"}
 
-// helpTimeout is for a program that is asked for its flags. It only has to parse them, which takes a tenth of a second, and on a very busy machine
-// some.
+// helpTimeout is for a program that is asked for its flags. It only has to parse them, which takes a tenth of a second,
+// and on a very busy machine some.
 const helpTimeout = 10 * time.Second
 
-// flagLine is how packages flag and pflag begin the line of a flag. What they say of it stands further to the right, so a
-// flag that is only spoken of is not taken for one.
+// flagLine is how packages flag and pflag begin the line of a flag. What they say of it stands further to the right, so
+// a flag that is only spoken of is not taken for one.
 var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-9.-]*)(?:[ =]|$)`)
 
-// AskFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. What came of it stands in
-// the report, as the arguments with which the operator was started.
+// AskFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. What came of
+// it stands in the report, as the arguments with which the operator was started.
 func (w *Workshop) AskFlags(ctx context.Context) error {
 	w.Launch = w.deployed()
 	if w.System != "" && w.System != runtime.GOOS {
@@ -78,8 +79,8 @@ func (w *Workshop) AskFlags(ctx context.Context) error {
 	return nil
 }
 
-// help runs the program for its help, without a way to any cluster, and returns the flags that it names there. One that does
-// something else names none.
+// help runs the program for its help, without a way to any cluster, and returns the flags that it names there. One that
+// does something else names none.
 func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
 	home := w.Home()
 	if err := os.MkdirAll(home, 0o700); err != nil {

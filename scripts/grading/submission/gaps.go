@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Gaps say what the submission's own deployment may have, and an operator that is graded as a process of this machine has
-// not: manifests that are not where they are read, and what is made of them by kustomize. operator says whether it runs;
-// otherwise only its API is graded; and converted, whether its webhook converts between versions.
+// Gaps say what the submission's own deployment may have, and an operator that is graded as a process of this machine
+// has not: manifests that are not where they are read, and what is made of them by kustomize. operator says whether it
+// runs; otherwise only its API is graded; and converted, whether its webhook converts between versions.
 func (w *Workshop) Gaps(m *Manifests, operator, converted bool) (notices []string) {
 	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
 		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
@@ -53,7 +53,8 @@ func ServedVersions(definition *unstructured.Unstructured) (names []string) {
 // searched is how many YAML files are looked into for manifests that are elsewhere.
 const searched = 500
 
-// elsewhere is the text with the first YAML file of the submission that has an object of one of these kinds; empty: none has.
+// elsewhere is the text with the first YAML file of the submission that has an object of one of these kinds; empty:
+// none has.
 func (w *Workshop) elsewhere(text string, kinds ...string) string {
 	kind := regexp.MustCompile(`(?m)^kind: ["']?(` + strings.Join(kinds, "|") + `)["']?\s*$`)
 	found, read := "", 0

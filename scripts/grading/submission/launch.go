@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Launch is how a program is started outside of a Pod: as the submission's own Deployment does, as far as that means something here,
-// and so that it listens at no port of this machine where another one may be graded at the same time.
+// Launch is how a program is started outside of a Pod: as the submission's own Deployment does, as far as that means
+// something here, and so that it listens at no port of this machine where another one may be graded at the same time.
 type Launch struct {
-	// Command names a command of the program, as in `manager start`. Flags of the Deployment are not taken: they name files and ports of
-	// a Pod.
+	// Command names a command of the program, as in `manager start`. Flags of the Deployment are not taken: they name
+	// files and ports of a Pod.
 	Command []string
 	// Flags keep it from listening.
 	Flags []string
@@ -27,13 +27,13 @@ type Launch struct {
 	Environment []string
 	// Known are the names of all flags that it says that it has.
 	Known []string
-	// WebhookPort and Kubeconfig are the flags by which it takes the port of its webhooks and the file that leads to the cluster; empty:
-	// it takes none.
+	// WebhookPort and Kubeconfig are the flags by which it takes the port of its webhooks and the file that leads to the
+	// cluster; empty: it takes none.
 	WebhookPort, Kubeconfig string
 	// SecurePort, Certificate, CertificateKey and DataDir are the flags of an aggregated API server; empty: it takes none.
 	SecurePort, Certificate, CertificateKey, DataDir, EtcdServers string
-	// DelegationKubeconfigs are the flags by which one on k8s.io/apiserver takes the files that lead to the cluster which it asks who a
-	// user is, and what that one may do.
+	// DelegationKubeconfigs are the flags by which one on k8s.io/apiserver takes the files that lead to the cluster which
+	// it asks who a user is, and what that one may do.
 	DelegationKubeconfigs []string
 }
 
@@ -106,9 +106,9 @@ func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 	return &pod.Containers[i], nil
 }
 
-// Variables is the environment of the program as a process of this machine: what its Deployment sets, what an operator gets in any case,
-// and more, as NAME=value; later ones replace earlier ones of the same name. Of the user's environment it gets nothing but the PATH: no
-// home folder, no other kubeconfig, no proxy.
+// Variables is the environment of the program as a process of this machine: what its Deployment sets, what an operator
+// gets in any case, and more, as NAME=value; later ones replace earlier ones of the same name. Of the user's
+// environment it gets nothing but the PATH: no home folder, no other kubeconfig, no proxy.
 func (w *Workshop) Variables(kubeconfig string, more ...string) (all []string) {
 	home := w.Home()
 	for _, variable := range slices.Concat(w.Launch.Environment,

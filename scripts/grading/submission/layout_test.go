@@ -28,7 +28,8 @@ const (
 	outsideDir = "../../../outside"
 )
 
-// What a kustomization names must be in the submission: a run uses no network, and reads none of this machine's folders.
+// What a kustomization names must be in the submission: a run uses no network, and reads none of this machine's
+// folders.
 func TestKustomizeReadsTheSubmissionOnly(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()

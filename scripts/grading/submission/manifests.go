@@ -28,7 +28,8 @@ import (
 
 const (
 	generateTimeout = 2 * time.Minute
-	// generatedLimit is how much controller-gen may make, in bytes. Each kind that holds the template of a Pod takes 0.5 MB.
+	// generatedLimit is how much controller-gen may make, in bytes. Each kind that holds the template of a Pod takes 0.5
+	// MB.
 	generatedLimit = 32 << 20
 )
 
@@ -40,19 +41,21 @@ type Manifests struct {
 	// Notices say where what is committed in config/ differs from what the markers say.
 	Notices []string
 
-	// Definitions are CustomResourceDefinitions; Committed are those of config/crd/bases, where the generated ones are taken.
+	// Definitions are CustomResourceDefinitions; Committed are those of config/crd/bases, where the generated ones are
+	// taken.
 	Definitions, Committed []*unstructured.Unstructured
 	ClusterRoles           []rbacv1.ClusterRole
 	Roles                  []rbacv1.Role // one without a namespace is for the operator's own
 	// Webhooks are configurations, of both kinds, and Services those by which they are reached.
 	Webhooks, Services []*unstructured.Unstructured
 
-	// APIServices register an aggregated API server, APIServers are the Services by which it is reached, and Delegations the bindings by
-	// which it may ask the API server who somebody is and what that user may do.
+	// APIServices register an aggregated API server, APIServers are the Services by which it is reached, and Delegations
+	// the bindings by which it may ask the API server who somebody is and what that user may do.
 	APIServices, APIServers, Delegations []*unstructured.Unstructured
 
 	namePrefix string // which kustomize would put before all names
-	// whole are the definitions before versions were held back; nil: none was. conversions are patches that say how versions are converted.
+	// whole are the definitions before versions were held back; nil: none was. conversions are patches that say how
+	// versions are converted.
 	whole, conversions []*unstructured.Unstructured
 }
 
@@ -88,8 +91,8 @@ func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
 	return generated, nil
 }
 
-// generate runs generators of controller-gen on the packages of the module, and on no module below it. message is the first
-// line of what it said if it failed.
+// generate runs generators of controller-gen on the packages of the module, and on no module below it. message is the
+// first line of what it said if it failed.
 func (w *Workshop) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
 	options := w.generatorOptions()
 	var args []string
@@ -140,8 +143,8 @@ func (w *Workshop) taken(printed []byte) (*Manifests, error) {
 	return generated, nil
 }
 
-// packages are the module's packages as the go command wants them named, without those that are only there for tests or for
-// another system.
+// packages are the module's packages as the go command wants them named, without those that are only there for tests or
+// for another system.
 func (w *Workshop) packages() (packages []string) {
 	for _, folder := range w.sources.folders() {
 		// What else is wrong with a package is for controller-gen to say.
@@ -153,9 +156,9 @@ func (w *Workshop) packages() (packages []string) {
 	return packages
 }
 
-// instead is what is used when controller-gen fails on the markers. Those of webhooks are another language than they were
-// in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is there, or a marker
-// in today's language is wrong, of which what is committed knows nothing.
+// instead is what is used when controller-gen fails on the markers. Those of webhooks are another language than they
+// were in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is
+// there, or a marker in today's language is wrong, of which what is committed knows nothing.
 func (w *Workshop) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
 	if len(committed.Webhooks) > 0 && message != "" {
 		if generated, _, err := w.generate(ctx, "rbac", "crd"); err == nil {
@@ -168,7 +171,8 @@ func (w *Workshop) instead(ctx context.Context, committed *Manifests, message st
 			return generated
 		}
 	}
-	// The types of an aggregated API server are no custom resources: its floats, or its generated OpenAPI, are nothing for controller-gen.
+	// The types of an aggregated API server are no custom resources: its floats, or its generated OpenAPI, are nothing for
+	// controller-gen.
 	if len(committed.Definitions) == 0 && len(committed.APIServices) == 0 {
 		return nil
 	}
@@ -177,8 +181,8 @@ func (w *Workshop) instead(ctx context.Context, committed *Manifests, message st
 	return committed
 }
 
-// lacksArguments reports whether controller-gen says of a marker that it does not say enough. Before 2020 it took the rest for
-// granted, so that such a marker is old and not wrong.
+// lacksArguments reports whether controller-gen says of a marker that it does not say enough. Before 2020 it took the
+// rest for granted, so that such a marker is old and not wrong.
 func lacksArguments(message string) bool {
 	return strings.Contains(message, "missing argument") || strings.Contains(message, "is required for creating v1")
 }
@@ -272,8 +276,8 @@ func (m *Manifests) rights() []string {
 	return slices.Compact(all)
 }
 
-// committed reads what lies below config/: CustomResourceDefinitions, roles and webhooks. Of the roles only the manager's
-// count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
+// committed reads what lies below config/: CustomResourceDefinitions, roles and webhooks. Of the roles only the
+// manager's count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
 func (s *Submission) committed() (*Manifests, error) {
 	m := &Manifests{}
 	if err := errors.Join(m.readWebhooks(s), m.readConversions(s), m.readAPIServices(s)); err != nil {

@@ -113,7 +113,8 @@ func (w *Workshop) knownMarkers(ctx context.Context) (knownMarkers, error) {
 	return known, nil
 }
 
-// ours begins the names that are controller-gen's. Other markers belong to other tools, unless they are nearly one of its.
+// ours begins the names that are controller-gen's. Other markers belong to other tools, unless they are nearly one of
+// its.
 const ours = "kubebuilder"
 
 // foreignMarkers begin with kubebuilder's name and are other tools'.

@@ -24,8 +24,9 @@ import (
 // fetchTimeout is for downloading a submission's modules. Those of a lab are 33 MB.
 const fetchTimeout = 15 * time.Minute
 
-// MissingModules is how many of the modules that the go.mod in a folder names are not in the module cache. It only looks for
-// their folders, so it is done within a millisecond. A module that is named for another system, or replaced, may count.
+// MissingModules is how many of the modules that the go.mod in a folder names are not in the module cache. It only
+// looks for their folders, so it is done within a millisecond. A module that is named for another system, or replaced,
+// may count.
 func MissingModules(dir string) int {
 	content, err := (&Submission{Dir: dir}).ReadFile("go.mod")
 	if err != nil {
@@ -45,7 +46,8 @@ func MissingModules(dir string) int {
 	return missing
 }
 
-// isCached reports whether a module is in the module cache, and was not interrupted on its way. (go.dev/ref/mod#module-cache)
+// isCached reports whether a module is in the module cache, and was not interrupted on its way.
+// (go.dev/ref/mod#module-cache)
 func isCached(cache string, m modulepath.Version) bool {
 	path, err := modulepath.EscapePath(m.Path)
 	if err != nil {
@@ -62,9 +64,9 @@ func isCached(cache string, m modulepath.Version) bool {
 	return err == nil && info.IsDir()
 }
 
-// Fetch downloads the modules that the submission's packages need, as far as they are not on this machine: into the module
-// cache only, go.mod and go.sum stay as they were handed in, and go.sum has the checksums. progress is told how many of how
-// many modules were begun; the total is an estimate, or 0. A download that fails is a *HindranceError.
+// Fetch downloads the modules that the submission's packages need, as far as they are not on this machine: into the
+// module cache only, go.mod and go.sum stay as they were handed in, and go.sum has the checksums. progress is told how
+// many of how many modules were begun; the total is an estimate, or 0. A download that fails is a *HindranceError.
 func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) error {
 	environment := gobuild.Environment()
 	if w.System != "" {
@@ -73,8 +75,8 @@ func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) er
 	if w.ProxyOnly {
 		environment = append(environment, proxyOnly(environment)...)
 	}
-	// All packages, since controller-gen reads them all. Listing downloads what they import, and no module that is only named: that
-	// would be five times as much.
+	// All packages, since controller-gen reads them all. Listing downloads what they import, and no module that is only
+	// named: that would be five times as much.
 	args := []string{"list", "-deps", "-f", "{{.ImportPath}}"}
 	if w.Tests {
 		args = append(args, "-test")
@@ -93,8 +95,8 @@ func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) er
 // defaultProxy is that of the go command. (go.dev/ref/mod#environment-variables)
 const defaultProxy = "https://proxy.golang.org"
 
-// proxyOnly are settings with which the go command asks nobody for a module but the proxies of an environment. There is always one: the
-// word direct, with which it would ask the host that a module's path names, is removed.
+// proxyOnly are settings with which the go command asks nobody for a module but the proxies of an environment. There is
+// always one: the word direct, with which it would ask the host that a module's path names, is removed.
 func proxyOnly(environment []string) []string {
 	proxies := defaultProxy
 	for _, variable := range environment {

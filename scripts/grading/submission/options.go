@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// generatorOptions are what a submission's own `make manifests` tells the generators of controller-gen, as far as it changes
-// what comes of it: generator → option → value.
+// generatorOptions are what a submission's own `make manifests` tells the generators of controller-gen, as far as it
+// changes what comes of it: generator → option → value.
 type generatorOptions map[string]map[string]string
 
-// takenOptions are those that are taken, with their values' form: older versions had others, which the pinned one refuses.
+// takenOptions are those that are taken, with their values' form: older versions had others, which the pinned one
+// refuses.
 var takenOptions = map[string]map[string]*regexp.Regexp{
 	"crd": {
 		"maxDescLen": number, "generateEmbeddedObjectMeta": boolean, "allowDangerousTypes": boolean, "ignoreUnexportedFields": boolean,
@@ -27,7 +28,8 @@ var (
 	boolean = regexp.MustCompile(`^(true|false)$`)
 )
 
-// generatorCall is a generator with options, as on controller-gen's command line: crd:maxDescLen=0,allowDangerousTypes=true
+// generatorCall is a generator with options, as on controller-gen's command line:
+// crd:maxDescLen=0,allowDangerousTypes=true
 var generatorCall = regexp.MustCompile(`\b(crd|rbac):([A-Za-z]+=[^\s"',;$]+(?:,[A-Za-z]+=[^\s"',;$]+)*)`)
 
 // optionFiles are where projects call controller-gen.

@@ -24,9 +24,9 @@ import (
 // generatedKept is of how many states of its types and markers a submission's manifests are kept.
 const generatedKept = 16
 
-// Origin stands for all of the submission from which controller-gen makes something: its types and its markers, and what it requires.
-// What functions do is not in it, so most changes leave it as it was. It is empty where more than the submission's folder decides:
-// with a local module in a replace directive, or a folder vendor.
+// Origin stands for all of the submission from which controller-gen makes something: its types and its markers, and
+// what it requires. What functions do is not in it, so most changes leave it as it was. It is empty where more than the
+// submission's folder decides: with a local module in a replace directive, or a folder vendor.
 func (s *Submission) Origin() (string, error) {
 	sum := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -67,7 +67,8 @@ func hasLocal(content []byte) bool {
 // markerComment is a comment that controller-gen may read.
 var markerComment = regexp.MustCompile(`^//\s*\+`)
 
-// declarations is a Go file without what its functions do, but for the markers among it. What can't be parsed stays as it is.
+// declarations is a Go file without what its functions do, but for the markers among it. What can't be parsed stays as
+// it is.
 func declarations(content []byte) (kept []byte) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", content, parser.ParseComments|parser.SkipObjectResolution)
@@ -97,7 +98,8 @@ func declarations(content []byte) (kept []byte) {
 	return append(kept, content[from:]...)
 }
 
-// keptManifests is the file that keeps what controller-gen makes of the submission with these arguments; empty if none does.
+// keptManifests is the file that keeps what controller-gen makes of the submission with these arguments; empty if none
+// does.
 func (w *Workshop) keptManifests(args []string) string {
 	if w.Generated == "" {
 		return ""

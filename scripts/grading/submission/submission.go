@@ -34,8 +34,8 @@ type Submission struct {
 	sources sources
 }
 
-// Open finds out what is in a folder. main names the package of the program, as "./cmd/manager"; empty: it is looked for
-// where kubebuilder puts it, and in the folders of cmd. The errors are for whoever named the folder.
+// Open finds out what is in a folder. main names the package of the program, as "./cmd/manager"; empty: it is looked
+// for where kubebuilder puts it, and in the folders of cmd. The errors are for whoever named the folder.
 func Open(dir, main string) (*Submission, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *Submission) Notices() []string {
 		"points to the last item in the end; `go mod tidy -go=1.22` in its folder changes that", cmp.Or(s.Go, "1.16 (it has no go line)"))}
 }
 
-// findMain finds the program: kubebuilder v4 has it in cmd/, older ones in the module's root, and operator-sdk of old in
-// cmd/manager/.
+// findMain finds the program: kubebuilder v4 has it in cmd/, older ones in the module's root, and operator-sdk of old
+// in cmd/manager/.
 func (s *Submission) findMain(named string) (string, error) {
 	if named != "" {
 		folder := path.Clean(filepath.ToSlash(named))

@@ -14,9 +14,9 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// CompileTests compiles the tests of a package, which is slash-separated from the module's root, into a program. edit lets the go command
-// complete go.mod and go.sum, from modules that are on this machine: it is for a copy only. What is wrong with the code is a *Problem,
-// and what the machine did a *HindranceError.
+// CompileTests compiles the tests of a package, which is slash-separated from the module's root, into a program. edit
+// lets the go command complete go.mod and go.sum, from modules that are on this machine: it is for a copy only. What is
+// wrong with the code is a *Problem, and what the machine did a *HindranceError.
 func (w *Workshop) CompileTests(ctx context.Context, folder, program string, edit bool) error {
 	args := append([]string{"test", "-c", "-vet=off"}, gobuild.Flags...)
 	args = append(args, "-ldflags=-s -w", "-o", program)
@@ -29,12 +29,13 @@ func (w *Workshop) CompileTests(ctx context.Context, folder, program string, edi
 	return problem(err, output, "the tests do not compile", fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
 }
 
-// TestEnvironment is the environment of a test program: of the user's it gets nothing but the PATH. assets is the folder with etcd and
-// kube-apiserver, by which envtest finds them, and home an empty folder of the run.
+// TestEnvironment is the environment of a test program: of the user's it gets nothing but the PATH. assets is the
+// folder with etcd and kube-apiserver, by which envtest finds them, and home an empty folder of the run.
 func TestEnvironment(assets, home string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KUBECONFIG=" + filepath.Join(home, "none"), "KUBEBUILDER_ASSETS=" + assets,
-		// Two test programs may start their API servers at once, while others compile: the default, 20 s, is for a quiet machine.
+		// Two test programs may start their API servers at once, while others compile: the default, 20 s, is for a quiet
+		// machine.
 		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=60s",
 	}
 }

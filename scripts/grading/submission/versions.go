@@ -14,7 +14,8 @@ import (
 // conversionPath is where controller-runtime's webhook server converts.
 const conversionPath = "/convert"
 
-// Converts reports whether a kind of the submission is served in several versions, between which a webhook has to convert.
+// Converts reports whether a kind of the submission is served in several versions, between which a webhook has to
+// convert.
 func (m *Manifests) Converts() bool {
 	return slices.ContainsFunc(m.Whole(), func(d *unstructured.Unstructured) bool { return len(ServedVersions(d)) > 1 })
 }
@@ -27,8 +28,9 @@ func (m *Manifests) Whole() []*unstructured.Unstructured {
 	return m.Definitions
 }
 
-// HoldBack takes a version out of the definitions, as if it had not been written yet, and reports whether there was one. What is stored in
-// that version is then stored in the first of those that are left. A definition that has no other version stays as it is.
+// HoldBack takes a version out of the definitions, as if it had not been written yet, and reports whether there was
+// one. What is stored in that version is then stored in the first of those that are left. A definition that has no
+// other version stays as it is.
 func (m *Manifests) HoldBack(version string) bool {
 	held := false
 	without := func(definitions []*unstructured.Unstructured) (reduced []*unstructured.Unstructured) {
@@ -46,7 +48,8 @@ func (m *Manifests) HoldBack(version string) bool {
 	return held
 }
 
-// WithoutVersion is a definition without a version, and true; or the definition itself, where it does not have it or has no other.
+// WithoutVersion is a definition without a version, and true; or the definition itself, where it does not have it or
+// has no other.
 func WithoutVersion(definition *unstructured.Unstructured, version string) (*unstructured.Unstructured, bool) {
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	left := slices.DeleteFunc(slices.Clone(versions), func(one any) bool {
@@ -71,9 +74,10 @@ func WithoutVersion(definition *unstructured.Unstructured, version string) (*uns
 	return reduced, true
 }
 
-// Converted is a definition as kustomize and a CA injector would leave it: if it is served in several versions, the webhook of the
-// submission converts between them, at a Service in the namespace, with a certificate of the authority, in PEM. What the submission says
-// of it, in the definition or in a patch in config/crd/patches, stays; what it does not say is as kubebuilder's scaffold has it.
+// Converted is a definition as kustomize and a CA injector would leave it: if it is served in several versions, the
+// webhook of the submission converts between them, at a Service in the namespace, with a certificate of the authority,
+// in PEM. What the submission says of it, in the definition or in a patch in config/crd/patches, stays; what it does
+// not say is as kubebuilder's scaffold has it.
 func (m *Manifests) Converted(definition *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
 	definition = definition.DeepCopy()
 	spec, ok := definition.Object["spec"].(map[string]any)
@@ -96,7 +100,8 @@ func (m *Manifests) Converted(definition *unstructured.Unstructured, namespace s
 	return definition
 }
 
-// conversionOf is what the submission says of the webhook that converts between the versions of a definition; nil: nothing.
+// conversionOf is what the submission says of the webhook that converts between the versions of a definition; nil:
+// nothing.
 func (m *Manifests) conversionOf(definition *unstructured.Unstructured) map[string]any {
 	webhook, _, _ := unstructured.NestedMap(definition.Object, "spec", "conversion", "webhook")
 	if patch := Find(m.conversions, definition.GetName()); webhook == nil && patch != nil {

@@ -35,8 +35,8 @@ var Configurations = map[string]schema.GroupVersionResource{
 // HasWebhooks reports whether the submission brings admission webhooks.
 func (m *Manifests) HasWebhooks() bool { return len(m.Webhooks) > 0 }
 
-// readWebhooks reads the configurations of webhooks, the Services by which they are reached, and how kustomize would call
-// them.
+// readWebhooks reads the configurations of webhooks, the Services by which they are reached, and how kustomize would
+// call them.
 func (m *Manifests) readWebhooks(from *Submission) error {
 	// Where there is a second file, it is for the clusters of before 2021.
 	objects, err := from.readYAML("config/webhook/manifests*.yaml")
@@ -129,8 +129,8 @@ func ServiceOf(webhook map[string]any) (client, service map[string]any) {
 	return client, service
 }
 
-// completeWebhooks brings the configurations to what this API server takes, finds the Service of each, and says what does
-// not fit.
+// completeWebhooks brings the configurations to what this API server takes, finds the Service of each, and says what
+// does not fit.
 func (m *Manifests) completeWebhooks() {
 	if slices.ContainsFunc(m.Webhooks, isOld) {
 		m.Notice("config/webhook/manifests.yaml is for a Kubernetes before 1.22 (%s/v1beta1): it was used as if it were v1", admissionGroup)
@@ -185,7 +185,8 @@ func (m *Manifests) Service(name any) *unstructured.Unstructured {
 	return nil
 }
 
-// assumedServices are those that the webhooks name, those of conversions among them, as kubebuilder would have made them.
+// assumedServices are those that the webhooks name, those of conversions among them, as kubebuilder would have made
+// them.
 func (m *Manifests) assumedServices() (services []*unstructured.Unstructured) {
 	named := []string{}
 	for _, configuration := range m.Webhooks {

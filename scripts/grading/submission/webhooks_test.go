@@ -154,7 +154,8 @@ func TestMarkersOfWebhooksThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What such a marker asks for can't be registered, and what is committed says something else: it was made from another marker.
+// What such a marker asks for can't be registered, and what is committed says something else: it was made from another
+// marker.
 func TestAMarkerOfTodayThatIsWrongIsNotPassedOver(t *testing.T) {
 	t.Parallel()
 	for said, wrong := range map[string]string{

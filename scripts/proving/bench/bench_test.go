@@ -55,8 +55,8 @@ func program(b *testing.B) *multicall.Program {
 	return p
 }
 
-// BenchmarkStart starts, in turns, our cluster until its controllers work, and envtest's etcd and API server alone, from
-// the same program. In turns, so that what else the machine does slows down both.
+// BenchmarkStart starts, in turns, our cluster until its controllers work, and envtest's etcd and API server alone,
+// from the same program. In turns, so that what else the machine does slows down both.
 func BenchmarkStart(b *testing.B) {
 	p := program(b)
 	assets := b.TempDir()
@@ -214,7 +214,8 @@ func startWatch(b *testing.B) *watched {
 	return w
 }
 
-// save is how many seconds pass from a change until the watch tells of something. It returns when the watch waits for the next one.
+// save is how many seconds pass from a change until the watch tells of something. It returns when the watch waits for
+// the next one.
 func (w *watched) save(change func(), until string) float64 {
 	w.Helper()
 	w.StopTimer()

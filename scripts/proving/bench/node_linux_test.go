@@ -293,8 +293,8 @@ func BenchmarkReplicas(bench *testing.B) {
 	took.report(bench, "s")
 }
 
-// BenchmarkRollingUpdate makes two rolling updates while eight clients ask, by a NodePort of the machine and with a new connection for each
-// request. A request that gets no answer is lost.
+// BenchmarkRollingUpdate makes two rolling updates while eight clients ask, by a NodePort of the machine and with a new
+// connection for each request. A request that gets no answer is lost.
 func BenchmarkRollingUpdate(bench *testing.B) {
 	b := newBed(bench)
 	b.deploy("web", 3, "0")

@@ -27,8 +27,8 @@ const requiredVariable = "OPERATOR_LABS_BROWSER"
 // startTimeout is generous: a machine that compiles something needs seconds for what takes a fifth of one.
 const startTimeout = 60 * time.Second
 
-// flags keep Chromium from everything that is not asked of it, above all from the network. While a page scrolls smoothly, a click may
-// arrive where its target no longer is.
+// flags keep Chromium from everything that is not asked of it, above all from the network. While a page scrolls
+// smoothly, a click may arrive where its target no longer is.
 var flags = []string{
 	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
 	"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-breakpad",

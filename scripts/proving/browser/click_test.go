@@ -62,8 +62,8 @@ func during(r *report.Report, c report.Check) int {
 
 // picked is what the page shows of what was picked.
 type picked struct {
-	// Check is the id of the one that is marked in the chart, Listed the title of the list, Within and Rows how many moments
-	// are marked and listed.
+	// Check is the id of the one that is marked in the chart, Listed the title of the list, Within and Rows how many
+	// moments are marked and listed.
 	Check, Listed, Select string
 	Within, Outside, Rows int
 	Moment                string

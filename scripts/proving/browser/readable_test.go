@@ -15,7 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// What would be missed must be heard: an error of a script, what a page says on the console, and what its policy forbids.
+// What would be missed must be heard: an error of a script, what a page says on the console, and what its policy
+// forbids.
 func TestAPageThatComplainsIsHeard(t *testing.T) {
 	browser := start(t)
 	for name, body := range map[string]string{
@@ -33,8 +34,8 @@ func TestAPageThatComplainsIsHeard(t *testing.T) {
 	}
 }
 
-// contrast lists texts whose contrast to their ground is below what WCAG 2.2, 1.4.3, demands. Colours are read by painting them:
-// then it does not matter in which form the browser has them.
+// contrast lists texts whose contrast to their ground is below what WCAG 2.2, 1.4.3, demands. Colours are read by
+// painting them: then it does not matter in which form the browser has them.
 const contrast = `(() => {
 	const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 	const rgba = (color) => {

@@ -18,7 +18,8 @@ import (
 
 // replayed is what the page shows of a replay.
 type replayed struct {
-	// Check is the chosen one, Steps are the lines so far, Choices the answers that are offered, and Score what the page says of the answers.
+	// Check is the chosen one, Steps are the lines so far, Choices the answers that are offered, and Score what the page
+	// says of the answers.
 	Check, Score   string
 	Steps, Choices []string
 	Focused        bool
@@ -36,7 +37,8 @@ func lookAtReplay(tab context.Context, t *testing.T) replayed {
 	})()`)
 }
 
-// The replay offers the steps of package replay, in their order, and counts the answers. It can be played with the keyboard alone.
+// The replay offers the steps of package replay, in their order, and counts the answers. It can be played with the
+// keyboard alone.
 func TestAReaderPredictsTheNextRequest(t *testing.T) {
 	browser := start(t)
 	r := read(t, realRun)

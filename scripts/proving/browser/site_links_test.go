@@ -52,8 +52,8 @@ func readDocument(t *testing.T, file string) document {
 	return found
 }
 
-// Of each page in HTML every link stays within the site and leads to a page and to an anchor there, or it leads to another host.
-// What a page loads is in the site.
+// Of each page in HTML every link stays within the site and leads to a page and to an anchor there, or it leads to
+// another host. What a page loads is in the site.
 func TestTheSiteHasNoDeadLinks(t *testing.T) {
 	t.Parallel()
 	site := os.DirFS(builtSite(t))

@@ -26,8 +26,8 @@ const (
 	siteVariable = "OPERATOR_LABS_SITE"
 	siteFolder   = "../../../out/site"
 	axeFile      = "../../../docs/site/node_modules/axe-core/axe.min.js"
-	// below is the path at which the tests serve the site. The build does not know it. GitHub Pages would take the repository's name,
-	// whose end is also the name of a folder of the site.
+	// below is the path at which the tests serve the site. The build does not know it. GitHub Pages would take the
+	// repository's name, whose end is also the name of a folder of the site.
 	below = "/operator-labs/"
 )
 
@@ -51,7 +51,8 @@ func builtSite(t *testing.T) string {
 	return siteFolder
 }
 
-// serveSite is a plain file server, which shows 404.html at addresses of missing pages. It returns the address of the first page.
+// serveSite is a plain file server, which shows 404.html at addresses of missing pages. It returns the address of the
+// first page.
 func serveSite(t *testing.T) string {
 	t.Helper()
 	site := builtSite(t)

@@ -40,8 +40,9 @@ type shown struct {
 	Outside []string
 }
 
-// measure looks at each slide of a deck. A text is cut off if it leaves its box (a block of code, a cell, a box of a diagram), comes
-// into the footer, or leaves the slide. Marp leaves out the layout of the slides that are not shown, so the script asks for it first.
+// measure looks at each slide of a deck. A text is cut off if it leaves its box (a block of code, a cell, a box of a
+// diagram), comes into the footer, or leaves the slide. Marp leaves out the layout of the slides that are not shown, so
+// the script asks for it first.
 const measure = `(() => {
 	document.head.insertAdjacentHTML("beforeend", "<style>.bespoke-marp-slide { content-visibility: visible !important }</style>");
 	return [...document.querySelectorAll("section[data-marpit-pagination]")].map((section, i) => {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// eachNodeLab is the lab whose operator is a DaemonSet, and which is graded as a process: this is where its manifests are tried.
+	// eachNodeLab is the lab whose operator is a DaemonSet, and which is graded as a process: this is where its manifests
+	// are tried.
 	eachNodeLab = "10"
 	// eachNodeImage is its image, and eachNodeFolder the folder of a node in which it keeps its file.
 	eachNodeImage  = "operator-labs/authorizedkeys:e2e"
@@ -79,8 +80,8 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 	return nil
 }
 
-// onNodes waits until the file, on each node that has one, is described by what begins and ends with these, and until there is one: its mode
-// and size, and its content.
+// onNodes waits until the file, on each node that has one, is described by what begins and ends with these, and until
+// there is one: its mode and size, and its content.
 func (r *runner) onNodes(ctx context.Context, begins, ends string) error {
 	nodes, err := docker.Nodes(ctx, r.Name)
 	if err != nil {

@@ -66,8 +66,8 @@ type StepResult struct {
 	Err  error
 }
 
-// Run runs all steps until one fails, and then deletes the cluster in any case. The error is that of the step, and of the
-// deletion if that failed as well. The result is there in every case.
+// Run runs all steps until one fails, and then deletes the cluster in any case. The error is that of the step, and of
+// the deletion if that failed as well. The result is there in every case.
 func Run(ctx context.Context, options Options) (result *Result, err error) {
 	runner, err := newRunner(options)
 	if err != nil {

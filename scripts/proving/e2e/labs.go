@@ -30,7 +30,8 @@ func (r *runner) grade(ctx context.Context, lab *manifest.Lab, args ...string) e
 	return r.command(ctx, r.Lab, append([]string{"grade", strconv.Itoa(lab.Number), "--cluster", "kind:" + r.Name}, args...)...)
 }
 
-// solution must have full marks, which is the exit code, but for checks that can't be tried where the operator is a Pod.
+// solution must have full marks, which is the exit code, but for checks that can't be tried where the operator is a
+// Pod.
 func (r *runner) solution(ctx context.Context, lab *manifest.Lab) error {
 	err := r.grade(ctx, lab, "--solution")
 	if err == nil || ctx.Err() != nil {
@@ -47,7 +48,8 @@ func (r *runner) solution(ctx context.Context, lab *manifest.Lab) error {
 	return err
 }
 
-// untriedAsAPod names the checks that could not be tried where the operator is a Pod. There are none if any other has not passed.
+// untriedAsAPod names the checks that could not be tried where the operator is a Pod. There are none if any other has
+// not passed.
 func untriedAsAPod(result *report.Report) (untried []string) {
 	if result.Outcome != report.Graded {
 		return nil

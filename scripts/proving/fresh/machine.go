@@ -33,8 +33,8 @@ const (
 	nobody = 65534
 )
 
-// certificates is where Debian, and Go on it, have the authorities that sign servers' certificates. Ours may know the one of a
-// proxy, without which nothing can be downloaded.
+// certificates is where Debian, and Go on it, have the authorities that sign servers' certificates. Ours may know the
+// one of a proxy, without which nothing can be downloaded.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
 // machine is where the commands are tried.
@@ -94,7 +94,8 @@ func lookAround(ctx context.Context) (host, error) {
 	return h, errors.Join(os.MkdirAll(h.gocache, 0o755), os.MkdirAll(h.gomodcache, 0o755))
 }
 
-// newMachine makes a Debian root where that is possible, and otherwise what comes nearest to it. modules is its module cache.
+// newMachine makes a Debian root where that is possible, and otherwise what comes nearest to it. modules is its module
+// cache.
 func newMachine(ctx context.Context, scope *process.Scope, h host, modules string) (*machine, error) {
 	m, err := debianRoot(ctx, scope, h, modules)
 	if ctx.Err() != nil {
@@ -172,8 +173,9 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 	return m, nil
 }
 
-// sandbox are the arguments with which bwrap makes a root the one of a process: with namespaces of its own, so that all mounts
-// and processes go when it ends, and in one for users in which it is an ordinary one, while its files here are root's.
+// sandbox are the arguments with which bwrap makes a root the one of a process: with namespaces of its own, so that all
+// mounts and processes go when it ends, and in one for users in which it is an ordinary one, while its files here are
+// root's.
 func (m *machine) sandbox(h host, root, modules string) []string {
 	arguments := []string{
 		"--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "fresh",
@@ -255,8 +257,8 @@ func install(ctx context.Context, scope *process.Scope, root string) error {
 	return nil
 }
 
-// withoutRoot is this machine, as an ordinary user with an empty home: programs that are installed can be found, and others
-// use the folder for temporary files.
+// withoutRoot is this machine, as an ordinary user with an empty home: programs that are installed can be found, and
+// others use the folder for temporary files.
 func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*machine, error) {
 	m := &machine{scope: scope, warm: h.warm, home: filepath.Join(scope.Dir, "home"), program: "/bin/sh", close: func() error { return nil }}
 	m.what = fmt.Sprintf("this one, for a user who has an empty home, %s. It is no Debian root (%v), so a program that is missing "+

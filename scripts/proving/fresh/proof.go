@@ -26,8 +26,8 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// ModulesFolder is where the modules stay that were downloaded, as seen from the root of a checkout. What runs after the
-// proof may take them from there.
+// ModulesFolder is where the modules stay that were downloaded, as seen from the root of a checkout. What runs after
+// the proof may take them from there.
 const ModulesFolder = ".cache/fresh/modules"
 
 // stepTime is how long a command may take: the first compiles Kubernetes.
@@ -69,8 +69,8 @@ var steps = []step{
 // compiled finds a program that is built, but for the one that installs others, and modules that are downloaded.
 var compiled = regexp.MustCompile(`(?m)^(\d+ of \d+: )?(build (the|Kubernetes|controller-gen|CoreDNS) ?|download the modules).*`)
 
-// withoutPods is what a grade says where no Pod can run: an ordinary user may not mount /proc in the Debian root, since bubblewrap covers a part of
-// it. There, the programs of the node are not needed, and do not arrive.
+// withoutPods is what a grade says where no Pod can run: an ordinary user may not mount /proc in the Debian root, since
+// bubblewrap covers a part of it. There, the programs of the node are not needed, and do not arrive.
 const withoutPods = "needs Pods, and none can run on this machine"
 
 // withPrograms are the commands that are tried where programs arrive from an archive.
@@ -121,11 +121,13 @@ func serve(ctx context.Context, file string) (url string, err error) {
 
 // Options say with what the commands are tried.
 type Options struct {
-	// Warm uses the module cache and the build cache of this machine, and tries only the first command. Default: both are empty.
+	// Warm uses the module cache and the build cache of this machine, and tries only the first command. Default: both are
+	// empty.
 	Warm bool
 	// AirGap is Warm where nothing can be downloaded.
 	AirGap bool
-	// Programs is the file of an archive. It is served by HTTP, and the commands install it. Default: everything is compiled.
+	// Programs is the file of an archive. It is served by HTTP, and the commands install it. Default: everything is
+	// compiled.
 	Programs string
 }
 

@@ -48,8 +48,8 @@ type Options struct {
 	Notes func(context.Context) ([]string, error)
 }
 
-// Run runs the steps until one fails. The error names that step; everything else was printed. complete says that nothing was
-// left out.
+// Run runs the steps until one fails. The error names that step; everything else was printed. complete says that
+// nothing was left out.
 func Run(ctx context.Context, options Options) (complete bool, err error) {
 	if options.Began.IsZero() {
 		options.Began = time.Now()

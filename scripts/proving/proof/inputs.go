@@ -23,15 +23,15 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Inputs are what decides the result of a part, besides the version of Go. Folders and files are named from the root of the
-// checkout, with slashes. Of a Go file its code counts, and not its comments (changes.Code).
+// Inputs are what decides the result of a part, besides the version of Go. Folders and files are named from the root of
+// the checkout, with slashes. Of a Go file its code counts, and not its comments (changes.Code).
 type Inputs struct {
 	// All is every file of the checkout, with all comments. What the proof itself writes never counts.
 	All bool
 	// Files are single files, and folders with all below them.
 	Files []string
-	// Packages are folders of Go packages. All that is in them counts, and what is compiled of the packages of ours that they and
-	// their tests import, with the go.mod and go.sum of their modules.
+	// Packages are folders of Go packages. All that is in them counts, and what is compiled of the packages of ours that
+	// they and their tests import, with the go.mod and go.sum of their modules.
 	Packages []string
 	// Values are texts, such as the entry of one lab in a list of all.
 	Values []string
@@ -50,8 +50,8 @@ type Tree struct {
 	imports map[string][]string // what a Go file imports of ours, as folders; filled as it is asked for
 }
 
-// ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores: the next commit may have
-// them.
+// ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores: the next commit
+// may have them.
 func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, error) {
 	listed, err := runner.Run(ctx, root, nil, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {
@@ -104,8 +104,8 @@ func (t *Tree) digest(name string) (digest, code string, err error) {
 	return digest, of(changes.Code(content)), nil
 }
 
-// Hash stands for all inputs as they are in the tree. A file or a package that is missing is an error: a part would depend on
-// nothing without a word.
+// Hash stands for all inputs as they are in the tree. A file or a package that is missing is an error: a part would
+// depend on nothing without a word.
 func (t *Tree) Hash(in Inputs) (string, error) {
 	chosen := map[string]bool{}
 	for _, wanted := range in.Files {
@@ -188,8 +188,8 @@ func (t *Tree) addPackages(chosen map[string]bool, packages []string) error {
 	return nil
 }
 
-// filesOf are the files of a package: those in its folder, and in folders below it that are no packages, as files that it embeds
-// or that its tests read.
+// filesOf are the files of a package: those in its folder, and in folders below it that are no packages, as files that
+// it embeds or that its tests read.
 func (t *Tree) filesOf(folder string) (all []string) {
 	for dir, files := range t.folders {
 		for near := dir; ; near = path.Dir(near) {

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// machine describes the machine that a part ran on: its cores, its memory and its processor. The last two are known on Linux
-// only, from proc_meminfo(5) and /proc/cpuinfo.
+// machine describes the machine that a part ran on: its cores, its memory and its processor. The last two are known on
+// Linux only, from proc_meminfo(5) and /proc/cpuinfo.
 func machine() string {
 	facts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	if system, err := procfs.NewDefaultFS(); err == nil {

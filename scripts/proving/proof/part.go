@@ -25,10 +25,11 @@ type Part struct {
 	Inputs Inputs
 	// Usual is how long the part takes before a record says it, on two cores with warm caches.
 	Usual time.Duration
-	// Counts find in the output how much was proven. A part that counts, and has counted nothing, is not proven. Nil: nothing is counted.
+	// Counts find in the output how much was proven. A part that counts, and has counted nothing, is not proven. Nil:
+	// nothing is counted.
 	Counts []Count
-	// Committed says that the part tries what is committed, as in a clone. It fails where the work tree differs from that: the work tree
-	// is what its inputs are read from.
+	// Committed says that the part tries what is committed, as in a clone. It fails where the work tree differs from that:
+	// the work tree is what its inputs are read from.
 	Committed bool
 	// Shows is what the output must show, whatever the exit codes are. Nil: nothing.
 	Shows *Sign
@@ -41,13 +42,15 @@ type Sign struct {
 	Missing string
 }
 
-// Command is a program with its arguments. A name without a slash is looked up in PATH. Env are more variables, as NAME=value.
+// Command is a program with its arguments. A name without a slash is looked up in PATH. Env are more variables, as
+// NAME=value.
 type Command struct {
 	Args []string
 	Env  []string
 }
 
-// Count counts in the output of a part. Pattern matches a line: the number in its first group is added, or 1 if it has no group.
+// Count counts in the output of a part. Pattern matches a line: the number in its first group is added, or 1 if it has
+// no group.
 type Count struct {
 	Unit    string // in the plural, as "tests"
 	Pattern *regexp.Regexp

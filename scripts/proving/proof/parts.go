@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// Stale names the parts that are not proven with all that decides them as it is now. A family of which no part is proven is named
-// once. It runs nothing.
+// Stale names the parts that are not proven with all that decides them as it is now. A family of which no part is
+// proven is named once. It runs nothing.
 func Stale(ctx context.Context, here *checkout.Checkout) ([]string, error) {
 	parts, err := Parts(here)
 	if err != nil {
@@ -46,8 +46,8 @@ func Stale(ctx context.Context, here *checkout.Checkout) ([]string, error) {
 	return shortened(parts, stale), nil
 }
 
-// Parts are all parts of a checkout's proof. Those of labs come from labs.yaml, and those of the conformance tests from the results
-// in the documents.
+// Parts are all parts of a checkout's proof. Those of labs come from labs.yaml, and those of the conformance tests from
+// the results in the documents.
 func Parts(here *checkout.Checkout) (all []Part, err error) {
 	for _, add := range []func(*checkout.Checkout, *manifest.Lab) ([]Part, error){certification, torture, mutation, soak, stalled} {
 		for i := range here.Labs.Labs {
@@ -109,8 +109,8 @@ var harness = Inputs{
 	Files:    []string{"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/cluster.go", "scripts/cmd/lab/grade.go"},
 }
 
-// Harness returns, for a lab of a checkout, what stands for the code that grades it, the checks included. It is the same as long as no
-// change of the code can change a grade.
+// Harness returns, for a lab of a checkout, what stands for the code that grades it, the checks included. It is the
+// same as long as no change of the code can change a grade.
 func Harness(ctx context.Context, root string) (of func(*manifest.Lab) (string, error), err error) {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -154,7 +154,8 @@ func graded(lab *manifest.Lab) (Inputs, error) {
 	return in, nil
 }
 
-// certification proves the graders of a lab. Where children of the operator are Pods, a grade takes so long that the lab has two halves.
+// certification proves the graders of a lab. Where children of the operator are Pods, a grade takes so long that the
+// lab has two halves.
 func certification(here *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	in, err := graded(of)
 	if err != nil {
@@ -201,7 +202,8 @@ func torture(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	}}, err
 }
 
-// mutation tries a sample of the mutants, which is smaller where Pods run. A lab that has fewer mutants has all of them tried.
+// mutation tries a sample of the mutants, which is smaller where Pods run. A lab that has fewer mutants has all of them
+// tried.
 func mutation(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	in, err := graded(of)
 	in.Packages, in.Files = append(in.Packages, "scripts/authoring/mutate"), append(in.Files, "scripts/cmd/lab/mutate.go")
@@ -308,8 +310,8 @@ func unitTests(here *checkout.Checkout) ([]Part, error) {
 	}, nil
 }
 
-// TestedPrograms are the modules of programs for images that have tests, by their folders. They are no modules of the workspace. The
-// others are not compiled for nothing: some of them are huge.
+// TestedPrograms are the modules of programs for images that have tests, by their folders. They are no modules of the
+// workspace. The others are not compiled for nothing: some of them are huge.
 func TestedPrograms(here *checkout.Checkout) ([]string, error) {
 	tests, err := filepath.Glob(filepath.Join(here.Root, "clusters", "images", "programs", "*", "*_test.go"))
 	if err != nil {
@@ -326,7 +328,8 @@ func TestedPrograms(here *checkout.Checkout) ([]string, error) {
 	return slices.Compact(modules), nil
 }
 
-// kindTests prove the course on a cluster of kind. All labs together take more than half an hour, so each half has a cluster of its own.
+// kindTests prove the course on a cluster of kind. All labs together take more than half an hour, so each half has a
+// cluster of its own.
 func kindTests(here *checkout.Checkout) ([]Part, error) {
 	part := func(suffix, proves string, usual time.Duration, labs []manifest.Lab, more string) Part {
 		var numbers []string

@@ -18,7 +18,8 @@ import (
 // Result is what became of a part.
 type Result string
 
-// The results. A part that is running has the record of one that was interrupted, since kill -9 lets nobody write another.
+// The results. A part that is running has the record of one that was interrupted, since kill -9 lets nobody write
+// another.
 const (
 	Proven      Result = "proven"
 	Failed      Result = "failed"
@@ -62,7 +63,8 @@ type Store struct {
 	published map[string]*Record
 }
 
-// UserStore is the store of this user on this machine, which all checkouts share, with the records that the checkout at root has.
+// UserStore is the store of this user on this machine, which all checkouts share, with the records that the checkout at
+// root has.
 func UserStore(root string) (*Store, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -114,7 +116,8 @@ func (s *Store) Read(part string) (*Record, error) {
 	return own, err
 }
 
-// read returns this machine's record of a part. A record that nobody can read is as good as none: the part is proven again.
+// read returns this machine's record of a part. A record that nobody can read is as good as none: the part is proven
+// again.
 func (s *Store) read(part string) (*Record, error) {
 	content, err := os.ReadFile(s.file(part))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,7 +139,8 @@ func (s *Store) read(part string) (*Record, error) {
 	return &record, nil
 }
 
-// Write keeps the record of a part. Whatever happens meanwhile, there is a whole record afterwards, the old one or the new one.
+// Write keeps the record of a part. Whatever happens meanwhile, there is a whole record afterwards, the old one or the
+// new one.
 func (s *Store) Write(record *Record) error {
 	content, err := json.MarshalIndent(record, "", "  ")
 	if err != nil {

@@ -28,14 +28,15 @@ type Options struct {
 	Root  string
 	Parts []Part
 	Store *Store
-	// Reload returns the parts as the checkout has them now. It is called before the first part and after each: hours later, labs.yaml
-	// may have changed. An error ends the proof. Default: they stay as they are.
+	// Reload returns the parts as the checkout has them now. It is called before the first part and after each: hours
+	// later, labs.yaml may have changed. An error ends the proof. Default: they stay as they are.
 	Reload func() ([]Part, error)
 	// Names choose parts and families. Default: all.
 	Names []string
 	// All runs also what is proven. Default: what is proven is not proven again.
 	All bool
-	// Within is how long all of it may take: a part that usually takes longer than what is left is not started. 0: there is no limit.
+	// Within is how long all of it may take: a part that usually takes longer than what is left is not started. 0: there
+	// is no limit.
 	Within time.Duration
 	// Out shows how far the proof is.
 	Out *os.File
@@ -45,7 +46,8 @@ type Options struct {
 }
 
 const (
-	// shown is how many of the last lines of a part that failed are printed, and kept how many of them stand in its record.
+	// shown is how many of the last lines of a part that failed are printed, and kept how many of them stand in its
+	// record.
 	shown, kept = 40, 8
 	// grace is how long an interrupted command may take to remove what it has made, such as a kind cluster.
 	grace = time.Minute
@@ -112,8 +114,8 @@ func stateOf(tree *Tree, part Part, store *Store) (state State, err error) {
 	return state, err
 }
 
-// order is the one in which parts run: those that were never proven come first, the cheapest first, then those whose proof is the
-// oldest.
+// order is the one in which parts run: those that were never proven come first, the cheapest first, then those whose
+// proof is the oldest.
 func order(states []State) {
 	proof := func(s State) (date int64) {
 		if s.Record == nil || s.Record.LastProven == nil {
@@ -126,8 +128,9 @@ func order(states []State) {
 	})
 }
 
-// Prove runs the parts that are not proven, one after the other, and writes the page. A part that fails does not keep the others
-// from running; the error names those that failed. When the context ends, the part at hand is interrupted, and no other begins.
+// Prove runs the parts that are not proven, one after the other, and writes the page. A part that fails does not keep
+// the others from running; the error names those that failed. When the context ends, the part at hand is interrupted,
+// and no other begins.
 func Prove(ctx context.Context, options Options) (err error) {
 	chosen, err := choose(options.Parts, options.Names)
 	if err != nil {
@@ -386,8 +389,8 @@ func (p *proving) run(ctx context.Context, scope *process.Scope, part Part, log 
 	return nil
 }
 
-// environment is that of a part. Variables of the make that called us are for us alone: PART would choose other things in a make
-// that a part calls.
+// environment is that of a part. Variables of the make that called us are for us alone: PART would choose other things
+// in a make that a part calls.
 func environment() []string {
 	return slices.DeleteFunc(gobuild.Environment(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -395,7 +398,8 @@ func environment() []string {
 	})
 }
 
-// show shows how far a part is until end is called: on a terminal by a line that moves, elsewhere by a line each minute.
+// show shows how far a part is until end is called: on a terminal by a line that moves, elsewhere by a line each
+// minute.
 func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 	if progress.IsTerminal(p.Out) {
 		began := time.Now()

@@ -31,8 +31,8 @@ type Account struct {
 	client *acme.Client
 }
 
-// Register makes an account with a new key at the server with this directory URL, and agrees to its terms. The client must trust the
-// server's certificate.
+// Register makes an account with a new key at the server with this directory URL, and agrees to its terms. The client
+// must trust the server's certificate.
 func Register(ctx context.Context, directory string, client *http.Client) (*Account, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -54,7 +54,8 @@ func Resume(ctx context.Context, directory string, client *http.Client, key []by
 	return enter(ctx, directory, client, parsed)
 }
 
-// enter asks for an account. For a key that it knows, a server answers with the account that is there (RFC 8555, section 7.3.1).
+// enter asks for an account. For a key that it knows, a server answers with the account that is there (RFC 8555,
+// section 7.3.1).
 func enter(ctx context.Context, directory string, client *http.Client, key *ecdsa.PrivateKey) (*Account, error) {
 	c := &acme.Client{Key: key, DirectoryURL: directory, HTTPClient: client, UserAgent: "operator-labs"}
 	account, err := c.Register(ctx, &acme.Account{}, acme.AcceptTOS)
@@ -76,7 +77,8 @@ func (a *Account) Key() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
-// JWK is the account's public key as a JSON Web Key (RFC 7517). It has a member more than those from which a thumbprint is made (RFC
+// JWK is the account's public key as a JSON Web Key (RFC 7517). It has a member more than those from which a thumbprint
+// is made (RFC
 // 7638), in an order that is not theirs, as keys in the wild have.
 func (a *Account) JWK() ([]byte, error) {
 	public, err := a.key.PublicKey.ECDH()
@@ -97,8 +99,8 @@ func (a *Account) JWK() ([]byte, error) {
 	}, "", "  ")
 }
 
-// KeyAuthorization is what proves that a challenge with this token was answered for the account: the token, a dot, and the thumbprint
-// of the account's key (RFC 8555, section 8.1).
+// KeyAuthorization is what proves that a challenge with this token was answered for the account: the token, a dot, and
+// the thumbprint of the account's key (RFC 8555, section 8.1).
 func (a *Account) KeyAuthorization(token string) (string, error) {
 	return a.client.HTTP01ChallengeResponse(token)
 }

@@ -101,8 +101,8 @@ func http01(authorization *acme.Authorization) (*acme.Challenge, error) {
 	return nil, fmt.Errorf("the server offers no http-01 challenge for %s", authorization.Identifier.Value)
 }
 
-// Validate tells the server that all challenges can be validated, and waits until it has decided on each of them. That a name is
-// invalid is no error. A challenge that has been decided stays as it is: another try needs another order.
+// Validate tells the server that all challenges can be validated, and waits until it has decided on each of them. That
+// a name is invalid is no error. A challenge that has been decided stays as it is: another try needs another order.
 func (o *Order) Validate(ctx context.Context) ([]Authorization, error) {
 	for _, c := range o.Challenges {
 		if c.challenge.Status != acme.StatusPending {
@@ -143,7 +143,8 @@ func (o *Order) authorization(ctx context.Context, c Challenge) (Authorization, 
 	return authorization, nil
 }
 
-// Finalize asks for the certificate, for a key of its own, and waits for it. All names must be valid. The leaf comes first.
+// Finalize asks for the certificate, for a key of its own, and waits for it. All names must be valid. The leaf comes
+// first.
 func (o *Order) Finalize(ctx context.Context) ([]*x509.Certificate, error) {
 	client := o.account.client
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -162,8 +163,9 @@ func (o *Order) Finalize(ctx context.Context) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the order %s: %w", o.URL, err)
 	}
-	// CreateOrderCert waits as well, but where the server answers that the order is processing, without the order's own address, it
-	// asks at the wrong one (Pebble does). So only its request counts, and its error does if the order is not on its way.
+	// CreateOrderCert waits as well, but where the server answers that the order is processing, without the order's own
+	// address, it asks at the wrong one (Pebble does). So only its request counts, and its error does if the order is not
+	// on its way.
 	_, _, finalizing := client.CreateOrderCert(ctx, order.FinalizeURL, request, true)
 	err = poll(ctx, "the server to issue the certificate", func() (done bool, err error) {
 		order, err = client.GetOrder(ctx, o.URL)

@@ -47,7 +47,8 @@ type Instance struct {
 
 // Launch is what somebody wants to have launched.
 type Launch struct {
-	// Token is the caller's choice: as long as the cloud remembers it, no second instance is launched for it. Empty: each call is a launch.
+	// Token is the caller's choice: as long as the cloud remembers it, no second instance is launched for it. Empty: each
+	// call is a launch.
 	Token string            `json:"token,omitempty"`
 	Type  string            `json:"type"`
 	Image string            `json:"image"`
@@ -337,8 +338,8 @@ func (a *account) bill() Bill {
 	return bill
 }
 
-// allowed is what tokens, and keys of tags, are made of; maxTags is how many tags an instance may have, and maxText how long an image and
-// the value of a tag may be, in bytes.
+// allowed is what tokens, and keys of tags, are made of; maxTags is how many tags an instance may have, and maxText how
+// long an image and the value of a tag may be, in bytes.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,64}$`)
 
 const (

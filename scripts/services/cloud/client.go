@@ -14,7 +14,8 @@ import (
 // Client looks into a cloud through its console. It is for checks: the operator's own client is part of the lab.
 type Client struct{ service *service.Client }
 
-// NewClient is a client of the console at a URL, as http://127.0.0.1:8080. It waits as long as the context of a call says.
+// NewClient is a client of the console at a URL, as http://127.0.0.1:8080. It waits as long as the context of a call
+// says.
 func NewClient(url string) *Client { return &Client{service.NewClient(Service, url)} }
 
 // List is all instances with a tag, or all if the key is empty, in the order in which they were launched.

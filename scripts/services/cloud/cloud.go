@@ -26,7 +26,8 @@ const (
 // maxBody is how long the body of a request may be, in bytes.
 const maxBody = 64 << 10
 
-// Cloud is the service. Its customers use it as an http.Handler; see Console for everything else. It is safe for concurrent use.
+// Cloud is the service. Its customers use it as an http.Handler; see Console for everything else. It is safe for
+// concurrent use.
 type Cloud struct {
 	account *account
 	routes  *http.ServeMux
@@ -82,8 +83,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.routes.ServeHTTP(w, r)
 }
 
-// Console is the cloud for those who run it: the same API without throttling and without delay, the settings at /console/settings (GET,
-// PUT), and DELETE /console/tokens, which lets the cloud forget all client tokens, as if their time were over.
+// Console is the cloud for those who run it: the same API without throttling and without delay, the settings at
+// /console/settings (GET, PUT), and DELETE /console/tokens, which lets the cloud forget all client tokens, as if their
+// time were over.
 func (c *Cloud) Console() http.Handler {
 	routes := http.NewServeMux()
 	c.addRoutes(routes, false)
@@ -166,7 +168,8 @@ func (c *Cloud) putSettings(w http.ResponseWriter, r *http.Request) {
 	service.Answer(w, http.StatusOK, settings)
 }
 
-// Describe says what a request is about whose address does not tell: "launch small nginx, token 9c0d…". It is empty for others.
+// Describe says what a request is about whose address does not tell: "launch small nginx, token 9c0d…". It is empty for
+// others.
 func (c *Cloud) Describe(r *http.Request, body []byte) string {
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/v1/instances":

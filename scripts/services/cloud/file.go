@@ -12,8 +12,9 @@ import (
 	"lva.io/operators/scripts/services/service"
 )
 
-// Open is a cloud that keeps its instances and tokens in a JSON file: it is written before a request is answered, and read by the next Open.
-// A file that is not there is a cloud without instances; its folder must be there. One cloud at a time has a file.
+// Open is a cloud that keeps its instances and tokens in a JSON file: it is written before a request is answered, and
+// read by the next Open. A file that is not there is a cloud without instances; its folder must be there. One cloud at
+// a time has a file.
 func Open(file string) (*Cloud, error) {
 	var kept state
 	content, err := os.ReadFile(file)

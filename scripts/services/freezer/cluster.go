@@ -15,8 +15,8 @@ const (
 	Image = "operator-labs/freezer:v1"
 )
 
-// Manifests is what brings the freezer into a cluster, in YAML: a namespace, a Deployment and a Service. Its Pod runs Image, which the
-// nodes must have.
+// Manifests is what brings the freezer into a cluster, in YAML: a namespace, a Deployment and a Service. Its Pod runs
+// Image, which the nodes must have.
 //
 //go:embed freezer.yaml
 var Manifests []byte

@@ -82,7 +82,8 @@ func (f *Freezer) getMovements(w http.ResponseWriter, r *http.Request) {
 	service.Answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
 }
 
-// Describe says which movement somebody wants to book: "topping cream out for 2f1e…, id 9c0d…". It is empty for all other requests.
+// Describe says which movement somebody wants to book: "topping cream out for 2f1e…, id 9c0d…". It is empty for all
+// other requests.
 func (f *Freezer) Describe(r *http.Request, body []byte) string {
 	id, found := strings.CutPrefix(r.URL.Path, "/v1/movements/")
 	var m Movement

@@ -18,7 +18,8 @@ type Client struct {
 	http      http.Client
 }
 
-// NewClient is a client of the service of this name at a URL, as http://127.0.0.1:8080. It waits as long as the context of a call says.
+// NewClient is a client of the service of this name at a URL, as http://127.0.0.1:8080. It waits as long as the context
+// of a call says.
 func NewClient(name, url string) *Client {
 	return &Client{name: name, url: strings.TrimSuffix(url, "/")}
 }

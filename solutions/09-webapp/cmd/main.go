@@ -28,7 +28,8 @@ import (
 
 //lab:begin main
 
-// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog and mgr.
+// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog
+// and mgr.
 
 var (
 	scheme   = runtime.NewScheme()

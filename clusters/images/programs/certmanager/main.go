@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command certmanager is cert-manager in one multi-call program: its controller, cainjector, webhook, acmesolver and
-// startupapicheck. It is cert-manager's own code. What its programs do besides parsing flags stands in packages that can
-// be imported; their mains stand in modules that a Go module proxy does not have, and this program has those parts anew.
+// startupapicheck. It is cert-manager's own code. What its programs do besides parsing flags stands in packages that
+// can be imported; their mains stand in modules that a Go module proxy does not have, and this program has those parts
+// anew.
 //
 // It takes the flags that cert-manager's chart sets and those that the course needs. A flag that it does not know is an
 // error, and never ignored.

@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package conformance has nothing of its own: its module is where Kubernetes' own conformance suite (the test binary of
-// k8s.io/kubernetes/test/e2e) and the programs of its test images are built, each at the version of the control plane. What the
-// suite's tests import has to be imported here, since a module does not record what tests of other modules need.
+// k8s.io/kubernetes/test/e2e) and the programs of its test images are built, each at the version of the control plane.
+// What the suite's tests import has to be imported here, since a module does not record what tests of other modules
+// need.
 package conformance
 
 import (

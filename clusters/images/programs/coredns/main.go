@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command coredns is CoreDNS with the plugins that a cluster's DNS needs and no others: those of kubeadm's Corefile, and
-// a few that one reaches for when something is wrong with names. The whole CoreDNS carries the clients of several
+// Command coredns is CoreDNS with the plugins that a cluster's DNS needs and no others: those of kubeadm's Corefile,
+// and a few that one reaches for when something is wrong with names. The whole CoreDNS carries the clients of several
 // clouds, which take minutes to compile and are never used here.
 package main
 

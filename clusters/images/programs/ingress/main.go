@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command ingress is the Ingress controller of the course: it leads HTTP and HTTPS requests to the Services that Ingresses name. It is
-// small on purpose, to be read: reconcile.go watches the API server and makes a table of it, table.go decides which Service a request
-// is for, and proxy.go leads it there. What it leaves out is said in docs/reference/addons.md.
+// Command ingress is the Ingress controller of the course: it leads HTTP and HTTPS requests to the Services that
+// Ingresses name. It is small on purpose, to be read: reconcile.go watches the API server and makes a table of it,
+// table.go decides which Service a request is for, and proxy.go leads it there. What it leaves out is said in
+// docs/reference/addons.md.
 package main
 
 import (

@@ -25,10 +25,12 @@ import (
 type proxy struct {
 	// table is the newest one.
 	table func() *Table
-	// unknown is the certificate for hosts for which no Ingress has one. Who comes by HTTPS is told so, instead of nothing.
+	// unknown is the certificate for hosts for which no Ingress has one. Who comes by HTTPS is told so, instead of
+	// nothing.
 	unknown *tls.Certificate
-	// backends is how Services are asked. Each request is a connection of its own, so that the Service chooses a Pod for it: a connection
-	// that is kept stays with the Pod that it once led to. No proxy of the environment is asked, as Services are in the cluster.
+	// backends is how Services are asked. Each request is a connection of its own, so that the Service chooses a Pod for
+	// it: a connection that is kept stays with the Pod that it once led to. No proxy of the environment is asked, as
+	// Services are in the cluster.
 	backends http.RoundTripper
 }
 
@@ -37,8 +39,8 @@ func newProxy(table func() *Table) (*proxy, error) {
 	return &proxy{table: table, unknown: unknown, backends: &http.Transport{DisableKeepAlives: true}}, err
 }
 
-// ServeHTTP answers 404 where no Ingress names the page, 503 where one names a Service that is not there, and 502 where the Service
-// does not answer.
+// ServeHTTP answers 404 where no Ingress names the page, 503 where one names a Service that is not there, and 502 where
+// the Service does not answer.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := hostOf(r)
 	to, found := p.table().find(host, r.URL.Path)

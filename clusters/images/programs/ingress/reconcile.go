@@ -167,8 +167,8 @@ func addressOf(service *corev1.Service) string {
 	return service.Name + "." + service.Namespace + ".svc.cluster.local."
 }
 
-// addCertificates reads the Secrets of an Ingress. Without the Secret, or with a broken one, HTTPS has no certificate for these hosts
-// until the Secret changes: the rest of the table does not wait for it.
+// addCertificates reads the Secrets of an Ingress. Without the Secret, or with a broken one, HTTPS has no certificate
+// for these hosts until the Secret changes: the rest of the table does not wait for it.
 func (r *Reconciler) addCertificates(ctx context.Context, table *Table, ingress *networkingv1.Ingress) error {
 	for _, block := range ingress.Spec.TLS {
 		var secret corev1.Secret

@@ -12,10 +12,11 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// Table is what the Ingresses say, as it is asked for with each request. It is never changed: each change in the cluster makes another.
+// Table is what the Ingresses say, as it is asked for with each request. It is never changed: each change in the
+// cluster makes another.
 type Table struct {
-	// routes are those of each host, as the rules of Ingresses name it: "shop.lab.test", "*.lab.test", or "" for every host. Of several
-	// routes that match a path, the first one counts.
+	// routes are those of each host, as the rules of Ingresses name it: "shop.lab.test", "*.lab.test", or "" for every
+	// host. Of several routes that match a path, the first one counts.
 	routes map[string][]route
 	// certificates are those of each host, named as above.
 	certificates map[string]*tls.Certificate
@@ -49,8 +50,8 @@ func (t *Table) add(host, path string, kind *networkingv1.PathType, to backend) 
 	t.routes[host] = append(t.routes[host], route{path: path, exact: exact, backend: to})
 }
 
-// sort brings the routes into the order in which they count: exact paths before prefixes, and long ones before short ones. Of two that
-// are the same, the one of the older Ingress was added first, and stays first.
+// sort brings the routes into the order in which they count: exact paths before prefixes, and long ones before short
+// ones. Of two that are the same, the one of the older Ingress was added first, and stays first.
 func (t *Table) sort() {
 	for _, routes := range t.routes {
 		slices.SortStableFunc(routes, func(a, b route) int {

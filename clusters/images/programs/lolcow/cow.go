@@ -26,7 +26,8 @@ const cow = `
                   |_|_|            |_|_|
 `
 
-// say draws the cow and what it says. The words of the greeting follow each other; white space between them is as it fits.
+// say draws the cow and what it says. The words of the greeting follow each other; white space between them is as it
+// fits.
 func say(greeting string) string {
 	lines := wrap(printable(greeting), columns)
 	width := 0
@@ -42,7 +43,8 @@ func say(greeting string) string {
 	return drawn.String() + cow
 }
 
-// printable replaces what a terminal would obey instead of show: a greeting is from somebody else than the one who reads it.
+// printable replaces what a terminal would obey instead of show: a greeting is from somebody else than the one who
+// reads it.
 func printable(greeting string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) || unicode.IsSpace(r) {

@@ -16,7 +16,8 @@ import (
 
 const tarUsage = "usage: tar cf - PATH… | tar xf - [-C FOLDER], as kubectl cp calls it"
 
-// runTar is as much of tar as `kubectl cp` wants of a container: an archive to standard output, or one from standard input.
+// runTar is as much of tar as `kubectl cp` wants of a container: an archive to standard output, or one from standard
+// input.
 func runTar(args []string, in io.Reader, out io.Writer) error {
 	var create, extract, piped bool
 	folder := "."

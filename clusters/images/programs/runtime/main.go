@@ -2,13 +2,13 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command runtime runs containers with runc on hosts that do not let them do everything. It is called instead of runc,
-// by Docker and by the containerd of a node, edits what runc is told, and becomes runc. On a host without these limits it
-// changes nothing.
+// by Docker and by the containerd of a node, edits what runc is told, and becomes runc. On a host without these limits
+// it changes nothing.
 //
 //   - A host may lack capabilities, even for root: most often CAP_SYS_RESOURCE. runc then refuses a container that asks
 //     for all of them (docker run --privileged, Cilium's agent). Capabilities that we do not have are taken out.
-//   - Without CAP_SYS_RESOURCE nobody may raise a limit or its own priority for memory. Limits that a container asks for
-//     are dropped, and its priority is at best our own.
+//   - Without CAP_SYS_RESOURCE nobody may raise a limit or its own priority for memory. Limits that a container asks
+//     for are dropped, and its priority is at best our own.
 //
 // The runc that it becomes is $OPERATOR_LABS_RUNC, or runc.real beside it, or the host's.
 package main

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// ErrTaken says that another process or thread has the number. A thread of the Go runtime may have got it, and keeps it.
+// ErrTaken says that another process or thread has the number. A thread of the Go runtime may have got it, and keeps
+// it.
 var ErrTaken = errors.New("another process or thread has the number")
 
 // StartAs starts a program as the process that has a number, in a group of its own. We must be in a PID namespace in

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServingCertificate asks cert-manager for the certificate of a webhook's Service, and returns the Secret in which it will be.
-// The Issuer greenhouse-ca is in the same namespace.
+// ServingCertificate asks cert-manager for the certificate of a webhook's Service, and returns the Secret in which it
+// will be. The Issuer greenhouse-ca is in the same namespace.
 func ServingCertificate(ctx context.Context, c client.Client, namespace, service string) (secret string, err error) {
 	secret = service + "-tls"
 	certificate := &unstructured.Unstructured{Object: map[string]any{

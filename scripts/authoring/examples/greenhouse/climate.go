@@ -49,7 +49,8 @@ func (r *ClimateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	return ctrl.Result{}, nil
 }
 
-// SetupWithManager says which events lead to a call: those of greenhouses, and those of ConfigMaps that a greenhouse owns.
+// SetupWithManager says which events lead to a call: those of greenhouses, and those of ConfigMaps that a greenhouse
+// owns.
 func (r *ClimateReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&playv1.Greenhouse{}).Owns(&corev1.ConfigMap{}).Complete(r)
 }

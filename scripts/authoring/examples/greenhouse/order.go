@@ -12,8 +12,8 @@ import (
 	"lva.io/operators/scripts/services/acme"
 )
 
-// OrderCertificate orders one certificate for these names from the ACME server with this directory. Before the server looks,
-// publish must serve the proof below http://NAME, at the path.
+// OrderCertificate orders one certificate for these names from the ACME server with this directory. Before the server
+// looks, publish must serve the proof below http://NAME, at the path.
 func OrderCertificate(
 	ctx context.Context, directory string, trusting *http.Client, publish func(path, proof string), names ...string,
 ) ([]*x509.Certificate, error) {

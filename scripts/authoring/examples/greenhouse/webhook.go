@@ -15,7 +15,8 @@ import (
 	playv1 "lva.io/operators/scripts/authoring/examples/greenhouse/api/v1"
 )
 
-// needs is the lowest temperature that a plant survives. A table is a reason to write a webhook: it outgrows an expression.
+// needs is the lowest temperature that a plant survives. A table is a reason to write a webhook: it outgrows an
+// expression.
 var needs = map[string]int32{"cactus": 5, "lemon": 8, "orchid": 16}
 
 //lab:begin webhook

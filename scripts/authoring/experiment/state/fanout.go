@@ -25,7 +25,8 @@ type sighting struct {
 	err     error
 }
 
-// fanOut opens watches, writes an entry several times, and measures when the first and the last of them have seen each write.
+// fanOut opens watches, writes an entry several times, and measures when the first and the last of them have seen each
+// write.
 func (e *experiment) fanOut(ctx context.Context, watchers int) (FanOut, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package state measures what becomes of a cluster whose API server is used as a database: how large an object can be, how long a
-// list takes, how long until every watch has seen a write, and how much memory and disk that costs. It creates its own kind, Entry,
-// and fills the cluster with it, so it wants a cluster that nobody else uses. It does not start one, and it draws nothing but charts.
+// Package state measures what becomes of a cluster whose API server is used as a database: how large an object can be,
+// how long a list takes, how long until every watch has seen a write, and how much memory and disk that costs. It
+// creates its own kind, Entry, and fills the cluster with it, so it wants a cluster that nobody else uses. It does not
+// start one, and it draws nothing but charts.
 package state
 
 import (
@@ -20,7 +21,8 @@ import (
 
 // Options say how large the experiment is.
 type Options struct {
-	// Objects is how many objects there are in the end. Measured are the numbers 100, 300, 1,000, … below it, and it itself.
+	// Objects is how many objects there are in the end. Measured are the numbers 100, 300, 1,000, … below it, and it
+	// itself.
 	Objects int
 	// Watchers is how many watches there are in the end. Measured are 1, 10, 100, … below it, and it itself.
 	Watchers int
@@ -32,7 +34,8 @@ type Options struct {
 type Cluster struct {
 	// Config is an administrator's access. The experiment sets its own limits for requests.
 	Config *rest.Config
-	// PIDs are the numbers of the cluster's processes on this machine by their names, as kube-apiserver. Their memory is measured.
+	// PIDs are the numbers of the cluster's processes on this machine by their names, as kube-apiserver. Their memory is
+	// measured.
 	PIDs map[string]int
 	// Version is the Kubernetes release.
 	Version string
@@ -59,8 +62,8 @@ type Point struct {
 	Labelled time.Duration `json:"labelled"`
 	// ListBytes is the size of the answer to the list, as JSON.
 	ListBytes int64 `json:"listBytes"`
-	// Sync is how long a new informer takes until it has all objects, and InformerBytes what its memory grows by. Each operator
-	// that watches the kind pays both at its start.
+	// Sync is how long a new informer takes until it has all objects, and InformerBytes what its memory grows by. Each
+	// operator that watches the kind pays both at its start.
 	Sync          time.Duration `json:"sync"`
 	InformerBytes int64         `json:"informerBytes"`
 	// MemoryBytes is the resident memory of each process of the control plane.
@@ -69,7 +72,8 @@ type Point struct {
 	StorageBytes int64 `json:"storageBytes"`
 }
 
-// FanOut is how long it takes from the beginning of a write until the first and the last of so many watches have seen it: medians.
+// FanOut is how long it takes from the beginning of a write until the first and the last of so many watches have seen
+// it: medians.
 type FanOut struct {
 	Watchers int           `json:"watchers"`
 	First    time.Duration `json:"first"`
@@ -149,7 +153,8 @@ func newExperiment(cluster Cluster, options Options) (*experiment, error) {
 	return &experiment{Cluster: cluster, Options: options, typed: typed, objects: objects}, nil
 }
 
-// steps are those of the numbers that are smaller than the last one, and the last one. If none is smaller, half of it is the first.
+// steps are those of the numbers that are smaller than the last one, and the last one. If none is smaller, half of it
+// is the first.
 func steps(last int, numbers ...int) (all []int) {
 	for _, number := range numbers {
 		if number < last {

@@ -59,7 +59,8 @@ func Open(ctx context.Context, named reference.Reference, pace Pace) (*Archive, 
 	return a, nil
 }
 
-// attempt tries until it succeeds, or fails so often in a row that trying again is no use. do says how many bytes it got.
+// attempt tries until it succeeds, or fails so often in a row that trying again is no use. do says how many bytes it
+// got.
 func (a *Archive) attempt(ctx context.Context, do func() (int64, error)) error {
 	for failed := 1; ; failed++ {
 		got, err := do()
@@ -93,8 +94,9 @@ func (a *Archive) offset(name string) int64 {
 	return at
 }
 
-// fetch gets a layer into a folder, unless it is there, and returns its file. When it breaks off, what it has got stays, and the next fetch
-// continues from there. The layer has its SHA-256. No other fetch may use the folder meanwhile.
+// fetch gets a layer into a folder, unless it is there, and returns its file. When it breaks off, what it has got
+// stays, and the next fetch continues from there. The layer has its SHA-256. No other fetch may use the folder
+// meanwhile.
 func (a *Archive) fetch(ctx context.Context, layer Layer, dir string, progress func(done, total int64)) (string, error) {
 	name := filepath.Join(dir, layer.SHA256+".tar.zst")
 	out, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)

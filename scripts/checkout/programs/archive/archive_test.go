@@ -131,7 +131,8 @@ func (p place) build(t *testing.T) {
 	}
 }
 
-// save builds the program of a place, fills its caches, and saves all of that. time is that of an entry of the build cache.
+// save builds the program of a place, fills its caches, and saves all of that. time is that of an entry of the build
+// cache.
 func (p place) save(t *testing.T, time string) (named.Reference, *Manifest) {
 	t.Helper()
 	p.build(t)

@@ -29,15 +29,16 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// Folders of a layer. Programs are those of .cache. Modules and builds are for the caches of the go command: what a student's first build
-// would download and compile.
+// Folders of a layer. Programs are those of .cache. Modules and builds are for the caches of the go command: what a
+// student's first build would download and compile.
 const (
 	programFolder = "programs"
 	moduleFolder  = "modules"
 	buildFolder   = "builds"
 )
 
-// window is how far back a compressed layer refers, in bytes. Programs of the same modules have much in common, and are large.
+// window is how far back a compressed layer refers, in bytes. Programs of the same modules have much in common, and are
+// large.
 const window = 128 << 20
 
 // Wanted are the layers that have a program of the checkout at root that is missing, if it fits.
@@ -76,8 +77,8 @@ func fileOf(root string, t gobuild.Target) string {
 	return filepath.ToSlash(name)
 }
 
-// Install fetches a layer, and installs those of its programs that fit and are not fresh, and what else is in it. targets are all programs of
-// the checkout at root. progress is told how many bytes were fetched.
+// Install fetches a layer, and installs those of its programs that fit and are not fresh, and what else is in it.
+// targets are all programs of the checkout at root. progress is told how many bytes were fetched.
 func (a *Archive) Install(
 	ctx context.Context, root string, layer Layer, targets []gobuild.Target, installed gobuild.Installation, progress func(done, total int64),
 ) (err error) {
@@ -172,8 +173,8 @@ func unpack(ctx context.Context, name, dir string, limit int64) error {
 // A module cache has these files of a module, besides what the go command makes of them. (go.dev/ref/mod#module-cache)
 var moduleFile = regexp.MustCompile(`^[A-Za-z0-9!._~+/-]+/@v/[A-Za-z0-9!._~+-]+\.(info|mod|zip)$`)
 
-// installModules moves modules into a module cache, as far as they are not there. The go command compares a module with go.sum by the hash
-// beside its archive, which is computed here.
+// installModules moves modules into a module cache, as far as they are not there. The go command compares a module with
+// go.sum by the hash beside its archive, which is computed here.
 func installModules(from, to string) error {
 	return moveFiles(from, to, moduleFile, func(name, file string) error {
 		if path.Ext(name) != ".zip" {
@@ -211,7 +212,8 @@ func installBuilds(from, to string) error {
 
 var errNoEntry = errors.New("it is no entry of a build cache")
 
-// moveFiles moves the files of a folder that are not in another one, after a look at each. A folder that is not there has none.
+// moveFiles moves the files of a folder that are not in another one, after a look at each. A folder that is not there
+// has none.
 func moveFiles(from, to string, pattern *regexp.Regexp, check func(name, file string) error) error {
 	return filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -39,7 +39,8 @@ type Manifest struct {
 // Layer is a part of an archive that is fetched as a whole.
 type Layer struct {
 	Name string `json:"name"`
-	// Size is that of the compressed layer, in bytes, and SHA256 its digest, in hexadecimal. Unpacked is the size of what is in it.
+	// Size is that of the compressed layer, in bytes, and SHA256 its digest, in hexadecimal. Unpacked is the size of what
+	// is in it.
 	Size     int64  `json:"size"`
 	SHA256   string `json:"sha256"`
 	Unpacked int64  `json:"unpacked"`
@@ -70,7 +71,8 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// readManifest reads what an archive begins with. The layers follow at the returned offset. want is the manifest's SHA-256, or empty.
+// readManifest reads what an archive begins with. The layers follow at the returned offset. want is the manifest's
+// SHA-256, or empty.
 func readManifest(r io.Reader, want string) (m *Manifest, end int64, err error) {
 	header, err := tar.NewReader(io.LimitReader(r, blockSize)).Next()
 	switch {

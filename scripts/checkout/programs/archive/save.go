@@ -30,12 +30,13 @@ type Content struct {
 	Name string
 	// Programs are those of the layer; they must be fresh.
 	Programs []gobuild.Target
-	// ModuleCache and BuildCache are caches of the go command that have what students' first builds need, and nothing else. Default: none.
+	// ModuleCache and BuildCache are caches of the go command that have what students' first builds need, and nothing
+	// else. Default: none.
 	ModuleCache, BuildCache string
 }
 
-// Save writes an archive of the checkout at root. The same contents give the same file. It returns its manifest, and the manifest's
-// SHA-256. progress is called with each layer that is being compressed.
+// Save writes an archive of the checkout at root. The same contents give the same file. It returns its manifest, and
+// the manifest's SHA-256. progress is called with each layer that is being compressed.
 func Save(ctx context.Context, root, name string, contents []Content, installed gobuild.Installation, progress func(layer string)) (m *Manifest, sum string, err error) {
 	work, err := os.MkdirTemp(filepath.Dir(name), removal.Temporary("."+filepath.Base(name)+"."))
 	if err != nil {
@@ -97,7 +98,8 @@ func (p part) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// write writes it into an archive. All entries are plain: their headers have one block, so that offsets follow from sizes.
+// write writes it into an archive. All entries are plain: their headers have one block, so that offsets follow from
+// sizes.
 func (p part) write(archive *tar.Writer) error {
 	size, err := p.size()
 	if err != nil {
@@ -194,7 +196,8 @@ func (c Content) modules() ([]part, error) {
 	return listFiles(filepath.Join(c.ModuleCache, "cache", "download"), moduleFolder, moduleFile.MatchString)
 }
 
-// builds are the entries of the build cache. When an entry was made says nothing about what was compiled, so each gets the same time.
+// builds are the entries of the build cache. When an entry was made says nothing about what was compiled, so each gets
+// the same time.
 func (c Content) builds() ([]part, error) {
 	if c.BuildCache == "" {
 		return nil, nil

@@ -129,7 +129,8 @@ type Pace struct {
 // DefaultPace ends a download that takes longer than compiling everything: 150 MB in a quarter of an hour.
 var DefaultPace = Pace{Within: 30 * time.Second, Bytes: 30 * 160 << 10, Attempts: 4, Wait: 2 * time.Second}
 
-// watch ends a download that is too slow, until its context ends. The download counts in arrived the bytes that it gets.
+// watch ends a download that is too slow, until its context ends. The download counts in arrived the bytes that it
+// gets.
 func (p Pace) watch(ctx context.Context, cancel context.CancelCauseFunc) (arrived *atomic.Int64) {
 	arrived = &atomic.Int64{}
 	go func() {

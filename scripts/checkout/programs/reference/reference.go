@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package reference reads which archive of programs a checkout is to use. It opens none: the bootstrap asks it, and compiles what does
-// only if there is one.
+// Package reference reads which archive of programs a checkout is to use. It opens none: the bootstrap asks it, and
+// compiles what does only if there is one.
 package reference
 
 import (
@@ -61,8 +61,9 @@ func Parse(text string) (r Reference, err error) {
 	return r, nil
 }
 
-// Locked is the archive that a checkout is to use on a system, such as linux/amd64: that of the environment variable, or of the lock
-// file. ok is false if there is none; so it is if the variable is "none". A file is relative to the working folder in the variable, and to the checkout in the lock file.
+// Locked is the archive that a checkout is to use on a system, such as linux/amd64: that of the environment variable,
+// or of the lock file. ok is false if there is none; so it is if the variable is "none". A file is relative to the
+// working folder in the variable, and to the checkout in the lock file.
 func Locked(root, system string) (r Reference, ok bool, err error) {
 	if text := os.Getenv(Variable); text != "" {
 		if text == "none" {

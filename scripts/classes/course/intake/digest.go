@@ -20,8 +20,9 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// digest is the SHA-256 over the names and contents of a module's files, in the order of their names, without what is not the student's
-// work. It finds what can't be graded: links that lead out of the submission, whose folder is root, devices, and too much of everything.
+// digest is the SHA-256 over the names and contents of a module's files, in the order of their names, without what is
+// not the student's work. It finds what can't be graded: links that lead out of the submission, whose folder is root,
+// devices, and too much of everything.
 func digest(ctx context.Context, root, dir string, limits Limits) (string, error) {
 	base, err := filepath.Rel(root, dir)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// Find finds the folder of the Go module that belongs to a lab, below a folder that a student handed in: the module itself, a folder with
-// it, or a repository with many. The course is all of its labs. A module is a lab's if its folder or its module path is named for it, as
-// labs/02-reconciler or lab-2. If there is none, it is the only one whose name says nothing and which owns accepts (nil: any), or the only
-// one at all. If several fit, the error names them; modules below folders named solutions and out count only if there are no others. If none
-// fits, it is a *MissingError.
+// Find finds the folder of the Go module that belongs to a lab, below a folder that a student handed in: the module
+// itself, a folder with it, or a repository with many. The course is all of its labs. A module is a lab's if its folder
+// or its module path is named for it, as labs/02-reconciler or lab-2. If there is none, it is the only one whose name
+// says nothing and which owns accepts (nil: any), or the only one at all. If several fit, the error names them; modules
+// below folders named solutions and out count only if there are no others. If none fits, it is a *MissingError.
 func Find(dir string, lab Lab, course []Lab, owns func(lab Lab, dir string) bool) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -134,7 +134,8 @@ func (s search) find(dir string) (string, error) {
 	return "", several
 }
 
-// first are the modules that count: none within another one of them, and those below folders for copies only if there are no others.
+// first are the modules that count: none within another one of them, and those below folders for copies only if there
+// are no others.
 func first(modules []module) (fit []module) {
 	var copies []module
 	for _, m := range modules {
@@ -161,8 +162,8 @@ func isCopy(m module) bool {
 	return slices.Contains(folders, "solutions") || slices.Contains(folders, "out")
 }
 
-// kind decides by names whose module it is. The folder that is nearest to the module decides, then the module path, then the name of the
-// whole.
+// kind decides by names whose module it is. The folder that is nearest to the module decides, then the module path,
+// then the name of the whole.
 func (s search) kind(m module) (kind int, reason string) {
 	for _, by := range []struct {
 		names   []string
@@ -192,8 +193,8 @@ var (
 	pureNumber = regexp.MustCompile(`^0*(\d{1,2})$`)
 )
 
-// numberOf is the number of the lab for which something is named; -1 if its name says nothing. A name that is only a number counts where
-// numbers are names of labs.
+// numberOf is the number of the lab for which something is named; -1 if its name says nothing. A name that is only a
+// number counts where numbers are names of labs.
 func numberOf(name string, numbers bool, course []Lab) int {
 	for _, lab := range course {
 		if strings.EqualFold(name, lab.Name) {
@@ -219,8 +220,8 @@ func numberOf(name string, numbers bool, course []Lab) int {
 	return -1
 }
 
-// maxDepth is how deep modules are looked for, in folders: a repository in a folder of a ZIP in a folder has labs/02-reconciler in the
-// fourth.
+// maxDepth is how deep modules are looked for, in folders: a repository in a folder of a ZIP in a folder has
+// labs/02-reconciler in the fourth.
 const maxDepth = 8
 
 // moduleLimit is how large a go.mod may be, in bytes.
@@ -279,8 +280,8 @@ const (
 	groupBytes = 1 << 20
 )
 
-// HasGroup reports whether a file of a Go module names one of some API groups, as its types or its CRDs do. It looks at Go and YAML files
-// of at most 1 MB each, and at the first 2000 of them.
+// HasGroup reports whether a file of a Go module names one of some API groups, as its types or its CRDs do. It looks at
+// Go and YAML files of at most 1 MB each, and at the first 2000 of them.
 func HasGroup(dir string, groups ...string) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -89,8 +89,8 @@ func (r *reader) checkout(ctx context.Context, s source, lab Lab, student, work 
 
 const headRef = "refs/intake/head"
 
-// attributes switch off those that the repository sets for its files, so nothing is left out, filtered or replaced. (gitattributes(5):
-// $GIT_DIR/info/attributes has the highest precedence)
+// attributes switch off those that the repository sets for its files, so nothing is left out, filtered or replaced.
+// (gitattributes(5): $GIT_DIR/info/attributes has the highest precedence)
 const attributes = "* -export-ignore -export-subst -filter -ident -text -eol -working-tree-encoding\n"
 
 // fetch fetches all branches of a repository into a folder without any files of it.
@@ -134,7 +134,8 @@ type revision struct {
 	at   time.Time
 }
 
-// revisions are the commits that are attempts: the one that is asked for, or the last one before the deadline, and the newest one.
+// revisions are the commits that are attempts: the one that is asked for, or the last one before the deadline, and the
+// newest one.
 func (r *reader) revisions(ctx context.Context, dir string, asked commit, deadline time.Time) ([]revision, error) {
 	if asked.hash != "" {
 		// A tag or a branch that is called like a hash is none.
@@ -172,7 +173,8 @@ func single(one *revision, err error) ([]revision, error) {
 // latest is the last second of the year 2199. A commit that claims to be later has no time that is of use.
 const latest = 7_258_118_399
 
-// revision is the newest commit from a name on along the first parents, perhaps with a last moment. It is nil if there is none that early.
+// revision is the newest commit from a name on along the first parents, perhaps with a last moment. It is nil if there
+// is none that early.
 func (r *reader) revision(ctx context.Context, dir, name string, before time.Time) (*revision, error) {
 	args := []string{"log", "-1", "--first-parent", "--format=%H %ct"}
 	if !before.IsZero() {
@@ -224,8 +226,8 @@ const (
 	gitWords  = 16 << 10
 )
 
-// git runs a git command, which asks nobody anything, runs no hooks, and fetches by few protocols. Its output is the answer, unless there
-// is another place for it. If git fails, the error is a problem in git's own words.
+// git runs a git command, which asks nobody anything, runs no hooks, and fetches by few protocols. Its output is the
+// answer, unless there is another place for it. If git fails, the error is a problem in git's own words.
 func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...string) (string, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
@@ -266,8 +268,8 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 	return answer.String(), nil
 }
 
-// gitEnvironment is the environment of git without what would steer it. Fetching uses the user's settings, for passwords and proxies; all
-// else uses none, so filters of an installed LFS are not known.
+// gitEnvironment is the environment of git without what would steer it. Fetching uses the user's settings, for
+// passwords and proxies; all else uses none, so filters of an installed LFS are not known.
 func gitEnvironment(command string) (env []string) {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")

@@ -36,7 +36,8 @@ type handedIn struct {
 
 type person struct{ name, id, email string }
 
-// listGradescope finds what was handed in by Gradescope's export. Each student of a group has a submission of the group's folder.
+// listGradescope finds what was handed in by Gradescope's export. Each student of a group has a submission of the
+// group's folder.
 func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 	file, err := limited.Open(dir, gradescopeFile, gradescopeLimit)
 	if err != nil {
@@ -87,8 +88,8 @@ var (
 	gradescopeTime   = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)? *(Z|UTC|[-+]\d\d:?\d\d)`)
 )
 
-// parseGradescope reads the submitters and the times of submission_metadata.yml, line by line: the rest of the file, which is large, holds
-// what students' programs printed, and is indented more than what is read.
+// parseGradescope reads the submitters and the times of submission_metadata.yml, line by line: the rest of the file,
+// which is large, holds what students' programs printed, and is indented more than what is read.
 func parseGradescope(from io.Reader) (all []handedIn, err error) {
 	lines := bufio.NewReader(from)
 	// block is the field of a submission below which the lines are.

@@ -36,16 +36,18 @@ type Lab struct {
 type Options struct {
 	// Labs are those whose submissions are wanted.
 	Labs []Lab
-	// Course are all labs of the course: what is named for another lab than those wanted is no submission to them. Default: Labs.
+	// Course are all labs of the course: what is named for another lab than those wanted is no submission to them.
+	// Default: Labs.
 	Course []Lab
 	// Source is a folder of submissions, or a roster: a file whose name ends with .csv.
 	Source string
 	// Work is a folder for what is unpacked and fetched. It is made. What an earlier call left there is replaced.
 	Work string
-	// Owns reports whether a Go module whose name says nothing can be a lab's, as HasGroup does by API groups. Default: any can.
+	// Owns reports whether a Go module whose name says nothing can be a lab's, as HasGroup does by API groups. Default:
+	// any can.
 	Owns func(lab Lab, dir string) bool
-	// Deadline is when a student's work on a lab is due; zero if never. It decides which commits of a repository are attempts, if the
-	// roster names none: the last one before it, and the newest one, if that came later. Default: never.
+	// Deadline is when a student's work on a lab is due; zero if never. It decides which commits of a repository are
+	// attempts, if the roster names none: the last one before it, and the newest one, if that came later. Default: never.
 	Deadline func(student, lab string) time.Time
 	// Limits of a submission. Default: DefaultLimits.
 	Limits Limits
@@ -53,7 +55,8 @@ type Options struct {
 
 // Submission is an attempt of a student at a lab.
 type Submission struct {
-	// Student is a name that is safe as a file name, and unique in the class. It is the same in each call for the same source.
+	// Student is a name that is safe as a file name, and unique in the class. It is the same in each call for the same
+	// source.
 	Student string
 	// Name is what people call the student, and Email is the address, if the source has one.
 	Name, Email string
@@ -67,8 +70,8 @@ type Submission struct {
 	From string
 	// Submitted is when it was handed in; zero if it is unknown.
 	Submitted time.Time
-	// Digest is a SHA-256 over the names and contents of the module's files, without what is no work of the student, such as .git and bin:
-	// the same work has the same digest.
+	// Digest is a SHA-256 over the names and contents of the module's files, without what is no work of the student, such
+	// as .git and bin: the same work has the same digest.
 	Digest string
 	// Problem is a sentence that says why it can't be graded; empty if it can.
 	Problem string
@@ -129,8 +132,9 @@ type reader struct {
 	repos *repositories
 }
 
-// Read finds all submissions, by student, lab and attempt. A submission that can't be graded is among them, with a Problem. The error
-// is about all of them: there is no such source, the roster is wrong, the disk is full, or the context has ended.
+// Read finds all submissions, by student, lab and attempt. A submission that can't be graded is among them, with a
+// Problem. The error is about all of them: there is no such source, the roster is wrong, the disk is full, or the
+// context has ended.
 func Read(ctx context.Context, o Options) ([]Submission, error) {
 	if len(o.Course) == 0 {
 		o.Course = o.Labs
@@ -220,7 +224,8 @@ type tree struct {
 	problem   string
 }
 
-// tree is the folder in which the source's modules are. Its name is a hint, unless it is known for which lab it was handed in.
+// tree is the folder in which the source's modules are. Its name is a hint, unless it is known for which lab it was
+// handed in.
 func (s source) tree(dir, name string) tree {
 	made := tree{dir: dir, root: dir, hint: name, from: s.from, submitted: s.submitted}
 	if s.lab != nil {
@@ -296,7 +301,8 @@ func (r *reader) candidates(ctx context.Context, trees []tree, labs []Lab, blank
 	return all, nil
 }
 
-// withoutMissing removes what has no module of a lab, if something else that the student handed in has one, or has another problem.
+// withoutMissing removes what has no module of a lab, if something else that the student handed in has one, or has
+// another problem.
 func withoutMissing(all []candidate) []candidate {
 	if slices.ContainsFunc(all, func(c candidate) bool { return !c.missing }) {
 		return slices.DeleteFunc(all, func(c candidate) bool { return c.missing })
@@ -376,8 +382,8 @@ func (r *reader) openFolder(ctx context.Context, s source, work string) ([]tree,
 	return r.openInner(ctx, self, s, work, nested+1)
 }
 
-// openInner is a tree, or what the archives in it hold if there is no module beside them. Levels is how many levels of archives may be
-// opened.
+// openInner is a tree, or what the archives in it hold if there is no module beside them. Levels is how many levels of
+// archives may be opened.
 func (r *reader) openInner(ctx context.Context, self tree, s source, work string, levels int) ([]tree, error) {
 	modules, archives, err := look(self.dir, r.Limits.Entries)
 	if err != nil {

@@ -42,7 +42,8 @@ func list(o Options) ([]source, error) {
 	return sources, nil
 }
 
-// listFolder finds what was handed in below a folder, perhaps for one lab. From is the folder's name in front of what is in it.
+// listFolder finds what was handed in below a folder, perhaps for one lab. From is the folder's name in front of what
+// is in it.
 func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -106,8 +107,9 @@ func labNamed(labs []Lab, name string) *Lab {
 	return nil
 }
 
-// moodleName is what Moodle calls the folders and files of an export: Full Name_1234567_assignsubmission_file_, and behind it the file's own
-// name if the export has no folders. The number is that of the participant. (mod/assign/locallib.php, download_submissions)
+// moodleName is what Moodle calls the folders and files of an export: Full Name_1234567_assignsubmission_file_, and
+// behind it the file's own name if the export has no folders. The number is that of the participant.
+// (mod/assign/locallib.php, download_submissions)
 var moodleName = regexp.MustCompile(`^(.+)_(\d+)_assignsubmission_([a-z]+)(?:_(.*))?$`)
 
 // moodle takes the student from a name of Moodle's. It reports false if it is no submission of files.
@@ -122,7 +124,8 @@ func (s *source) moodle() bool {
 
 var attemptName = regexp.MustCompile(`(?i)^attempt[-_ ]?(\d{1,4})$`)
 
-// attemptFolders are the folders of a student's attempts, in their order, if there is nothing else that may be a submission.
+// attemptFolders are the folders of a student's attempts, in their order, if there is nothing else that may be a
+// submission.
 func attemptFolders(dir string) (names []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

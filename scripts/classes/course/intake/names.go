@@ -16,8 +16,8 @@ import (
 // maxName is how long a student's name may be, in bytes: names of files are made of it.
 const maxName = 64
 
-// safeName makes a name that is safe as the name of a file, on any system: letters, digits, and . - _ @ + inside it. It is empty if nothing
-// of the name is left.
+// safeName makes a name that is safe as the name of a file, on any system: letters, digits, and . - _ @ + inside it. It
+// is empty if nothing of the name is left.
 func safeName(name string) string {
 	var safe strings.Builder
 	for _, r := range norm.NFC.String(strings.ToValidUTF8(name, "-")) {
@@ -36,8 +36,9 @@ func safeName(name string) string {
 	return strings.TrimRight(safe.String(), ".-_@+")
 }
 
-// studentNames gives each student of the sources a name: that which people use, made safe. Where several have the same one, or one that
-// differs only in the case of its letters, all of them get a suffix that is made of what is unique about them.
+// studentNames gives each student of the sources a name: that which people use, made safe. Where several have the same
+// one, or one that differs only in the case of its letters, all of them get a suffix that is made of what is unique
+// about them.
 func studentNames(sources []source) map[string]string {
 	names, fold := map[string]string{}, map[string]map[string]bool{}
 	for _, s := range sources {

@@ -186,7 +186,8 @@ func momentOf(text string) (time.Time, error) {
 	return at, nil
 }
 
-// schemes are the protocols by which repositories are fetched. Those of them that are no URL of this machine's files are fetched only.
+// schemes are the protocols by which repositories are fetched. Those of them that are no URL of this machine's files
+// are fetched only.
 var schemes = []string{"https", "ssh", "file"}
 
 // scpForm is the short form of a URL of ssh: git@host:path.

@@ -43,8 +43,8 @@ func archiveSuffix(name string) string {
 	return ""
 }
 
-// unpackFile unpacks an archive, the file with a slash-separated name in a folder, into a folder that is made. An error that is about the
-// archive is a problem.
+// unpackFile unpacks an archive, the file with a slash-separated name in a folder, into a folder that is made. An error
+// that is about the archive is a problem.
 func unpackFile(ctx context.Context, dir, name, to string, limits Limits) error {
 	suffix := strings.ToLower(archiveSuffix(name))
 	if slices.Contains(unread, suffix) {
@@ -100,7 +100,8 @@ func unpack(ctx context.Context, from io.ReaderAt, size int64, to string, limits
 	return u.makeLinks()
 }
 
-// damaged makes a problem of what the packages for archives say, which is about the archive unless it is about a file of ours.
+// damaged makes a problem of what the packages for archives say, which is about the archive unless it is about a file
+// of ours.
 func damaged(err error) error {
 	_, known := errors.AsType[problem](err)
 	_, file := errors.AsType[*fs.PathError](err)
@@ -268,7 +269,8 @@ func (u *unpacker) tar(from io.Reader) error {
 	}
 }
 
-// tail knows the last block of what was read. A complete tar ends with blocks of zeros, for which package tar does not ask.
+// tail knows the last block of what was read. A complete tar ends with blocks of zeros, for which package tar does not
+// ask.
 type tail struct {
 	io.Reader
 	last [512]byte

@@ -330,7 +330,8 @@ func TestUnpackingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Whatever an archive holds: unpacking ends, nothing is outside of the folder, nothing leads out, and it is not larger than allowed.
+// Whatever an archive holds: unpacking ends, nothing is outside of the folder, nothing leads out, and it is not larger
+// than allowed.
 func FuzzUnpack(f *testing.F) {
 	flat := labFiles("a/", "x")
 	for _, seed := range []string{

@@ -18,7 +18,8 @@ const (
 	toTheSecond = "2006-01-02 15:04:05"
 )
 
-// parseDue reads a deadline. Its time zone is the course's, in which late days are counted, also where the text has an offset of its own.
+// parseDue reads a deadline. Its time zone is the course's, in which late days are counted, also where the text has an
+// offset of its own.
 func parseDue(text string, zone *time.Location) (*due, error) {
 	text = strings.TrimSpace(text)
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"} {
@@ -47,8 +48,8 @@ func parseDue(text string, zone *time.Location) (*due, error) {
 	return nil, fmt.Errorf("%q is no time: write one such as %q, or with an offset, such as %q", text, "2026-10-25 23:59", "2026-10-25T23:59:00+01:00")
 }
 
-// inZone is the moment at which clocks in a zone show a time. Where they show it twice, because they are turned back, it is the later one.
-// It reports false for a time that they skip; the moment is then close to it.
+// inZone is the moment at which clocks in a zone show a time. Where they show it twice, because they are turned back,
+// it is the later one. It reports false for a time that they skip; the moment is then close to it.
 func inZone(wall time.Time, zone *time.Location) (at time.Time, exists bool) {
 	year, month, day := wall.Date()
 	hour, minute, second := wall.Clock()
@@ -69,8 +70,8 @@ func sameClock(at, wall time.Time) bool {
 	return at.Format(toTheSecond) == wall.Format(toTheSecond)
 }
 
-// lateDays is how many days after the deadline have started at a moment, 0 if it is in time. A day ends when clocks in the course's zone
-// show the deadline's time again, so one on which they change has 23 or 25 hours.
+// lateDays is how many days after the deadline have started at a moment, 0 if it is in time. A day ends when clocks in
+// the course's zone show the deadline's time again, so one on which they change has 23 or 25 hours.
 func (d *due) lateDays(at time.Time) int {
 	if d == nil || at.IsZero() || !at.After(d.end) {
 		return 0
@@ -99,8 +100,8 @@ func (d *due) after(days int) time.Time {
 	return at
 }
 
-// ParseTime reads a time as a deadline is written: one without seconds is the end of its minute. One without an offset is in the zone; if
-// that is nil, it is an error.
+// ParseTime reads a time as a deadline is written: one without seconds is the end of its minute. One without an offset
+// is in the zone; if that is nil, it is an error.
 func ParseTime(text string, zone *time.Location) (time.Time, error) {
 	in := zone
 	if in == nil {

@@ -36,7 +36,8 @@ var SchemaJSON []byte
 // fileLimit is how large class.yaml may be, in bytes: comments for 500 students are half of it.
 const fileLimit = 4 << 20
 
-// Load reads class.yaml. The error lists everything that is wrong with it, a line each, with file, line and path of the wrong value.
+// Load reads class.yaml. The error lists everything that is wrong with it, a line each, with file, line and path of the
+// wrong value.
 func Load(path string) (*Rules, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

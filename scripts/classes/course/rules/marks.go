@@ -29,7 +29,8 @@ type Mark struct {
 	Attempt int
 	// Points are those of the attempt, of at most Max. Without an attempt, Max is 100.
 	Points, Max int
-	// Late is how many days after the deadline had started when the attempt was handed in. Grace days are not taken from it.
+	// Late is how many days after the deadline had started when the attempt was handed in. Grace days are not taken from
+	// it.
 	Late int
 	// GraceUsed is how many of these days are grace days, which cost nothing.
 	GraceUsed int
@@ -44,7 +45,8 @@ type Mark struct {
 	Final float64
 	// Missing is true if nothing was handed in.
 	Missing bool
-	// Ungraded is true if something was handed in and no attempt has a grade. It counts like a missing one until it was graded again.
+	// Ungraded is true if something was handed in and no attempt has a grade. It counts like a missing one until it was
+	// graded again.
 	Ungraded bool
 	// Excused is true if the instructor decided that the lab does not count for this student.
 	Excused bool
@@ -64,9 +66,9 @@ type score int64
 
 func (s score) float() float64 { return float64(s) / unit }
 
-// Marks computes what a student gets for each of the labs, whose attempts may be none, and for all of them together: percent by weights,
-// 0 if no lab has any weight. Grace days are used where they give the best total, and no more of them than that needs. Labs of class.yaml
-// that are not among the given ones do not count.
+// Marks computes what a student gets for each of the labs, whose attempts may be none, and for all of them together:
+// percent by weights, 0 if no lab has any weight. Grace days are used where they give the best total, and no more of
+// them than that needs. Labs of class.yaml that are not among the given ones do not count.
 func (r *Rules) Marks(student string, labs map[string][]Attempt) (marks map[string]Mark, total float64) {
 	marks = map[string]Mark{}
 	names := slices.Sorted(maps.Keys(labs))
@@ -130,7 +132,8 @@ func (m mark) mark() Mark {
 	}
 }
 
-// options are what a student gets for a lab with 0, 1, 2, … grace days. The last one is with as many as can change anything.
+// options are what a student gets for a lab with 0, 1, 2, … grace days. The last one is with as many as can change
+// anything.
 func (r *Rules) options(student, name string, attempts []Attempt, budget int) (options []mark) {
 	most := 0
 	for _, attempt := range attempts {
@@ -194,8 +197,8 @@ func (l *late) apply(m mark, grace int) mark {
 	return m
 }
 
-// prefers reports whether an attempt counts rather than an earlier one. One that is too late was not accepted: it never takes the place of
-// one that was.
+// prefers reports whether an attempt counts rather than an earlier one. One that is too late was not accepted: it never
+// takes the place of one that was.
 func (l lab) prefers(m, before *mark) bool {
 	if m.accepted != before.accepted {
 		return m.accepted
@@ -207,8 +210,8 @@ func (l lab) prefers(m, before *mark) bool {
 	return left(m) > left(before)
 }
 
-// spend decides how many grace days each lab gets, so that the total is the best one, with as few days as possible. Of two ways that are
-// as good, it is the one that uses days in the labs that come first.
+// spend decides how many grace days each lab gets, so that the total is the best one, with as few days as possible. Of
+// two ways that are as good, it is the one that uses days in the labs that come first.
 func (r *Rules) spend(names []string, options [][]mark, budget int) []int {
 	// best[i][d] is what labs i, i+1, … are worth together with exactly d days at most, and how many days lab i gets.
 	type choice struct {

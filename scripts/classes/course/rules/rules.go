@@ -65,11 +65,12 @@ const (
 	last = "last"
 )
 
-// Default are the rules of a course without class.yaml: no deadlines, the best attempt counts, and all labs weigh the same.
+// Default are the rules of a course without class.yaml: no deadlines, the best attempt counts, and all labs weigh the
+// same.
 func Default() *Rules { return &Rules{Zone: time.UTC} }
 
-// Deadline is the last moment at which a student's work on a lab is in time; zero if the lab has no deadline. The student's own deadline
-// comes before the lab's. For the deadline of all others, student is empty.
+// Deadline is the last moment at which a student's work on a lab is in time; zero if the lab has no deadline. The
+// student's own deadline comes before the lab's. For the deadline of all others, student is empty.
 func (r *Rules) Deadline(student, lab string) time.Time {
 	if d := r.due(student, lab); d != nil {
 		return d.end
@@ -106,8 +107,8 @@ func (r *Rules) graceDays(student string) int {
 	return 0
 }
 
-// Unknown has a sentence for each student and each lab of class.yaml that is none of those given: their names may be misspelled. The labs
-// are all labs of the course, by name.
+// Unknown has a sentence for each student and each lab of class.yaml that is none of those given: their names may be
+// misspelled. The labs are all labs of the course, by name.
 func (r *Rules) Unknown(students, labs []string) (notices []string) {
 	known := func(key string) bool {
 		return slices.ContainsFunc(labs, func(lab string) bool { return names(key, lab) })

@@ -168,7 +168,8 @@ func TestStartedDaysAreCounted(t *testing.T) {
 	}
 }
 
-// in is an attempt at lab 2 of the tests below, which is due on 1 July at noon, UTC, handed in a number of days and an hour later.
+// in is an attempt at lab 2 of the tests below, which is due on 1 July at noon, UTC, handed in a number of days and an
+// hour later.
 func in(number, points int, days int) Attempt {
 	return Attempt{Number: number, Points: points, Max: 100, Valid: true, Submitted: time.Date(2026, 7, 1+days, 11, 0, 0, 0, time.UTC)}
 }
@@ -331,7 +332,8 @@ func randomTrial(random *rand.Rand) *trial {
 	return made
 }
 
-// lab is what a lab is worth with exactly so many grace days, in percent, computed as the page describes it and not as the code does.
+// lab is what a lab is worth with exactly so many grace days, in percent, computed as the page describes it and not as
+// the code does.
 func (c *trial) lab(i, grace int) *big.Rat {
 	var points *big.Rat
 	full := 100
@@ -369,7 +371,8 @@ func (c *trial) lab(i, grace int) *big.Rat {
 	return points.Mul(points, big.NewRat(100, int64(full)))
 }
 
-// try goes through all ways to spend grace days, and returns the best total and the fewest days with which it is reached.
+// try goes through all ways to spend grace days, and returns the best total and the fewest days with which it is
+// reached.
 func (c *trial) try(i, left int) (worth *big.Rat, used int) {
 	if i == len(c.attempts) {
 		return new(big.Rat), 0

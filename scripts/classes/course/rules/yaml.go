@@ -13,8 +13,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// node is a value of a YAML document with its line. The usual way through JSON is not for class.yaml: it would make other names of keys
-// that look like numbers, as 0123456 of a student.
+// node is a value of a YAML document with its line. The usual way through JSON is not for class.yaml: it would make
+// other names of keys that look like numbers, as 0123456 of a student.
 type node struct {
 	at int
 	// fields are those of a mapping, and scalar is the value of anything that is neither a mapping nor a list.
@@ -107,7 +107,8 @@ func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
 	return made, nil
 }
 
-// scalar is a number, a truth value, nil or a text. A time is a text: YAML would read some forms of it in a zone of its own choice.
+// scalar is a number, a truth value, nil or a text. A time is a text: YAML would read some forms of it in a zone of its
+// own choice.
 func scalar(from *yamlv3.Node) (value any, err error) {
 	if tag := from.ShortTag(); tag != "!!int" && tag != "!!float" && tag != "!!bool" && tag != "!!null" {
 		return from.Value, nil

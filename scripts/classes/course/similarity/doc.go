@@ -6,13 +6,15 @@
 //
 // It compares Go code in four steps:
 //
-//  1. Each declaration becomes a row of tokens of go/scanner without what can be changed at no cost. Names that the submission itself
-//     declares and all literals are one token; comments, imports, constants and the order of statements in a block are gone. Names of other
-//     modules stay, since no copy can rename them. See read.
-//  2. Winnowing (Schleimer, Wilkerson and Aiken: Winnowing, local algorithms for document fingerprinting, SIGMOD 2003) chooses fingerprints
-//     among the hashes of k tokens in a row: every common row of k+w-1 tokens leaves at least one in both.
+//  1. Each declaration becomes a row of tokens of go/scanner without what can be changed at no cost. Names that the
+//     submission itself declares and all literals are one token; comments, imports, constants and the order of
+//     statements in a block are gone. Names of other modules stay, since no copy can rename them. See read.
+//  2. Winnowing (Schleimer, Wilkerson and Aiken: Winnowing, local algorithms for document fingerprinting, SIGMOD 2003)
+//     chooses fingerprints among the hashes of k tokens in a row: every common row of k+w-1 tokens leaves at least one
+//     in both.
 //  3. A fingerprint of the skeleton or the solution is dropped, and one that most submissions have.
-//  4. The score of a pair is the weight of the fingerprints that both have, divided by the weight of the smaller submission. Rare ones weigh more.
+//  4. The score of a pair is the weight of the fingerprints that both have, divided by the weight of the smaller
+//     submission. Rare ones weigh more.
 //
 // docs/reference/similarity.md states precision and recall; a test of this package measures them.
 package similarity

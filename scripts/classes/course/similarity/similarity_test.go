@@ -371,7 +371,8 @@ func synthetic(draw *rand.Rand, n, functions int) (docs []Document) {
 	return docs
 }
 
-// BenchmarkClass compares 500 submissions of about 1,300 lines, more than those of lab 08, of which every tenth is a copy.
+// BenchmarkClass compares 500 submissions of about 1,300 lines, more than those of lab 08, of which every tenth is a
+// copy.
 func BenchmarkClass(b *testing.B) {
 	docs := synthetic(rand.New(rand.NewPCG(9, 10)), 500, 70)
 	for i := 0; i < len(docs); i += 10 {

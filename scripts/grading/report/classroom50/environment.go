@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// FromEnvironment takes what Classroom 50 wants to know from the environment: from the variables that its runner sets for an
-// autograder, and where one is missing, from those of GitHub Actions. docs/guides/classrooms.md lists them. What it can't find
-// out is named in one error, all of it at once.
+// FromEnvironment takes what Classroom 50 wants to know from the environment: from the variables that its runner sets
+// for an autograder, and where one is missing, from those of GitHub Actions. docs/guides/classrooms.md lists them. What
+// it can't find out is named in one error, all of it at once.
 func FromEnvironment(getenv func(string) string) (Options, error) {
 	e := environment{getenv: getenv}
 	e.Classroom = e.need("CLASSROOM", "the short name of the classroom")
@@ -58,8 +58,8 @@ func (e *environment) need(variable, meaning string) string {
 	return value
 }
 
-// owner is named by the runner. Elsewhere the repository's name says it: Classroom 50 calls it classroom-assignment-owner. Who
-// pushed is not asked: that may have been the teacher.
+// owner is named by the runner. Elsewhere the repository's name says it: Classroom 50 calls it
+// classroom-assignment-owner. Who pushed is not asked: that may have been the teacher.
 func (e *environment) owner() {
 	if e.Owner = cmp.Or(e.getenv("OWNER"), e.getenv("USERNAME")); e.Owner != "" {
 		return

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package formats writes a report in all the forms that there are: into the folder of a run, or one of them for a program. Each form is
-// a package beside this one; what a terminal shows is in report/terminal.
+// Package formats writes a report in all the forms that there are: into the folder of a run, or one of them for a
+// program. Each form is a package beside this one; what a terminal shows is in report/terminal.
 package formats
 
 import (
@@ -47,8 +47,8 @@ type Options struct {
 // publishes are the formats that give a score to another program, which takes it for the student's grade.
 var publishes = []Format{Gradescope, Classroom50}
 
-// Encode writes a sanitized report in one of the formats. Those that publish a grade refuse a partial verdict: its points are only those
-// that one machine could decide, so all of them would look like full marks.
+// Encode writes a sanitized report in one of the formats. Those that publish a grade refuse a partial verdict: its
+// points are only those that one machine could decide, so all of them would look like full marks.
 func Encode(r *report.Report, format Format, options Options) ([]byte, error) {
 	if r.Undecided > 0 && slices.Contains(publishes, format) {
 		return nil, fmt.Errorf("%s publishes a grade, and the last run of lab %s has none, since %s: grade it without --without-node, on a machine that can run Pods",
@@ -87,8 +87,8 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// Write makes report.json, report.html and junit.xml in a folder, and the folder if need be. Each file is there as a whole or not
-// at all, and nothing is written if the report contradicts itself.
+// Write makes report.json, report.html and junit.xml in a folder, and the folder if need be. Each file is there as a
+// whole or not at all, and nothing is written if the report contradicts itself.
 func Write(dir string, r report.Report) error {
 	r.Sanitize()
 	data, err := r.JSON()

@@ -60,8 +60,8 @@ type page struct {
 	Reached, Of string
 	Style       template.CSS
 	Script      template.JS
-	// Policy forbids the browser everything but this page's own style and script: whatever of a submission were ever taken for
-	// HTML, it could neither run nor load anything.
+	// Policy forbids the browser everything but this page's own style and script: whatever of a submission were ever taken
+	// for HTML, it could neither run nor load anything.
 	Policy string
 	// Verdict is full, part or none: full marks, some points, no grade.
 	Verdict string
@@ -110,9 +110,9 @@ type pageCheck struct {
 	Seconds float64       `json:"seconds"`
 }
 
-// Write writes a page of its own: it loads nothing, works from a file, and everything in it that comes from a submission is
-// text. The report must be sanitized. dir is the folder of the page, from which its links lead to the lectures; a page whose
-// folder is not known, or is in no checkout of this repository, has none.
+// Write writes a page of its own: it loads nothing, works from a file, and everything in it that comes from a
+// submission is text. The report must be sanitized. dir is the folder of the page, from which its links lead to the
+// lectures; a page whose folder is not known, or is in no checkout of this repository, has none.
 func Write(w io.Writer, r *report.Report, dir string) error {
 	parsed, err := pageTemplate()
 	if err != nil {

@@ -54,8 +54,8 @@ func fateClass(fate report.MutantFate) string {
 	}
 }
 
-// WriteTests writes the page of a report about tests. It loads nothing and runs nothing, and everything in it that comes from a
-// submission is text. The report must be sanitized.
+// WriteTests writes the page of a report about tests. It loads nothing and runs nothing, and everything in it that
+// comes from a submission is text. The report must be sanitized.
 func WriteTests(w io.Writer, t *report.Tests) error {
 	parsed, err := testsTemplate()
 	if err != nil {

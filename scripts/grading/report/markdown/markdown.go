@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxBytes is where the details of a summary end, in bytes: GitHub shows a job summary of 1 MiB at most, and of one that
-	// is larger nothing at all.
+	// maxBytes is where the details of a summary end, in bytes: GitHub shows a job summary of 1 MiB at most, and of one
+	// that is larger nothing at all.
 	maxBytes = 256 << 10
 	// maxLines are shown of evidence and of a log.
 	maxLines = 12

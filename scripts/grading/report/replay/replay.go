@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package replay shows a check of a graded run step by step, and asks the reader what the operator does next. It reads the timeline of a
-// report; the report's page shows the same steps.
+// Package replay shows a check of a graded run step by step, and asks the reader what the operator does next. It reads
+// the timeline of a report; the report's page shows the same steps.
 package replay
 
 import (
@@ -38,10 +38,11 @@ type Step struct {
 	Moments []int
 	// At is when it began, in seconds after the check, and Seconds how long a pause took.
 	At, Seconds float64
-	// Request is what the operator asked for, without the object's name: "patch icecreams"; Nothing for a pause. It is empty for what
-	// happened to the operator or to objects.
+	// Request is what the operator asked for, without the object's name: "patch icecreams"; Nothing for a pause. It is
+	// empty for what happened to the operator or to objects.
 	Request string
-	// Choices are the possible answers to what the operator does next, in alphabetical order, Request among them. Nil: it is shown without a question.
+	// Choices are the possible answers to what the operator does next, in alphabetical order, Request among them. Nil: it
+	// is shown without a question.
 	Choices []string
 }
 
@@ -57,7 +58,8 @@ func (s Step) What(r *report.Report) string {
 	return what
 }
 
-// Of are the steps of the checks that can be replayed, which have at least one question, by the indices of the checks in the report.
+// Of are the steps of the checks that can be replayed, which have at least one question, by the indices of the checks
+// in the report.
 func Of(r *report.Report) map[int][]Step {
 	all := map[int][]Step{}
 	requests := offered(r)
@@ -69,8 +71,8 @@ func Of(r *report.Report) map[int][]Step {
 	return all
 }
 
-// First is the index of the check to replay first: the one to fix first, or, if that can't be replayed, the one with the most questions. It is -1
-// if there is none.
+// First is the index of the check to replay first: the one to fix first, or, if that can't be replayed, the one with
+// the most questions. It is -1 if there is none.
 func First(r *report.Report, replayable map[int][]Step) int {
 	first, explained := -1, r.Explained()
 	for _, i := range slices.Sorted(maps.Keys(replayable)) {
@@ -159,7 +161,8 @@ func steps(r *report.Report, check *report.Check, requests []string) []Step {
 // alike reports whether two requests for the same ended the same way, without a fault.
 func alike(a, b report.Moment) bool { return a.Fault == "" && b.Fault == "" && a.Code == b.Code }
 
-// ask gives the steps their choices. What only fills the cache is not asked, and what follows the same request not too often.
+// ask gives the steps their choices. What only fills the cache is not asked, and what follows the same request not too
+// often.
 func ask(steps []Step, all []string) {
 	asked := map[[2]string]int{}
 	before := ""

@@ -35,7 +35,8 @@ func recorded(t *testing.T) map[string]*report.Report {
 	return all
 }
 
-// Whatever was recorded, each moment is in one step at most, the steps are in the order of time, and each question can be answered.
+// Whatever was recorded, each moment is in one step at most, the steps are in the order of time, and each question can
+// be answered.
 func TestStepsOfRealRuns(t *testing.T) {
 	questions := 0
 	for file, r := range recorded(t) {

@@ -16,9 +16,9 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Play shows the steps of a check on a terminal. The reader is asked for each step that has choices. A number answers, an empty line shows
-// the step without an answer, and q or the end of the input ends the questions. Without in, it shows all steps and asks nothing. When the
-// context ends, it returns the cause. The report must be sanitized.
+// Play shows the steps of a check on a terminal. The reader is asked for each step that has choices. A number answers,
+// an empty line shows the step without an answer, and q or the end of the input ends the questions. Without in, it
+// shows all steps and asks nothing. When the context ends, it returns the cause. The report must be sanitized.
 func Play(ctx context.Context, out io.Writer, in io.Reader, r *report.Report, check *report.Check) error {
 	p := player{out: out, report: r}
 	if in != nil {
@@ -110,7 +110,8 @@ func (p *player) ask(ctx context.Context, step Step) {
 	}
 }
 
-// lines reads lines until the input ends. A terminal can't be read with a time limit, so the last read may never return.
+// lines reads lines until the input ends. A terminal can't be read with a time limit, so the last read may never
+// return.
 func lines(in io.Reader) <-chan string {
 	all := make(chan string)
 	go func() {

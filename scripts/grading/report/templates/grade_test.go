@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// workspace makes the folder of a job: Operator Labs as a course has it, with all that was built of this checkout, and a
-// submission, which is a repository of its own.
+// workspace makes the folder of a job: Operator Labs as a course has it, with all that was built of this checkout, and
+// a submission, which is a repository of its own.
 func workspace(t *testing.T, submission func(dir string)) string {
 	t.Helper()
 	here, err := checkout.Find()

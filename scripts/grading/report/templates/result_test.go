@@ -19,8 +19,9 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// job is the folder of a job whose lab command grades nothing: `lab grade` runs a script in the folder of the submission instead, as
-// hostile as a submission may be, and ends with its exit code. All other commands are the real ones.
+// job is the folder of a job whose lab command grades nothing: `lab grade` runs a script in the folder of the
+// submission instead, as hostile as a submission may be, and ends with its exit code. All other commands are the real
+// ones.
 type job struct{ dir, root, submission string }
 
 func newJob(t *testing.T, grade string, modules ...string) job {
@@ -168,7 +169,8 @@ func TestWhereTheSolutionFailsNobodyIsGraded(t *testing.T) {
 	})
 }
 
-// The runners of GitHub forbid namespaces, and their limits of inotify are low. On a machine of the course's own nothing is changed.
+// The runners of GitHub forbid namespaces, and their limits of inotify are low. On a machine of the course's own
+// nothing is changed.
 func TestTheTemplatesPrepareGitHubsRunners(t *testing.T) {
 	t.Parallel()
 	settings := []string{"kernel.apparmor_restrict_unprivileged_userns=0", "fs.inotify.max_user_instances=1024", "fs.inotify.max_user_watches=524288"}

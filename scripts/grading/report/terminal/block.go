@@ -13,7 +13,8 @@ import (
 // labelWidth holds "expected" and its distance from what was.
 const labelWidth = 10
 
-// block is one thing that went wrong: on a terminal with a bar at its left, so that it is seen where it begins and ends.
+// block is one thing that went wrong: on a terminal with a bar at its left, so that it is seen where it begins and
+// ends.
 type block struct {
 	page  *page
 	style lipgloss.Style
@@ -31,8 +32,8 @@ func (b *block) String() string { return b.out.String() }
 // width of the text beside the bar.
 func (b *block) width() int { return b.page.width() - 2 }
 
-// add is a line of a plain block. What has several lines goes on indented, so that each line that starts at the left begins with
-// its word.
+// add is a line of a plain block. What has several lines goes on indented, so that each line that starts at the left
+// begins with its word.
 func (b *block) add(format string, args ...any) {
 	b.out.WriteString(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    ") + "\n")
 }

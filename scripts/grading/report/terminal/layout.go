@@ -231,9 +231,9 @@ func spaces(width int, text string) string {
 	return strings.Repeat(" ", max(0, width-lipgloss.Width(text)))
 }
 
-// wrap breaks lines at spaces so that none is wider than a number of columns, and a word only where it does not fit at all.
-// It keeps spaces inside a line, since they align evidence, and goes on with the indentation that the line has. There is always
-// at least one line.
+// wrap breaks lines at spaces so that none is wider than a number of columns, and a word only where it does not fit at
+// all. It keeps spaces inside a line, since they align evidence, and goes on with the indentation that the line has.
+// There is always at least one line.
 func wrap(text string, width int) []string {
 	width = max(width, 16)
 	var wrapped []string

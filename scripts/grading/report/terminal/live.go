@@ -15,9 +15,9 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Live shows a run while it is going on: every step and check when it ends and, on a terminal, in a last line what is being
-// done and for how long. Its methods may be called from several goroutines. It is for show: what it can't write is lost, and
-// no grade depends on it.
+// Live shows a run while it is going on: every step and check when it ends and, on a terminal, in a last line what is
+// being done and for how long. Its methods may be called from several goroutines. It is for show: what it can't write
+// is lost, and no grade depends on it.
 type Live struct {
 	mutex    sync.Mutex
 	w        io.Writer
@@ -42,8 +42,8 @@ type activity struct {
 	isCheck    bool
 }
 
-// NewLive prints the header of a run, of which the report need have only Lab, Title and Submission.Dir; if it has Checks too
-// (planned ones), their ids decide how wide that column is. Close must be called.
+// NewLive prints the header of a run, of which the report need have only Lab, Title and Submission.Dir; if it has
+// Checks too (planned ones), their ids decide how wide that column is. Close must be called.
 func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 	l := newLive(w, r, o, time.Now)
 	if l.page.screen.Interactive {
@@ -68,8 +68,8 @@ func (l *Live) StepStarted(name string) {
 	l.start(&activity{name: name})
 }
 
-// StepProgress says how far a step is, as "312 of 1840 packages", or what it waits for. In a pipe that is a line at once, and then
-// one every ten seconds at most.
+// StepProgress says how far a step is, as "312 of 1840 packages", or what it waits for. In a pipe that is a line at
+// once, and then one every ten seconds at most.
 func (l *Live) StepProgress(name, note string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -191,8 +191,8 @@ func (l *Live) erase() string {
 	return progress.ClearLine
 }
 
-// draw is the last line: what is going on, in the columns of the lines above. It never fills the width, since some terminals
-// then begin a new line.
+// draw is the last line: what is going on, in the columns of the lines above. It never fills the width, since some
+// terminals then begin a new line.
 func (l *Live) draw() string {
 	if !l.page.screen.Interactive || len(l.active) == 0 {
 		return ""

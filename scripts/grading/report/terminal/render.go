@@ -35,7 +35,8 @@ type Options struct {
 	File, Page, OperatorLog string
 	// Dir is how the submission's folder is called, as one would type it. Default: as the report has it.
 	Dir string
-	// First is the ID of a check that failed last time and now runs before the others: Live shows its verdict as soon as there is one.
+	// First is the ID of a check that failed last time and now runs before the others: Live shows its verdict as soon as
+	// there is one.
 	First string
 	// Screen to write for. Nil: what Detect finds.
 	Screen *Screen
@@ -49,11 +50,13 @@ func (o Options) dir(r *report.Report) string {
 type Commands struct {
 	// Hint shows the next hint for the check that is explained.
 	Hint string
-	// Read is the command that shows a check's lecture (file#anchor), which may be that of an earlier lab. Nil: there is none.
+	// Read is the command that shows a check's lecture (file#anchor), which may be that of an earlier lab. Nil: there is
+	// none.
 	Read func(lecture string) string
 	// Grade repeats this run. Torture and then Next are what follows full marks.
 	Grade, Torture, Next string
-	// Replay repeats this run once `--seed S` is added to it, as `lab grade 3 --solution`. Default: lab grade and the lab's number.
+	// Replay repeats this run once `--seed S` is added to it, as `lab grade 3 --solution`. Default: lab grade and the
+	// lab's number.
 	Replay string
 }
 
@@ -211,7 +214,8 @@ func (p *page) log(b *block, r *report.Report, o Options) {
 	}
 }
 
-// failure explains a failed check: what was expected, what was seen, and where to read on. The others that failed are named.
+// failure explains a failed check: what was expected, what was seen, and where to read on. The others that failed are
+// named.
 func (p *page) failure(c *report.Check, others []*report.Check, o Options) string {
 	b := p.block(p.bad)
 	if !p.screen.Interactive {

@@ -49,8 +49,8 @@ func fromEnvironment(width int, getenv func(string) string) Screen {
 	}
 }
 
-// showsUnicode follows POSIX: the first of the three that is set decides. If none is (as in most containers) the terminal
-// that a person looks at does show Unicode nowadays, save for the kernel's own console.
+// showsUnicode follows POSIX: the first of the three that is set decides. If none is (as in most containers) the
+// terminal that a person looks at does show Unicode nowadays, save for the kernel's own console.
 func showsUnicode(getenv func(string) string) bool {
 	if getenv("TERM") == "linux" {
 		return false

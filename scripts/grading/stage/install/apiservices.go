@@ -51,8 +51,8 @@ func Trusting(registration *unstructured.Unstructured, ca []byte) (*unstructured
 	return registration, nil
 }
 
-// AwaitAvailable waits until the API server reaches the servers of APIServices, for as long as it may reasonably take to find that out.
-// That it does not is no error: it is for the checks to find.
+// AwaitAvailable waits until the API server reaches the servers of APIServices, for as long as it may reasonably take
+// to find that out. That it does not is no error: it is for the checks to find.
 func AwaitAvailable(ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured, patience time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -80,7 +80,8 @@ func awaitAvailable(ctx context.Context, client dynamic.Interface, registrations
 	return nil
 }
 
-// Withdraw removes APIServices: while one has no server, no namespace can be deleted. In a cluster that has ended nothing is left.
+// Withdraw removes APIServices: while one has no server, no namespace can be deleted. In a cluster that has ended
+// nothing is left.
 func Withdraw(ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured) error {
 	var problems []error
 	for _, registration := range registrations {

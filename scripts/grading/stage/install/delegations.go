@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Delegate gives the operator's account the roles of Kubernetes by which an aggregated API server authenticates and authorizes: those
-// that the submission's own bindings name, under names of ours.
+// Delegate gives the operator's account the roles of Kubernetes by which an aggregated API server authenticates and
+// authorizes: those that the submission's own bindings name, under names of ours.
 func (in Into) Delegate(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	for _, binding := range m.Delegations {
 		binding = binding.DeepCopy()

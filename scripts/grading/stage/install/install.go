@@ -43,8 +43,8 @@ var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 type Into struct {
 	// Config is the access of the account that installs.
 	Config *rest.Config
-	// Shared says that the cluster has other users, too. Existing objects are then those of others, and not touched: that one is in
-	// the way is an error. In a cluster of our own it is an earlier submission's, and replaced.
+	// Shared says that the cluster has other users, too. Existing objects are then those of others, and not touched: that
+	// one is in the way is an error. In a cluster of our own it is an earlier submission's, and replaced.
 	Shared bool
 	// Groups are the API groups of the kinds about which the submission may decide in a shared cluster.
 	Groups []string
@@ -74,9 +74,10 @@ func (e *InTheWayError) Error() string {
 		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster"
 }
 
-// API brings a submission's API and its account into a cluster: its CustomResourceDefinitions, until they are established, and a
-// ServiceAccount that has the rights of its roles and no others, of which it returns a token. Installing again brings a cluster up to
-// date, and takes out the webhooks that an earlier submission had registered. A definition that the API server refuses is a
+// API brings a submission's API and its account into a cluster: its CustomResourceDefinitions, until they are
+// established, and a ServiceAccount that has the rights of its roles and no others, of which it returns a token.
+// Installing again brings a cluster up to date, and takes out the webhooks that an earlier submission had registered. A
+// definition that the API server refuses is a
 // *submission.Problem.
 func API(ctx context.Context, in Into, m *submission.Manifests) (token string, err error) {
 	client, err := kubernetes.NewForConfig(in.Config)
@@ -157,11 +158,12 @@ func (in Into) Definition(
 	return nil
 }
 
-// discoveryLimit is how long the API server may take to list a kind that it serves already. It took more than 60 ms once.
+// discoveryLimit is how long the API server may take to list a kind that it serves already. It took more than 60 ms
+// once.
 const discoveryLimit = 30 * time.Second
 
-// WaitDiscovered waits until a definition's kind is served and the mapper finds it, which the API server allows a moment
-// later. It returns without an error if the kind never will be served: then it is for the checks to say why.
+// WaitDiscovered waits until a definition's kind is served and the mapper finds it, which the API server allows a
+// moment later. It returns without an error if the kind never will be served: then it is for the checks to say why.
 func WaitDiscovered(
 	ctx context.Context, definitions dynamic.ResourceInterface, mapper *restmapper.DeferredDiscoveryRESTMapper,
 	definition *unstructured.Unstructured,
@@ -201,8 +203,8 @@ func waitEstablished(ctx context.Context, definitions dynamic.ResourceInterface,
 }
 
 // backdate makes a definition look as if it had been established for a minute. For the first two seconds the API server
-// holds back each create of a new kind for two seconds, so that its replicas learn of the kind; here there are none, and
-// a whole grading run takes but a few seconds. (k8s.io/apiextensions-apiserver, customresource_handler.go)
+// holds back each create of a new kind for two seconds, so that its replicas learn of the kind; here there are none,
+// and a whole grading run takes but a few seconds. (k8s.io/apiextensions-apiserver, customresource_handler.go)
 func backdate(ctx context.Context, definitions dynamic.ResourceInterface, name string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		definition, err := definitions.Get(ctx, name, metav1.GetOptions{})
@@ -257,7 +259,8 @@ func (in Into) account(ctx context.Context, client kubernetes.Interface, m *subm
 	return nil
 }
 
-// namespace makes a namespace. One that is there is an earlier submission's in a cluster of our own, and in the way in a shared one.
+// namespace makes a namespace. One that is there is an earlier submission's in a cluster of our own, and in the way in
+// a shared one.
 func (in Into) namespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelled(nil)}}
 	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})

@@ -34,8 +34,8 @@ func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1In
 	return in.let("the ClusterRoleBinding "+role.Name, err)
 }
 
-// bindRole is bindClusterRole for a role of one namespace, which is made if it is missing. A role that names none is for
-// the operator's own, as kustomize would have it.
+// bindRole is bindClusterRole for a role of one namespace, which is made if it is missing. A role that names none is
+// for the operator's own, as kustomize would have it.
 func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role rbacv1.Role) error {
 	if role.Namespace == "" {
 		role.Namespace = submission.AccountNamespace

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// upgradeTimeout is how long the API server may take to serve the versions of a definition. It takes a tenth of a second.
+	// upgradeTimeout is how long the API server may take to serve the versions of a definition. It takes a tenth of a
+	// second.
 	upgradeTimeout = 20 * time.Second
 	// versionPoll is how often it is asked for them.
 	versionPoll = 15 * time.Millisecond
 )
 
-// Upgrade brings definitions with all their versions into a cluster that has them with fewer, and returns when the API server serves all. What
-// in.Shared says does not count: they are this run's own.
+// Upgrade brings definitions with all their versions into a cluster that has them with fewer, and returns when the API
+// server serves all. What in.Shared says does not count: they are this run's own.
 func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, upgradeTimeout, fmt.Errorf("the API server did not serve all versions within %s", upgradeTimeout))
 	defer cancel()
@@ -45,8 +46,8 @@ func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstruct
 	return nil
 }
 
-// awaitVersions waits until the API server answers for each version that a definition serves. It begins to store in another version at the
-// same moment. Asked for is an object that there is not, so that nothing has to be converted.
+// awaitVersions waits until the API server answers for each version that a definition serves. It begins to store in
+// another version at the same moment. Asked for is an object that there is not, so that nothing has to be converted.
 func awaitVersions(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
 	scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
 	for _, served := range existing.ServedResources(definition) {

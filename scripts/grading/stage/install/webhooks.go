@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// MayDecide returns an error for webhooks that would be asked about objects of others: without the operator, these objects could not
-// be changed any more.
+// MayDecide returns an error for webhooks that would be asked about objects of others: without the operator, these
+// objects could not be changed any more.
 func (in Into) MayDecide(configurations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil

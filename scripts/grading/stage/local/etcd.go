@@ -17,12 +17,13 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// etcdTimeout is how long an etcd may take from its start until it is healthy. On two idle cores it takes half a second.
+// etcdTimeout is how long an etcd may take from its start until it is healthy. On two idle cores it takes half a
+// second.
 const etcdTimeout = 30 * time.Second
 
-// startEtcd starts the etcd of a server that knows a flag for one, and returns when it is healthy. It is no other's, begins empty, and lives
-// on when the server is killed, until Close. It listens on the loopback interface, without TLS, since a flag for its URL is all that is known
-// of the server. What it holds need not survive a power failure.
+// startEtcd starts the etcd of a server that knows a flag for one, and returns when it is healthy. It is no other's,
+// begins empty, and lives on when the server is killed, until Close. It listens on the loopback interface, without TLS,
+// since a flag for its URL is all that is known of the server. What it holds need not survive a power failure.
 func (s *server) startEtcd(ctx context.Context) (err error) {
 	claimed, err := claimAny()
 	if err != nil {

@@ -60,7 +60,8 @@ func main() {
 }
 `
 
-// A program is started as its Deployment starts it, as far as that makes sense outside of a Pod, and finds its kubeconfig.
+// A program is started as its Deployment starts it, as far as that makes sense outside of a Pod, and finds its
+// kubeconfig.
 func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\nspec:\n  template:\n    spec:\n      containers:\n"

@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// listenTimeout is how long the operator's webhooks may take until they listen. Those of a submission without a webhook server never
-// do: that is for the checks to find.
+// listenTimeout is how long the operator's webhooks may take until they listen. Those of a submission without a webhook
+// server never do: that is for the checks to find.
 const listenTimeout = 3 * time.Second
 
 // operator is the submission's program, with what serves its webhooks.
@@ -43,12 +43,13 @@ type operator struct {
 // User is as the API's account is called.
 func (i *installed) User() string { return submission.User }
 
-// Prepare makes what the operator needs so that its webhooks can listen: a serving certificate, and a port. Of a program that insists
-// on its port, only one is run at a time on this machine: it waits for its turn, as long as the context allows. That the port is
-// another program's is no *submission.Problem.
+// Prepare makes what the operator needs so that its webhooks can listen: a serving certificate, and a port. Of a
+// program that insists on its port, only one is run at a time on this machine: it waits for its turn, as long as the
+// context allows. That the port is another program's is no *submission.Problem.
 //
-// Where its webhooks are to be registered, it brings them into the cluster: their Services and their configurations, as kustomize would
-// put them together, and leads the Services to the operator. After Close they stay registered, and fail as their failure policy says.
+// Where its webhooks are to be registered, it brings them into the cluster: their Services and their configurations, as
+// kustomize would put them together, and leads the Services to the operator. After Close they stay registered, and fail
+// as their failure policy says.
 func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ stage.Operator, err error) {
 	if i.Aggregated {
 		return i.prepareServer(ctx)
@@ -88,13 +89,14 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 	return o, nil
 }
 
-// Arguments are those of its Deployment that are a command, and flags for its ports. The flag for its kubeconfig comes on top.
+// Arguments are those of its Deployment that are a command, and flags for its ports. The flag for its kubeconfig comes
+// on top.
 func (o *operator) Arguments() []string {
 	return slices.Concat(o.Launch.Command, o.Launch.Flags, o.flags)
 }
 
-// Start starts the built program with the account's kubeconfig, which it finds in all the places where operators look for one, and as
-// the submission's own Deployment starts it.
+// Start starts the built program with the account's kubeconfig, which it finds in all the places where operators look
+// for one, and as the submission's own Deployment starts it.
 func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.StartWith(log) }
 
 // Knows reports whether the program says that it has a flag of this name.
@@ -134,7 +136,8 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 	})
 }
 
-// walls are those around the program. It reaches what its gateway leads to, and itself: a webhook server looks whether it listens.
+// walls are those around the program. It reaches what its gateway leads to, and itself: a webhook server looks whether
+// it listens.
 func (o *operator) walls() *process.Walls {
 	ports := slices.Clone(o.reached)
 	for _, c := range o.claims {

@@ -21,8 +21,8 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// scaffold is an operator with a webhook, of the standard library alone, so that it builds in no time. It denies matcha.
-// Its CRD and its webhook's manifests are committed, and it has no markers.
+// scaffold is an operator with a webhook, of the standard library alone, so that it builds in no time. It denies
+// matcha. Its CRD and its webhook's manifests are committed, and it has no markers.
 const scaffold = samples.Module + `-- cmd/main.go --
 package main
 
@@ -186,8 +186,8 @@ func (p place) ask(flavour string) error {
 	return err
 }
 
-// becomes waits until the answer contains some words; "" is an icecream. The API server learns of a configuration a moment
-// after it was made.
+// becomes waits until the answer contains some words; "" is an icecream. The API server learns of a configuration a
+// moment after it was made.
 func (p place) becomes(flavour, want string) {
 	p.Helper()
 	deadline := time.After(20 * time.Second)

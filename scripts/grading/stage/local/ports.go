@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// An operator that lets itself be told at which port its webhooks listen is told one of these. They lie below those that
-// systems hand out by themselves, so an operator that is started again finds its port free.
+// An operator that lets itself be told at which port its webhooks listen is told one of these. They lie below those
+// that systems hand out by themselves, so an operator that is started again finds its port free.
 const (
 	firstPort = 19443
 	portCount = 200
@@ -33,7 +33,8 @@ const (
 	portPatience = 5 * time.Minute
 )
 
-// claim is a port of this machine at which no other run starts its operator. It goes with its process, whatever ends that.
+// claim is a port of this machine at which no other run starts its operator. It goes with its process, whatever ends
+// that.
 type claim struct {
 	port  int
 	Close func()
@@ -60,8 +61,8 @@ func claimAny() (*claim, error) {
 		firstPort, firstPort+portCount-1)}
 }
 
-// claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for. That it was
-// not its turn within patience, or that another program is there, is a *submission.HindranceError.
+// claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for. That
+// it was not its turn within patience, or that another program is there, is a *submission.HindranceError.
 func claimPort(ctx context.Context, port int, patience time.Duration, waits func(reason string)) (*claim, error) {
 	tick := time.NewTicker(portPoll)
 	defer tick.Stop()
@@ -107,8 +108,8 @@ func (o *operator) Occupied(port string) bool {
 	return err == nil && !free(number)
 }
 
-// free reports whether an operator could listen at the port. One that only root may listen at counts as free: what comes
-// of that is the operator's to say.
+// free reports whether an operator could listen at the port. One that only root may listen at counts as free: what
+// comes of that is the operator's to say.
 func free(port int) bool {
 	listener, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 	if err != nil {

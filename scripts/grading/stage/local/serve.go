@@ -49,8 +49,8 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 	return nil
 }
 
-// claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say. Of an operator
-// that brings no webhooks it is unknown whether it listens at all.
+// claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say. Of an
+// operator that brings no webhooks it is unknown whether it listens at all.
 func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) error {
 	takes := o.Launch.WebhookPort != ""
 	for _, service := range o.Manifests.Services {
@@ -108,8 +108,8 @@ func (o *operator) certify() error {
 	return nil
 }
 
-// furnish makes a folder in the operator's home and what is in it, in place of what the program has left there: it may have been a link to a
-// file of the user, or a pipe without a reader.
+// furnish makes a folder in the operator's home and what is in it, in place of what the program has left there: it may
+// have been a link to a file of the user, or a pipe without a reader.
 func (o *operator) furnish(folder string, fill func(*os.Root) error) error {
 	if err := os.MkdirAll(o.Home(), 0o700); err != nil {
 		return err

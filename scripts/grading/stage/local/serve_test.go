@@ -66,7 +66,8 @@ func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
 	}
 }
 
-// Pods of a node get here by endpoints of the Service. Where these lead, the node asks as the API server does: at the socket.
+// Pods of a node get here by endpoints of the Service. Where these lead, the node asks as the API server does: at the
+// socket.
 func TestPodsOfANodeAreLedHereWhileTheOperatorIsPrepared(t *testing.T) {
 	longtest.Proof(t)
 	p := newPlace(t)
@@ -375,8 +376,8 @@ func TestAPortOfAnotherProgramIsNotTheSubmissionsFault(t *testing.T) {
 	claimable(t, port)
 }
 
-// claimable fails the test unless nobody claims the port, or will in a moment: a process that another test starts holds a copy
-// of a claim until it runs its own program.
+// claimable fails the test unless nobody claims the port, or will in a moment: a process that another test starts holds
+// a copy of a claim until it runs its own program.
 func claimable(t *testing.T, port int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

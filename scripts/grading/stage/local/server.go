@@ -31,8 +31,8 @@ import (
 
 // server is a submission that is an aggregated API server: its APIService is registered, and its Service leads here.
 //
-// As a Pod that is ready, it is an endpoint of its Service while it accepts connections. The API server looks at an APIService again when
-// its endpoints change, so that it learns at once that the server has ended or has been started.
+// As a Pod that is ready, it is an endpoint of its Service while it accepts connections. The API server looks at an
+// APIService again when its endpoints change, so that it learns at once that the server has ended or has been started.
 type server struct {
 	*operator
 	client dynamic.Interface
@@ -92,7 +92,8 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	return s, s.register(ctx)
 }
 
-// certifyServer makes the serving certificate, and the flags by which the server learns of it, of its port and of its folder.
+// certifyServer makes the serving certificate, and the flags by which the server learns of it, of its port and of its
+// folder.
 func (s *server) certifyServer() (err error) {
 	s.names = hostsOf(s.Manifests.APIServers)
 	if s.ca, err = certificates.NewAuthority("operator-labs-aggregated"); err != nil {
@@ -118,8 +119,8 @@ func (s *server) certifyServer() (err error) {
 	return nil
 }
 
-// register makes the Services, whose endpoint is not ready yet, and the APIServices as they are written, but for the Service's namespace
-// and the authority.
+// register makes the Services, whose endpoint is not ready yet, and the APIServices as they are written, but for the
+// Service's namespace and the authority.
 func (s *server) register(ctx context.Context) error {
 	for _, service := range s.Manifests.APIServers {
 		ports, err := portsOf(service)
@@ -192,8 +193,9 @@ func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, erro
 	return started, nil
 }
 
-// Replace ends an instance, and starts the program that is there now. Meanwhile the endpoint stays ready, so that the API server does
-// not take the API away for a moment; where the way leads by routes, who connects waits until the new one accepts.
+// Replace ends an instance, and starts the program that is there now. Meanwhile the endpoint stays ready, so that the
+// API server does not take the API away for a moment; where the way leads by routes, who connects waits until the new
+// one accepts.
 func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
 	release := func() {}
 	if way, ok := s.router.(interface {
@@ -232,8 +234,8 @@ func (s *server) replace(replacing bool) {
 	s.replacing = replacing
 }
 
-// follow keeps the endpoint as ready as the server is, and tells when it accepts connections or has ended. That the endpoint can't be told
-// is not said here: no request reaches the server, which the checks see.
+// follow keeps the endpoint as ready as the server is, and tells when it accepts connections or has ended. That the
+// endpoint can't be told is not said here: no request reaches the server, which the checks see.
 func (s *server) follow(started stage.Instance, settled func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -286,7 +288,8 @@ func (s *server) Listening(ctx context.Context) error {
 	return install.AwaitAvailable(ctx, s.client, s.Manifests.APIServices, listenTimeout)
 }
 
-// Close removes the registration first: while an APIService has no server no namespace can be deleted. Then nothing leads here any more.
+// Close removes the registration first: while an APIService has no server no namespace can be deleted. Then nothing
+// leads here any more.
 func (s *server) Close() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

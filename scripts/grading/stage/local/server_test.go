@@ -115,7 +115,8 @@ func aggregated(t *testing.T, p place, files string) (*server, error) {
 	return prepared.(*server), nil
 }
 
-// The aggregator comes to a server on this machine, learns at once when that ends and when it is started again, and nothing of it stays.
+// The aggregator comes to a server on this machine, learns at once when that ends and when it is started again, and
+// nothing of it stays.
 func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	p := newPlace(t)
 	s, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1))

@@ -72,8 +72,9 @@ func (r egressRouter) route(_ context.Context, _ dynamic.Interface, made *unstru
 	return nil
 }
 
-// ByNode is the way of an embedded cluster with a node. As by egress, the API server asks at the socket; besides, Pods that ask at the
-// Service are led here while the operator is prepared, by the node's address for programs of this machine.
+// ByNode is the way of an embedded cluster with a node. As by egress, the API server asks at the socket; besides, Pods
+// that ask at the Service are led here while the operator is prepared, by the node's address for programs of this
+// machine.
 func ByNode(socket, machine string) Way { return byNode{socket, machine} }
 
 type byNode struct{ socket, machine string }
@@ -125,8 +126,8 @@ func (n *nodeRouter) Close() error {
 // closeTimeout is how long the API server may take to remove endpoints.
 const closeTimeout = 5 * time.Second
 
-// ByAddress is the way of a shared cluster that reaches this machine at an IP address: the Services select no Pods, and their
-// only endpoint is here.
+// ByAddress is the way of a shared cluster that reaches this machine at an IP address: the Services select no Pods, and
+// their only endpoint is here.
 func ByAddress(ip string) Way { return byAddress(ip) }
 
 type byAddress string
@@ -147,7 +148,8 @@ func (*addressed) adapt(service *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(service.Object, "spec", "selector")
 }
 
-// Unknown is the way of a cluster from which none is known, for this reason: a submission with webhooks can't be prepared there.
+// Unknown is the way of a cluster from which none is known, for this reason: a submission with webhooks can't be
+// prepared there.
 func Unknown(reason error) Way { return unknown{reason} }
 
 type unknown struct{ reason error }

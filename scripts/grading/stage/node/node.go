@@ -34,8 +34,9 @@ const (
 	gonePoll = 50 * time.Millisecond
 )
 
-// Start makes a stage.Start of what starts an embedded cluster with its node. The operator is a Pod there, and its image is made in the
-// store, from which the node runs images. What start waits for goes to say. kubectl is a program that is kubectl when its first argument says so.
+// Start makes a stage.Start of what starts an embedded cluster with its node. The operator is a Pod there, and its
+// image is made in the store, from which the node runs images. What start waits for goes to say. kubectl is a program
+// that is kubectl when its first argument says so.
 func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
 	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx, say)
@@ -50,7 +51,8 @@ func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster,
 	}
 }
 
-// NewPool makes a pool of embedded clusters with their nodes, for runs that may share. The parameters are those of Start.
+// NewPool makes a pool of embedded clusters with their nodes, for runs that may share. The parameters are those of
+// Start.
 func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) *own.Pool {
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) }, func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
 		return onNode(lent, described, store, kubectl)
@@ -68,7 +70,8 @@ func Beside(start func(ctx context.Context, say func(string)) (*embedded.Cluster
 	}
 }
 
-// NewPoolBeside makes a pool of embedded clusters with their nodes, for runs that may share and whose operators are processes.
+// NewPoolBeside makes a pool of embedded clusters with their nodes, for runs that may share and whose operators are
+// processes.
 func NewPoolBeside(start func(context.Context, func(string)) (*embedded.Cluster, error)) *own.Pool {
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) },
 		func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {

@@ -11,8 +11,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/local"
 )
 
-// Start makes a stage.Start of what starts an embedded cluster. It is gone afterwards. The controllers may still be starting: no lab that
-// runs without Pods waits for anything that they do.
+// Start makes a stage.Start of what starts an embedded cluster. It is gone afterwards. The controllers may still be
+// starting: no lab that runs without Pods waits for anything that they do.
 func Start(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 	return func(ctx context.Context, _ func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx)

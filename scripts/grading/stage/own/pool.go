@@ -18,9 +18,10 @@ import (
 	"lva.io/operators/scripts/grading/stage/local"
 )
 
-// Pool lends control planes to runs whose grade says something of the grader, and not of a student: to mutants above all. Such a run
-// takes the control plane of an earlier one, which is brought back to what it was at its start. That takes a second, and starting
-// one takes three, and five of a processor. (docs/decisions/0021-mutants-share-a-control-plane.md)
+// Pool lends control planes to runs whose grade says something of the grader, and not of a student: to mutants above
+// all. Such a run takes the control plane of an earlier one, which is brought back to what it was at its start. That
+// takes a second, and starting one takes three, and five of a processor.
+// (docs/decisions/0021-mutants-share-a-control-plane.md)
 type Pool struct {
 	start    func(context.Context) (*embedded.Cluster, error)
 	baseline func(context.Context, *existing.Cluster) (*existing.Baseline, error)
@@ -41,8 +42,8 @@ func NewPool(program *multicall.Program) *Pool {
 	}
 }
 
-// NewPoolOfNodes makes a pool of clusters in which Pods run. start starts one, with all that every run is to find there, and on makes a
-// run's stage of one that is lent: to stop that is to end the run's part in it.
+// NewPoolOfNodes makes a pool of clusters in which Pods run. start starts one, with all that every run is to find
+// there, and on makes a run's stage of one that is lent: to stop that is to end the run's part in it.
 func NewPoolOfNodes(
 	start func(context.Context) (*embedded.Cluster, error), on func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error),
 ) *Pool {
@@ -67,7 +68,8 @@ type lent struct {
 }
 
 const (
-	// restoreTimeout is for what takes a second, or some where Pods end: a control plane that is not as it was by then is given up.
+	// restoreTimeout is for what takes a second, or some where Pods end: a control plane that is not as it was by then is
+	// given up.
 	restoreTimeout = 20 * time.Second
 	// recordedLimit is how much one control plane may record, in bytes: at 100 MB the API server begins another file.
 	recordedLimit = 50 << 20

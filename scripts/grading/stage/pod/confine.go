@@ -194,8 +194,8 @@ func (c *confinement) secret(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// powerful are the resources whose objects give access, by group; nil: all of the group's. A changed role or binding gives
-// rights, a changed Pod a volume with a token of its own, and a changed Secret is a token. A provisioner's
+// powerful are the resources whose objects give access, by group; nil: all of the group's. A changed role or binding
+// gives rights, a changed Pod a volume with a token of its own, and a changed Secret is a token. A provisioner's
 // PersistentVolume, changed into hostPath: /, gives a Pod the node's files by a claim that it may have, and a
 // StorageClass decides where the provisioner makes it. A kubelet's CertificateSigningRequest is approved whatever key
 // it was given on the way. A changed claim reaches no more than one that config/default brings.
@@ -288,8 +288,8 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// role is the role that is bound. Patches may make several of one name, of which the last one stays: it has the rules of
-// all.
+// role is the role that is bound. Patches may make several of one name, of which the last one stays: it has the rules
+// of all.
 func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.RoleBinding) (*rbacv1.ClusterRole, error) {
 	of := binding.RoleRef
 	var found *rbacv1.ClusterRole // a Role has a part of its fields

@@ -111,7 +111,8 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func([]*unstructured.Unstructured) []*unstructured.Unstructured
-		// delivered is what is wrong with it where no gateway is in front of the operator, and gated where there is one, if that differs.
+		// delivered is what is wrong with it where no gateway is in front of the operator, and gated where there is one, if
+		// that differs.
 		delivered, gated string
 	}{
 		{"cluster-admin", besides(bind("ClusterRole", "cluster-admin", operator)), "ClusterRoleBinding mallory, which gives the operator the ClusterRole cluster-admin", ""},
@@ -279,7 +280,8 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 	}
 }
 
-// A binding of the Role by which the front proxy is known needs no marker, and so config/default must not bring that Role.
+// A binding of the Role by which the front proxy is known needs no marker, and so config/default must not bring that
+// Role.
 func TestTheRoleForTheFrontProxyIsKubernetesOwn(t *testing.T) {
 	t.Parallel()
 	manifests := &submission.Manifests{Roles: []rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: metav1.NamespaceSystem}}}}
@@ -301,8 +303,8 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 	}
 }
 
-// An object without a namespace is installed where kubectl would put it: in the operator's own namespace, it would replace another one of its
-// name that confine has judged.
+// An object without a namespace is installed where kubectl would put it: in the operator's own namespace, it would
+// replace another one of its name that confine has judged.
 func TestWhatNamesNoNamespaceIsInstalledIntoDefault(t *testing.T) {
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config())

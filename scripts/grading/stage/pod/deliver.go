@@ -28,8 +28,8 @@ const placeholder = "controller"
 // digestLength is how much of a program's digest its image's tag has: enough to tell programs apart.
 const digestLength = 12
 
-// referenceOf names a submission's image. Several submissions may be graded at the same time on one image store, so that the tag tells
-// the program.
+// referenceOf names a submission's image. Several submissions may be graded at the same time on one image store, so
+// that the tag tells the program.
 func referenceOf(what stage.Submission) (string, error) {
 	digest, err := gobuild.Digest(what.Program())
 	if err != nil {

@@ -34,8 +34,8 @@ import (
 )
 
 const (
-	// accessName is the Secret with the operator's token and the authority that it trusts, and the volume that it comes by.
-	// servingName is the Secret with the webhooks' certificate, and its volume.
+	// accessName is the Secret with the operator's token and the authority that it trusts, and the volume that it comes
+	// by. servingName is the Secret with the webhooks' certificate, and its volume.
 	accessName, servingName = "operator-labs-access", "operator-labs-serving"
 	// accountFolder is where a Pod finds its account.
 	accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -45,7 +45,8 @@ const (
 
 // Deployment is a submission's operator in a cluster, as its own config/default brings it there.
 type Deployment struct {
-	// Namespace, Name and Selector are those of its Deployment; Container is the container of its Pods that is the operator.
+	// Namespace, Name and Selector are those of its Deployment; Container is the container of its Pods that is the
+	// operator.
 	Namespace, Name, Container string
 	Selector                   map[string]string
 	// User is the name by which the API server knows the operator.
@@ -142,7 +143,8 @@ func newDeployment(objects []*unstructured.Unstructured, manifests *submission.M
 	return d, nil
 }
 
-// Content is all of it as YAML, as `make deploy` applies it: with the image for the operator's container, unless that is empty.
+// Content is all of it as YAML, as `make deploy` applies it: with the image for the operator's container, unless that
+// is empty.
 func (d *Deployment) Content(image string) ([]byte, error) {
 	manager := d.manager.DeepCopy()
 	container, err := submission.OperatorOf(&manager.Spec.Template.Spec)
@@ -166,8 +168,9 @@ type image struct {
 	aggregated bool
 }
 
-// install brings all of it into a cluster but the registrations of its webhooks: the operator is there, and does not run yet.
-// register makes those: from then on the API server asks the operator. server is nil but for an aggregated API server.
+// install brings all of it into a cluster but the registrations of its webhooks: the operator is there, and does not
+// run yet. register makes those: from then on the API server asks the operator. server is nil but for an aggregated API
+// server.
 func (d *Deployment) install(ctx context.Context, into install.Into, how image) (register func(context.Context) error, server *apiServer, err error) {
 	client, err := dynamic.NewForConfig(into.Config)
 	if err != nil {
@@ -353,7 +356,8 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 	return nil
 }
 
-// notTheClusters finds an object that would replace one that no submission has brought, as a ClusterRole that others are bound to.
+// notTheClusters finds an object that would replace one that no submission has brought, as a ClusterRole that others
+// are bound to.
 func (in *installation) notTheClusters(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	there, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
 	switch {
@@ -379,8 +383,8 @@ func (in *installation) makeTyped(ctx context.Context, object runtime.Object) er
 	return in.make(ctx, untyped)
 }
 
-// makeWebhooks makes what the webhooks need that config/default does not bring: the Services select the operator's Pods. With serving,
-// the operator gets a certificate; otherwise it brings one. It returns what registers them.
+// makeWebhooks makes what the webhooks need that config/default does not bring: the Services select the operator's
+// Pods. With serving, the operator gets a certificate; otherwise it brings one. It returns what registers them.
 func (in *installation) makeWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")

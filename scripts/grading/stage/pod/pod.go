@@ -36,7 +36,8 @@ const (
 	startTimeout = time.Minute
 	// requestTimeout is for a single request of ours.
 	requestTimeout = 20 * time.Second
-	// poll is how often one looks for the log of a Pod that has just begun to run, and at the ReplicaSets of one that is to end.
+	// poll is how often one looks for the log of a Pod that has just begun to run, and at the ReplicaSets of one that is
+	// to end.
 	poll = 100 * time.Millisecond
 )
 
@@ -67,8 +68,8 @@ func (o *operator) scale(ctx context.Context, replicas int) error {
 	return nil
 }
 
-// awaitScaled waits until all ReplicaSets of the Deployment know that they are to have no Pods. One that does not yet replaces a Pod
-// that is deleted: there would be another operator for a moment, which takes the Lease with it.
+// awaitScaled waits until all ReplicaSets of the Deployment know that they are to have no Pods. One that does not yet
+// replaces a Pod that is deleted: there would be another operator for a moment, which takes the Lease with it.
 func (o *operator) awaitScaled(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		sets, err := o.client.AppsV1().ReplicaSets(o.Namespace).List(ctx, o.list())
@@ -257,7 +258,8 @@ func (p *pod) ended(err error) {
 	})
 }
 
-// watch finds out when the operator ends by itself. An error means that we are being stopped, or will learn of it by the next request.
+// watch finds out when the operator ends by itself. An error means that we are being stopped, or will learn of it by
+// the next request.
 func (p *pod) watch(ctx context.Context) {
 	_ = p.until(ctx, p.itself(), func(_ watch.EventType, now *corev1.Pod) bool {
 		status := p.status(now)
@@ -331,8 +333,8 @@ func (p *pod) leave(ctx context.Context) error {
 	}))
 }
 
-// Kill ends the operator at once. The kubelet would first ask it to end: what the operator still does because of that must not
-// be done any more, so the proxies refuse it, and its process is killed in the node.
+// Kill ends the operator at once. The kubelet would first ask it to end: what the operator still does because of that
+// must not be done any more, so the proxies refuse it, and its process is killed in the node.
 func (p *pod) Kill() error {
 	defer p.end()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)

@@ -26,7 +26,8 @@ import (
 const (
 	// availableTimeout is how long the API server may take to find out that the server behind a Service answers.
 	availableTimeout = 10 * time.Second
-	// certManager is the API group of cert-manager's kinds, and injection its annotation of what gets an authority from it.
+	// certManager is the API group of cert-manager's kinds, and injection its annotation of what gets an authority from
+	// it.
 	certManager, injection = "cert-manager.io", "cert-manager.io/inject-ca-from"
 	// httpsPort is the port of an APIService that names none.
 	httpsPort = 443
@@ -44,8 +45,9 @@ func withoutCertManager(objects []*unstructured.Unstructured) []*unstructured.Un
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return o.GroupVersionKind().Group == certManager })
 }
 
-// makeServer makes the Secrets that the server's container mounts and config/default does not bring, with a certificate for the Service
-// that its APIService names. That gets the authority. An APIService whose certificate config/default brings stays as it is.
+// makeServer makes the Secrets that the server's container mounts and config/default does not bring, with a certificate
+// for the Service that its APIService names. That gets the authority. An APIService whose certificate config/default
+// brings stays as it is.
 func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
 	d := in.deployment
 	if len(d.apiServices) == 0 {
@@ -102,7 +104,8 @@ func (in *installation) makeSecrets(ctx context.Context, names []string, ca *cer
 	return nil
 }
 
-// lackingSecrets are the Secrets that the Deployment mounts and config/default does not bring: cert-manager would make them.
+// lackingSecrets are the Secrets that the Deployment mounts and config/default does not bring: cert-manager would make
+// them.
 func (d *Deployment) lackingSecrets() (names []string) {
 	for _, volume := range d.manager.Spec.Template.Spec.Volumes {
 		if volume.Secret == nil || slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
@@ -154,7 +157,8 @@ func (o *operator) ready(ctx context.Context) error {
 	})
 }
 
-// Close removes the registration of an aggregated API server. In a cluster of others all that was made is removed, by who may.
+// Close removes the registration of an aggregated API server. In a cluster of others all that was made is removed, by
+// who may.
 func (o *operator) Close() error {
 	if o.server == nil || o.stage.cluster.Shared {
 		return nil

@@ -26,15 +26,16 @@ type Nodes interface {
 	Reach(ctx context.Context, address string) error
 	// Kill ends a container at once. One that has ended before is none.
 	Kill(ctx context.Context, node, container string) error
-	// AwaitGone waits until the kubelet has ended a Pod. One that has not heard of the deletion yet starts a killed container again:
-	// there would be another operator for a moment, which may take the Lease with it.
+	// AwaitGone waits until the kubelet has ended a Pod. One that has not heard of the deletion yet starts a killed
+	// container again: there would be another operator for a moment, which may take the Lease with it.
 	AwaitGone(ctx context.Context, node, uid string) error
 }
 
 // Place is where operators run as Pods.
 type Place struct {
 	Nodes Nodes
-	// Address is the IP address of this machine at which the proxies listen, and Known the one by which Pods reach them. Default: Address.
+	// Address is the IP address of this machine at which the proxies listen, and Known the one by which Pods reach them.
+	// Default: Address.
 	Address, Known string
 	// Kubectl is a program that is kubectl when its first argument says so.
 	Kubectl string

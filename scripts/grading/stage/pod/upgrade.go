@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// makeConverting makes the Secrets that an operator mounts whose webhook converts between versions, so that it starts without cert-manager.
-// No request reaches that webhook before Upgrade: until then versions are held back.
+// makeConverting makes the Secrets that an operator mounts whose webhook converts between versions, so that it starts
+// without cert-manager. No request reaches that webhook before Upgrade: until then versions are held back.
 func (in *installation) makeConverting(ctx context.Context) error {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
@@ -47,7 +47,8 @@ func (in *installation) makeConverting(ctx context.Context) error {
 	return in.makeSecrets(ctx, d.lackingSecrets(), ca, pair)
 }
 
-// converterOf is the Service behind which a definition has its conversion webhook, and its namespace; empty: it has none.
+// converterOf is the Service behind which a definition has its conversion webhook, and its namespace; empty: it has
+// none.
 func converterOf(definition *unstructured.Unstructured) (service, namespace string) {
 	if definition.GetKind() != submission.DefinitionKind {
 		return "", ""
@@ -91,12 +92,13 @@ func (o *operator) Upgrade(ctx context.Context) error {
 	return nil
 }
 
-// steadyTime is for how long the API server must reach a webhook. It dials again whenever the definition changes, as when an operator that
-// has just started writes its storedVersions.
+// steadyTime is for how long the API server must reach a webhook. It dials again whenever the definition changes, as
+// when an operator that has just started writes its storedVersions.
 const steadyTime = 2 * time.Second
 
-// awaitConverting waits until the API server reaches the webhook of an operator that was upgraded, and goes on to: for a moment after its Pod is
-// ready, a Service may still lead nowhere, or to the Pod of before. That it never does, and what the webhook answers, is for the checks to find.
+// awaitConverting waits until the API server reaches the webhook of an operator that was upgraded, and goes on to: for
+// a moment after its Pod is ready, a Service may still lead nowhere, or to the Pod of before. That it never does, and
+// what the webhook answers, is for the checks to find.
 func (o *operator) awaitConverting(ctx context.Context) error {
 	if len(o.upgraded) == 0 {
 		return nil

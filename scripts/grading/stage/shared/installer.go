@@ -17,11 +17,12 @@ import (
 // authReader is the Role of kube-system with which one may read the front proxy's authority.
 const authReader = "extension-apiserver-authentication-reader"
 
-// account makes the account by which what a submission brings comes into a cluster of others: its kinds, its registrations
-// of webhooks, namespaces of its own with all that is in them, and roles. It can give an operator no right that it does not
-// have itself: all to the kinds of the lab's API groups, and what every operator needs. That of an aggregated API server may also register
-// it, and give it what the farm of lab 07 needs: to read Pods, and the front proxy's authority. An operator that owns workloads could change
-// those of everybody, so that it gets rights to them on kind only, where the cluster is the grader's own.
+// account makes the account by which what a submission brings comes into a cluster of others: its kinds, its
+// registrations of webhooks, namespaces of its own with all that is in them, and roles. It can give an operator no
+// right that it does not have itself: all to the kinds of the lab's API groups, and what every operator needs. That of
+// an aggregated API server may also register it, and give it what the farm of lab 07 needs: to read Pods, and the front
+// proxy's authority. An operator that owns workloads could change those of everybody, so that it gets rights to them on
+// kind only, where the cluster is the grader's own.
 func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing.Account, error) {
 	all := []string{"*"}
 	bring := []string{"get", "list", "watch", "create"}

@@ -28,16 +28,18 @@ import (
 	"lva.io/operators/scripts/grading/stage/pod"
 )
 
-// Cluster is a cluster that was there before the run, and stays. Runs take turns there, and each removes what it has made; what
-// one left behind that was killed, the next one removes.
+// Cluster is a cluster that was there before the run, and stays. Runs take turns there, and each removes what it has
+// made; what one left behind that was killed, the next one removes.
 type Cluster struct {
-	// Context is the context of the kubeconfig that leads to it, and File that kubeconfig. Default: what kubectl would read.
+	// Context is the context of the kubeconfig that leads to it, and File that kubeconfig. Default: what kubectl would
+	// read.
 	Context, File string
 	// Address is the IP address at which the cluster reaches this machine. Default: it is found out, if it can be.
 	Address string
 	// Audit is the API server's audit log. Default: what the run needs of it is recorded on the way.
 	Audit AuditLog
-	// FrontProxy is the cluster's front proxy. Default: its certificate is not available, and no request is sent to an aggregated API server in its name.
+	// FrontProxy is the cluster's front proxy. Default: its certificate is not available, and no request is sent to an
+	// aggregated API server in its name.
 	FrontProxy FrontProxy
 	// Pods is where the operator runs as a Pod. Default: it runs on this machine.
 	Pods *pod.Place
@@ -105,7 +107,8 @@ type opened struct {
 	closers []func() error
 }
 
-// needed is what an account must be allowed to do on whose behalf a lab is installed: it makes kinds, and rights to them.
+// needed is what an account must be allowed to do on whose behalf a lab is installed: it makes kinds, and rights to
+// them.
 var needed = []existing.Right{
 	{Verb: "create", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 	{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
@@ -206,8 +209,8 @@ func (o *opened) way() local.Way {
 	return local.ByAddress(ip.String())
 }
 
-// auditPatience is how long it may take until the copy of the audit log has started. What an API server has logged for a week is
-// read before.
+// auditPatience is how long it may take until the copy of the audit log has started. What an API server has logged for
+// a week is read before.
 const auditPatience = time.Minute
 
 // copyAudit begins to copy the API server's audit log, from now on.

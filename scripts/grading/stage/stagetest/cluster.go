@@ -20,8 +20,8 @@ var shared struct {
 	cluster *embedded.Cluster
 }
 
-// Cluster is an embedded cluster that the tests of a package share: this one's until it ends. What the tests before have made is there.
-// The package's TestMain is Main.
+// Cluster is an embedded cluster that the tests of a package share: this one's until it ends. What the tests before
+// have made is there. The package's TestMain is Main.
 func Cluster(tb testing.TB) *embedded.Cluster {
 	tb.Helper()
 	shared.mutex.Lock()

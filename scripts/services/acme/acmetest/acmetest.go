@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package acmetest starts an ACME server for tests: Pebble, in the test's own process, and a site that serves proofs. It is no part of
-// the course's cluster.
+// Package acmetest starts an ACME server for tests: Pebble, in the test's own process, and a site that serves proofs.
+// It is no part of the course's cluster.
 package acmetest
 
 import (

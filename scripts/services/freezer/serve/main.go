@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command serve is the freezer as a program of its own: what the image operator-labs/freezer runs in a cluster. Its books last as long
-// as the process.
+// Command serve is the freezer as a program of its own: what the image operator-labs/freezer runs in a cluster. Its
+// books last as long as the process.
 package main
 
 import (

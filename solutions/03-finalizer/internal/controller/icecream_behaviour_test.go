@@ -19,7 +19,8 @@ import (
 
 //lab:begin behaviour-tests
 
-// ours is written out, since its name is a promise: renaming the constant would leave the old name on existing icecreams.
+// ours is written out, since its name is a promise: renaming the constant would leave the old name on existing
+// icecreams.
 const ours = "demo.lva.io/finalizer"
 
 // errRefused is the API server's answer wherever a test injects it.

@@ -34,14 +34,15 @@ const (
 	lolcowName    = "lolcow"
 )
 
-// selectorLabels select the Pods of a Lolcow. A Deployment's selector can never be changed, so nothing may be in here that can: no
-// version, no greeting, no port.
+// selectorLabels select the Pods of a Lolcow. A Deployment's selector can never be changed, so nothing may be in here
+// that can: no version, no greeting, no port.
 func selectorLabels(name string) map[string]string {
 	return map[string]string{nameLabel: lolcowName, instanceLabel: name}
 }
 
-// desiredDeployment has the fields of the Deployment that the operator sets, and so owns. It leaves out replicas, which belong to the
-// user or autoscaler that scales it. It leaves out resources, which belong to the administrator of the cluster, or to a LimitRange.
+// desiredDeployment has the fields of the Deployment that the operator sets, and so owns. It leaves out replicas, which
+// belong to the user or autoscaler that scales it. It leaves out resources, which belong to the administrator of the
+// cluster, or to a LimitRange.
 func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.DeploymentApplyConfiguration {
 	//lab:begin desired-deployment
 	selector := selectorLabels(lolcow.Name)
@@ -104,8 +105,8 @@ func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfigu
 	//lab:end
 }
 
-// ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns finds it by the
-// child. It holds the UID, so that a later Lolcow of the same name is another owner.
+// ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns
+// finds it by the child. It holds the UID, so that a later Lolcow of the same name is another owner.
 func ownerReference(lolcow *lolcowv1alpha1.Lolcow) *metav1ac.OwnerReferenceApplyConfiguration {
 	kind := lolcowv1alpha1.GroupVersion.WithKind("Lolcow")
 	//lab:begin owner-reference
@@ -122,8 +123,8 @@ func ownerReference(lolcow *lolcowv1alpha1.Lolcow) *metav1ac.OwnerReferenceApply
 	//lab:end
 }
 
-// greeting is the text of the cow as the value of an environment variable, in which Kubernetes replaces $(NAME) by the variable NAME,
-// and $$ by $.
+// greeting is the text of the cow as the value of an environment variable, in which Kubernetes replaces $(NAME) by the
+// variable NAME, and $$ by $.
 func greeting(lolcow *lolcowv1alpha1.Lolcow) string {
 	said := lolcow.Spec.Greeting
 	//lab:begin greeting
@@ -148,8 +149,8 @@ var fortunes = []string{
 	"You will soon be evicted to a better place.",
 }
 
-// fortune picks one by the Lolcow's UID. So it is the same after a restart of the operator, and no status has to remember it; if it were
-// drawn, each call of Reconcile would roll out another one.
+// fortune picks one by the Lolcow's UID. So it is the same after a restart of the operator, and no status has to
+// remember it; if it were drawn, each call of Reconcile would roll out another one.
 func fortune(lolcow *lolcowv1alpha1.Lolcow) string {
 	//lab:begin fortune
 	sum := fnv.New32a()
@@ -161,8 +162,8 @@ func fortune(lolcow *lolcowv1alpha1.Lolcow) string {
 	//lab:end
 }
 
-// ours reports whether a child has this Lolcow as its controller. An object with another controller, or none, is not ours,
-// whatever its name.
+// ours reports whether a child has this Lolcow as its controller. An object with another controller, or none, is not
+// ours, whatever its name.
 func ours(lolcow *lolcowv1alpha1.Lolcow, child metav1.Object) bool {
 	return metav1.IsControlledBy(child, lolcow)
 }

@@ -35,8 +35,8 @@ import (
 // FieldOwner is the field manager of everything that this operator applies.
 const FieldOwner = "lolcow-controller"
 
-// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes. If a webhook of
-// the cluster is down for that long, no event says that it is back.
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
+// minutes. If a webhook of the cluster is down for that long, no event says that it is back.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 5 * time.Second // in real life a minute
@@ -54,9 +54,9 @@ type LolcowReconciler struct {
 	Image string
 }
 
-// These markers are the operator's permissions. An apply needs patch, and create if the object does not exist yet. The operator needs no
-// delete: the garbage collector deletes the children. Some API servers require the right to finalizers before they accept
-// blockOwnerDeletion.
+// These markers are the operator's permissions. An apply needs patch, and create if the object does not exist yet. The
+// operator needs no delete: the garbage collector deletes the children. Some API servers require the right to
+// finalizers before they accept blockOwnerDeletion.
 
 // +kubebuilder:rbac:groups=my.domain,resources=lolcows,verbs=get;list;watch
 //lab:begin markers
@@ -70,8 +70,8 @@ type LolcowReconciler struct {
 // // TODO(lab): 1. a line like this for deployments; 2. for services; 5. for the status and Pods; 7. for Events. Which group are they in?
 //lab:end
 
-// Reconcile gets the name of a Lolcow when the Lolcow, one of its children or one of its Pods may have changed. It applies the desired
-// state, and reports the observed one.
+// Reconcile gets the name of a Lolcow when the Lolcow, one of its children or one of its Pods may have changed. It
+// applies the desired state, and reports the observed one.
 func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var lolcow lolcowv1alpha1.Lolcow
 	if err := r.Get(ctx, req.NamespacedName, &lolcow); err != nil {
@@ -112,8 +112,8 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	//lab:end
 }
 
-// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has just been applied
-// and its status is not known yet.
+// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has
+// just been applied and its status is not known yet.
 func (r *LolcowReconciler) ensureDeployment(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow) (*appsv1.Deployment, error) {
 	desired := desiredDeployment(lolcow, r.Image)
 	var current appsv1.Deployment
@@ -126,8 +126,9 @@ func (r *LolcowReconciler) ensureDeployment(ctx context.Context, lolcow *lolcowv
 	case !ours(lolcow, &current):
 		return nil, notOurs("Deployment", lolcow.Name)
 	default:
-		// The managed fields say which fields of the Deployment are ours. A field that another client has changed is no longer
-		// ours, and one that another client has added never was. If the rest equals the desired state, there is nothing to write.
+		// The managed fields say which fields of the Deployment are ours. A field that another client has changed is no
+		// longer ours, and one that another client has added never was. If the rest equals the desired state, there is
+		// nothing to write.
 		owned, err := appsv1ac.ExtractDeployment(&current, FieldOwner)
 		if err != nil {
 			return nil, fmt.Errorf("read the managed fields of the Deployment: %w", err)
@@ -171,7 +172,8 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 	return r.apply(ctx, lolcow, "Service", desired)
 }
 
-// apply applies the desired state of a child. We own these fields, so force overwrites the values that another client has set.
+// apply applies the desired state of a child. We own these fields, so force overwrites the values that another client
+// has set.
 func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration) error {
 	//lab:begin apply
 	if refusal := r.reported(lolcow, kind); refusal != nil {

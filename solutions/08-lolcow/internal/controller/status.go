@@ -30,8 +30,8 @@ type observation struct {
 	pods                      []corev1.Pod
 }
 
-// writeStatus writes the conditions if they differ from those that were read, and then records an Event. If the write fails, Reconcile is
-// called again, and the Event is recorded then. So each change leads to one Event.
+// writeStatus writes the conditions if they differ from those that were read, and then records an Event. If the write
+// fails, Reconcile is called again, and the Event is recorded then. So each change leads to one Event.
 func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, seen observation) error {
 	//lab:begin write-status
 	before := slices.Clone(lolcow.Status.Conditions)
@@ -42,8 +42,8 @@ func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alph
 	if equality.Semantic.DeepEqual(before, lolcow.Status.Conditions) {
 		return nil
 	}
-	// The update carries the resource version that was read: if the cache is behind, this is a conflict, and neither the status nor
-	// the Event is of something that is over.
+	// The update carries the resource version that was read: if the cache is behind, this is a conflict, and neither the
+	// status nor the Event is of something that is over.
 	if err := r.Status().Update(ctx, lolcow); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil // Gone in the meantime: no Event is needed.
@@ -58,8 +58,8 @@ func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alph
 	//lab:end
 }
 
-// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. The conditions show users the
-// present state. The Events show what happened before.
+// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. The
+// conditions show users the present state. The Events show what happened before.
 func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.Condition) {
 	//lab:begin tell
 	became := func(condition string, status metav1.ConditionStatus) bool {
@@ -80,7 +80,8 @@ func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.C
 	//lab:end
 }
 
-// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the
+// recorder only logs that.
 const noteLimit = 1024
 
 // note shortens a message, which may have the whole text of an error in it, for an Event.
@@ -157,7 +158,8 @@ func degraded(seen observation) metav1.Condition {
 	//lab:end
 }
 
-// wrongWithPods looks for a container that can't start. The Deployment's status does not show it: there the Pod is just not ready yet.
+// wrongWithPods looks for a container that can't start. The Deployment's status does not show it: there the Pod is just
+// not ready yet.
 func wrongWithPods(pods []corev1.Pod) *refusal {
 	//lab:begin wrong-with-pods
 	// The order of a list from the cache is by chance, and a status that changes by chance is written for ever.
@@ -179,8 +181,8 @@ func wrongWithPods(pods []corev1.Pod) *refusal {
 	//lab:end
 }
 
-// wrongWithContainer says why a container does not run. The kubelet's own words change with each attempt (ErrImagePull, ImagePullBackOff,
-// ErrImagePull), and each would be a write: these stay the same for as long as the reason does.
+// wrongWithContainer says why a container does not run. The kubelet's own words change with each attempt (ErrImagePull,
+// ImagePullBackOff, ErrImagePull), and each would be a write: these stay the same for as long as the reason does.
 func wrongWithContainer(container corev1.ContainerStatus) *refusal {
 	//lab:begin wrong-with-container
 	var waiting string
@@ -205,8 +207,8 @@ func wrongWithContainer(container corev1.ContainerStatus) *refusal {
 	//lab:end
 }
 
-// wrongWithDeployment looks at the Deployment's own conditions: its Pods are refused, by a quota for example, or it has waited for too
-// long.
+// wrongWithDeployment looks at the Deployment's own conditions: its Pods are refused, by a quota for example, or it has
+// waited for too long.
 func wrongWithDeployment(deployment *appsv1.Deployment) *refusal {
 	//lab:begin wrong-with-deployment
 	if deployment == nil {

@@ -18,8 +18,8 @@ import (
 // v1alpha1 that reads, changes and writes a WebApp would delete those fields. Only the conversion writes it.
 const savedAnnotation = "apps.lva.io/v1beta1-fields"
 
-// maxDescription is the MaxLength of the field in v1beta1. The API server validates the writes of a v1alpha1 client by the
-// schema of v1alpha1, so only the conversion can enforce it for the annotation.
+// maxDescription is the MaxLength of the field in v1beta1. The API server validates the writes of a v1alpha1 client by
+// the schema of v1alpha1, so only the conversion can enforce it for the annotation.
 const maxDescription = 1000
 
 // saved is the content of the annotation, as JSON. A field that a later version adds gets a line here.
@@ -89,7 +89,8 @@ func (s saved) text() (*string, error) {
 }
 
 // restore reads the annotation of v1alpha1. It reports false for everything that ConvertFrom does not write: that is a
-// user's, and stays an annotation. It must not be an error, since an object that cannot be converted makes each list fail.
+// user's, and stays an annotation. It must not be an error, since an object that cannot be converted makes each list
+// fail.
 func restore(annotation string) (was saved, ok bool) {
 	if json.Unmarshal([]byte(annotation), &was) != nil || utf8.RuneCountInString(was.Description) > maxDescription {
 		return saved{}, false

@@ -16,8 +16,8 @@ import (
 	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
-// fuzzer draws WebApps of both versions: with fields that are nil, empty and zero, since there something gets lost, and with
-// annotations of the name that the conversion uses.
+// fuzzer draws WebApps of both versions: with fields that are nil, empty and zero, since there something gets lost, and
+// with annotations of the name that the conversion uses.
 func fuzzer(seed int64) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).Funcs(
 		// TypeMeta is the API server's business, and managed fields are never converted.

@@ -23,8 +23,8 @@ type WebAppSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image,omitempty"`
 
-	// nodePortNumber is the port of every node at which the web server answers. The cluster says which ports there are: by default 30000
-	// to 32767.
+	// nodePortNumber is the port of every node at which the web server answers. The cluster says which ports there are: by
+	// default 30000 to 32767.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535

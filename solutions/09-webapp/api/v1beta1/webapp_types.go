@@ -23,7 +23,8 @@ type WebAppSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image,omitempty"`
 
-	// port is the port of every node at which the web server answers. The cluster says which ports there are: by default 30000 to 32767.
+	// port is the port of every node at which the web server answers. The cluster says which ports there are: by default
+	// 30000 to 32767.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -69,7 +70,8 @@ type WebAppStatus struct {
 // +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.description`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// WebApp is a web server: Pods that run an image, and a port of every node that leads to them. In this version it is stored.
+// WebApp is a web server: Pods that run an image, and a port of every node that leads to them. In this version it is
+// stored.
 type WebApp struct {
 	metav1.TypeMeta `json:",inline"`
 

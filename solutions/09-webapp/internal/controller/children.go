@@ -22,14 +22,15 @@ const (
 	containerPort = 8080
 )
 
-// selectorLabels select the Pods of a WebApp, and no others: the name is that of one WebApp in its namespace. A Deployment's selector can
-// never be changed, so nothing may be in here that can: no image, no port.
+// selectorLabels select the Pods of a WebApp, and no others: the name is that of one WebApp in its namespace. A
+// Deployment's selector can never be changed, so nothing may be in here that can: no image, no port.
 func selectorLabels(name string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": name}
 }
 
-// setDeployment sets the fields of the Deployment that follow from the spec of the WebApp. It does not touch any others: annotations,
-// labels and sidecars of other users, and the API server's defaults. So a Deployment that is right is not changed.
+// setDeployment sets the fields of the Deployment that follow from the spec of the WebApp. It does not touch any
+// others: annotations, labels and sidecars of other users, and the API server's defaults. So a Deployment that is right
+// is not changed.
 func setDeployment(deployment *appsv1.Deployment, app *appsv1beta1.WebApp) {
 	setLabels(deployment, app.Name)
 	// It can be set when the Deployment is created, and never again.
@@ -49,8 +50,8 @@ func setDeployment(deployment *appsv1.Deployment, app *appsv1beta1.WebApp) {
 	template.Spec.Containers[i].Ports = []corev1.ContainerPort{{Name: portName, ContainerPort: containerPort, Protocol: corev1.ProtocolTCP}}
 }
 
-// setService is setDeployment for the Service: the web server, on a port of every node. Each field of the port is set, also where it is
-// the default, so that the list equals the one that the API server returns.
+// setService is setDeployment for the Service: the web server, on a port of every node. Each field of the port is set,
+// also where it is the default, so that the list equals the one that the API server returns.
 func setService(service *corev1.Service, app *appsv1beta1.WebApp) {
 	setLabels(service, app.Name)
 	service.Spec.Type = corev1.ServiceTypeNodePort
@@ -69,8 +70,8 @@ func setLabels(object metav1.Object, name string) {
 	object.SetLabels(labels)
 }
 
-// replicas is the desired number of Pods. The API server fills in the default, but not in objects that it stored before the default was
-// in the CRD.
+// replicas is the desired number of Pods. The API server fills in the default, but not in objects that it stored before
+// the default was in the CRD.
 func replicas(app *appsv1beta1.WebApp) int32 {
 	if app.Spec.Replicas == nil {
 		return 1
@@ -78,9 +79,9 @@ func replicas(app *appsv1beta1.WebApp) int32 {
 	return *app.Spec.Replicas
 }
 
-// isAvailable reports whether the Pods of a Deployment are the wanted ones, as far as its controller has seen it: all of
-// them run what the Deployment says now, and are ready. A Pod of the earlier template that is still there is counted as
-// available, too, so the Deployment must have no more Pods than the updated ones.
+// isAvailable reports whether the Pods of a Deployment are the wanted ones, as far as its controller has seen it: all
+// of them run what the Deployment says now, and are ready. A Pod of the earlier template that is still there is counted
+// as available, too, so the Deployment must have no more Pods than the updated ones.
 func isAvailable(deployment *appsv1.Deployment, want int32) bool {
 	status := deployment.Status
 	return status.ObservedGeneration >= deployment.Generation &&

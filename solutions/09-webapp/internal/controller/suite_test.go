@@ -28,9 +28,9 @@ import (
 	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
-// environment is etcd and an API server that knows the kinds of this project. Nothing else runs: no controller but the one that a test
-// calls, no garbage collector, no node. The names suite_test.go, k8sClient and testEnv are left to kubebuilder, which writes tests of its
-// own, with an environment of their own, when it adds an API.
+// environment is etcd and an API server that knows the kinds of this project. Nothing else runs: no controller but the
+// one that a test calls, no garbage collector, no node. The names suite_test.go, k8sClient and testEnv are left to
+// kubebuilder, which writes tests of its own, with an environment of their own, when it adds an API.
 var environment = envtest.Environment{
 	CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
 	ErrorIfCRDPathMissing: true,
@@ -62,7 +62,8 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 })
 
-// startConversion serves the conversion webhook until the program ends: WebApps are stored in v1beta1, and most tests write v1alpha1.
+// startConversion serves the conversion webhook until the program ends: WebApps are stored in v1beta1, and most tests
+// write v1alpha1.
 func startConversion(scheme *runtime.Scheme) error {
 	at := environment.WebhookInstallOptions
 	server := webhook.NewServer(webhook.Options{Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir})

@@ -33,12 +33,12 @@ import (
 	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
-// retryRefused is how long to wait before a refused write is retried: no event says, for example, that another Service has released the
-// port. The wait is short enough for a person, and long enough not to be a busy loop.
+// retryRefused is how long to wait before a refused write is retried: no event says, for example, that another Service
+// has released the port. The wait is short enough for a person, and long enough not to be a busy loop.
 const retryRefused = 5 * time.Second
 
-// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes. If a webhook of
-// the cluster is down for that long, no event says that it is back.
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
+// minutes. If a webhook of the cluster is down for that long, no event says that it is back.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 5 * time.Second // in real life a minute
@@ -52,8 +52,8 @@ type WebAppReconciler struct {
 	Scheme *runtime.Scheme
 }
 
-// These markers are the operator's permissions. The operator needs no delete: the garbage collector deletes the children. Some API servers
-// require the right to finalizers before they accept blockOwnerDeletion.
+// These markers are the operator's permissions. The operator needs no delete: the garbage collector deletes the
+// children. Some API servers require the right to finalizers before they accept blockOwnerDeletion.
 
 // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps,verbs=list;watch
 // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps/status,verbs=update
@@ -61,8 +61,8 @@ type WebAppReconciler struct {
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=services,verbs=list;watch;create;update
 
-// Reconcile gets the name of a WebApp when the WebApp, or a Deployment or Service of its name, may have changed. It brings the children
-// to the desired state, and reports the observed one.
+// Reconcile gets the name of a WebApp when the WebApp, or a Deployment or Service of its name, may have changed. It
+// brings the children to the desired state, and reports the observed one.
 func (r *WebAppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app, owner, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -83,7 +83,8 @@ func (r *WebAppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		return ctrl.Result{}, err // The cache is behind, and so would the status be: look again first.
 	}
 
-	// An error is reported before it is returned. Otherwise only the operator's log has it, which users of WebApps cannot read.
+	// An error is reported before it is returned. Otherwise only the operator's log has it, which users of WebApps cannot
+	// read.
 	err = errors.Join(err, r.writeStatus(ctx, app, owner, deployment, deploymentProblem, serviceProblem))
 	if err != nil {
 		return ctrl.Result{}, err
@@ -99,15 +100,16 @@ type problem struct{ reason, message string }
 
 var errNotOurs = errors.New("another controller or user owns it")
 
-// isStale reports whether a write failed because the cache is behind the API server. The next call will see the current state.
+// isStale reports whether a write failed because the cache is behind the API server. The next call will see the current
+// state.
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// ensure creates a child, or updates it if set changes it. An object of its name with another controller, or with none, is not ours, and
-// is not touched: CreateOrUpdate creates an object only if there is none of this name, and updates an object only in the version that it
-// has read.
+// ensure creates a child, or updates it if set changes it. An object of its name with another controller, or with none,
+// is not ours, and is not touched: CreateOrUpdate creates an object only if there is none of this name, and updates an
+// object only in the version that it has read.
 //
-// A problem without an error is a refusal: the same request at once would end the same. With an error, the request failed and may succeed at
-// the next try.
+// A problem without an error is a refusal: the same request at once would end the same. With an error, the request
+// failed and may succeed at the next try.
 func (r *WebAppReconciler) ensure(
 	ctx context.Context, owner client.Object, kind string, child client.Object, set func(),
 ) (*problem, error) {
@@ -173,7 +175,8 @@ func (r *WebAppReconciler) writeStatus(
 	if equality.Semantic.DeepEqual(*before, app.Status) {
 		return nil
 	}
-	// The update carries the resource version that was read: if the cache is behind, this is a conflict, and we look again.
+	// The update carries the resource version that was read: if the cache is behind, this is a conflict, and we look
+	// again.
 	if err := r.updateStatus(ctx, app, served); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
@@ -190,7 +193,8 @@ func (r *WebAppReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(app, builder.WithPredicates(notOnlyWords)).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
-		// An object that is not ours has no owner reference to us, so Owns does not report its deletion, which frees the name.
+		// An object that is not ours has no owner reference to us, so Owns does not report its deletion, which frees the
+		// name.
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(sameName), builder.WithPredicates(deletions)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName), builder.WithPredicates(deletions)).
 		Named("webapp").

@@ -424,8 +424,8 @@ func TestAnErrorIsReportedAndReturned(t *testing.T) {
 	s.is("web", appsv1alpha1.Degraded, metav1.ConditionFalse, "")
 }
 
-// The operator answers the API server when that converts WebApps. If it had to be asked itself before it can read them, a
-// certificate that has expired, or a start in the wrong order, would be a deadlock.
+// The operator answers the API server when that converts WebApps. If it had to be asked itself before it can read them,
+// a certificate that has expired, or a start in the wrong order, would be a deadlock.
 func TestTheOperatorNeedsNoConversion(t *testing.T) {
 	s := newShop(t)
 	s.create("web", 30275, nil)

@@ -25,8 +25,9 @@ const (
 	tryAgain = 2 * time.Second
 )
 
-// Migrator writes each WebApp once, so that it is stored in the version that the CRD stores now, and then takes all others from the CRD's
-// status.storedVersions. Only then may a later release remove an old version from the CRD. The manager runs it once, after each start.
+// Migrator writes each WebApp once, so that it is stored in the version that the CRD stores now, and then takes all
+// others from the CRD's status.storedVersions. Only then may a later release remove an old version from the CRD. The
+// manager runs it once, after each start.
 type Migrator struct {
 	// Client writes.
 	client.Client
@@ -71,8 +72,9 @@ func (m *Migrator) migrate(ctx context.Context) error {
 		return fmt.Errorf("list the WebApps: %w", err)
 	}
 	for i := range apps.Items {
-		// The update changes nothing, and the API server writes the object all the same, since its stored bytes would differ today. After a
-		// conflict, another client's update has migrated the object. After NotFound, there is nothing left to migrate.
+		// The update changes nothing, and the API server writes the object all the same, since its stored bytes would differ
+		// today. After a conflict, another client's update has migrated the object. After NotFound, there is nothing left to
+		// migrate.
 		if err := m.Update(ctx, &apps.Items[i]); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("write the WebApp %s again: %w", client.ObjectKeyFromObject(&apps.Items[i]), err)
 		}

@@ -66,7 +66,8 @@ type Controller struct {
 // workQueue holds names or paths.
 type workQueue = workqueue.TypedRateLimitingInterface[string]
 
-// How soon an item that failed is tried again: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes.
+// How soon an item that failed is tried again: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
+// minutes.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 5 * time.Second // in real life a minute
@@ -107,7 +108,8 @@ func New(
 // enqueue has an object's status looked at, and the file. It is called one event after the other, so it does no work.
 func (c *Controller) enqueue(object any) {
 	//lab:begin enqueue
-	// Of an object that was deleted while the watch was away we get a cache.DeletedFinalStateUnknown: this function unpacks it.
+	// Of an object that was deleted while the watch was away we get a cache.DeletedFinalStateUnknown: this function
+	// unpacks it.
 	name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
 	if err != nil {
 		runtime.HandleError(fmt.Errorf("find the name of %T: %w", object, err))
@@ -278,7 +280,8 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 	//lab:end
 }
 
-// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the
+// recorder only logs that.
 const noteLimit = 1024
 
 // note shortens a message, which may have the options of a key in it, for an Event.

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Parse reads one SSH public key, and returns its type and the key in base64, with a space between them, which is the part of a line that
-// sshd needs. It leaves out a comment. Text with more or less than one key is an error.
+// Parse reads one SSH public key, and returns its type and the key in base64, with a space between them, which is the
+// part of a line that sshd needs. It leaves out a comment. Text with more or less than one key is an error.
 func Parse(text string) (string, error) {
 	//lab:begin parse
-	// A line break begins another line of the file, with any contents. ParseAuthorizedKey skips lines that it can't read, so it would not
-	// report them.
+	// A line break begins another line of the file, with any contents. ParseAuthorizedKey skips lines that it can't read,
+	// so it would not report them.
 	text = strings.TrimSpace(text)
 	if strings.ContainsAny(text, "\n\r\x00") {
 		return "", errors.New("it has more than one line")
@@ -25,7 +25,8 @@ func Parse(text string) (string, error) {
 	if err != nil {
 		return "", errors.New("it is no SSH public key, such as the file id_ed25519.pub has one")
 	}
-	// Options say what sshd runs for a user, and from where: command="…", environment="…". They are for the node's administrator to give.
+	// Options say what sshd runs for a user, and from where: command="…", environment="…". They are for the node's
+	// administrator to give.
 	if len(options) > 0 {
 		return "", fmt.Errorf("it has options, which are not allowed: %s", strings.Join(options, ","))
 	}

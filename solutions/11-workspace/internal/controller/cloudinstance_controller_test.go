@@ -25,8 +25,9 @@ import (
 	"lva.io/operators/solutions/11-workspace/internal/cloud"
 )
 
-// The test plays the life of an object once for each of its writes, to Kubernetes and to the cloud, and cuts the operator off right after that
-// write: the answer is lost, and the next call is one of a process that remembers nothing.
+// The test plays the life of an object once for each of its writes, to Kubernetes and to the cloud, and cuts the
+// operator off right after that write: the answer is lost, and the next call is one of a process that remembers
+// nothing.
 func TestOneInstanceWhereverItIsCutOff(t *testing.T) {
 	//lab:begin skip-reconcile-test
 	//lab:else
@@ -163,7 +164,8 @@ func (w *world) api(t *testing.T) client.Client {
 	})
 }
 
-// play plays the life of an object, and says how many writes it had. cut is the write after which the operator is cut off; 0: none.
+// play plays the life of an object, and says how many writes it had. cut is the write after which the operator is cut
+// off; 0: none.
 func play(t *testing.T, name string, cut int) int {
 	t.Helper()
 	plain := apiServer(t)
@@ -220,8 +222,8 @@ func play(t *testing.T, name string, cut int) int {
 	return w.writes
 }
 
-// Anyone who can edit Workspaces can name the instance of another owner there. The operator neither ends that nor takes it, and it does not
-// forget its own.
+// Anyone who can edit Workspaces can name the instance of another owner there. The operator neither ends that nor takes
+// it, and it does not forget its own.
 func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 	//lab:begin skip-foreign-test
 	//lab:else

@@ -12,12 +12,12 @@ import (
 	"lva.io/operators/solutions/11-workspace/internal/cloud"
 )
 
-// ownerTag is the tag by which an instance is found again when everything else was forgotten. Its value is the UID of the CloudInstance, which
-// no other object ever has.
+// ownerTag is the tag by which an instance is found again when everything else was forgotten. Its value is the UID of
+// the CloudInstance, which no other object ever has.
 const ownerTag = "cloud.lva.io.owner"
 
-// ensure sees to it that a CloudInstance has its instance, and returns that as the cloud shows it. Nil without an error: the cloud does not
-// show it yet.
+// ensure sees to it that a CloudInstance has its instance, and returns that as the cloud shows it. Nil without an
+// error: the cloud does not show it yet.
 func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
 	workspace, err := r.workspace(ctx, object)
 	if err == nil && workspace == nil {
@@ -49,7 +49,8 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	}
 	//lab:begin drift
 	if instance.State == cloud.Terminated {
-		// Another user has ended it, and the spec still wants one. Or we have: the cache may not know yet that the object is being deleted.
+		// Another user has ended it, and the spec still wants one. Or we have: the cache may not know yet that the object is
+		// being deleted.
 		if err := r.current(ctx, object); err != nil {
 			return nil, err
 		}
@@ -65,14 +66,14 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	return instance, nil
 }
 
-// launch finds out what became of the launch that the Workspace announces, or sends it, and records the result. It may be cut off anywhere and
-// called again, by a process that knows nothing but the Workspace.
+// launch finds out what became of the launch that the Workspace announces, or sends it, and records the result. It may
+// be cut off anywhere and called again, by a process that knows nothing but the Workspace.
 func (r *CloudInstanceReconciler) launch(
 	ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace,
 ) (*cloud.Instance, error) {
 	//lab:begin launch
-	// First the tag, then the token. The list may be behind by moments, and the token is forgotten after minutes, so at any time at least one of
-	// the two finds the instance.
+	// First the tag, then the token. The list may be behind by moments, and the token is forgotten after minutes, so at
+	// any time at least one of the two finds the instance.
 	instance, err := r.find(ctx, object)
 	if err == nil && instance == nil && workspace.Nonce == "" {
 		err = r.renew(ctx, workspace) // A user has removed the nonce. Without a token, a repeated launch is a second one.
@@ -134,8 +135,8 @@ func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alph
 // errForeign is why nothing is done with an instance that the Workspace names.
 var errForeign = errors.New("the cloud says that it is not ours: take instanceID out of the workspace, and ours is looked for")
 
-// owned makes sure that an instance was launched for the object. The Workspace does not prove that, since anyone who can edit Workspaces can
-// name another instance there. The cloud does: a tag keeps its value.
+// owned makes sure that an instance was launched for the object. The Workspace does not prove that, since anyone who
+// can edit Workspaces can name another instance there. The cloud does: a tag keeps its value.
 func owned(object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error {
 	//lab:begin owned
 	if instance.Tags[ownerTag] != string(object.UID) {

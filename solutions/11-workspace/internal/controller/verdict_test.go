@@ -84,8 +84,8 @@ func TestEachErrorHasAReason(t *testing.T) {
 	}
 }
 
-// An object that does not get on says why, whichever step fails, also when it is being deleted. It says so once: each write
-// of the status is an event, and each event calls Reconcile.
+// An object that does not get on says why, whichever step fails, also when it is being deleted. It says so once: each
+// write of the status is an event, and each event calls Reconcile.
 func TestAnObjectThatStaysSaysWhy(t *testing.T) {
 	//lab:begin skip-stays-test
 	//lab:else

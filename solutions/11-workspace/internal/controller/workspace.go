@@ -47,11 +47,12 @@ func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1
 	//lab:end
 }
 
-// openWorkspace creates the Workspace of a CloudInstance, with the nonce of the launch that comes next; or, where an instance is imported,
-// with its ID.
+// openWorkspace creates the Workspace of a CloudInstance, with the nonce of the launch that comes next; or, where an
+// instance is imported, with its ID.
 func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
 	//lab:begin open-workspace
-	// The cache may be behind. If the object and its Workspace have been deleted in the meantime, the instance would have no owner.
+	// The cache may be behind. If the object and its Workspace have been deleted in the meantime, the instance would have
+	// no owner.
 	if err := r.current(ctx, object); err != nil {
 		return nil, err
 	}
@@ -100,8 +101,8 @@ func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1al
 	return nil
 }
 
-// record writes the result of a launch, and removes the nonce in the same update. The update carries the resource version that was read:
-// with an older Workspace it is a conflict.
+// record writes the result of a launch, and removes the nonce in the same update. The update carries the resource
+// version that was read: with an older Workspace it is a conflict.
 func (r *CloudInstanceReconciler) record(ctx context.Context, workspace *cloudv1alpha1.Workspace, instanceID string) error {
 	//lab:begin record
 	workspace.Nonce, workspace.InstanceID = "", instanceID
@@ -130,8 +131,8 @@ func (r *CloudInstanceReconciler) renew(ctx context.Context, workspace *cloudv1a
 	//lab:end
 }
 
-// discard deletes a Workspace that is no longer needed. Without our finalizer the garbage collector would delete it, too,
-// after the object. But then it might still exist when a user creates an object of this name again.
+// discard deletes a Workspace that is no longer needed. Without our finalizer the garbage collector would delete it,
+// too, after the object. But then it might still exist when a user creates an object of this name again.
 func (r *CloudInstanceReconciler) discard(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
 	if controllerutil.RemoveFinalizer(workspace, finalizer) {
 		if err := r.Update(ctx, workspace); client.IgnoreNotFound(err) != nil {

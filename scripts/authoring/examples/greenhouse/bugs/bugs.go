@@ -55,8 +55,8 @@ func (c *Controller) handlers() cache.ResourceEventHandler {
 	}
 }
 
-// sync is wrong on purpose: it ignores that the greenhouse was deleted, and looks for a deletionTimestamp that an object
-// without finalizers never has.
+// sync is wrong on purpose: it ignores that the greenhouse was deleted, and looks for a deletionTimestamp that an
+// object without finalizers never has.
 func (c *Controller) sync(name string) error {
 	//lab:begin sync
 	greenhouse, _ := c.lister.Get(name)

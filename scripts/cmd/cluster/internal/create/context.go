@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
-// OnContext installs what can be installed on a cluster that is somebody's: cert-manager, unless it is there. The network
-// is the cluster's own business, and is only looked at.
+// OnContext installs what can be installed on a cluster that is somebody's: cert-manager, unless it is there. The
+// network is the cluster's own business, and is only looked at.
 func OnContext(ctx context.Context, here *place.Place, name string, options Options) error {
 	if options.Images == AirGap {
 		return errors.New("--context and --air-gap contradict each other: images can't be put into nodes that are not ours; give the cluster a registry that it reaches")

@@ -38,7 +38,8 @@ const (
 var Sources = []string{Auto, Registry, AirGap}
 
 const (
-	// StepTime is how long a step may take that only the cluster is busy with. On two busy cores the longest took a fifth of it.
+	// StepTime is how long a step may take that only the cluster is busy with. On two busy cores the longest took a fifth
+	// of it.
 	StepTime = 5 * time.Minute
 	// PreflightTime is for questions that Docker answers at once, if it does.
 	PreflightTime = time.Minute
@@ -54,8 +55,8 @@ type Options struct {
 	Addons []string
 	// Recreate deletes the cluster first, if there is one.
 	Recreate bool
-	// StepTime is how long a step may take, once images are there. Add-ons know by themselves how long they need, unless it is another
-	// time than StepTime.
+	// StepTime is how long a step may take, once images are there. Add-ons know by themselves how long they need, unless
+	// it is another time than StepTime.
 	StepTime time.Duration
 }
 
@@ -144,8 +145,8 @@ func (c *creation) startEngine(ctx context.Context, say func(string)) (string, e
 	return engine.Start(ctx, c.Root, say)
 }
 
-// preflight finds out what there is, where images come from, and what would keep us from a cluster. It says all troubles, and
-// not only the first.
+// preflight finds out what there is, where images come from, and what would keep us from a cluster. It says all
+// troubles, and not only the first.
 func (c *creation) preflight(ctx context.Context, say func(string)) (string, error) {
 	say("asking Docker")
 	var err error

@@ -19,7 +19,8 @@ import (
 // explainTime is how long it may take to find out why something took too long.
 const explainTime = 15 * time.Second
 
-// explained adds to an error what the namespace says of it, unless a person ended the step, or the error has it already.
+// explained adds to an error what the namespace says of it, unless a person ended the step, or the error has it
+// already.
 func explained(ctx context.Context, err error, target addons.Target, namespace string) error {
 	var late *addons.TimeoutError
 	if errors.Is(context.Cause(ctx), context.Canceled) || errors.As(err, &late) {
@@ -38,8 +39,8 @@ func explain(ctx context.Context, target addons.Target, namespace string) string
 	return workloads(ctx, target, namespace) + addons.Explain(ctx, target, namespace)
 }
 
-// workloads are the Deployments and DaemonSets of a namespace that have fewer Pods than they should, or should have none: what
-// one would not see by looking at Pods.
+// workloads are the Deployments and DaemonSets of a namespace that have fewer Pods than they should, or should have
+// none: what one would not see by looking at Pods.
 func workloads(ctx context.Context, target addons.Target, namespace string) string {
 	client, err := kubernetes.NewForConfig(target.Config)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// Place is a checkout, and a cluster by its name. Its steps are shown on standard error: what is for programs goes to standard
-// output.
+// Place is a checkout, and a cluster by its name. Its steps are shown on standard error: what is for programs goes to
+// standard output.
 type Place struct {
 	Root    string
 	Cluster *kind.Cluster

@@ -38,8 +38,9 @@ type Step struct {
 	Do func(ctx context.Context, say func(string)) (string, error)
 }
 
-// Steps shows the steps of a piece of work while they are done, each with its time when it ends: on a terminal with a last line
-// that says what is going on; elsewhere with plain lines that begin with a word to grep for: step, note, FAIL.
+// Steps shows the steps of a piece of work while they are done, each with its time when it ends: on a terminal with a
+// last line that says what is going on; elsewhere with plain lines that begin with a word to grep for: step, note,
+// FAIL.
 type Steps struct {
 	out    io.Writer
 	screen terminal.Screen
