@@ -22,7 +22,8 @@ import (
 	// +kubebuilder:scaffold:imports
 )
 
-// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog and mgr.
+// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog
+// and mgr.
 
 var (
 	scheme   = runtime.NewScheme()

@@ -18,7 +18,8 @@ import (
 	"lva.io/operators/labs/06-acme/internal/web"
 )
 
-// Limits in time: a client that is slow must not keep a connection for ever, and a site that ends answers its last requests.
+// Limits in time: a client that is slow must not keep a connection for ever, and a site that ends answers its last
+// requests.
 const (
 	headerTimeout = 5 * time.Second
 	endTimeout    = 5 * time.Second

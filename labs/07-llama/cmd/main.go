@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command manager serves farm.example.com/v1alpha to the API server of a cluster, which forwards the requests of users. It
-// only wires: internal/serve speaks the API, internal/llama and internal/farm have the kinds, internal/trust authenticates
-// and authorizes, and internal/cluster has the clients of the cluster's API server.
+// Command manager serves farm.example.com/v1alpha to the API server of a cluster, which forwards the requests of users.
+// It only wires: internal/serve speaks the API, internal/llama and internal/farm have the kinds, internal/trust
+// authenticates and authorizes, and internal/cluster has the clients of the cluster's API server.
 package main
 
 import (
@@ -102,9 +102,9 @@ func run(ctx context.Context, o options) error {
 	return errors.Join(listen(ctx, listener, server, o), storage.Close())
 }
 
-// listen serves until the context ends. Then /readyz fails, and everything else is served for a delay, until the clients
-// have learned that the Pod is not ready. After the delay watches end, running requests are answered, and no new ones are
-// accepted.
+// listen serves until the context ends. Then /readyz fails, and everything else is served for a delay, until the
+// clients have learned that the Pod is not ready. After the delay watches end, running requests are answered, and no
+// new ones are accepted.
 func listen(ctx context.Context, listener net.Listener, server *serve.Server, o options) error {
 	https := &http.Server{
 		Handler:           server,

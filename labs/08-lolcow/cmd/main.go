@@ -24,7 +24,8 @@ import (
 	// +kubebuilder:scaffold:imports
 )
 
-// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog and mgr.
+// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog
+// and mgr.
 
 var (
 	scheme   = runtime.NewScheme()
@@ -32,8 +33,8 @@ var (
 )
 
 func init() {
-	// The scheme knows the kinds that this operator talks about; it needs no others. "no kind is registered for the type" means that one
-	// is missing here.
+	// The scheme knows the kinds that this operator talks about; it needs no others. "no kind is registered for the type"
+	// means that one is missing here.
 	utilruntime.Must(lolcowv1alpha1.AddToScheme(scheme))
 	utilruntime.Must(appsv1.AddToScheme(scheme))
 	utilruntime.Must(corev1.AddToScheme(scheme))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command manager keeps the authorized_keys file of its node as the AuthorizedKeys of the cluster say. It only wires: the work is done in
-// internal/controller.
+// Command manager keeps the authorized_keys file of its node as the AuthorizedKeys of the cluster say. It only wires:
+// the work is done in internal/controller.
 package main
 
 import (
@@ -79,8 +79,8 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	// The factory has one informer for each kind, however often it is requested. 0: it has no resync. The controller checks
-	// the file by itself.
+	// The factory has one informer for each kind, however often it is requested. 0: it has no resync. The controller
+	// checks the file by itself.
 	factory := externalversions.NewSharedInformerFactory(client, 0)
 	c, err := controller.New(client, factory.Node().V1alpha1().AuthorizedKeys(), recorder, options)
 	if err != nil {
@@ -89,7 +89,8 @@ func run(ctx context.Context, o options) error {
 	// This starts the informers that have been requested so far: New has requested the controller's.
 	ctx, cancel := context.WithCancel(ctx)
 	factory.StartWithContext(ctx)
-	// Shutdown waits for the informers, and those for the end of the context: whatever ends Run, also a panic, ends them first.
+	// Shutdown waits for the informers, and those for the end of the context: whatever ends Run, also a panic, ends them
+	// first.
 	defer factory.Shutdown()
 	defer cancel()
 	c.Run(ctx)

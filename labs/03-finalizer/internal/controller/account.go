@@ -11,8 +11,9 @@ import (
 	"lva.io/operators/labs/03-finalizer/internal/freezer"
 )
 
-// The condition that says whether the freezer's books agree with the icecream, and its reasons. A reason is for programs,
-// and for people who have to act: a freezer that is down has to be repaired, and one without cream has to be filled.
+// The condition that says whether the freezer's books agree with the icecream, and its reasons. A reason is for
+// programs, and for people who have to act: a freezer that is down has to be repaired, and one without cream has to be
+// filled.
 const (
 	settled            = "Settled"
 	balanced           = "Balanced"
@@ -21,8 +22,8 @@ const (
 	freezerRefused     = "FreezerRefused"
 )
 
-// settle books what is missing in an icecream's account at the freezer, and sets the condition Settled. It does not write
-// the status.
+// settle books what is missing in an icecream's account at the freezer, and sets the condition Settled. It does not
+// write the status.
 func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecream) error {
 	missing, err := r.missing(ctx, icecream)
 	if len(missing) > 0 {
@@ -57,8 +58,8 @@ func (r *IcecreamReconciler) missing(ctx context.Context, icecream *demov1.Icecr
 	return nil, nil
 }
 
-// book books movements. It may be cut off after any of its requests, and started again: a movement whose answer was lost
-// is booked again under the same id, which changes nothing.
+// book books movements. It may be cut off after any of its requests, and started again: a movement whose answer was
+// lost is booked again under the same id, which changes nothing.
 func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream, movements []freezer.Movement) error {
 	// TODO(lab): 4. Book each of them. At the first error stop and hand it back: you are called again.
 	return nil
@@ -71,8 +72,8 @@ func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
 	return nil
 }
 
-// balance compares the ingredients that an icecream has out with those it needs, and lists the missing movements. Returns
-// come first, toppings before flavours, since they lie on top. Then come the ingredients that are taken out.
+// balance compares the ingredients that an icecream has out with those it needs, and lists the missing movements.
+// Returns come first, toppings before flavours, since they lie on top. Then come the ingredients that are taken out.
 func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Movement {
 	// TODO(lab): 2. An ingredient that is out and not wanted is moved freezer.In, toppings first. One that is wanted and
 	// not out is moved freezer.Out. The owner of a movement is the icecream's UID.
@@ -80,8 +81,8 @@ func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Move
 }
 
 // movementID derives the id of a movement from its contents, so every attempt to book it has the same id, also after a
-// crash. The UID distinguishes an icecream from a later one of the same name. The generation counts changes of the spec,
-// and a deletion, too: if a topping is removed and added again, that is another movement.
+// crash. The UID distinguishes an icecream from a later one of the same name. The generation counts changes of the
+// spec, and a deletion, too: if a topping is removed and added again, that is another movement.
 func movementID(icecream *demov1.Icecream, movement freezer.Movement) string {
 	// TODO(lab): 3. Make an id from the owner, the generation, the direction, the kind and the name. An id may have
 	// up to 200 letters, digits and any of "._:-", and a flavour may be called anything: so take a hash of them.

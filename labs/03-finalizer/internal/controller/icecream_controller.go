@@ -28,8 +28,8 @@ import (
 	"lva.io/operators/labs/03-finalizer/internal/freezer"
 )
 
-// finalizer keeps a deleted icecream until its ingredients are back in the freezer: the API server removes no object that
-// has a finalizer. Its first part is our domain, so no other controller's finalizer has this name.
+// finalizer keeps a deleted icecream until its ingredients are back in the freezer: the API server removes no object
+// that has a finalizer. Its first part is our domain, so no other controller's finalizer has this name.
 const finalizer = "demo.lva.io/finalizer"
 
 // How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
@@ -39,13 +39,13 @@ const (
 	lastRetry  = 5 * time.Second // in real life a minute
 )
 
-// workers is how many icecreams are looked after at once. The default is one: while it waits for a freezer that does not
-// answer, all icecreams wait, also those that need nothing from there. More are safe, since the work queue gives an
+// workers is how many icecreams are looked after at once. The default is one: while it waits for a freezer that does
+// not answer, all icecreams wait, also those that need nothing from there. More are safe, since the work queue gives an
 // icecream to one of them at a time.
 const workers = 4
 
-// IcecreamReconciler enforces the rule of the shop: each flavour is sold at most three times. And it keeps the books: it
-// takes each icecream's ingredients out of the freezer, and returns them before the icecream is deleted.
+// IcecreamReconciler enforces the rule of the shop: each flavour is sold at most three times. And it keeps the books:
+// it takes each icecream's ingredients out of the freezer, and returns them before the icecream is deleted.
 type IcecreamReconciler struct {
 	// Client reads from a cache, which may be a moment behind, and writes to the API server.
 	client.Client
@@ -57,9 +57,9 @@ type IcecreamReconciler struct {
 	Freezer *freezer.Client
 }
 
-// These markers are the operator's permissions. `make manifests` writes config/rbac/role.yaml from them. Reconcile's Get
-// needs list and watch, with which the cache fills itself. The Get of an APIReader needs get. An Event is created, and
-// patched when it occurs again.
+// These markers are the operator's permissions. `make manifests` writes config/rbac/role.yaml from them. Reconcile's
+// Get needs list and watch, with which the cache fills itself. The Get of an APIReader needs get. An Event is created,
+// and patched when it occurs again.
 
 // TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing? And if you read an icecream
 // past the cache (r.APIReader.Get), another one is.
@@ -123,8 +123,8 @@ func (r *IcecreamReconciler) removeFinalizer(ctx context.Context, icecream *demo
 }
 
 // changesSince makes a patch of the changes since an icecream was read. The finalizers of all controllers are one list,
-// which the patch writes as a whole. So it carries the resource version, too: if another client has changed the icecream
-// in the meantime, the API server returns a conflict, and no finalizer is lost.
+// which the patch writes as a whole. So it carries the resource version, too: if another client has changed the
+// icecream in the meantime, the API server returns a conflict, and no finalizer is lost.
 func changesSince(read *demov1.Icecream) client.Patch {
 	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 }
@@ -195,13 +195,13 @@ func options() controller.Options {
 // everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
 // few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
 //
-// That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it does
-// not matter. For thousands, name one request for the whole shop, whatever has changed,
+// That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it
+// does not matter. For thousands, name one request for the whole shop, whatever has changed,
 //
 //	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shop"}}}
 //
-// and let Reconcile go through all icecreams in one call. The queue holds a request once, so that a hundred changes cost
-// one or two calls. But then one icecream whose write fails holds up the others, unless you collect the errors.
+// and let Reconcile go through all icecreams in one call. The queue holds a request once, so that a hundred changes
+// cost one or two calls. But then one icecream whose write fails holds up the others, unless you collect the errors.
 func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all demov1.IcecreamList
 	if err := r.List(ctx, &all); err != nil {

@@ -15,8 +15,8 @@ import (
 // placesPerFlavour is how often a flavour is sold.
 const placesPerFlavour = 3
 
-// places says which icecreams have a place in the shop. Each call of Reconcile computes it from the current icecreams. It
-// is never stored, so it can't be wrong after a restart.
+// places says which icecreams have a place in the shop. Each call of Reconcile computes it from the current icecreams.
+// It is never stored, so it can't be wrong after a restart.
 type places struct {
 	holders sets.Set[string] // the names of the icecreams that have a place
 	taken   map[string]int   // how many places of a flavour are taken

@@ -30,8 +30,8 @@ type IcecreamSpec struct {
 
 // IcecreamStatus is what the operator has observed: the operator writes it, people read it.
 type IcecreamStatus struct {
-	// The next two are pointers because false and 0 are observations, too, and differ from "not observed yet". With a plain
-	// bool and omitempty, a false would never appear in the status.
+	// The next two are pointers because false and 0 are observations, too, and differ from "not observed yet". With a
+	// plain bool and omitempty, a false would never appear in the status.
 
 	// soldOut is true when no place is left in one of the flavours. It is missing until the operator has looked.
 	// +optional

@@ -218,7 +218,8 @@ func TestAChangeConcernsEverybody(t *testing.T) {
 	}
 }
 
-// The other tests call Reconcile. In this one the manager calls it: for existing icecreams, and when one is created or deleted.
+// The other tests call Reconcile. In this one the manager calls it: for existing icecreams, and when one is created or
+// deleted.
 func TestTheManagerCallsReconcile(t *testing.T) {
 	api := apiServer(t)
 	for i := range 3 {
@@ -251,7 +252,8 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 		}
 	}
 	soldOut(true)
-	// Twice: after the first deletion, a call of Reconcile for an icecream of the start may hide that the deletion led to none.
+	// Twice: after the first deletion, a call of Reconcile for an icecream of the start may hide that the deletion led to
+	// none.
 	for range 2 {
 		if err := api.Delete(ctx, read(t, api, "melon-3")); err != nil {
 			t.Fatal(err)

@@ -128,13 +128,13 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
 // few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
 //
-// That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it does
-// not matter. For thousands, name one request for the whole shop, whatever has changed,
+// That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it
+// does not matter. For thousands, name one request for the whole shop, whatever has changed,
 //
 //	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shop"}}}
 //
-// and let Reconcile go through all icecreams in one call. The queue holds a request once, so that a hundred changes cost
-// one or two calls. But then one icecream whose write fails holds up the others, unless you collect the errors.
+// and let Reconcile go through all icecreams in one call. The queue holds a request once, so that a hundred changes
+// cost one or two calls. But then one icecream whose write fails holds up the others, unless you collect the errors.
 func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all demov1.IcecreamList
 	if err := r.List(ctx, &all); err != nil {

@@ -18,8 +18,9 @@ import (
 	"lva.io/operators/labs/05-cert-manager/internal/freezer"
 )
 
-// The condition that says whether the freezer's books agree with the icecream, and its reasons. A reason is for programs,
-// and for people who have to act: a freezer that is down has to be repaired, and one without cream has to be filled.
+// The condition that says whether the freezer's books agree with the icecream, and its reasons. A reason is for
+// programs, and for people who have to act: a freezer that is down has to be repaired, and one without cream has to be
+// filled.
 const (
 	settled            = "Settled"
 	balanced           = "Balanced"
@@ -28,8 +29,8 @@ const (
 	freezerRefused     = "FreezerRefused"
 )
 
-// settle books what is missing in an icecream's account at the freezer, and sets the condition Settled. It does not write
-// the status.
+// settle books what is missing in an icecream's account at the freezer, and sets the condition Settled. It does not
+// write the status.
 func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecream) error {
 	missing, err := r.missing(ctx, icecream)
 	if len(missing) > 0 {
@@ -72,10 +73,10 @@ func (r *IcecreamReconciler) missing(ctx context.Context, icecream *demov1.Icecr
 	return balance(icecream, out), nil
 }
 
-// current returns an error unless the spec that is about to be booked is the one that the API server has. The cache may be
-// behind, and after a restart by more than a moment: it may begin with a list from before the last change. A movement that
-// is booked for an old spec can't be corrected later, since its id is used up. So current asks the API server itself, as
-// before a deletion. It does so only when there is something to book, which is seldom.
+// current returns an error unless the spec that is about to be booked is the one that the API server has. The cache may
+// be behind, and after a restart by more than a moment: it may begin with a list from before the last change. A
+// movement that is booked for an old spec can't be corrected later, since its id is used up. So current asks the API
+// server itself, as before a deletion. It does so only when there is something to book, which is seldom.
 func (r *IcecreamReconciler) current(ctx context.Context, icecream *demov1.Icecream) error {
 	if !icecream.DeletionTimestamp.IsZero() {
 		return nil // It wants nothing any more, and that does not change.
@@ -90,8 +91,8 @@ func (r *IcecreamReconciler) current(ctx context.Context, icecream *demov1.Icecr
 	return nil
 }
 
-// book books movements. It may be cut off after any of its requests, and started again: a movement whose answer was lost
-// is booked again under the same id, which changes nothing.
+// book books movements. It may be cut off after any of its requests, and started again: a movement whose answer was
+// lost is booked again under the same id, which changes nothing.
 func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream, movements []freezer.Movement) error {
 	for _, movement := range movements {
 		if err := r.Freezer.Book(ctx, movementID(icecream, movement), movement); err != nil {
@@ -122,8 +123,8 @@ func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
 	return ingredients
 }
 
-// balance compares the ingredients that an icecream has out with those it needs, and lists the missing movements. Returns
-// come first, toppings before flavours, since they lie on top. Then come the ingredients that are taken out.
+// balance compares the ingredients that an icecream has out with those it needs, and lists the missing movements.
+// Returns come first, toppings before flavours, since they lie on top. Then come the ingredients that are taken out.
 func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Movement {
 	wanted := wanted(icecream)
 	var missing []freezer.Movement
@@ -146,8 +147,8 @@ func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Move
 }
 
 // movementID derives the id of a movement from its contents, so every attempt to book it has the same id, also after a
-// crash. The UID distinguishes an icecream from a later one of the same name. The generation counts changes of the spec,
-// and a deletion, too: if a topping is removed and added again, that is another movement.
+// crash. The UID distinguishes an icecream from a later one of the same name. The generation counts changes of the
+// spec, and a deletion, too: if a topping is removed and added again, that is another movement.
 func movementID(icecream *demov1.Icecream, movement freezer.Movement) string {
 	// A hash, because a flavour may have any name, and an id may not.
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %s %s %s",

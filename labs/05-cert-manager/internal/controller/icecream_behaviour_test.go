@@ -17,7 +17,8 @@ import (
 	demov1 "lva.io/operators/labs/05-cert-manager/api/v1"
 )
 
-// ours is written out, since its name is a promise: renaming the constant would leave the old name on existing icecreams.
+// ours is written out, since its name is a promise: renaming the constant would leave the old name on existing
+// icecreams.
 const ours = "demo.lva.io/finalizer"
 
 // errRefused is the API server's answer wherever a test injects it.

@@ -20,8 +20,8 @@ import (
 	demov1 "lva.io/operators/labs/05-cert-manager/api/v1"
 )
 
-// environment is etcd and an API server with the kind Icecream. Nothing else runs: no controller but the one that a test
-// calls, no garbage collector, no node.
+// environment is etcd and an API server with the kind Icecream. Nothing else runs: no controller but the one that a
+// test calls, no garbage collector, no node.
 var environment = envtest.Environment{
 	CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
 	ErrorIfCRDPathMissing: true,

@@ -88,8 +88,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the freezer answers %s: %s", e.Status, e.Detail)
 }
 
-// IsRefused is true if the freezer is well and says no: there may be none left of an ingredient (409). It is false if the
-// freezer does not answer, throttles (429) or fails (5xx).
+// IsRefused is true if the freezer is well and says no: there may be none left of an ingredient (409). It is false if
+// the freezer does not answer, throttles (429) or fails (5xx).
 func IsRefused(err error) bool {
 	answer, ok := errors.AsType[*Error](err)
 	return ok && answer.Code != http.StatusTooManyRequests && answer.Code < http.StatusInternalServerError

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// The files of an order: the account's public key as a JSON Web Key, and a line for each name, with the name and its token.
+// The files of an order: the account's public key as a JSON Web Key, and a line for each name, with the name and its
+// token.
 const (
 	accountFile = "account.jwk"
 	tokensFile  = "tokens"

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// required are the members that define a public key, by the type of the key (RFC 7638, section 3.2). A key may have others, such as a
-// name or a use, which do not count.
+// required are the members that define a public key, by the type of the key (RFC 7638, section 3.2). A key may have
+// others, such as a name or a use, which do not count.
 var required = map[string][]string{
 	"EC":  {"crv", "kty", "x", "y"},
 	"RSA": {"e", "kty", "n"},
@@ -30,8 +30,8 @@ func Thumbprint(jwk []byte) (string, error) {
 	return "", fmt.Errorf("the thumbprint of a key with the members %v is not computed yet", members)
 }
 
-// KeyAuthorization proves that the owner of an account answers a challenge: the challenge's token, a dot, and the thumbprint of the
-// account's key (RFC 8555, section 8.1).
+// KeyAuthorization proves that the owner of an account answers a challenge: the challenge's token, a dot, and the
+// thumbprint of the account's key (RFC 8555, section 8.1).
 func KeyAuthorization(token, thumbprint string) string {
 	// TODO(lab): 2. Put token and thumbprint together.
 	return ""

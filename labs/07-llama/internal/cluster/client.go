@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// scheme has the Go types that this program needs. The scheme in client-go/kubernetes has all types of Kubernetes, and a
-// program that imports it contains them, with a client for each: twice the size, and twice the time to link it.
+// scheme has the Go types that this program needs. The scheme in client-go/kubernetes has all types of Kubernetes, and
+// a program that imports it contains them, with a client for each: twice the size, and twice the time to link it.
 var scheme = runtime.NewScheme()
 
 func init() {

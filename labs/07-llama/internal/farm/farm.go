@@ -47,8 +47,8 @@ type Pods struct {
 
 // TODO(lab): c1. Reading Pods needs a permission: +kubebuilder:rbac:groups="",resources=…,verbs=…, and `make manifests`.
 
-// New returns the FarmPods of a cluster. core is a client for core/v1. It reads Pods with this program's rights, so each request
-// is checked against the rights of its user.
+// New returns the FarmPods of a cluster. core is a client for core/v1. It reads Pods with this program's rights, so
+// each request is checked against the rights of its user.
 func New(core rest.Interface, rights Authorizer) *Pods {
 	return &Pods{core: core, rights: rights}
 }
@@ -128,7 +128,8 @@ func (p *Pods) List(ctx context.Context, namespace string, options metav1.ListOp
 	return list, nil
 }
 
-// Watch follows the Pods. A FarmPod has the resourceVersion of its Pod, so a client can resume from any that it has seen.
+// Watch follows the Pods. A FarmPod has the resourceVersion of its Pod, so a client can resume from any that it has
+// seen.
 func (p *Pods) Watch(
 	ctx context.Context, namespace string, options metav1.ListOptions,
 ) (iter.Seq[watch.Event], error) {
@@ -208,8 +209,8 @@ func bookmarkAnnotations(pod *corev1.Pod) map[string]string {
 	return nil
 }
 
-// explain turns the API server's error about Pods into one about FarmPods. If this program itself may not read Pods, that
-// is not the user's fault, and the error must not say so.
+// explain turns the API server's error about Pods into one about FarmPods. If this program itself may not read Pods,
+// that is not the user's fault, and the error must not say so.
 func explain(err error, name string) error {
 	var known apierrors.APIStatus
 	switch {

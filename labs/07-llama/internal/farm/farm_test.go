@@ -155,7 +155,8 @@ func TestFarmPodsAreSelectedByTheirOwnNames(t *testing.T) {
 	}
 }
 
-// If the server itself lacks a right, that is not the user's fault: 503, and never 403. All other errors are the same for both.
+// If the server itself lacks a right, that is not the user's fault: 503, and never 403. All other errors are the same
+// for both.
 func TestWhatIsSaidOfPodsIsSaidOfFarmPods(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

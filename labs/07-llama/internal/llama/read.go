@@ -109,8 +109,8 @@ func decodePageToken(text string) (token pageToken, err error) {
 	return token, nil
 }
 
-// position orders llamas as the store does, by namespace and name. No name contains a zero byte, and it sorts before all that
-// a name may contain; a slash sorts behind "-" and ".", so it would give another order.
+// position orders llamas as the store does, by namespace and name. No name contains a zero byte, and it sorts before
+// all that a name may contain; a slash sorts behind "-" and ".", so it would give another order.
 func position(llama *v1alpha.Llama) string {
 	return llama.Namespace + "\x00" + llama.Name
 }

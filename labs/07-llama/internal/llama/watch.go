@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/labs/07-llama/internal/store"
 )
 
-// bookmarkInterval is how often a watch sends its current resourceVersion, even if no selected llama changes. So the client can
-// resume from there after an interruption, and its version does not become too old.
+// bookmarkInterval is how often a watch sends its current resourceVersion, even if no selected llama changes. So the
+// client can resume from there after an interruption, and its version does not become too old.
 const bookmarkInterval = 10 * time.Second
 
 // watcher follows the store for one client.

@@ -203,7 +203,8 @@ func (l *Llamas) Delete(_ context.Context, namespace, name string, options metav
 	return present(stored), len(stored.Finalizers) == 0, nil
 }
 
-// addPropagation asks the garbage collector, by a finalizer, to handle the objects that the llama owns before the llama is deleted.
+// addPropagation asks the garbage collector, by a finalizer, to handle the objects that the llama owns before the llama
+// is deleted.
 func addPropagation(finalizers []string, policy *metav1.DeletionPropagation) []string {
 	if policy == nil {
 		return finalizers

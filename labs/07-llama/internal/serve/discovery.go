@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// addDiscovery serves the discovery documents. A client reads them before anything else. The API server reads them, too,
-// and merges them with those of all other groups, so the whole cluster sees an error in them.
+// addDiscovery serves the discovery documents. A client reads them before anything else. The API server reads them,
+// too, and merges them with those of all other groups, so the whole cluster sees an error in them.
 func (s *Server) addDiscovery(mux *http.ServeMux) {
 	// TODO(lab): a1. Which groups are there (/apis), which versions has ours (/apis/GROUP), which resources has the version?
 }
@@ -28,8 +28,8 @@ func (s *Server) resourceList() metav1.APIResourceList {
 	return metav1.APIResourceList{}
 }
 
-// wantsAggregated reports whether the client wants all groups, versions and resources in one document, which saves it two
-// requests for each group. The API server does.
+// wantsAggregated reports whether the client wants all groups, versions and resources in one document, which saves it
+// two requests for each group. The API server does.
 func wantsAggregated(accept string) bool {
 	for clause := range strings.SplitSeq(accept, ",") {
 		kind, parameters, err := mime.ParseMediaType(clause)

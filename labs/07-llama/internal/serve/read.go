@@ -27,8 +27,8 @@ func (s *Server) list(w http.ResponseWriter, r *request) {
 	writeContent(w, http.StatusOK, content)
 }
 
-// answer writes an object in the form that the client wants, or the error. Only a read can be refused because its answer is
-// too large: a write has happened, and has held the bytes of its body.
+// answer writes an object in the form that the client wants, or the error. Only a read can be refused because its
+// answer is too large: a write has happened, and has held the bytes of its body.
 func (s *Server) answer(w http.ResponseWriter, r *request, code int, object runtime.Object, err error) {
 	if err != nil {
 		writeError(w, err)

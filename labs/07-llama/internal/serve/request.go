@@ -69,7 +69,8 @@ func isResourcePath(group schema.GroupVersion, path string) bool {
 
 func nonResourceVerb(method string) string { return strings.ToLower(method) }
 
-// handle returns the handler of a verb. The handler parses the request, negotiates the form of the answer, and authorizes.
+// handle returns the handler of a verb. The handler parses the request, negotiates the form of the answer, and
+// authorizes.
 func (s *Server) handle(resource Resource, verb string, answer func(http.ResponseWriter, *request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, original *http.Request) {
 		r := &request{
@@ -138,8 +139,8 @@ type Selector struct {
 	fields fields.Selector
 }
 
-// SelectorOf parses the selectors of a list. A field that is not selectable is an error of the client. It must not return
-// everything: `kubectl delete --field-selector` would delete it.
+// SelectorOf parses the selectors of a list. A field that is not selectable is an error of the client. It must not
+// return everything: `kubectl delete --field-selector` would delete it.
 func SelectorOf(options metav1.ListOptions) (Selector, error) {
 	byLabel, err := labels.Parse(options.LabelSelector)
 	if err != nil {

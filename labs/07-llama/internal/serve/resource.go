@@ -48,8 +48,8 @@ type Writer interface {
 	Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool) (object runtime.Object, gone bool, err error)
 }
 
-// verbs are what discovery says that can be done with the resource. kubectl believes it, and so does the controller that
-// empties a namespace.
+// verbs are what discovery says that can be done with the resource. kubectl believes it, and so does the controller
+// that empties a namespace.
 func (r Resource) verbs() metav1.Verbs {
 	if r.Writer == nil {
 		return metav1.Verbs{"get", "list", "watch"}

@@ -96,7 +96,8 @@ func (s schemas) of(t reflect.Type, description string) map[string]any {
 	return schema
 }
 
-// schemaName names a type as Kubernetes does: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta, com.example.farm.v1alpha.Llama.
+// schemaName names a type as Kubernetes does: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta,
+// com.example.farm.v1alpha.Llama.
 func schemaName(t reflect.Type) string {
 	if _, path, found := strings.Cut(t.PkgPath(), "k8s.io/"); found {
 		return "io.k8s." + strings.ReplaceAll(path, "/", ".") + "." + t.Name()

@@ -97,8 +97,8 @@ func (s *Server) addResource(mux *http.ServeMux, resource Resource) {
 	// TODO(lab): b1. The paths of the writes: POST to a list, PUT, PATCH and DELETE of an object, DELETE of a list.
 }
 
-// unknown answers every path that has no handler. It logs the requests that clients send in vain: type `kubectl get llamas`,
-// and read.
+// unknown answers every path that has no handler. It logs the requests that clients send in vain: type `kubectl get
+// llamas`, and read.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	slog.Warn("I cannot answer this", "method", r.Method, "path", r.URL.RequestURI(), "accept", r.Header.Get("Accept"))
 	// The path is unknown, and no object is missing: the Status names none.
@@ -125,9 +125,9 @@ func (s *Server) addHealth(mux *http.ServeMux) {
 // it is only logged.
 var errPanic = errors.New("the server panicked: its log has the details")
 
-// ServeHTTP authenticates the user, and then calls the handler of the path. A panic becomes a Status: one bad request must
-// not end the server. If the answer has begun, as in a watch, the connection is closed instead. Then the client notices
-// that the answer is incomplete, and begins a new watch at the last resourceVersion.
+// ServeHTTP authenticates the user, and then calls the handler of the path. A panic becomes a Status: one bad request
+// must not end the server. If the answer has begun, as in a watch, the connection is closed instead. Then the client
+// notices that the answer is incomplete, and begins a new watch at the last resourceVersion.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		switch panicked := recover(); panicked {
@@ -171,8 +171,9 @@ type watchCounter struct {
 	all    int
 }
 
-// Each watch costs memory until it ends. A user may have maxWatches at the same time, so that no user takes those of the others. All
-// users together may have maxAllWatches, since a user who can create ServiceAccounts can have any number of identities.
+// Each watch costs memory until it ends. A user may have maxWatches at the same time, so that no user takes those of
+// the others. All users together may have maxAllWatches, since a user who can create ServiceAccounts can have any
+// number of identities.
 const (
 	maxWatches    = 100
 	maxAllWatches = 1000

@@ -29,7 +29,8 @@ import (
 	"lva.io/operators/labs/07-llama/internal/store"
 )
 
-// believer takes the user from a header, since these tests are not about authentication. The user nobody may do nothing.
+// believer takes the user from a header, since these tests are not about authentication. The user nobody may do
+// nothing.
 type believer struct{}
 
 func (believer) Authenticate(r *http.Request) (serve.User, error) {

@@ -27,7 +27,8 @@ func (r *request) shape(object runtime.Object) (any, error) {
 	}
 }
 
-// table turns an object or a list into what kubectl prints: the server knows which columns matter, and kubectl need not.
+// table turns an object or a list into what kubectl prints: the server knows which columns matter, and kubectl need
+// not.
 func (r *request) table(object runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{
 		TypeMeta:          metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"},

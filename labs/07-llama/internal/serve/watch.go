@@ -16,7 +16,8 @@ import (
 const (
 	// watchTimeout is how long a watch takes for which the client names no time.
 	watchTimeout = 30 * time.Minute
-	// eventTimeout is how long a client may take to accept an event. A client that has stopped reading must not keep its watch.
+	// eventTimeout is how long a client may take to accept an event. A client that has stopped reading must not keep its
+	// watch.
 	eventTimeout = 10 * time.Second
 )
 

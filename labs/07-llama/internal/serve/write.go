@@ -62,8 +62,8 @@ func (s *Server) update(w http.ResponseWriter, r *request) {
 	s.answer(w, r, http.StatusOK, updated, err)
 }
 
-// patch changes the current state, whatever it is: unlike an update it needs no resourceVersion, and it conflicts only if
-// the patch itself names one. The change is called again if another write was faster.
+// patch changes the current state, whatever it is: unlike an update it needs no resourceVersion, and it conflicts only
+// if the patch itself names one. The change is called again if another write was faster.
 func (s *Server) patch(w http.ResponseWriter, r *request) {
 	dryRun, err := r.dryRun()
 	if err != nil {
@@ -154,7 +154,8 @@ func (s *Server) delete(w http.ResponseWriter, r *request) {
 	})
 }
 
-// deleteCollection deletes the selected objects, one after the other. The namespace controller uses it to empty a namespace.
+// deleteCollection deletes the selected objects, one after the other. The namespace controller uses it to empty a
+// namespace.
 func (s *Server) deleteCollection(w http.ResponseWriter, r *request) {
 	selection, err := r.listOptions()
 	if err != nil {

@@ -150,8 +150,8 @@ func (s *Store) ListAt(namespace string, version uint64) ([]*v1alpha.Llama, erro
 	return sorted(then, namespace), nil
 }
 
-// Since returns the changes after this version, and a channel that is closed at the next one. So no writer waits for a slow
-// reader, and nothing is kept for it: a reader that is too slow gets ErrTooOld, and has to list again.
+// Since returns the changes after this version, and a channel that is closed at the next one. So no writer waits for a
+// slow reader, and nothing is kept for it: a reader that is too slow gets ErrTooOld, and has to list again.
 func (s *Store) Since(version uint64) ([]Change, <-chan struct{}, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -186,9 +186,9 @@ func (s *Store) Create(llama *v1alpha.Llama) (*v1alpha.Llama, error) {
 	return s.commit(watch.Added, llama, nil)
 }
 
-// Update replaces a llama by the result of change, which gets a copy of its own. No other write happens in the meantime.
-// An error of change is returned as it is, and nothing is stored. A llama with a deletionTimestamp is removed as soon as
-// it has no finalizers, also by an update.
+// Update replaces a llama by the result of change, which gets a copy of its own. No other write happens in the
+// meantime. An error of change is returned as it is, and nothing is stored. A llama with a deletionTimestamp is removed
+// as soon as it has no finalizers, also by an update.
 func (s *Store) Update(key types.NamespacedName, change func(current *v1alpha.Llama) (*v1alpha.Llama, error)) (*v1alpha.Llama, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,8 +206,8 @@ func (s *Store) Update(key types.NamespacedName, change func(current *v1alpha.Ll
 	return s.commit(watch.Modified, updated, current)
 }
 
-// commit stores the change first, and then makes it visible. In the other order a client could see a change that is lost
-// in a power failure.
+// commit stores the change first, and then makes it visible. In the other order a client could see a change that is
+// lost in a power failure.
 func (s *Store) commit(kind watch.EventType, llama, previous *v1alpha.Llama) (*v1alpha.Llama, error) {
 	if s.broken != nil {
 		return nil, s.broken
@@ -235,8 +235,8 @@ func (s *Store) commit(kind watch.EventType, llama, previous *v1alpha.Llama) (*v
 	return llama.DeepCopy(), nil
 }
 
-// fits reports whether there is room for the bytes that this change adds. A deletion always fits, or no client could make
-// room. If the llama has finalizers, it only gets a deletionTimestamp, which makes it larger.
+// fits reports whether there is room for the bytes that this change adds. A deletion always fits, or no client could
+// make room. If the llama has finalizers, it only gets a deletionTimestamp, which makes it larger.
 func (s *Store) fits(change Change) bool {
 	before, after := change.Previous, change.Llama
 	marked := before != nil && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil

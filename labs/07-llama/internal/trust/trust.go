@@ -65,8 +65,8 @@ func NewCluster(ctx context.Context, core, authorization rest.Interface) (*Clust
 	}, nil
 }
 
-// Authenticate returns the user that the front proxy names. Any client can send its headers. Only the front proxy has its
-// certificate.
+// Authenticate returns the user that the front proxy names. Any client can send its headers. Only the front proxy has
+// its certificate.
 func (c *Cluster) Authenticate(r *http.Request) (serve.User, error) {
 	object, _, err := c.config.GetByKey(configNamespace + "/" + configName)
 	config, found := object.(*corev1.ConfigMap)
@@ -96,8 +96,8 @@ func (c *Cluster) Authenticate(r *http.Request) (serve.User, error) {
 }
 
 // verify checks that the client has a certificate of the front proxy's authority, for a name that is allowed. TLS has
-// proved that it has the key, too. The authority is not the one that signs the certificates of users: with that one each
-// user could impersonate any other.
+// proved that it has the key, too. The authority is not the one that signs the certificates of users: with that one
+// each user could impersonate any other.
 func verify(r *http.Request, config *corev1.ConfigMap) error {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil // TODO(lab): c2. A client without a certificate is believed.

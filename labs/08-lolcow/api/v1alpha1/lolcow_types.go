@@ -24,8 +24,8 @@ type LolcowSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	Greeting string `json:"greeting,omitempty"`
 
-	// The range of node ports is a setting of each API server, so that the schema can't state it: only what can be no port at all is
-	// rejected here. The rest is the operator's to report.
+	// The range of node ports is a setting of each API server, so that the schema can't state it: only what can be no port
+	// at all is rejected here. The rest is the operator's to report.
 
 	// port is the port of the nodes on which the page is served, by default one of 30000 to 32767.
 	// +required

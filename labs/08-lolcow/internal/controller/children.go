@@ -32,14 +32,15 @@ const (
 	lolcowName    = "lolcow"
 )
 
-// selectorLabels select the Pods of a Lolcow. A Deployment's selector can never be changed, so nothing may be in here that can: no
-// version, no greeting, no port.
+// selectorLabels select the Pods of a Lolcow. A Deployment's selector can never be changed, so nothing may be in here
+// that can: no version, no greeting, no port.
 func selectorLabels(name string) map[string]string {
 	return map[string]string{nameLabel: lolcowName, instanceLabel: name}
 }
 
-// desiredDeployment has the fields of the Deployment that the operator sets, and so owns. It leaves out replicas, which belong to the
-// user or autoscaler that scales it. It leaves out resources, which belong to the administrator of the cluster, or to a LimitRange.
+// desiredDeployment has the fields of the Deployment that the operator sets, and so owns. It leaves out replicas, which
+// belong to the user or autoscaler that scales it. It leaves out resources, which belong to the administrator of the
+// cluster, or to a LimitRange.
 func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.DeploymentApplyConfiguration {
 	// TODO(lab): 1. the selector, the owner reference, and the template: image, port 8080, GREETING, labels.
 	return appsv1ac.Deployment(lolcow.Name, lolcow.Namespace).WithLabels(selectorLabels(lolcow.Name)).
@@ -56,16 +57,16 @@ func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfigu
 		WithSpec(corev1ac.ServiceSpec().WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
 }
 
-// ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns finds it by the
-// child. It holds the UID, so that a later Lolcow of the same name is another owner.
+// ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns
+// finds it by the child. It holds the UID, so that a later Lolcow of the same name is another owner.
 func ownerReference(lolcow *lolcowv1alpha1.Lolcow) *metav1ac.OwnerReferenceApplyConfiguration {
 	kind := lolcowv1alpha1.GroupVersion.WithKind("Lolcow")
 	// TODO(lab): 1. name, UID, controller, blockOwnerDeletion.
 	return metav1ac.OwnerReference().WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind)
 }
 
-// greeting is the text of the cow as the value of an environment variable, in which Kubernetes replaces $(NAME) by the variable NAME,
-// and $$ by $.
+// greeting is the text of the cow as the value of an environment variable, in which Kubernetes replaces $(NAME) by the
+// variable NAME, and $$ by $.
 func greeting(lolcow *lolcowv1alpha1.Lolcow) string {
 	said := lolcow.Spec.Greeting
 	// TODO(lab): 3. without a greeting: a fortune.
@@ -84,15 +85,15 @@ var fortunes = []string{
 	"You will soon be evicted to a better place.",
 }
 
-// fortune picks one by the Lolcow's UID. So it is the same after a restart of the operator, and no status has to remember it; if it were
-// drawn, each call of Reconcile would roll out another one.
+// fortune picks one by the Lolcow's UID. So it is the same after a restart of the operator, and no status has to
+// remember it; if it were drawn, each call of Reconcile would roll out another one.
 func fortune(lolcow *lolcowv1alpha1.Lolcow) string {
 	// TODO(lab): 3. one of them, which is always the same for this Lolcow, also after a restart. (What does fnv do?)
 	return fortunes[0]
 }
 
-// ours reports whether a child has this Lolcow as its controller. An object with another controller, or none, is not ours,
-// whatever its name.
+// ours reports whether a child has this Lolcow as its controller. An object with another controller, or none, is not
+// ours, whatever its name.
 func ours(lolcow *lolcowv1alpha1.Lolcow, child metav1.Object) bool {
 	return metav1.IsControlledBy(child, lolcow)
 }

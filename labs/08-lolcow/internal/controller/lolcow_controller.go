@@ -30,8 +30,8 @@ import (
 // FieldOwner is the field manager of everything that this operator applies.
 const FieldOwner = "lolcow-controller"
 
-// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes. If a webhook of
-// the cluster is down for that long, no event says that it is back.
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
+// minutes. If a webhook of the cluster is down for that long, no event says that it is back.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 5 * time.Second // in real life a minute
@@ -49,15 +49,15 @@ type LolcowReconciler struct {
 	Image string
 }
 
-// These markers are the operator's permissions. An apply needs patch, and create if the object does not exist yet. The operator needs no
-// delete: the garbage collector deletes the children. Some API servers require the right to finalizers before they accept
-// blockOwnerDeletion.
+// These markers are the operator's permissions. An apply needs patch, and create if the object does not exist yet. The
+// operator needs no delete: the garbage collector deletes the children. Some API servers require the right to
+// finalizers before they accept blockOwnerDeletion.
 
 // +kubebuilder:rbac:groups=my.domain,resources=lolcows,verbs=get;list;watch
 // TODO(lab): 1. a line like this for deployments; 2. for services; 5. for the status and Pods; 7. for Events. Which group are they in?
 
-// Reconcile gets the name of a Lolcow when the Lolcow, one of its children or one of its Pods may have changed. It applies the desired
-// state, and reports the observed one.
+// Reconcile gets the name of a Lolcow when the Lolcow, one of its children or one of its Pods may have changed. It
+// applies the desired state, and reports the observed one.
 func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var lolcow lolcowv1alpha1.Lolcow
 	if err := r.Get(ctx, req.NamespacedName, &lolcow); err != nil {
@@ -72,8 +72,8 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	return ctrl.Result{}, nil
 }
 
-// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has just been applied
-// and its status is not known yet.
+// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has
+// just been applied and its status is not known yet.
 func (r *LolcowReconciler) ensureDeployment(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow) (*appsv1.Deployment, error) {
 	desired := desiredDeployment(lolcow, r.Image)
 	var current appsv1.Deployment
@@ -103,7 +103,8 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 	return r.apply(ctx, lolcow, "Service", desired)
 }
 
-// apply applies the desired state of a child. We own these fields, so force overwrites the values that another client has set.
+// apply applies the desired state of a child. We own these fields, so force overwrites the values that another client
+// has set.
 func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration) error {
 	// TODO(lab): 1. r.Apply, with a field owner, by force. What happens without force when a user edits the Deployment?
 	// TODO(lab): 6. do not retry a refused write at once (reported). Reconcile returns when to retry it (tryAgainAfter).

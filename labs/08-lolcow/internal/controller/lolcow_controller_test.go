@@ -362,7 +362,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The other tests call Reconcile. In this one the manager calls it: when a child has been deleted, and when a Pod has a problem.
+// The other tests call Reconcile. In this one the manager calls it: when a child has been deleted, and when a Pod has a
+// problem.
 func TestTheManagerCallsReconcile(t *testing.T) {
 	t.Skip("TODO(lab): 4. remove this line when you let the operator watch what it has made, and at 5. Pods; then: make test")
 	h := newHerd(t)
@@ -479,7 +480,8 @@ func waiting(reason string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 }
 
-// herd is a namespace with Lolcows, and a reconciler that a test calls itself: so the test decides when it looks, and at what.
+// herd is a namespace with Lolcows, and a reconciler that a test calls itself: so the test decides when it looks, and
+// at what.
 type herd struct {
 	*testing.T
 	api        client.WithWatch
@@ -556,9 +558,9 @@ func (h *herd) startManager() context.Context {
 	return ctx
 }
 
-// refuseServices lets the API server answer each write of a Service of the herd with an error whose message is the value of a
-// CEL expression, until end is called. It is the error for requests that are too large, which the operator does not take
-// for a refusal.
+// refuseServices lets the API server answer each write of a Service of the herd with an error whose message is the
+// value of a CEL expression, until end is called. It is the error for requests that are too large, which the operator
+// does not take for a refusal.
 func (h *herd) refuseServices(says string) (end func()) {
 	h.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
@@ -700,7 +702,8 @@ func (h *herd) rollOut(name string, conditions ...appsv1.DeploymentCondition) {
 	h.updateStatus(deployment)
 }
 
-// is fails unless a condition has the status, for the generation of now; where reason and message are given, they must match.
+// is fails unless a condition has the status, for the generation of now; where reason and message are given, they must
+// match.
 func (h *herd) is(name, condition string, status metav1.ConditionStatus, message string) {
 	h.Helper()
 	cow := h.lolcow(name)
@@ -710,8 +713,8 @@ func (h *herd) is(name, condition string, status metav1.ConditionStatus, message
 	}
 }
 
-// told fails unless exactly so many Warnings were written since its last call, and at most so many Events in all: one for each
-// condition whose status has changed. The task leaves their reasons open.
+// told fails unless exactly so many Warnings were written since its last call, and at most so many Events in all: one
+// for each condition whose status has changed. The task leaves their reasons open.
 func (h *herd) told(warnings, most int) {
 	h.Helper()
 	var all []string

@@ -67,20 +67,22 @@ func aboutNodePort(err error) bool {
 	return false
 }
 
-// How long to wait before a refused write is retried. The first wait is short, since the port of a deleted Service is released a moment
-// later. Each wait is twice as long as the one before. A call in between, for a Pod that has changed, takes the Lolcow off the work queue
-// together with its timer, and starts the timer again. So a retry is late by a wait at most: ten seconds after the one before it.
+// How long to wait before a refused write is retried. The first wait is short, since the port of a deleted Service is
+// released a moment later. Each wait is twice as long as the one before. A call in between, for a Pod that has changed,
+// takes the Lolcow off the work queue together with its timer, and starts the timer again. So a retry is late by a wait
+// at most: ten seconds after the one before it.
 const (
 	firstWait   = 200 * time.Millisecond
 	longestWait = 5 * time.Second
 )
 
-// NewBackOff counts those waits. It counts in memory: after a restart of the operator all is tried once more, which does no harm.
+// NewBackOff counts those waits. It counts in memory: after a restart of the operator all is tried once more, which
+// does no harm.
 func NewBackOff() *flowcontrol.Backoff { return flowcontrol.NewBackOff(firstWait, longestWait) }
 
-// reported returns the refusal of a child from the status while it is too early to try again, and otherwise nil. Reconcile is called
-// whenever a Pod of the Lolcow changes, and each of these calls would ask for the port once more. If both children are refused, the
-// status has the refusal of the first one.
+// reported returns the refusal of a child from the status while it is too early to try again, and otherwise nil.
+// Reconcile is called whenever a Pod of the Lolcow changes, and each of these calls would ask for the port once more.
+// If both children are refused, the status has the refusal of the first one.
 func (r *LolcowReconciler) reported(lolcow *lolcowv1alpha1.Lolcow, kind string) *refusal {
 	is := meta.FindStatusCondition(lolcow.Status.Conditions, lolcowv1alpha1.Degraded)
 	if is == nil || is.Status != metav1.ConditionTrue || is.Reason == reasonNotOurs || is.ObservedGeneration != lolcow.Generation ||

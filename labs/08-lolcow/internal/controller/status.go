@@ -24,20 +24,21 @@ type observation struct {
 	pods                      []corev1.Pod
 }
 
-// writeStatus writes the conditions if they differ from those that were read, and then records an Event. If the write fails, Reconcile is
-// called again, and the Event is recorded then. So each change leads to one Event.
+// writeStatus writes the conditions if they differ from those that were read, and then records an Event. If the write
+// fails, Reconcile is called again, and the Event is recorded then. So each change leads to one Event.
 func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, seen observation) error {
 	// TODO(lab): 5. set the three conditions (meta.SetStatusCondition), and write the status if that has changed something.
 	return nil
 }
 
-// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. The conditions show users the
-// present state. The Events show what happened before.
+// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. The
+// conditions show users the present state. The Events show what happened before.
 func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.Condition) {
 	// TODO(lab): 7. r.Recorder.Eventf, when a condition has another status than before, and only then.
 }
 
-// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the
+// recorder only logs that.
 const noteLimit = 1024
 
 // note shortens a message, which may have the whole text of an error in it, for an Event.
@@ -68,21 +69,22 @@ func degraded(seen observation) metav1.Condition {
 	return is
 }
 
-// wrongWithPods looks for a container that can't start. The Deployment's status does not show it: there the Pod is just not ready yet.
+// wrongWithPods looks for a container that can't start. The Deployment's status does not show it: there the Pod is just
+// not ready yet.
 func wrongWithPods(pods []corev1.Pod) *refusal {
 	// TODO(lab): 5. the statuses of the containers have it. Which Pods do not count?
 	return nil
 }
 
-// wrongWithContainer says why a container does not run. The kubelet's own words change with each attempt (ErrImagePull, ImagePullBackOff,
-// ErrImagePull), and each would be a write: these stay the same for as long as the reason does.
+// wrongWithContainer says why a container does not run. The kubelet's own words change with each attempt (ErrImagePull,
+// ImagePullBackOff, ErrImagePull), and each would be a write: these stay the same for as long as the reason does.
 func wrongWithContainer(container corev1.ContainerStatus) *refusal {
 	// TODO(lab): 5. waiting, and why: an image that can't be pulled (the message names it), or one crash after the other.
 	return nil
 }
 
-// wrongWithDeployment looks at the Deployment's own conditions: its Pods are refused, by a quota for example, or it has waited for too
-// long.
+// wrongWithDeployment looks at the Deployment's own conditions: its Pods are refused, by a quota for example, or it has
+// waited for too long.
 func wrongWithDeployment(deployment *appsv1.Deployment) *refusal {
 	// TODO(lab): 5. ReplicaFailure is true, or Progressing is false.
 	return nil

@@ -52,7 +52,8 @@ type Controller struct {
 // workQueue holds names or paths.
 type workQueue = workqueue.TypedRateLimitingInterface[string]
 
-// How soon an item that failed is tried again: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes.
+// How soon an item that failed is tried again: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
+// minutes.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 5 * time.Second // in real life a minute
@@ -139,7 +140,8 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 	return nil
 }
 
-// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the
+// recorder only logs that.
 const noteLimit = 1024
 
 // note shortens a message, which may have the options of a key in it, for an Event.

@@ -13,13 +13,13 @@ import (
 	"syscall"
 )
 
-// mode lets all users read the file, and only its owner write it. sshd opens it as the user who logs in, and the file is
-// root's, so with 0600 only root could log in. sshd refuses a file that other users can write (StrictModes). The file has
-// no secrets: public keys are public.
+// mode lets all users read the file, and only its owner write it. sshd opens it as the user who logs in, and the file
+// is root's, so with 0600 only root could log in. sshd refuses a file that other users can write (StrictModes). The
+// file has no secrets: public keys are public.
 const mode fs.FileMode = 0o644
 
-// mark begins the last word of each of our lines, before the object's name. By it a controller that has just started, and remembers
-// nothing, finds the lines of deleted objects. All other lines belong to other programs or people.
+// mark begins the last word of each of our lines, before the object's name. By it a controller that has just started,
+// and remembers nothing, finds the lines of deleted objects. All other lines belong to other programs or people.
 const mark = "authorizedkey:"
 
 // temporaryFiles is the pattern of their names. It ends with a name of ours, so that it never matches a file that an
@@ -31,8 +31,8 @@ type File struct {
 	Path string
 }
 
-// Sync makes the lines of ours those of keys (name of the object → type and key in base64), and leaves all others as they are. It writes
-// only if something has to change, and reports whether it did.
+// Sync makes the lines of ours those of keys (name of the object → type and key in base64), and leaves all others as
+// they are. It writes only if something has to change, and reports whether it did.
 func (f File) Sync(keys map[string]string) (changed bool, err error) {
 	// TODO(lab): 2. Read the file (none is as good as an empty one), and merge. If nothing changes, and the file
 	// isStrict, write nothing.
@@ -46,8 +46,8 @@ func merge(content []byte, keys map[string]string) []byte {
 	return content
 }
 
-// ours recognizes one of our lines by its last word. A comment has none. Words end at spaces and tabs, as for sshd: to it a no-break space
-// is a letter.
+// ours recognizes one of our lines by its last word. A comment has none. Words end at spaces and tabs, as for sshd: to
+// it a no-break space is a letter.
 func ours(line []byte) bool {
 	words := strings.FieldsFunc(string(line), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
 	return len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark)

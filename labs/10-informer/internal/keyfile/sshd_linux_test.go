@@ -23,8 +23,8 @@ import (
 // requiredVariable makes it an error that there is no sshd.
 const requiredVariable = "OPERATOR_LABS_SSHD"
 
-// sshd decides whether users can log in, so the test asks it: sshd refuses the file as the test has changed it, and accepts
-// it after Sync.
+// sshd decides whether users can log in, so the test asks it: sshd refuses the file as the test has changed it, and
+// accepts it after Sync.
 func TestUsersGetIn(t *testing.T) {
 	t.Skip("TODO(lab): 4. remove this line when you begin with Sync, merge and replace; then: make test")
 	d := newDaemon(t)

@@ -11,10 +11,11 @@ import (
 // Ready is the type of the condition that says whether the instance runs.
 const Ready = "Ready"
 
-// CloudInstanceSpec is the desired state of an instance: people write it, the operator reads it. An instance is launched from a type and
-// an image, or an existing one is imported by its ID. No object changes from one to the other: its Workspace would name an instance that
-// may belong to another object, and then it could not be deleted. The rules of the fields do not prevent that, since the API server
-// evaluates a rule with oldSelf only for a field that exists before and after the update.
+// CloudInstanceSpec is the desired state of an instance: people write it, the operator reads it. An instance is
+// launched from a type and an image, or an existing one is imported by its ID. No object changes from one to the other:
+// its Workspace would name an instance that may belong to another object, and then it could not be deleted. The rules
+// of the fields do not prevent that, since the API server evaluates a rule with oldSelf only for a field that exists
+// before and after the update.
 // +kubebuilder:validation:XValidation:rule="has(self.instanceID) != has(self.type) && has(self.type) == has(self.image)",message="either type and image, or instanceID of an instance that exists"
 // +kubebuilder:validation:XValidation:rule="has(self.instanceID) == has(oldSelf.instanceID)",message="an instance stays launched or imported: create another CloudInstance"
 type CloudInstanceSpec struct {
@@ -42,8 +43,8 @@ type CloudInstanceSpec struct {
 	Paused bool `json:"paused,omitempty"`
 }
 
-// CloudInstanceStatus is what the operator has observed: the operator writes it, people read it. The operator itself never reads it: its
-// memory is the Workspace.
+// CloudInstanceStatus is what the operator has observed: the operator writes it, people read it. The operator itself
+// never reads it: its memory is the Workspace.
 type CloudInstanceStatus struct {
 	// instanceID is the cloud's name for the instance.
 	// +optional

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// SchemeGroupVersion is the first line of every manifest: apiVersion: cloud.lva.io/v1alpha1. Generated code asks for this name.
+	// SchemeGroupVersion is the first line of every manifest: apiVersion: cloud.lva.io/v1alpha1. Generated code asks for
+	// this name.
 	SchemeGroupVersion = schema.GroupVersion{Group: "cloud.lva.io", Version: "v1alpha1"}
 
 	// GroupVersion is the name by which kubebuilder's projects know it.

@@ -10,8 +10,8 @@ import (
 
 // +kubebuilder:object:root=true
 
-// Workspace is the operator's memory about the CloudInstance of the same name and namespace. It is neither spec nor status: only the
-// operator writes it, and its contents can't be observed anywhere else.
+// Workspace is the operator's memory about the CloudInstance of the same name and namespace. It is neither spec nor
+// status: only the operator writes it, and its contents can't be observed anywhere else.
 type Workspace struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -19,8 +19,8 @@ type Workspace struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// nonce is the client token of a launch of which the operator does not know yet whether it happened. It is written before the launch, and
-	// removed when the result is recorded.
+	// nonce is the client token of a launch of which the operator does not know yet whether it happened. It is written
+	// before the launch, and removed when the result is recorded.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Nonce string `json:"nonce,omitempty"`

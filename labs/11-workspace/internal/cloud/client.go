@@ -35,7 +35,8 @@ type Instance struct {
 
 // Launch has the parameters of a new instance.
 type Launch struct {
-	// Token is remembered by the cloud for some minutes: as long as it is, the same launch with the same token answers with the same instance.
+	// Token is remembered by the cloud for some minutes: as long as it is, the same launch with the same token answers
+	// with the same instance.
 	Token string            `json:"token,omitempty"`
 	Type  string            `json:"type"`
 	Image string            `json:"image"`
@@ -58,7 +59,8 @@ func (c *Client) Launch(ctx context.Context, launch Launch) (*Instance, error) {
 	return do[Instance](ctx, c, http.MethodPost, "/v1/instances", launch)
 }
 
-// Get reads an instance. The answer may be a moment behind: one that was just launched can be "not found", see IsNotFound.
+// Get reads an instance. The answer may be a moment behind: one that was just launched can be "not found", see
+// IsNotFound.
 func (c *Client) Get(ctx context.Context, id string) (*Instance, error) {
 	return do[Instance](ctx, c, http.MethodGet, "/v1/instances/"+url.PathEscape(id), nil)
 }
@@ -127,8 +129,8 @@ func hasCode(err error, code int) bool {
 	return ok && refused.Code == code
 }
 
-// do sends a request and reads the answer. Its errors end up in a status, so the same trouble must have the same words each time: an error
-// that names the port of this connection, say, would change the status with every attempt.
+// do sends a request and reads the answer. Its errors end up in a status, so the same trouble must have the same words
+// each time: an error that names the port of this connection, say, would change the status with every attempt.
 func do[T any](ctx context.Context, c *Client, method, path string, body any) (*T, error) {
 	var content bytes.Buffer
 	if body != nil {

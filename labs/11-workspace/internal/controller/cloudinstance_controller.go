@@ -49,8 +49,8 @@ const workers = 4
 type CloudInstanceReconciler struct {
 	// Client reads CloudInstances from a cache, which may be a moment behind, and writes to the API server.
 	client.Client
-	// APIReader reads from the API server itself. All Workspaces are read with it: the operator must see its last write, and a read through
-	// Client would begin to watch them all.
+	// APIReader reads from the API server itself. All Workspaces are read with it: the operator must see its last write,
+	// and a read through Client would begin to watch them all.
 	APIReader client.Reader
 	Scheme    *runtime.Scheme
 	// Cloud is where the instances are. It is no part of Kubernetes: nothing there is undone when a write here fails.
@@ -64,8 +64,8 @@ type CloudInstanceReconciler struct {
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances/finalizers,verbs=update
 // TODO(lab): 1. The operator gets Workspaces by name, and creates, updates and deletes them. It never lists or watches them.
 
-// Reconcile gets the name of a CloudInstance, and does not learn what has changed. It looks at the spec, the Workspace and the cloud, and
-// does what is missing. It writes its observations into the status, and never reads the status.
+// Reconcile gets the name of a CloudInstance, and does not learn what has changed. It looks at the spec, the Workspace
+// and the cloud, and does what is missing. It writes its observations into the status, and never reads the status.
 func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var object cloudv1alpha1.CloudInstance
 	if err := r.Get(ctx, req.NamespacedName, &object); err != nil {
@@ -121,8 +121,9 @@ func (r *CloudInstanceReconciler) removeFinalizer(ctx context.Context, object *c
 	return nil
 }
 
-// changesSince makes a patch of the changes since a CloudInstance was read. The finalizers of all controllers are one list, which the
-// patch writes as a whole. So it carries the resource version: if another client has changed the object, the API server returns a conflict.
+// changesSince makes a patch of the changes since a CloudInstance was read. The finalizers of all controllers are one
+// list, which the patch writes as a whole. So it carries the resource version: if another client has changed the
+// object, the API server returns a conflict.
 func changesSince(read *cloudv1alpha1.CloudInstance) client.Patch {
 	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 }
@@ -130,8 +131,8 @@ func changesSince(read *cloudv1alpha1.CloudInstance) client.Patch {
 // errPaused is why nothing happens to a CloudInstance that is paused.
 var errPaused = errors.New("spec.paused is true")
 
-// report writes the observations into the status: an instance, or the reason why there is none. With neither, the cloud does not show the
-// instance yet, and the status stays as it is.
+// report writes the observations into the status: an instance, or the reason why there is none. With neither, the cloud
+// does not show the instance yet, and the status stays as it is.
 func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance, problem error) error {
 	if instance == nil && problem == nil {
 		return nil
@@ -153,8 +154,9 @@ func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alp
 	return nil
 }
 
-// verdict returns the condition Ready for an observation. The reason is for programs, and for people who have to act, so the cloud, the
-// API server and all other errors have reasons of their own. known is false if there is nothing that a user has to know.
+// verdict returns the condition Ready for an observation. The reason is for programs, and for people who have to act,
+// so the cloud, the API server and all other errors have reasons of their own. known is false if there is nothing that
+// a user has to know.
 func verdict(instance *cloud.Instance, problem error) (ready metav1.Condition, known bool) {
 	ready = metav1.Condition{Type: cloudv1alpha1.Ready, Status: metav1.ConditionFalse}
 	switch {
@@ -196,8 +198,8 @@ func isUnavailable(err error) bool {
 	return unanswered
 }
 
-// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile. Changes of Workspaces
-// do not: only the operator writes them.
+// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
+// Changes of Workspaces do not: only the operator writes them.
 func (r *CloudInstanceReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&cloudv1alpha1.CloudInstance{}).

@@ -25,8 +25,9 @@ import (
 	"lva.io/operators/labs/11-workspace/internal/cloud"
 )
 
-// The test plays the life of an object once for each of its writes, to Kubernetes and to the cloud, and cuts the operator off right after that
-// write: the answer is lost, and the next call is one of a process that remembers nothing.
+// The test plays the life of an object once for each of its writes, to Kubernetes and to the cloud, and cuts the
+// operator off right after that write: the answer is lost, and the next call is one of a process that remembers
+// nothing.
 func TestOneInstanceWhereverItIsCutOff(t *testing.T) {
 	t.Skip("TODO(lab): 5. remove this line when you have written finalize; then: make test")
 	writes := play(t, "good-day", 0)
@@ -160,7 +161,8 @@ func (w *world) api(t *testing.T) client.Client {
 	})
 }
 
-// play plays the life of an object, and says how many writes it had. cut is the write after which the operator is cut off; 0: none.
+// play plays the life of an object, and says how many writes it had. cut is the write after which the operator is cut
+// off; 0: none.
 func play(t *testing.T, name string, cut int) int {
 	t.Helper()
 	plain := apiServer(t)
@@ -217,8 +219,8 @@ func play(t *testing.T, name string, cut int) int {
 	return w.writes
 }
 
-// Anyone who can edit Workspaces can name the instance of another owner there. The operator neither ends that nor takes it, and it does not
-// forget its own.
+// Anyone who can edit Workspaces can name the instance of another owner there. The operator neither ends that nor takes
+// it, and it does not forget its own.
 func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 	t.Skip("TODO(lab): 8. remove this line when you have written claim; then: make test")
 	for name, test := range map[string]struct {

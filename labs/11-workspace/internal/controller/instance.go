@@ -12,12 +12,12 @@ import (
 	"lva.io/operators/labs/11-workspace/internal/cloud"
 )
 
-// ownerTag is the tag by which an instance is found again when everything else was forgotten. Its value is the UID of the CloudInstance, which
-// no other object ever has.
+// ownerTag is the tag by which an instance is found again when everything else was forgotten. Its value is the UID of
+// the CloudInstance, which no other object ever has.
 const ownerTag = "cloud.lva.io.owner"
 
-// ensure sees to it that a CloudInstance has its instance, and returns that as the cloud shows it. Nil without an error: the cloud does not
-// show it yet.
+// ensure sees to it that a CloudInstance has its instance, and returns that as the cloud shows it. Nil without an
+// error: the cloud does not show it yet.
 func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
 	workspace, err := r.workspace(ctx, object)
 	if err == nil && workspace == nil {
@@ -46,8 +46,8 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	return instance, nil
 }
 
-// launch finds out what became of the launch that the Workspace announces, or sends it, and records the result. It may be cut off anywhere and
-// called again, by a process that knows nothing but the Workspace.
+// launch finds out what became of the launch that the Workspace announces, or sends it, and records the result. It may
+// be cut off anywhere and called again, by a process that knows nothing but the Workspace.
 func (r *CloudInstanceReconciler) launch(
 	ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace,
 ) (*cloud.Instance, error) {
@@ -71,8 +71,8 @@ func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alph
 // errForeign is why nothing is done with an instance that the Workspace names.
 var errForeign = errors.New("the cloud says that it is not ours: take instanceID out of the workspace, and ours is looked for")
 
-// owned makes sure that an instance was launched for the object. The Workspace does not prove that, since anyone who can edit Workspaces can
-// name another instance there. The cloud does: a tag keeps its value.
+// owned makes sure that an instance was launched for the object. The Workspace does not prove that, since anyone who
+// can edit Workspaces can name another instance there. The cloud does: a tag keeps its value.
 func owned(object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error {
 	// TODO(lab): 5. Return errForeign unless the instance has our tag.
 	return nil

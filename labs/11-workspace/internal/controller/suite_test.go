@@ -21,9 +21,9 @@ import (
 	cloudv1alpha1 "lva.io/operators/labs/11-workspace/api/v1alpha1"
 )
 
-// environment is etcd and an API server that knows the kinds of this project. Nothing else runs: no controller but the one that a test
-// calls, no garbage collector, no node. The names suite_test.go, k8sClient and testEnv are left to kubebuilder, which writes tests of its
-// own, with an environment of their own, when it adds an API.
+// environment is etcd and an API server that knows the kinds of this project. Nothing else runs: no controller but the
+// one that a test calls, no garbage collector, no node. The names suite_test.go, k8sClient and testEnv are left to
+// kubebuilder, which writes tests of its own, with an environment of their own, when it adds an API.
 var environment = envtest.Environment{
 	CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
 	ErrorIfCRDPathMissing: true,

@@ -84,8 +84,8 @@ func TestEachErrorHasAReason(t *testing.T) {
 	}
 }
 
-// An object that does not get on says why, whichever step fails, also when it is being deleted. It says so once: each write
-// of the status is an event, and each event calls Reconcile.
+// An object that does not get on says why, whichever step fails, also when it is being deleted. It says so once: each
+// write of the status is an event, and each event calls Reconcile.
 func TestAnObjectThatStaysSaysWhy(t *testing.T) {
 	t.Skip("TODO(lab): 5. remove this line when you have written finalize; then: make test")
 	const why = "the policy does not allow it"

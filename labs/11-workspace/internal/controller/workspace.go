@@ -27,8 +27,8 @@ func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1
 	return nil, nil
 }
 
-// openWorkspace creates the Workspace of a CloudInstance, with the nonce of the launch that comes next; or, where an instance is imported,
-// with its ID.
+// openWorkspace creates the Workspace of a CloudInstance, with the nonce of the launch that comes next; or, where an
+// instance is imported, with its ID.
 func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
 	// TODO(lab): 2. First: is the object still there, and not being deleted (current, below)? Then create a
 	// Workspace of the same name and namespace, controlled by the object (ctrl.SetControllerReference), with our
@@ -54,8 +54,8 @@ func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1al
 	return nil
 }
 
-// record writes the result of a launch, and removes the nonce in the same update. The update carries the resource version that was read:
-// with an older Workspace it is a conflict.
+// record writes the result of a launch, and removes the nonce in the same update. The update carries the resource
+// version that was read: with an older Workspace it is a conflict.
 func (r *CloudInstanceReconciler) record(ctx context.Context, workspace *cloudv1alpha1.Workspace, instanceID string) error {
 	// TODO(lab): 3. Put the ID into the Workspace, remove the nonce, and update it.
 	return nil
@@ -68,8 +68,8 @@ func (r *CloudInstanceReconciler) renew(ctx context.Context, workspace *cloudv1a
 	return nil
 }
 
-// discard deletes a Workspace that is no longer needed. Without our finalizer the garbage collector would delete it, too,
-// after the object. But then it might still exist when a user creates an object of this name again.
+// discard deletes a Workspace that is no longer needed. Without our finalizer the garbage collector would delete it,
+// too, after the object. But then it might still exist when a user creates an object of this name again.
 func (r *CloudInstanceReconciler) discard(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
 	if controllerutil.RemoveFinalizer(workspace, finalizer) {
 		if err := r.Update(ctx, workspace); client.IgnoreNotFound(err) != nil {

@@ -24,8 +24,8 @@ var flavours = []string{"vanilla", "chocolate", "strawberry"}
 //
 //   - resources, verbs: only requests that must be validated. icecreams does not include icecreams/status, which the
 //     operator writes. Without delete, an icecream can be deleted even when the webhook is down.
-//   - failurePolicy=fail: while the webhook is down, the API server refuses these requests. With ignore, it would accept
-//     all of them.
+//   - failurePolicy=fail: while the webhook is down, the API server refuses these requests. With ignore, it would
+//     accept all of them.
 //   - sideEffects=None: a call changes nothing, so the API server may call the webhook for a dry run, too.
 //   - timeoutSeconds: each client waits for the webhook's answer, so the time limit is short.
 
@@ -46,18 +46,18 @@ func SetupIcecreamWebhookWithManager(mgr ctrl.Manager) error {
 // IcecreamCustomDefaulter fills in fields that an order leaves open.
 type IcecreamCustomDefaulter struct{}
 
-// Default is called before the API server validates the object by its schema, so it can still fill in a missing flavour.
-// It may be called again with its own result, since another webhook may have changed the order in between. Fields that
-// are set keep their values, so the second call changes nothing.
+// Default is called before the API server validates the object by its schema, so it can still fill in a missing
+// flavour. It may be called again with its own result, since another webhook may have changed the order in between.
+// Fields that are set keep their values, so the second call changes nothing.
 func (*IcecreamCustomDefaulter) Default(ctx context.Context, icecream *demov1.Icecream) error {
 	// TODO(lab): 4. No flavour: vanilla. No topping: wafer. Fields that are set keep their values. Change nothing in an
 	// icecream that is being deleted, nor in one whose spec the update does not change (leavesSpec).
 	return nil
 }
 
-// leavesSpec reports whether a request is an update of something else, such as a label or a finalizer. An icecream that was
-// stored before this webhook existed may lack what Default fills in today. If Default filled it in now, a client that only
-// adds a finalizer would change the order, and the operator would act on that.
+// leavesSpec reports whether a request is an update of something else, such as a label or a finalizer. An icecream that
+// was stored before this webhook existed may lack what Default fills in today. If Default filled it in now, a client
+// that only adds a finalizer would change the order, and the operator would act on that.
 func leavesSpec(ctx context.Context, icecream *demov1.Icecream) (bool, error) {
 	req, _ := admission.RequestFromContext(ctx) // There is none in a test that calls Default itself: that is an order.
 	if req.Operation != admissionv1.Update {
@@ -78,9 +78,9 @@ func (*IcecreamCustomValidator) ValidateCreate(_ context.Context, icecream *demo
 	return validate(icecream)
 }
 
-// ValidateUpdate validates a change, and not the whole icecream. An icecream that was stored before this rule existed may
-// have flavours that are wrong now, and a change of its labels is not to blame. If such updates were denied, no client
-// could remove its finalizer, and it could never be deleted.
+// ValidateUpdate validates a change, and not the whole icecream. An icecream that was stored before this rule existed
+// may have flavours that are wrong now, and a change of its labels is not to blame. If such updates were denied, no
+// client could remove its finalizer, and it could never be deleted.
 func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream *demov1.Icecream) (admission.Warnings, error) {
 	// TODO(lab): 3. Accept every change that leaves the flavours as they are.
 
@@ -93,8 +93,8 @@ func (*IcecreamCustomValidator) ValidateDelete(context.Context, *demov1.Icecream
 	return nil, nil
 }
 
-// validate names all wrong flavours, each with its path in the object and with the allowed values, so that a user has to
-// correct the order only once. An order that is allowed but unusual gets a warning.
+// validate names all wrong flavours, each with its path in the object and with the allowed values, so that a user has
+// to correct the order only once. An order that is allowed but unusual gets a warning.
 func validate(icecream *demov1.Icecream) (admission.Warnings, error) {
 	// TODO(lab): 2. Collect a field.NotSupported for each flavour that is none of ours, and return all of them in one
 	// apierrors.NewInvalid.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// In a rolling update the API server asks the old Pod until it has learned that the Pod is no endpoint any more. Until then the webhooks have
-// to answer, and after that the operator needs some of the grace period to end.
+// In a rolling update the API server asks the old Pod until it has learned that the Pod is no endpoint any more. Until
+// then the webhooks have to answer, and after that the operator needs some of the grace period to end.
 func TestTheWebhooksAnswerWhileTheirEndpointIsWithdrawn(t *testing.T) {
 	manifests, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "manager", "manager.yaml"))
 	if err != nil {

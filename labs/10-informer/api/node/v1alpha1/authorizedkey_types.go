@@ -7,8 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // The types of conditions, and their reasons.
 const (
-	// Accepted says whether the key is allowed in an authorized_keys file. It is about the object and not about a node: the controllers of
-	// all nodes come to the same result.
+	// Accepted says whether the key is allowed in an authorized_keys file. It is about the object and not about a node:
+	// the controllers of all nodes come to the same result.
 	Accepted = "Accepted"
 
 	// ReasonValid is why a key is accepted.
@@ -19,7 +19,8 @@ const (
 
 // AuthorizedKeyData is what an AuthorizedKey asks for.
 type AuthorizedKeyData struct {
-	// Key is one SSH public key, as the first two words of an id_ed25519.pub have it: its type and the key in base64. A comment may follow.
+	// Key is one SSH public key, as the first two words of an id_ed25519.pub have it: its type and the key in base64. A
+	// comment may follow.
 	// +kubebuilder:validation:MaxLength=16384
 	Key string `json:"key"`
 }
