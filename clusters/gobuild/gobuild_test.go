@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -385,22 +386,29 @@ func TestABuildDoesNotWaitForTheCompilersOfAKilledOne(t *testing.T) {
 	if err := os.MkdirAll(abandoned, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	compiler := exec.Command("sh", "-c", `while :; do mkdir -p "$0/b001"; : >"$0/b001/$((n += 1))"; done`, abandoned)
-	if err := compiler.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = compiler.Process.Kill()
-		_ = compiler.Wait()
+	killed, ended := make(chan struct{}), make(chan struct{})
+	go func() { // a compiler: it writes until it is killed, and its folder may be removed at any moment
+		defer close(ended)
+		for n := 0; ; n++ {
+			select {
+			case <-killed:
+				return
+			default:
+				folder := filepath.Join(abandoned, "b001")
+				_ = os.MkdirAll(folder, 0o755)
+				_ = os.WriteFile(filepath.Join(folder, strconv.Itoa(n)), nil, 0o600)
+			}
+		}
 	}()
+	kill := sync.OnceFunc(func() { close(killed); <-ended })
+	defer kill()
 	for range 3 {
 		ensure(t, target)
 		if err := os.Remove(target.Output); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_ = compiler.Process.Kill()
-	_ = compiler.Wait()
+	kill()
 	ensure(t, target)
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 }
