@@ -32,7 +32,9 @@ type wish struct {
 // stored are icecreams that the examples have left behind: changes of very different ones must be possible.
 var (
 	plain = order.Order{Name: "no-topping", Spec: order.Spec{Flavour: []string{"vanilla"}}}
-	laden = order.Order{Name: "three-toppings", Spec: order.Spec{Flavour: []string{"vanilla", "matcha"}, Topping: []string{"cream", "cherry", "nuts"}}}
+	laden = order.Order{Name: "three-toppings", Spec: order.Spec{
+		Flavour: []string{"vanilla", "matcha"}, Topping: []string{"cream", "cherry", "nuts"},
+	}}
 )
 
 // drawWish draws a wish for a spec. One half of a number are created, the other half change an icecream that is there.
@@ -176,7 +178,8 @@ var (
 	flavourRequiredLaw = law{
 		order.FlavourRequired, "every icecream without a flavour is rejected, and the message says that one is needed",
 		regexp.MustCompile(`(?i)flavou?r|\bspec\b`),
-		regexp.MustCompile(`(?i)requir|at least|\bneeds?\b|missing|\bempty\b|without|must (have|be|contain|specify)|should have|no flavou?r|minimum|one or more`),
+		regexp.MustCompile(`(?i)requir|at least|\bneeds?\b|missing|\bempty\b|without|must (have|be|contain|specify)|` +
+			`should have|no flavou?r|minimum|one or more`),
 	}
 	uniqueWords = regexp.MustCompile(`(?i)duplicate|unique|twice|(more than|only|at most) once|distinct|repeat|different|the same`)
 )
@@ -219,7 +222,9 @@ func rejectsAll(l law) func(context.Context, *testing.T, *check.Check) {
 }
 
 // sample is an icecream that another check has seen accepted.
-var sample = order.Order{Name: "stored", Spec: order.Spec{Flavour: []string{"matcha", "vanilla"}, Topping: []string{"cream", "coconutflakes", "watermelon"}}}
+var sample = order.Order{Name: "stored", Spec: order.Spec{
+	Flavour: []string{"matcha", "vanilla"}, Topping: []string{"cream", "coconutflakes", "watermelon"},
+}}
 
 // judge says what is wrong with the answer to an icecream that breaks the rule: empty, if nothing is.
 func (l law) judge(err error) string {

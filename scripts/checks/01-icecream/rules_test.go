@@ -116,7 +116,10 @@ func statusSubresource() e2e.Feature {
 			object, err := v.icecreams.Get(v.ctx, "sundae", metav1.GetOptions{})
 			v.OK(v.t, "reading the icecream", err)
 			generation := object.GetGeneration()
-			status := map[string]any{"soldOut": true, "toppingsCount": int64(1), "conditions": []any{condition("Ready", "True"), condition("Settled", "False")}}
+			status := map[string]any{
+				"soldOut": true, "toppingsCount": int64(1),
+				"conditions": []any{condition("Ready", "True"), condition("Settled", "False")},
+			}
 			object.Object["status"] = status
 			object.Object["spec"] = map[string]any{"flavour": []any{"chocolate"}}
 			updated, err := v.icecreams.UpdateStatus(v.ctx, object, metav1.UpdateOptions{})
@@ -147,7 +150,8 @@ func statusSubresource() e2e.Feature {
 		}))).
 		Assess("a count is a whole number", check.Assess(assess(func(v visit) {
 			half := []byte(`{"status":{"toppingsCount":1.5}}`)
-			_, err := v.icecreams.Patch(v.ctx, "sundae", types.MergePatchType, half, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+			_, err := v.icecreams.Patch(v.ctx, "sundae", types.MergePatchType, half,
+				metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 			const expected = "a status with a toppingsCount of 1.5 is rejected: it is a whole number"
 			switch {
 			case err == nil:

@@ -28,7 +28,10 @@ type observation struct {
 }
 
 // Types of conditions: some are the same but for a part, or for capitals.
-var conditionTypes = []string{"Ready", "ready", "Read", "ReadyToEat", "Settled", "Melted", "demo.lva.io/Ready", "example.com/Ready", "A", "a-b_c.d"}
+var conditionTypes = []string{
+	"Ready", "ready", "Read", "ReadyToEat", "Settled", "Melted",
+	"demo.lva.io/Ready", "example.com/Ready", "A", "a-b_c.d",
+}
 
 // drawObservation draws a status that has one condition of each type, or else one that has one of them twice. Whatever
 // else the two say is the same or is not.
@@ -177,7 +180,8 @@ func (v visit) observe(expected string, twice bool, judge func(o observation, st
 
 // keepsAll is the step in which every status with one condition of each type is kept.
 func keepsAll(v visit) {
-	v.observe("every status with soldOut, toppingsCount and one condition of each type reads back as it was written, and nothing is filled in", false,
+	v.observe("every status with soldOut, toppingsCount and one condition of each type reads back as it was written, "+
+		"and nothing is filled in", false,
 		func(o observation, status any, err error) string {
 			if status == nil {
 				status = map[string]any{}

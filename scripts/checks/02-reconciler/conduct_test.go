@@ -108,8 +108,10 @@ func statusSubresource() types.Feature {
 				v.Fail(v.T, expected, fmt.Sprintf(
 					"%d writes of icecreams carried a changed status, which the API server ignores there", len(wrong)), audit.Lines(wrong)...)
 			case !viaSubresource && len(forbidden) > 0:
-				v.Fail(v.T, expected, fmt.Sprintf("it never wrote icecreams/status, and asked %d times to update or patch icecreams, which it may not: "+
-					"a marker for that would not help, since the API server ignores the status there", len(forbidden)), audit.Lines(forbidden)...)
+				v.Fail(v.T, expected,
+					fmt.Sprintf("it never wrote icecreams/status, and asked %d times to update or patch icecreams, which it may not: "+
+						"a marker for that would not help, since the API server ignores the status there", len(forbidden)),
+					audit.Lines(forbidden)...)
 			case !viaSubresource && len(writes) > 0:
 				v.Fail(v.T, expected, "it never wrote icecreams/status", audit.Lines(writes)...)
 			}

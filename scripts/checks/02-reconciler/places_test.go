@@ -47,7 +47,8 @@ func newestGoes() types.Feature {
 			for _, flavour := range flavours {
 				v.Make(flavour+"-a", flavour)
 			}
-			v.RemainBeside(crowd, "of four icecreams of guava, of mango and of papaya the newest goes, guava-a, mango-a and papaya-a, and all others stay", stay...)
+			v.RemainBeside(crowd, "of four icecreams of guava, of mango and of papaya the newest goes, "+
+				"guava-a, mango-a and papaya-a, and all others stay", stay...)
 		}))).Feature()
 }
 
@@ -118,7 +119,8 @@ func twoFlavours() types.Feature {
 			v.Make("z-fig", "fig")
 			v.Hold("c-plum-fig takes a place of plum and one of fig, so of four of plum one goes, and of four of fig one",
 				func(there []string) bool {
-					return len(there) == 5 && slices.Contains(there, "c-plum-fig") && of(there, "plum") == story.PerFlavour && of(there, "fig") == story.PerFlavour
+					return len(there) == 5 && slices.Contains(there, "c-plum-fig") && of(there, "plum") == story.PerFlavour &&
+						of(there, "fig") == story.PerFlavour
 				})
 		}))).Feature()
 }

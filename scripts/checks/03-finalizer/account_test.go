@@ -43,7 +43,8 @@ func (v visit) describe(o order) string {
 	v.OK(v.t, "reading the freezer's ledger", err)
 	for _, m := range all {
 		if m.Owner == o.name {
-			return fmt.Sprintf("%s: it has booked %s %s for the owner %s, which is a name and not a UID", observed, story.Say(m.Ingredient), m.Direction, m.Owner)
+			return fmt.Sprintf("%s: it has booked %s %s for the owner %s, which is a name and not a UID",
+				observed, story.Say(m.Ingredient), m.Direction, m.Owner)
 		}
 	}
 	return observed
@@ -129,7 +130,8 @@ func (v visit) takenAfter(expected string, o order) {
 		}
 		sent := log[i].Time
 		if added == nil {
-			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and the finalizer was never added to %s", story.Say(m.Ingredient), clock(sent), o.name))
+			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and the finalizer was never added to %s",
+				story.Say(m.Ingredient), clock(sent), o.name))
 		}
 		if known := answered(log, *added); sent.Before(known) {
 			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and that the finalizer is on %s was known only at %s",
@@ -228,7 +230,10 @@ func TestAnsweredIsTheWriteItself(t *testing.T) {
 		return time.Date(2026, time.July, 1, 12, 0, 0, milliseconds*int(time.Millisecond), time.UTC)
 	}
 	write := func(sent int, verb, resource string, seconds float64, fault faults.Kind) faults.Entry {
-		return faults.Entry{Service: faults.API, Time: at(sent), Seconds: seconds, Verb: verb, Resource: resource, Name: "quince", Code: 200, Write: true, Fault: fault}
+		return faults.Entry{
+			Service: faults.API, Time: at(sent), Seconds: seconds,
+			Verb: verb, Resource: resource, Name: "quince", Code: 200, Write: true, Fault: fault,
+		}
 	}
 	added := audit.Event{Time: at(20), Verb: "patch", Resource: "icecreams", Name: "quince"}
 	for _, test := range []struct {
@@ -237,9 +242,15 @@ func TestAnsweredIsTheWriteItself(t *testing.T) {
 		want int
 	}{
 		{"alone", []faults.Entry{write(10, "patch", "icecreams", 0.015, "")}, 25},
-		{"of two attempts, the second", []faults.Entry{write(1, "patch", "icecreams", 0.002, faults.Conflict), write(10, "patch", "icecreams", 0.015, "")}, 25},
-		{"beside a write of the status", []faults.Entry{write(10, "patch", "icecreams", 0.015, ""), write(15, "patch", "icecreams/status", 0.090, "")}, 25},
-		{"beside another of the icecream", []faults.Entry{write(10, "patch", "icecreams", 0.015, ""), write(15, "update", "icecreams", 0.090, "")}, 25},
+		{"of two attempts, the second", []faults.Entry{
+			write(1, "patch", "icecreams", 0.002, faults.Conflict), write(10, "patch", "icecreams", 0.015, ""),
+		}, 25},
+		{"beside a write of the status", []faults.Entry{
+			write(10, "patch", "icecreams", 0.015, ""), write(15, "patch", "icecreams/status", 0.090, ""),
+		}, 25},
+		{"beside another of the icecream", []faults.Entry{
+			write(10, "patch", "icecreams", 0.015, ""), write(15, "update", "icecreams", 0.090, ""),
+		}, 25},
 		{"whose answer was lost", []faults.Entry{write(10, "patch", "icecreams", 0.015, faults.LostAnswer)}, 20},
 	} {
 		if got := answered(test.log, added); !got.Equal(at(test.want)) {

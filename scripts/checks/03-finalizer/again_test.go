@@ -95,9 +95,10 @@ func settles() types.Feature {
 		v.has("when sumac gets nuts as well, they are taken", patience, orders[2], "flavour sumac", "topping cream", "topping nuts")
 		v.Settle(v.ctx, v.t)
 		resource := icecream.Resource.GroupResource()
-		writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
-			return e.Name != orders[2].name
-		}))
+		writes := v.Audit.Since(began,
+			v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
+				return e.Name != orders[2].name
+			}))
 		if len(writes) > 0 {
 			v.fail("the operator writes nothing for satsuma and sorrel, of which only a label changed",
 				fmt.Sprintf("it sent %d writes that change nothing, the first for %s", len(writes), writes[0].Name))
@@ -106,7 +107,8 @@ func settles() types.Feature {
 		began, logged = v.Audit.Now(), v.Logged(v.ctx, v.t)
 		for _, o := range orders {
 			v.change(o, `{"spec":{"topping":["cream","fudge","wafer"]}}`)
-			v.has("when "+o.name+" gets fudge and a wafer, they are taken", patience, o, "flavour "+o.name, "topping cream", "topping fudge", "topping wafer")
+			v.has("when "+o.name+" gets fudge and a wafer, they are taken", patience, o,
+				"flavour "+o.name, "topping cream", "topping fudge", "topping wafer")
 		}
 		v.Settle(v.ctx, v.t)
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)

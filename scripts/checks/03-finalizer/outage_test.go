@@ -146,7 +146,8 @@ func condition() types.Feature {
 		// A user looks at an icecream that is not deleted.
 		v.arm(whole(faults.Unavailable)...)
 		v.delete(o)
-		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503", o, metav1.ConditionFalse, freezerUnavailable)
+		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503",
+			o, metav1.ConditionFalse, freezerUnavailable)
 		v.disarm()
 	})
 }

@@ -265,7 +265,8 @@ func foreignFinalizer() types.Feature {
 				v.Pause(v.ctx, v.t, late/2) // for as long the operator sees it without the other finalizer
 				v.holdBy(o, foreign)
 				held := time.Now()
-				expected := name + " gets the finalizer " + finalizer + ", and " + foreign + " stays, which was added when the operator's watch was behind"
+				expected := name + " gets the finalizer " + finalizer + ", and " + foreign + " stays, " +
+					"which was added when the operator's watch was behind"
 				v.until(expected, patience, func() (string, bool) {
 					now, _ := v.find(o)
 					return finalizersOf(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)

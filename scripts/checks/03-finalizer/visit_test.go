@@ -115,9 +115,9 @@ func (v visit) delete(o order) {
 	v.OK(v.t, "deleting an icecream", v.Delete(v.ctx, o.name))
 }
 
-// deleteAtOnce deletes an icecream that may just be getting its finalizer. Without a resource version the API server may
-// answer that the finalizer is added, and then delete an icecream that it has looked at before (kubernetes issue 77988):
-// such an operator could not be told from a wrong one.
+// deleteAtOnce deletes an icecream that may just be getting its finalizer. Without a resource version the API server
+// may answer that the finalizer is added, and then delete an icecream that it has looked at before (kubernetes issue
+// 77988): such an operator could not be told from a wrong one.
 func (v visit) deleteAtOnce(o order) {
 	v.t.Helper()
 	for {

@@ -150,7 +150,9 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 	}{
 		{"validating", admission.Webhooks{Validating: webhooks.Validating}, []request{
 			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"matcha"}, Topping: []string{"cream"}}}},
-			{Order: order.Order{Name: closed.Name, Spec: order.Spec{Flavour: []string{"matcha"}, Topping: []string{"cream"}}}, old: &closed, way: mergePatch},
+			{Order: order.Order{Name: closed.Name, Spec: order.Spec{
+				Flavour: []string{"matcha"}, Topping: []string{"cream"},
+			}}, old: &closed, way: mergePatch},
 		}},
 		{"mutating", admission.Webhooks{Mutating: webhooks.Mutating}, []request{
 			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"vanilla"}}}},
@@ -172,7 +174,8 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 			answer, err := v.admission.Ask(v.ctx, r.admission())
 			v.OK(v.t, "sending a request to the API server", err)
 			if answer.Verdict == admission.Accepted {
-				v.fail(fmt.Sprintf("while the operator is stopped, the %s webhooks let nothing by which they have to see to, also without the others", one.what),
+				v.fail(fmt.Sprintf("while the operator is stopped, the %s webhooks let nothing by which they have to see to, "+
+					"also without the others", one.what),
 					fmt.Sprintf("the %s webhooks alone: %s: it was accepted", one.what, r))
 			}
 		}

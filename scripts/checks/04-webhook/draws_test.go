@@ -84,7 +84,8 @@ func (r request) admission() admission.Request {
 		case status:
 			return icecreams.Patch(ctx, r.old.Name, types.MergePatchType, r.patch(), metav1.PatchOptions{DryRun: how}, "status")
 		case release:
-			return icecreams.Patch(ctx, r.old.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{DryRun: how})
+			return icecreams.Patch(ctx, r.old.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+				metav1.PatchOptions{DryRun: how})
 		case deletion:
 			return nil, icecreams.Delete(ctx, r.old.Name, metav1.DeleteOptions{DryRun: how})
 		}
@@ -212,9 +213,11 @@ func (r request) script() []string {
 	case deletion:
 		return append(lines, "kubectl delete icecream "+r.old.Name+" --dry-run=server")
 	case release:
-		return append(lines, fmt.Sprintf(`kubectl patch icecream %s --dry-run=server --type=merge -p '{"metadata":{"finalizers":null}}'`, r.old.Name))
+		return append(lines,
+			fmt.Sprintf(`kubectl patch icecream %s --dry-run=server --type=merge -p '{"metadata":{"finalizers":null}}'`, r.old.Name))
 	case status:
-		return append(lines, fmt.Sprintf("kubectl patch icecream %s --subresource=status --dry-run=server --type=merge -p '%s'", r.old.Name, shell(r.patch())))
+		return append(lines, fmt.Sprintf("kubectl patch icecream %s --subresource=status --dry-run=server --type=merge -p '%s'",
+			r.old.Name, shell(r.patch())))
 	}
 	return append(lines, fmt.Sprintf("kubectl patch icecream %s --dry-run=server --type=merge -p '%s'", r.old.Name, shell(r.patch())))
 }
@@ -275,7 +278,9 @@ func (v visit) hold(p property) {
 
 // verdict is how a request is answered, as an expectation and as what is wrong with an answer. Denied is how those are
 // denied.
-func (v visit) verdict(denied admission.Verdict) (func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string) {
+func (v visit) verdict(denied admission.Verdict) (
+	func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string,
+) {
 	expected := func(_ request, want order.Answer) string {
 		if want.Denied() {
 			return fmt.Sprintf("is %s, because of %s", denied, list(want.Refused))

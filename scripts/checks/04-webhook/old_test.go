@@ -102,7 +102,9 @@ var old = []order.Order{
 // oldDying are others that a finalizer keeps from going.
 var oldDying = []order.Order{
 	{Name: "old-dying-1", Finalizers: []string{"example.com/keep"}, Spec: order.Spec{Flavour: []string{"basil", "lemon"}}},
-	{Name: "old-dying-2", Finalizers: []string{"example.com/keep"}, Spec: order.Spec{Flavour: []string{"chocolate", "basil"}, Topping: []string{}}},
+	{Name: "old-dying-2", Finalizers: []string{"example.com/keep"}, Spec: order.Spec{
+		Flavour: []string{"chocolate", "basil"}, Topping: []string{},
+	}},
 }
 
 // storeDying stores icecreams and deletes them. Their finalizers keep them.

@@ -193,7 +193,9 @@ var young = []order.Order{
 }
 
 // unwise is one with all three flavours.
-var unwise = order.Order{Name: "young-3", Spec: order.Spec{Flavour: []string{"strawberry", "vanilla", "chocolate"}, Topping: []string{"cherry"}}}
+var unwise = order.Order{Name: "young-3", Spec: order.Spec{
+	Flavour: []string{"strawberry", "vanilla", "chocolate"}, Topping: []string{"cherry"},
+}}
 
 // warning is the rest of a sentence about warnings.
 func warning(_ request, want order.Answer) string {

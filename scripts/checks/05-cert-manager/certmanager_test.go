@@ -74,7 +74,8 @@ func waits(ctx context.Context, t *testing.T, c *check.Check) {
 				return "", nil
 			}
 		}
-		if len(pod.Status.ContainerStatuses) > 0 && (pod.Status.ContainerStatuses[0].State.Running != nil || pod.Status.ContainerStatuses[0].RestartCount > 0) {
+		if len(pod.Status.ContainerStatuses) > 0 &&
+			(pod.Status.ContainerStatuses[0].State.Running != nil || pod.Status.ContainerStatuses[0].RestartCount > 0) {
 			return "", fmt.Errorf("it does not wait: %s", deployed.Describe(pod))
 		}
 		return deployed.Describe(pod), nil

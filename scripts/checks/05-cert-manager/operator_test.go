@@ -159,7 +159,7 @@ func (o *operator) served(ctx context.Context, pod *corev1.Pod) (*x509.Certifica
 		return nil, err
 	}
 	defer way.Close()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is inspected whichever authority signed it
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is inspected, whoever signed it
 	connection, err := dialer.DialContext(ctx, "tcp", way.Address)
 	if err != nil {
 		return nil, err

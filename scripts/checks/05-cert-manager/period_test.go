@@ -52,8 +52,10 @@ func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Che
 	c.OK(t, "reading the Certificate", err)
 	if period < leastPeriod {
 		spec, _, _ := unstructured.NestedMap(certificate.Object, "spec")
-		c.Fail(t, fmt.Sprintf("the serving certificate is renewed %s after it was issued, or later: in between, cert-manager and the CA have no work with it", leastPeriod),
+		c.Fail(t, fmt.Sprintf("the serving certificate is renewed %s after it was issued, or later: "+
+			"in between, cert-manager and the CA have no work with it", leastPeriod),
 			fmt.Sprintf("Certificate %s is renewed after %s", certificate.GetName(), period),
-			fmt.Sprintf("duration: %v, renewBefore: %v. Short times are for the playground; the task asks for 2160h and 720h", spec["duration"], spec["renewBefore"]))
+			fmt.Sprintf("duration: %v, renewBefore: %v. Short times are for the playground; the task asks for 2160h and 720h",
+				spec["duration"], spec["renewBefore"]))
 	}
 }

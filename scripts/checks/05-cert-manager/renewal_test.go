@@ -223,7 +223,8 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 		c.Fail(t, "no request is refused across the renewal", fmt.Sprintf("%d of %d requests were refused", refused, sent), sample)
 	}
 	if now, err := o.bundles(ctx); err != nil || !same(bundles, now) {
-		c.Fail(t, "the caBundle stays what it is at a renewal", "the caBundle has changed: the serving certificate is its own authority", o.conditions(ctx)...)
+		c.Fail(t, "the caBundle stays what it is at a renewal",
+			"the caBundle has changed: the serving certificate is its own authority", o.conditions(ctx)...)
 	}
 	after, err := o.ready(ctx)
 	c.OK(t, "waiting for the operator's Pod", err)
@@ -239,14 +240,15 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 		// The Pod had the new certificate before the API server had the new bundle. With the bundle of before, it is as it
 		// would have been.
 		c.OK(t, "registering a webhook", o.trustOnly(ctx, served.Raw))
-		c.OK(t, "seeing what the old way refuses", deployed.Until(ctx, oldWayLimit, "the old way to refuse something", func(ctx context.Context) (string, error) {
-			err := o.try(ctx, order("loop-old-way", oldWay, "vanilla"))
-			if err == nil || !strings.Contains(err.Error(), "old-way.lva.io") {
-				return "nothing is refused", nil
-			}
-			o.refused = err.Error()
-			return "", nil
-		}))
+		c.OK(t, "seeing what the old way refuses",
+			deployed.Until(ctx, oldWayLimit, "the old way to refuse something", func(ctx context.Context) (string, error) {
+				err := o.try(ctx, order("loop-old-way", oldWay, "vanilla"))
+				if err == nil || !strings.Contains(err.Error(), "old-way.lva.io") {
+					return "nothing is refused", nil
+				}
+				o.refused = err.Error()
+				return "", nil
+			}))
 	}
 }
 

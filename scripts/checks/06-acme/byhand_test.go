@@ -40,7 +40,9 @@ func keyAuthorizations(v visit) {
 		case got.status == http.StatusOK && strings.Contains(body, "<title>"):
 			v.Fail(v.t, expected, "the site's own page is the answer: "+got.String(), v.evidence()...)
 		case got.status == http.StatusOK && strings.HasPrefix(body, c.Token+"."):
-			v.Fail(v.t, expected, fmt.Sprintf("behind the token is %q, which is not the thumbprint", strings.TrimPrefix(body, c.Token+".")), v.evidence()...)
+			v.Fail(v.t, expected,
+				fmt.Sprintf("behind the token is %q, which is not the thumbprint", strings.TrimPrefix(body, c.Token+".")),
+				v.evidence()...)
 		default:
 			v.Fail(v.t, expected, got.String(), v.evidence()...)
 		}

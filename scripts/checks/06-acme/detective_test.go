@@ -150,7 +150,8 @@ func (v visit) ordered(kind, name, home string, read func() (*unstructured.Unstr
 }
 
 func orderFound(v visit) {
-	const expected = findFile + " names the Order and the Challenge of the certificate, the token, the key authorization and the URL that is asked"
+	const expected = findFile + " names the Order and the Challenge of the certificate, " +
+		"the token, the key authorization and the URL that is asked"
 	v.said(v.cases.scoop, expected)
 	v.judge(v.cases.scoop, expected, func() map[string][]string { return v.chain(v.cases.scoop) })
 }
@@ -189,7 +190,8 @@ var issuers = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1
 var acmeError = regexp.MustCompile(`urn:ietf:params:acme:error:[A-Za-z]+`)
 
 func failingName(v visit) {
-	const expected = whyFile + " gives the state and the reason of the Challenge of a name that fails, and the type of the ACME server's error, or nothing if nobody has asked it"
+	const expected = whyFile + " gives the state and the reason of the Challenge of a name that fails, " +
+		"and the type of the ACME server's error, or nothing if nobody has asked it"
 	for _, f := range []*finding{v.cases.nobody, v.cases.refused} {
 		got := v.said(f, expected)
 		reason := strings.TrimSpace(got["reason"])

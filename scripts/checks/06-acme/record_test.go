@@ -64,7 +64,8 @@ func (r *record) state(of types.UID, text string) (state string, said bool) {
 func watch(ctx context.Context, suite *check.Suite, client dynamic.Interface) (*record, error) {
 	r := &record{suite: suite, began: time.Now(), objects: map[types.UID]*unstructured.Unstructured{}, states: map[reason]string{}}
 	all := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
-	solvers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = solverLabel })
+	solvers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, metav1.NamespaceAll,
+		func(o *metav1.ListOptions) { o.LabelSelector = solverLabel })
 	for factory, resources := range map[dynamicinformer.DynamicSharedInformerFactory][]schema.GroupVersionResource{
 		all: {certificates, requests, orders, challenges, ingresses}, solvers: {pods, services},
 	} {
@@ -149,7 +150,9 @@ func (r *record) owned(kind, namespace, ownerKind, owner string) (found []*unstr
 		if o.GetNamespace() != namespace || kind != "" && o.GetKind() != kind {
 			continue
 		}
-		if slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind == ownerKind && ref.Name == owner }) {
+		if slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+			return ref.Kind == ownerKind && ref.Name == owner
+		}) {
 			found = append(found, o)
 		}
 	}

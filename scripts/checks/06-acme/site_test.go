@@ -33,7 +33,8 @@ const (
 var clusterIssuers = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "clusterissuers"}
 
 func issuer(v visit) {
-	const expected = "the ClusterIssuer lab has an account at the cluster's Pebble, trusts it by its CA, and proves by HTTP-01 through Ingresses of the class lab"
+	const expected = "the ClusterIssuer lab has an account at the cluster's Pebble, trusts it by its CA, " +
+		"and proves by HTTP-01 through Ingresses of the class lab"
 	v.accepted(expected, "ClusterIssuer")
 	var seen *unstructured.Unstructured
 	err := deployed.Until(v.ctx, readyLimit, "the ClusterIssuer "+issuerName, func(ctx context.Context) (_ string, err error) {
@@ -94,7 +95,8 @@ func (v visit) reasons(namespace string) []string {
 		return []string{err.Error()}
 	}
 	for _, c := range list.Items {
-		lines = append(lines, fmt.Sprintf("%s of %s is %s: %s", c.GetName(), text(&c, "spec", "dnsName"), text(&c, "status", "state"), text(&c, "status", "reason")))
+		lines = append(lines, fmt.Sprintf("%s of %s is %s: %s",
+			c.GetName(), text(&c, "spec", "dnsName"), text(&c, "status", "state"), text(&c, "status", "reason")))
 	}
 	return lines
 }
@@ -118,7 +120,8 @@ type answers struct {
 }
 
 func explained(v visit) {
-	const expected = answersFile + " says what was missing for the page, what answered the challenge, and who made and removed the solver of this run"
+	const expected = answersFile + " says what was missing for the page, what answered the challenge, " +
+		"and who made and removed the solver of this run"
 	content, err := v.suite.Submission.File(v.ctx, answersFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		v.Fail(v.t, expected, "there is no such file in the submission", "none")

@@ -100,18 +100,21 @@ func available() types.Feature {
 			if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); a.code != http.StatusServiceUnavailable {
 				v.fail(a, "while the server is away the API server answers 503 for llamas", "the answer is "+a.told())
 			}
-			v.eventually("while the server is away no namespace can be deleted: its condition NamespaceDeletionDiscoveryFailure or NamespaceDeletionContentFailure is True", namespacePatience, func() (string, bool) {
-				namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
-				if err != nil {
-					return "the namespace can't be read: " + err.Error(), false
-				}
-				for _, condition := range namespace.Status.Conditions {
-					if slices.Contains(undeletable, condition.Type) && condition.Status == corev1.ConditionTrue {
-						return "", true
+			v.eventually("while the server is away no namespace can be deleted: "+
+				"its condition NamespaceDeletionDiscoveryFailure or NamespaceDeletionContentFailure is True",
+				namespacePatience, func() (string, bool) {
+					namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
+					if err != nil {
+						return "the namespace can't be read: " + err.Error(), false
 					}
-				}
-				return fmt.Sprintf("the namespace is %s, with the conditions %v", namespace.Status.Phase, namespace.Status.Conditions), false
-			})
+					for _, condition := range namespace.Status.Conditions {
+						if slices.Contains(undeletable, condition.Type) && condition.Status == corev1.ConditionTrue {
+							return "", true
+						}
+					}
+					return fmt.Sprintf("the namespace is %s, with the conditions %v",
+						namespace.Status.Phase, namespace.Status.Conditions), false
+				})
 			v.startByVariable()
 			v.eventually("when the server is back the APIService is Available again", startPatience, v.touching(v.condition))
 			v.eventually("when the server is back the namespace goes, and its llamas with it", namespacePatience, func() (string, bool) {

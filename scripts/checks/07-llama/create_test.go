@@ -26,9 +26,11 @@ func create() types.Feature {
 		Assess("a llama is stored", check.Assess(step(func(v visit) {
 			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("born", 99.5, 1.25)), "a create answers 201", http.StatusCreated)
 			object := a.object()
-			if _, err := time.Parse(time.RFC3339, textOf(object, "metadata", "creationTimestamp")); err != nil || uidOf(object) == "" || versionOf(object) == "" {
+			if _, err := time.Parse(time.RFC3339, textOf(object, "metadata", "creationTimestamp")); err != nil ||
+				uidOf(object) == "" || versionOf(object) == "" {
 				v.fail(a, "the answer has the llama's uid, creationTimestamp and resourceVersion",
-					fmt.Sprintf("uid is %q, creationTimestamp %q, resourceVersion %q", uidOf(object), textOf(object, "metadata", "creationTimestamp"), versionOf(object)))
+					fmt.Sprintf("uid is %q, creationTimestamp %q, resourceVersion %q",
+						uidOf(object), textOf(object, "metadata", "creationTimestamp"), versionOf(object)))
 			}
 			if textOf(object, "metadata", "namespace") != here {
 				v.fail(a, "metadata.namespace is that of the path", fmt.Sprintf("it is %q", textOf(object, "metadata", "namespace")))
@@ -36,20 +38,24 @@ func create() types.Feature {
 			claimed := newLlama("claimed", 99.5, 1.25)
 			claimed["metadata"].(map[string]any)["uid"] = otherUID
 			claimed["metadata"].(map[string]any)["creationTimestamp"] = "2001-02-03T04:05:06Z"
-			if claims := v.make(here, claimed); uidOf(claims) == otherUID || textOf(claims, "metadata", "creationTimestamp") == "2001-02-03T04:05:06Z" {
+			if claims := v.make(here, claimed); uidOf(claims) == otherUID ||
+				textOf(claims, "metadata", "creationTimestamp") == "2001-02-03T04:05:06Z" {
 				v.Fail(v.t, "the server sets uid and creationTimestamp of a new llama, whatever the client sends",
-					fmt.Sprintf("they are those of the client: uid %q, creationTimestamp %q", uidOf(claims), textOf(claims, "metadata", "creationTimestamp")))
+					fmt.Sprintf("they are those of the client: uid %q, creationTimestamp %q",
+						uidOf(claims), textOf(claims, "metadata", "creationTimestamp")))
 			}
 			dated := newLlama("dated", 99.5, 1.25)
 			dated["metadata"].(map[string]any)["resourceVersion"] = otherVersion
 			if a := v.send(v.ctx, http.MethodPost, llamas(here), dated); a.code == http.StatusCreated && versionOf(a.object()) == otherVersion {
-				v.fail(a, "the server sets the resourceVersion of a new llama, whatever the client sends", "it is the one that the client sent, "+otherVersion)
+				v.fail(a, "the server sets the resourceVersion of a new llama, whatever the client sends",
+					"it is the one that the client sent, "+otherVersion)
 			}
 			v.discoveryHas("create")
 			again := v.want(v.send(v.ctx, http.MethodGet, llama(here, "born"), nil), "a llama that was created can be read", http.StatusOK)
 			if uidOf(again.object()) != uidOf(object) || versionOf(again.object()) != versionOf(object) {
 				v.fail(again, "a llama reads back with the uid and the resourceVersion of the create's answer",
-					fmt.Sprintf("uid %q became %q, resourceVersion %q became %q", uidOf(object), uidOf(again.object()), versionOf(object), versionOf(again.object())))
+					fmt.Sprintf("uid %q became %q, resourceVersion %q became %q",
+						uidOf(object), uidOf(again.object()), versionOf(object), versionOf(again.object())))
 			}
 		}))).
 		Assess("generateName", check.Assess(step(func(v visit) {
@@ -57,7 +63,8 @@ func create() types.Feature {
 			generated["metadata"] = map[string]any{"generateName": "twin-"}
 			first, second := v.make(here, generated), v.make(here, generated)
 			if !strings.HasPrefix(nameOf(first), "twin-") || nameOf(first) == "twin-" || nameOf(first) == nameOf(second) {
-				v.Fail(v.t, "generateName gives each llama a name of its own, which begins with it", fmt.Sprintf("the names are %q and %q", nameOf(first), nameOf(second)))
+				v.Fail(v.t, "generateName gives each llama a name of its own, which begins with it",
+					fmt.Sprintf("the names are %q and %q", nameOf(first), nameOf(second)))
 			}
 			generated["metadata"] = map[string]any{"generateName": "twin-", "name": "only-child"}
 			if named := v.make(here, generated); nameOf(named) != "only-child" {
@@ -84,47 +91,56 @@ func create() types.Feature {
 			generated["metadata"] = map[string]any{"generateName": "herd-"}
 			made := atOnce(rushWrites, func(int) answer { return send(http.MethodPost, llamas(here), generated) })
 			if n := len(having(made, http.StatusConflict)); n > 0 {
-				v.Fail(v.t, fmt.Sprintf("each of %d creates with the same generateName at the same time gets a name of its own", rushWrites), "the answers are "+counted(made))
+				v.Fail(v.t,
+					fmt.Sprintf("each of %d creates with the same generateName at the same time gets a name of its own", rushWrites),
+					"the answers are "+counted(made))
 			}
 		}))).
 		Assess("valid extremes", check.Assess(step(func(v visit) {
 			for i, c := range limitNumbers {
 				name := fmt.Sprintf("limit-%d", i)
 				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama(name, c.weight, c.height)),
-					fmt.Sprintf("a create with the weight %v and the height %v answers 201, since neither is negative", c.weight, c.height), http.StatusCreated)
+					fmt.Sprintf("a create with the weight %v and the height %v answers 201, since neither is negative",
+						c.weight, c.height), http.StatusCreated)
 			}
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama(longName, 99.5, 1.25)),
 				fmt.Sprintf("a create with a name of %d characters, the longest valid name, answers 201", len(longName)), http.StatusCreated)
 		}))).
 		Assess("what is wrong is refused", check.Assess(step(func(v visit) {
 			v.make(here, newLlama("taken", 99.5, 1.25))
-			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("taken", 99.5, 1.25)), "a second create with the same name answers 409", http.StatusConflict)
+			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("taken", 99.5, 1.25)),
+				"a second create with the same name answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
 				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
 			}
-			invalid := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", -1, 1.25)), "a create with a negative weight answers 422", http.StatusUnprocessableEntity)
+			invalid := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", -1, 1.25)),
+				"a create with a negative weight answers 422", http.StatusUnprocessableEntity)
 			if !invalid.isStatus("Invalid") {
 				v.fail(invalid, "the answer is a Status with the reason Invalid", "the answer is "+invalid.told())
 			}
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", 99.5, -0.25)), "a create with a negative height answers 422", http.StatusUnprocessableEntity)
+			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", 99.5, -0.25)),
+				"a create with a negative height answers 422", http.StatusUnprocessableEntity)
 			for _, c := range []limitNumber{{-smallNumber, 1.25}, {99.5, -smallNumber}} {
 				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", c.weight, c.height)),
 					fmt.Sprintf("a create with the weight %v and the height %v answers 422, since one of them is negative", c.weight, c.height),
 					http.StatusUnprocessableEntity)
 			}
 			for _, text := range [][2]any{{"heavy", 1.25}, {99.5, "1.25"}} {
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("wordy", text[0], text[1])), "a create with a string instead of a number answers 400", http.StatusBadRequest)
+				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("wordy", text[0], text[1])),
+					"a create with a string instead of a number answers 400", http.StatusBadRequest)
 			}
 			for field, other := range map[string]string{"kind": "Alpaca", "apiVersion": group + "/v1"} {
 				alpaca := newLlama("alpaca", 99.5, 1.25)
 				alpaca[field] = other
-				v.want(v.send(v.ctx, http.MethodPost, llamas(here), alpaca), "a create answers 400 if the "+field+" of the body is not that of the path", http.StatusBadRequest)
+				v.want(v.send(v.ctx, http.MethodPost, llamas(here), alpaca),
+					"a create answers 400 if the "+field+" of the body is not that of the path", http.StatusBadRequest)
 			}
 			for _, name := range []string{"Not_A_Name", "UPPER", "-begins", "ends-", "with/slash", longName + "a", ""} {
 				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama(name, 99.5, 1.25)),
 					fmt.Sprintf("a create with the name %q, which is not valid (RFC 1123), answers 422", shortened(name)), http.StatusUnprocessableEntity)
 			}
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here), `{"apiVersion":"`+groupVersion+`","kind":"Llama","metadata":`), "a create with a body that is no JSON answers 400", http.StatusBadRequest)
+			v.want(v.send(v.ctx, http.MethodPost, llamas(here), `{"apiVersion":"`+groupVersion+`","kind":"Llama","metadata":`),
+				"a create with a body that is no JSON answers 400", http.StatusBadRequest)
 			// The names of fields are case-sensitive.
 			for _, field := range []string{"wool", "Weight", "HEIGHT"} {
 				odd := newLlama("odd", 99.5, 1.25)
@@ -139,7 +155,8 @@ func create() types.Feature {
 			}
 			stray := newLlama("stray", 99.5, 1.25)
 			stray["metadata"].(map[string]any)["namespace"] = there
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here), stray), "a create whose body names another namespace than the path answers 400", http.StatusBadRequest)
+			v.want(v.send(v.ctx, http.MethodPost, llamas(here), stray),
+				"a create whose body names another namespace than the path answers 400", http.StatusBadRequest)
 		}))).Feature()
 }
 
@@ -185,7 +202,8 @@ func (v visit) rush(send func(method, path string, body any, headers ...string) 
 	v.t.Helper()
 	answers := atOnce(rushWrites+rushOthers, func(i int) answer {
 		if i < rushOthers {
-			return send(http.MethodPatch, busy, fmt.Sprintf(`{"metadata":{"labels":{"at":"%d-%d"}}}`, i, time.Now().UnixNano()), "Content-Type", string(apitypes.MergePatchType))
+			return send(http.MethodPatch, busy, fmt.Sprintf(`{"metadata":{"labels":{"at":"%d-%d"}}}`, i, time.Now().UnixNano()),
+				"Content-Type", string(apitypes.MergePatchType))
 		}
 		return ask(i - rushOthers)
 	})

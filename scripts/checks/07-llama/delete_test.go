@@ -30,15 +30,18 @@ func remove() types.Feature {
 				"uid and its resourceVersion": `{"uid":"` + otherUID + `","resourceVersion":"` + versionOf(object) + `"}`,
 			} {
 				body := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":` + preconditions + `}`
-				a := v.want(v.send(v.ctx, http.MethodDelete, llama(here, "leaving"), body), "a delete with another "+what+" in its preconditions answers 409", http.StatusConflict)
+				a := v.want(v.send(v.ctx, http.MethodDelete, llama(here, "leaving"), body),
+					"a delete with another "+what+" in its preconditions answers 409", http.StatusConflict)
 				if !a.isStatus("Conflict") {
 					v.fail(a, "the answer is a Status with the reason Conflict", "the answer is "+a.told())
 				}
 			}
-			body := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":%q,"resourceVersion":%q}}`, uidOf(object), versionOf(object))
+			body := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":%q,"resourceVersion":%q}}`,
+				uidOf(object), versionOf(object))
 			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "leaving"), body), "a delete whose precondition holds answers 200", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodGet, llama(here, "leaving"), nil), "a llama that was deleted is gone: 404", http.StatusNotFound)
-			v.about(v.want(v.send(v.ctx, http.MethodDelete, llama(here, "leaving"), nil), "a second delete answers 404", http.StatusNotFound), "llamas", "leaving")
+			v.about(v.want(v.send(v.ctx, http.MethodDelete, llama(here, "leaving"), nil),
+				"a second delete answers 404", http.StatusNotFound), "llamas", "leaving")
 			back := v.make(here, newLlama("leaving", 100, 1.5))
 			if uidOf(back) == uidOf(object) {
 				v.Fail(v.t, "a llama that is created again under the same name is another one, with another uid", "it has the same uid "+uidOf(back))
@@ -54,14 +57,19 @@ func remove() types.Feature {
 				return // they are not accepted here
 			}
 			release := func(ctx context.Context) answer {
-				return v.send(ctx, http.MethodPatch, llama(here, "held"), `{"metadata":{"finalizers":null}}`, "Content-Type", string(apitypes.MergePatchType))
+				return v.send(ctx, http.MethodPatch, llama(here, "held"), `{"metadata":{"finalizers":null}}`,
+					"Content-Type", string(apitypes.MergePatchType))
 			}
 			v.t.Cleanup(func() { release(context.WithoutCancel(v.ctx)) }) // or it holds up all who delete what is in its namespace
-			a := v.want(v.send(v.ctx, http.MethodDelete, llama(here, "held"), nil), "a delete of a llama with a finalizer answers 200 or 202", http.StatusOK, http.StatusAccepted)
-			for _, a := range []answer{a, v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil), "a llama with a finalizer stays until the finalizer is removed", http.StatusOK)} {
+			a := v.want(v.send(v.ctx, http.MethodDelete, llama(here, "held"), nil),
+				"a delete of a llama with a finalizer answers 200 or 202", http.StatusOK, http.StatusAccepted)
+			stays := v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil),
+				"a llama with a finalizer stays until the finalizer is removed", http.StatusOK)
+			for _, a := range []answer{a, stays} {
 				if textOf(a.object(), "kind") != "Llama" || textOf(a.object(), "metadata", "deletionTimestamp") == "" {
 					v.fail(a, "until its finalizer is removed, the answer is the Llama with a deletionTimestamp",
-						fmt.Sprintf("its kind is %q and its deletionTimestamp %q", textOf(a.object(), "kind"), textOf(a.object(), "metadata", "deletionTimestamp")))
+						fmt.Sprintf("its kind is %q and its deletionTimestamp %q",
+							textOf(a.object(), "kind"), textOf(a.object(), "metadata", "deletionTimestamp")))
 				}
 			}
 			marked := textOf(a.object(), "metadata", "deletionTimestamp")
@@ -88,7 +96,8 @@ func remove() types.Feature {
 			// Each is done without effect on the deletion, or refused.
 			put("", true)
 			still("an update cannot take back a deletion: a llama that is being deleted keeps its deletionTimestamp")
-			v.send(v.ctx, http.MethodPatch, llama(here, "held"), `{"metadata":{"deletionTimestamp":null}}`, "Content-Type", string(apitypes.MergePatchType))
+			v.send(v.ctx, http.MethodPatch, llama(here, "held"), `{"metadata":{"deletionTimestamp":null}}`,
+				"Content-Type", string(apitypes.MergePatchType))
 			still("a patch cannot take back a deletion: a llama that is being deleted keeps its deletionTimestamp")
 			v.send(v.ctx, http.MethodDelete, llama(here, "held")+rehearse, nil)
 			still("a dry run of a delete changes nothing")
@@ -96,22 +105,28 @@ func remove() types.Feature {
 			still("a second delete of a llama with a finalizer does not remove it")
 			v.want(put("", false), "an update can remove a finalizer", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil),
-				"a llama that is being deleted is gone when an update removes its last finalizer, also one without a deletionTimestamp: 404", http.StatusNotFound)
+				"a llama that is being deleted is gone when an update removes its last finalizer, "+
+					"also one without a deletionTimestamp: 404", http.StatusNotFound)
 			marked = ""
 			v.make(here, held)
 			put("2001-02-03T04:05:06Z", true)
 			still("only a delete sets a deletionTimestamp: an update that has one deletes nothing")
-			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "held"), nil), "a delete of a llama with a finalizer answers 200 or 202", http.StatusOK, http.StatusAccepted)
+			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "held"), nil),
+				"a delete of a llama with a finalizer answers 200 or 202", http.StatusOK, http.StatusAccepted)
 			v.want(release(v.ctx), "a finalizer can be removed by a merge patch", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil), "a llama that is being deleted is gone when its last finalizer is removed: 404", http.StatusNotFound)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil),
+				"a llama that is being deleted is gone when its last finalizer is removed: 404", http.StatusNotFound)
 			v.make(here, held)
-			v.want(v.send(v.ctx, http.MethodDelete, llamas(here), nil), "a deletecollection answers 200 or 202 if one of the llamas has a finalizer", http.StatusOK, http.StatusAccepted)
-			a = v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil), "a llama with a finalizer stays after a deletecollection until the finalizer is removed", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(here), nil),
+				"a deletecollection answers 200 or 202 if one of the llamas has a finalizer", http.StatusOK, http.StatusAccepted)
+			a = v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil),
+				"a llama with a finalizer stays after a deletecollection until the finalizer is removed", http.StatusOK)
 			if textOf(a.object(), "metadata", "deletionTimestamp") == "" {
 				v.fail(a, "a deletecollection sets the deletionTimestamp of a llama with a finalizer", "it has none")
 			}
 			v.want(release(v.ctx), "a finalizer can be removed by a merge patch", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil), "a llama that a deletecollection deletes is gone when its last finalizer is removed: 404", http.StatusNotFound)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil),
+				"a llama that a deletecollection deletes is gone when its last finalizer is removed: 404", http.StatusNotFound)
 		}))).
 		Assess("many", check.Assess(step(func(v visit) {
 			v.make(here, labelled("old-1", "age", "old"))
@@ -133,9 +148,11 @@ func remove() types.Feature {
 				"a deletecollection with a field selector for a field that is not served answers 400, and deletes nothing", http.StatusBadRequest)
 			v.make(here, newLlama("chosen", 100, 1.5))
 			if v.selectsByName("chosen") { // or that is for another check
-				v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?fieldSelector=metadata.name%3Dchosen", nil), "a deletecollection with a field selector answers 200", http.StatusOK)
+				v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?fieldSelector=metadata.name%3Dchosen", nil),
+					"a deletecollection with a field selector answers 200", http.StatusOK)
 				if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); slices.Contains(a.names(), "chosen") || !slices.Contains(a.names(), "young") {
-					v.fail(a, "a deletecollection with the field selector metadata.name=chosen removes chosen alone", fmt.Sprintf("there are %v", a.names()))
+					v.fail(a, "a deletecollection with the field selector metadata.name=chosen removes chosen alone",
+						fmt.Sprintf("there are %v", a.names()))
 				}
 			}
 			if output, ok, err := v.kubectl("", "delete", "llamas", "--all", "-n", here, "--timeout=5s"); ok && err != nil {
@@ -156,40 +173,52 @@ func dryRun() types.Feature {
 	return features.New("dry run").
 		Assess("nothing is stored", check.Assess(step(func(v visit) {
 			from := v.now(here)
-			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("rehearsed", 100, 1.5)), "a dry run of a create answers 201", http.StatusCreated)
+			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("rehearsed", 100, 1.5)),
+				"a dry run of a create answers 201", http.StatusCreated)
 			if nameOf(a.object()) != "rehearsed" || uidOf(a.object()) == "" || textOf(a.object(), "metadata", "creationTimestamp") == "" {
 				v.fail(a, "a dry run answers as the request would, with the llama, its uid and its creationTimestamp",
-					fmt.Sprintf("the answer is %s, with the name %q, the uid %q and the creationTimestamp %q", a.told(), nameOf(a.object()), uidOf(a.object()), textOf(a.object(), "metadata", "creationTimestamp")))
+					fmt.Sprintf("the answer is %s, with the name %q, the uid %q and the creationTimestamp %q",
+						a.told(), nameOf(a.object()), uidOf(a.object()), textOf(a.object(), "metadata", "creationTimestamp")))
 			}
 			if a := v.send(v.ctx, http.MethodGet, llama(here, "rehearsed"), nil); a.code != http.StatusNotFound {
 				v.fail(a, "a dry run of a create stores nothing", "the llama rehearsed exists")
 			}
 			first := v.make(here, newLlama("unchanged", 100, 1.5))
-			a = v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("unchanged", 100, 1.5)), "a dry run of a create with a name that is taken answers 409", http.StatusConflict)
+			a = v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("unchanged", 100, 1.5)),
+				"a dry run of a create with a name that is taken answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
 				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
 			}
-			a = v.want(v.send(v.ctx, http.MethodPatch, llama(here, "unchanged")+rehearse, `{"spec":{"weight":1}}`, "Content-Type", string(apitypes.MergePatchType)), "a dry run of a patch answers 200", http.StatusOK)
+			a = v.want(v.send(v.ctx, http.MethodPatch, llama(here, "unchanged")+rehearse, `{"spec":{"weight":1}}`,
+				"Content-Type", string(apitypes.MergePatchType)), "a dry run of a patch answers 200", http.StatusOK)
 			v.weighs(a, "a patch", 1)
 			replaced := runtimeCopy(first)
 			v.OK(v.t, "setting the weight", unstructured.SetNestedField(replaced, 2.0, "spec", "weight"))
-			a = v.want(v.send(v.ctx, http.MethodPut, llama(here, "unchanged")+rehearse, replaced), "a dry run of a replace answers 200", http.StatusOK)
+			a = v.want(v.send(v.ctx, http.MethodPut, llama(here, "unchanged")+rehearse, replaced),
+				"a dry run of a replace answers 200", http.StatusOK)
 			v.weighs(a, "a replace", 2)
 			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged")+rehearse, nil), "a dry run of a delete answers 200", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+rehearse, nil), "a dry run of a deletecollection answers 200", http.StatusOK)
 			// kubectl delete --dry-run=server sends it in the body.
 			const options = `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["All"]}`
-			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged"), options), "a delete with dryRun in its DeleteOptions answers 200", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "a delete with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodDelete, llamas(here), options), "a deletecollection with dryRun in its DeleteOptions answers 200", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "a deletecollection with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "rehearsed")+rehearse, nil), "a dry run of a delete of a llama that does not exist answers 404", http.StatusNotFound)
+			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged"), options),
+				"a delete with dryRun in its DeleteOptions answers 200", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil),
+				"a delete with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(here), options),
+				"a deletecollection with dryRun in its DeleteOptions answers 200", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil),
+				"a deletecollection with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "rehearsed")+rehearse, nil),
+				"a dry run of a delete of a llama that does not exist answers 404", http.StatusNotFound)
 			a = v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "after dry runs the llama is still there", http.StatusOK)
 			if versionOf(a.object()) != versionOf(first) {
-				v.fail(a, "dry runs change nothing", fmt.Sprintf("the resourceVersion %q was %q, and the weight is %v", versionOf(a.object()), versionOf(first), numberOf(a.object(), "spec", "weight")))
+				v.fail(a, "dry runs change nothing", fmt.Sprintf("the resourceVersion %q was %q, and the weight is %v",
+					versionOf(a.object()), versionOf(first), numberOf(a.object(), "spec", "weight")))
 			}
 			v.watchSeesNoDryRun(from)
-			v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("light", -1, 1.5)), "a dry run is validated: a negative weight answers 422", http.StatusUnprocessableEntity)
+			v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("light", -1, 1.5)),
+				"a dry run is validated: a negative weight answers 422", http.StatusUnprocessableEntity)
 			// Without a dry run these are for other checks.
 			const precondition = `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + otherUID + `"}}`
 			stale := runtimeCopy(replaced)
@@ -250,6 +279,7 @@ const unseenPatience = time.Second
 func (v visit) weighs(a answer, request string, want float64) {
 	v.t.Helper()
 	if got := numberOf(a.object(), "spec", "weight"); fmt.Sprint(got) != fmt.Sprint(want) {
-		v.fail(a, fmt.Sprintf("a dry run of %s answers as the request would, with the weight %v", request, want), fmt.Sprintf("the weight is %v", got))
+		v.fail(a, fmt.Sprintf("a dry run of %s answers as the request would, with the weight %v", request, want),
+			fmt.Sprintf("the weight is %v", got))
 	}
 }

@@ -34,9 +34,11 @@ func discovered() types.Feature {
 			if !ok {
 				return // through the API server nobody sees them: it answers these paths itself
 			}
-			a := v.want(p.send(v.ctx, http.MethodGet, "/apis/"+group, nil, admin...), "the server answers /apis/"+group+" with an APIGroup", http.StatusOK)
+			a := v.want(p.send(v.ctx, http.MethodGet, "/apis/"+group, nil, admin...),
+				"the server answers /apis/"+group+" with an APIGroup", http.StatusOK)
 			if object := a.object(); textOf(object, "kind") != "APIGroup" || textOf(object, "name") != group {
-				v.fail(a, "/apis/"+group+" is an APIGroup with the group's name", fmt.Sprintf("it has the kind %q and the name %q", textOf(object, "kind"), textOf(object, "name")))
+				v.fail(a, "/apis/"+group+" is an APIGroup with the group's name",
+					fmt.Sprintf("it has the kind %q and the name %q", textOf(object, "kind"), textOf(object, "name")))
 			}
 			v.hasVersion(a, a.object())
 			a = v.want(p.send(v.ctx, http.MethodGet, "/apis", nil, admin...), "the server answers /apis with an APIGroupList", http.StatusOK)
@@ -60,11 +62,13 @@ func (v visit) hasVersion(a answer, found map[string]any) {
 	versions, _, _ := unstructured.NestedSlice(found, "versions")
 	for _, version := range versions {
 		version, _ := version.(map[string]any)
-		if textOf(version, "groupVersion") == groupVersion && textOf(version, "version") == "v1alpha" && textOf(found, "preferredVersion", "groupVersion") == groupVersion {
+		if textOf(version, "groupVersion") == groupVersion && textOf(version, "version") == "v1alpha" &&
+			textOf(found, "preferredVersion", "groupVersion") == groupVersion {
 			return
 		}
 	}
-	v.fail(a, fmt.Sprintf("in GET %s the group has the version v1alpha, with the groupVersion %s, as its preferred version", a.path, groupVersion),
+	v.fail(a, fmt.Sprintf("in GET %s the group has the version v1alpha, with the groupVersion %s, as its preferred version",
+		a.path, groupVersion),
 		fmt.Sprintf("its versions are %v, and the preferred one is %v", versions, found["preferredVersion"]))
 }
 
@@ -83,7 +87,8 @@ func (v visit) hasLlamas(a answer) {
 		namespaced, _, _ := unstructured.NestedBool(resource, "namespaced")
 		verbs, _, _ := unstructured.NestedStringSlice(resource, "verbs")
 		if textOf(resource, "kind") != "Llama" || !namespaced || !slices.Contains(verbs, "get") || !slices.Contains(verbs, "list") {
-			v.fail(a, expected, fmt.Sprintf("llamas have the kind %q, namespaced is %t, and the verbs are %v", textOf(resource, "kind"), namespaced, verbs))
+			v.fail(a, expected, fmt.Sprintf("llamas have the kind %q, namespaced is %t, and the verbs are %v",
+				textOf(resource, "kind"), namespaced, verbs))
 		}
 		return
 	}
@@ -145,7 +150,8 @@ func harmless() types.Feature {
 			for _, other := range bystanders {
 				if _, err := mapper.ResourceFor(other); err != nil {
 					v.fail(a, "a client that asks each group for its resources finds those of the others, as "+other.Resource,
-						fmt.Sprintf("it finds no %s any more: GET %s answers the groupVersion %q, and that list has replaced the right one", other.Resource, root, textOf(a.object(), "groupVersion")))
+						fmt.Sprintf("it finds no %s any more: GET %s answers the groupVersion %q, "+
+							"and that list has replaced the right one", other.Resource, root, textOf(a.object(), "groupVersion")))
 				}
 			}
 			if told := textOf(a.object(), "groupVersion"); told != groupVersion {
@@ -166,7 +172,8 @@ func harmless() types.Feature {
 }
 
 // acceptDiscovery asks for aggregated discovery, as the API server's aggregator does.
-const acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+const acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 
 func aggregatedDiscovery() types.Feature {
 	return features.New("aggregated discovery").
@@ -176,7 +183,8 @@ func aggregatedDiscovery() types.Feature {
 				a = p.send(v.ctx, http.MethodGet, "/apis", nil, append([]string{"Accept", acceptDiscovery}, admin...)...)
 			}
 			v.want(a, "/apis answers aggregated discovery", http.StatusOK)
-			const expected = "to a client that asks for it, /apis answers an APIGroupDiscoveryList, and says so in its Content-Type (as=APIGroupDiscoveryList)"
+			const expected = "to a client that asks for it, /apis answers an APIGroupDiscoveryList, " +
+				"and says so in its Content-Type (as=APIGroupDiscoveryList)"
 			_, parameters, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 			if kind := textOf(a.object(), "kind"); kind != "APIGroupDiscoveryList" || parameters["as"] != "APIGroupDiscoveryList" {
 				v.fail(a, expected, fmt.Sprintf("the answer's kind is %q, and its Content-Type %q", kind, a.header.Get("Content-Type")))
@@ -202,7 +210,8 @@ func aggregatedDiscovery() types.Feature {
 					}
 				}
 			}
-			v.fail(a, "aggregated discovery has llamas in the version v1alpha of "+group+", with responseKind, scope Namespaced and verbs", "it has not")
+			v.fail(a, "aggregated discovery has llamas in the version v1alpha of "+group+", "+
+				"with responseKind, scope Namespaced and verbs", "it has not")
 		}))).Feature()
 }
 
@@ -231,12 +240,16 @@ func (v visit) sameAs(older, a answer, resources []any) {
 		is, _ := resources[i].(map[string]any)
 		shown, _, _ := unstructured.NestedStringSlice(is, "shortNames")
 		if !slices.Equal(shown, shorts) {
-			v.fail(a, fmt.Sprintf("aggregated discovery has the short names of GET %s: %v for %s", root, shorts, name), fmt.Sprintf("it has %v", shown))
+			v.fail(a, fmt.Sprintf("aggregated discovery has the short names of GET %s: %v for %s", root, shorts, name),
+				fmt.Sprintf("it has %v", shown))
 		}
 		has, _, _ := unstructured.NestedStringSlice(is, "verbs")
 		namespaced, _, _ := unstructured.NestedBool(was, "namespaced")
-		if kind, want := textOf(is, "responseKind", "kind"), textOf(was, "kind"); kind != want || (textOf(is, "scope") == "Namespaced") != namespaced {
-			v.fail(a, fmt.Sprintf("aggregated discovery has the kind and the scope of GET %s: %s, namespaced is %t for %s", root, want, namespaced, name),
+		if kind, want := textOf(is, "responseKind", "kind"), textOf(was, "kind"); kind != want ||
+			(textOf(is, "scope") == "Namespaced") != namespaced {
+			v.fail(a,
+				fmt.Sprintf("aggregated discovery has the kind and the scope of GET %s: %s, namespaced is %t for %s",
+					root, want, namespaced, name),
 				fmt.Sprintf("the kind is %q, and the scope %q", kind, textOf(is, "scope")))
 		}
 		if slices.Sort(has); !slices.Equal(has, verbs) {

@@ -153,7 +153,8 @@ func (a answer) String() string {
 	if len(body) > shown {
 		body = body[:shown] + " …"
 	}
-	return fmt.Sprintf("%s %s: %d %s, Content-Type %q: %s", a.method, a.path, a.code, http.StatusText(a.code), a.header.Get("Content-Type"), body)
+	return fmt.Sprintf("%s %s: %d %s, Content-Type %q: %s",
+		a.method, a.path, a.code, http.StatusText(a.code), a.header.Get("Content-Type"), body)
 }
 
 // told is the answer in a few words, to follow "the answer is".
@@ -261,7 +262,8 @@ func (v visit) about(a answer, kind, name string) {
 		return
 	}
 	v.fail(a, fmt.Sprintf("the Status has details with the name %q, the kind %q and the group %q", name, kind, group),
-		fmt.Sprintf("details.name is %q, details.kind %q, details.group %q", textOf(object, "details", "name"), textOf(object, "details", "kind"), textOf(object, "details", "group")))
+		fmt.Sprintf("details.name is %q, details.kind %q, details.group %q",
+			textOf(object, "details", "name"), textOf(object, "details", "kind"), textOf(object, "details", "group")))
 }
 
 // fail fails the check, with the answer as evidence.
@@ -358,7 +360,8 @@ func (v visit) condition() (told string, available bool) {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
 		if c, ok := c.(map[string]any); ok && textOf(c, "type") == "Available" {
-			return fmt.Sprintf("the APIService's condition Available is %s (%s: %s)", textOf(c, "status"), textOf(c, "reason"), textOf(c, "message")),
+			return fmt.Sprintf("the APIService's condition Available is %s (%s: %s)",
+					textOf(c, "status"), textOf(c, "reason"), textOf(c, "message")),
 				textOf(c, "status") == "True"
 		}
 	}
@@ -401,7 +404,9 @@ func ensureStarted(ctx context.Context, c *check.Check) error {
 			return nil
 		}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`, time.Now().Format(time.RFC3339Nano))
-		if _, err := visitor.dynamic.Resource(apiServiceResource).Patch(ctx, apiService, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		_, err := visitor.dynamic.Resource(apiServiceResource).Patch(ctx, apiService, types.MergePatchType,
+			[]byte(patch), metav1.PatchOptions{})
+		if err != nil {
 			return err
 		}
 		select {

@@ -94,7 +94,8 @@ func farmPods() types.Feature {
 				a = v.send(v.ctx, http.MethodGet, pods(here)+"/farm-shearer", nil)
 				return "the answer is " + a.told(), a.code == http.StatusOK
 			})
-			if got := containersOf(a.object()); textOf(a.object(), "kind") != "FarmPod" || nameOf(a.object()) != "farm-shearer" || !slices.Equal(got, want) {
+			if got := containersOf(a.object()); textOf(a.object(), "kind") != "FarmPod" ||
+				nameOf(a.object()) != "farm-shearer" || !slices.Equal(got, want) {
 				v.fail(a, fmt.Sprintf("it is a FarmPod farm-shearer, whose spec.containers have the Pod's names and images: %v", want),
 					fmt.Sprintf("it is a %s %s with %v", textOf(a.object(), "kind"), nameOf(a.object()), got))
 			}
@@ -132,7 +133,8 @@ func farmPods() types.Feature {
 				{"fieldSelector=metadata.name=farm-shearer,metadata.namespace=" + here, []string{"farm-shearer"}},
 				{"fieldSelector=metadata.namespace=" + there, []string{}},
 			} {
-				a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?"+escaped(c.query), nil), "a list of FarmPods with a selector answers 200", http.StatusOK)
+				a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?"+escaped(c.query), nil),
+					"a list of FarmPods with a selector answers 200", http.StatusOK)
 				if !slices.Equal(a.names(), c.want) {
 					v.fail(a, fmt.Sprintf("a list with the selector %s has %v", c.query, c.want), fmt.Sprintf("it has %v", a.names()))
 				}
@@ -141,19 +143,25 @@ func farmPods() types.Feature {
 		Assess("in pages, and as metadata alone", check.Assess(step(visit.farmPodForms))).
 		Assess("each with a uid of its own", check.Assess(step(visit.farmPodUIDs))).
 		Assess("and are read-only", check.Assess(step(func(v visit) {
-			a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/farm-nobody", nil), "GET of a FarmPod without a Pod answers 404", http.StatusNotFound)
+			a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/farm-nobody", nil),
+				"GET of a FarmPod without a Pod answers 404", http.StatusNotFound)
 			if !a.isStatus("NotFound") {
 				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.told())
 			}
 			v.about(a, "farmpods", "farm-nobody")
-			v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/shearer", nil), "GET of a FarmPod whose name does not begin with farm- answers 404", http.StatusNotFound)
+			v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/shearer", nil),
+				"GET of a FarmPod whose name does not begin with farm- answers 404", http.StatusNotFound)
 			body := map[string]any{"apiVersion": groupVersion, "kind": "FarmPod", "metadata": map[string]any{"name": "farm-made"}}
 			v.want(v.send(v.ctx, http.MethodPost, pods(here), body), "FarmPods are read-only: a create answers 405", http.StatusMethodNotAllowed)
-			v.want(v.send(v.ctx, http.MethodDelete, pods(here)+"/farm-shearer", nil), "FarmPods are read-only: a delete answers 405", http.StatusMethodNotAllowed)
-			v.want(v.send(v.ctx, http.MethodDelete, pods(here), nil), "FarmPods are read-only: a deletecollection answers 405", http.StatusMethodNotAllowed)
+			v.want(v.send(v.ctx, http.MethodDelete, pods(here)+"/farm-shearer", nil),
+				"FarmPods are read-only: a delete answers 405", http.StatusMethodNotAllowed)
+			v.want(v.send(v.ctx, http.MethodDelete, pods(here), nil),
+				"FarmPods are read-only: a deletecollection answers 405", http.StatusMethodNotAllowed)
 			body["metadata"] = map[string]any{"name": "farm-shearer"}
-			v.want(v.send(v.ctx, http.MethodPut, pods(here)+"/farm-shearer", body), "FarmPods are read-only: an update answers 405", http.StatusMethodNotAllowed)
-			v.want(v.send(v.ctx, http.MethodPatch, pods(here)+"/farm-shearer", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", string(apitypes.MergePatchType)),
+			v.want(v.send(v.ctx, http.MethodPut, pods(here)+"/farm-shearer", body),
+				"FarmPods are read-only: an update answers 405", http.StatusMethodNotAllowed)
+			v.want(v.send(v.ctx, http.MethodPatch, pods(here)+"/farm-shearer", `{"metadata":{"labels":{"a":"b"}}}`,
+				"Content-Type", string(apitypes.MergePatchType)),
 				"FarmPods are read-only: a patch answers 405", http.StatusMethodNotAllowed)
 			if _, err := v.typed.CoreV1().Pods(here).Get(v.ctx, "shearer", metav1.GetOptions{}); err != nil {
 				v.Fail(v.t, "FarmPods are read-only: the Pod shearer is still there after all these requests", err.Error())
@@ -169,9 +177,11 @@ func farmPods() types.Feature {
 			if v.kept.farmPodUID == "" {
 				return // the server was not restarted, or had no FarmPods before
 			}
-			a = v.want(v.send(v.ctx, http.MethodGet, pods(pens)+"/"+keptFarmPod, nil), "the FarmPod "+keptFarmPod+" is there after a restart of the server", http.StatusOK)
+			a = v.want(v.send(v.ctx, http.MethodGet, pods(pens)+"/"+keptFarmPod, nil),
+				"the FarmPod "+keptFarmPod+" is there after a restart of the server", http.StatusOK)
 			if uidOf(a.object()) != v.kept.farmPodUID {
-				v.fail(a, "the uid of a FarmPod never changes, also when the server is restarted", fmt.Sprintf("it is %q, and was %q before a restart", uidOf(a.object()), v.kept.farmPodUID))
+				v.fail(a, "the uid of a FarmPod never changes, also when the server is restarted",
+					fmt.Sprintf("it is %q, and was %q before a restart", uidOf(a.object()), v.kept.farmPodUID))
 			}
 		}))).Feature()
 }
@@ -184,17 +194,20 @@ func (v visit) metadataOf(name string, a answer) {
 		pod, err := v.typed.CoreV1().Pods(here).Get(v.ctx, name, metav1.GetOptions{})
 		v.OK(v.t, "reading a Pod", err)
 		labels, _, _ := unstructured.NestedStringMap(a.object(), "metadata", "labels")
-		return fmt.Sprintf("farm-%s has the resourceVersion %q and the labels %v, and the Pod %q and %v", name, versionOf(a.object()), labels, pod.ResourceVersion, pod.Labels),
+		return fmt.Sprintf("farm-%s has the resourceVersion %q and the labels %v, and the Pod %q and %v",
+				name, versionOf(a.object()), labels, pod.ResourceVersion, pod.Labels),
 			versionOf(a.object()) == pod.ResourceVersion && maps.Equal(labels, pod.Labels)
 	})
 	pod, err := v.typed.CoreV1().Pods(here).Get(v.ctx, name, metav1.GetOptions{})
 	v.OK(v.t, "reading a Pod", err)
 	again := v.send(v.ctx, http.MethodGet, pods(here)+"/farm-"+name, nil)
-	if is, was := textOf(again.object(), "metadata", "creationTimestamp"), pod.CreationTimestamp.UTC().Format(time.RFC3339); is != "" && is != was {
+	is, was := textOf(again.object(), "metadata", "creationTimestamp"), pod.CreationTimestamp.UTC().Format(time.RFC3339)
+	if is != "" && is != was {
 		v.fail(again, "the creationTimestamp of a FarmPod is that of its Pod", fmt.Sprintf("it is %q, and that of the Pod %q", is, was))
 	}
 	if uid := uidOf(a.object()); uid == "" || uid == string(pod.UID) || uid != uidOf(again.object()) {
-		v.fail(again, "a FarmPod has a uid of its own, which is the same in each answer", fmt.Sprintf("it is %q, then %q, and that of the Pod is %q", uid, uidOf(again.object()), pod.UID))
+		v.fail(again, "a FarmPod has a uid of its own, which is the same in each answer",
+			fmt.Sprintf("it is %q, then %q, and that of the Pod is %q", uid, uidOf(again.object()), pod.UID))
 	}
 }
 
@@ -260,7 +273,9 @@ func deputy() types.Feature {
 			} {
 				a := v.send(v.ctx, http.MethodGet, c.path, nil, by(visitor)...)
 				if a.code != http.StatusForbidden {
-					v.fail(a, fmt.Sprintf("who may %s FarmPods, but not Pods, gets 403: the server must not lend its own rights", c.verb), "the answer is "+a.told())
+					v.fail(a,
+						fmt.Sprintf("who may %s FarmPods, but not Pods, gets 403: the server must not lend its own rights", c.verb),
+						"the answer is "+a.told())
 				}
 			}
 			v.grant(visitor, here, "", "pods", "get", "list", "watch")
@@ -272,7 +287,8 @@ func deputy() types.Feature {
 				})
 			}
 			for _, path := range []string{pods(there), pods(""), pods(there) + "?watch=true&timeoutSeconds=1", pods(there) + "/farm-secretive"} {
-				v.want(v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...), "a user who may read the Pods of one namespace gets 403 for the FarmPods of others", http.StatusForbidden)
+				v.want(v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...),
+					"a user who may read the Pods of one namespace gets 403 for the FarmPods of others", http.StatusForbidden)
 			}
 		}))).
 		Assess("verb by verb", check.Assess(step(func(v visit) {
@@ -290,18 +306,23 @@ func deputy() types.Feature {
 			v.bind("llama-checks-each-verb", "", all, rule(group, "farmpods", verbs...))
 			for _, verb := range verbs {
 				v.allowed(user(verb), group, "farmpods", verb)
-				v.allowedTo(user(verb), authorizationv1.ResourceAttributes{Namespace: here, Resource: "pods", Verb: verb, Name: map[string]string{"get": "secretive"}[verb]})
+				v.allowedTo(user(verb), authorizationv1.ResourceAttributes{
+					Namespace: here, Resource: "pods", Verb: verb, Name: map[string]string{"get": "secretive"}[verb],
+				})
 			}
 			from := versionOf(v.want(v.send(v.ctx, http.MethodGet, pods(here), nil), "FarmPods can be listed", http.StatusOK).object())
 			for _, may := range verbs {
 				for verb, path := range map[string]string{
-					"get": pods(here) + "/farm-secretive", "list": pods(here), "watch": pods(here) + "?watch=true&timeoutSeconds=1&resourceVersion=" + from,
+					"get": pods(here) + "/farm-secretive", "list": pods(here),
+					"watch": pods(here) + "?watch=true&timeoutSeconds=1&resourceVersion=" + from,
 				} {
 					if verb == may && verb == "watch" {
 						w := v.follow(pods(here), "&timeoutSeconds=1&resourceVersion="+from, by(user(may))...)
 						w.cancel()
 						if w.refused != nil {
-							v.fail(*w.refused, "a user who may watch FarmPods and Pods can watch FarmPods, also without the right to list Pods", "the answer is "+w.refused.told())
+							v.fail(*w.refused,
+								"a user who may watch FarmPods and Pods can watch FarmPods, also without the right to list Pods",
+								"the answer is "+w.refused.told())
 						}
 						continue
 					}
@@ -310,7 +331,8 @@ func deputy() types.Feature {
 						v.fail(a, fmt.Sprintf("a user who may %s FarmPods and Pods can %s FarmPods", verb, verb), "the answer is "+a.told())
 					}
 					if verb != may && a.code != http.StatusForbidden {
-						v.fail(a, fmt.Sprintf("a user who may %s FarmPods, but of Pods has only the right to %s, gets 403: the server asks for the same verb on Pods", verb, may), "the answer is "+a.told())
+						v.fail(a, fmt.Sprintf("a user who may %s FarmPods, but of Pods has only the right to %s, gets 403: "+
+							"the server asks for the same verb on Pods", verb, may), "the answer is "+a.told())
 					}
 				}
 			}
@@ -352,7 +374,8 @@ func farmPodWatch() types.Feature {
 			v.OK(v.t, "changing a Pod's image", err)
 			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(here).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			v.visitedIn(w, "")
-			if textOf(v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptTable).object(), "kind") == "Table" { // or that is for another check
+			// A server without tables is for another check.
+			if textOf(v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptTable).object(), "kind") == "Table" {
 				v.tables(tables, "farm-visited")
 			}
 			for how, w := range visited {
@@ -364,7 +387,8 @@ func farmPodWatch() types.Feature {
 					continue
 				}
 				if events := v.take(w, 1); len(events) == 0 || events[0].String() != "ADDED farm-last" {
-					v.Fail(v.t, "a watch on FarmPods "+how+" sends ADDED farm-last first", "it sends "+strings.Join(append(told(events), "nothing more"), ", "))
+					v.Fail(v.t, "a watch on FarmPods "+how+" sends ADDED farm-last first",
+						"it sends "+strings.Join(append(told(events), "nothing more"), ", "))
 				}
 			}
 			// What the others have seen, this one would have, too.
@@ -425,18 +449,24 @@ func podsUnreadable() types.Feature {
 				a := v.send(v.ctx, http.MethodGet, pods(here), nil)
 				return fmt.Sprintf("the answer is %s, and has %v", a.told(), a.names()), slices.Contains(a.names(), "farm-hidden")
 			})
-			v.OK(v.t, "letting reads fail", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{Kind: faults.Unavailable, Class: faults.Read, Service: faults.API}}}))
+			v.OK(v.t, "letting reads fail", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+				{Kind: faults.Unavailable, Class: faults.Read, Service: faults.API},
+			}}))
 			for _, path := range []string{pods(here), pods(here) + "/farm-hidden"} {
 				a := ask(v.ctx, http.MethodGet, path, nil, headers...)
 				broken := a.err != nil || strings.Contains(string(a.body), "error trying to reach service")
 				if broken || a.code >= 400 && !a.isStatus("") {
-					v.fail(a, "while the server can't read Pods, it answers FarmPods with a Status (or from what it knows), and does not crash", "the answer is "+a.told())
+					v.fail(a,
+						"while the server can't read Pods, it answers FarmPods with a Status (or from what it knows), and does not crash",
+						"the answer is "+a.told())
 				}
 				if a.code >= http.StatusBadRequest && a.code < http.StatusInternalServerError && a.code != http.StatusNotFound {
-					v.fail(a, "while the server can't read Pods, its answer is 503 (or another one of 500 or more), since that is not the user's fault", "the answer is "+a.told())
+					v.fail(a, "while the server can't read Pods, its answer is 503 (or another one of 500 or more), "+
+						"since that is not the user's fault", "the answer is "+a.told())
 				}
 				if a.code == http.StatusNotFound || a.code == http.StatusOK && !strings.Contains(string(a.body), "farm-hidden") {
-					v.fail(a, "while the server can't read Pods, it does not answer as if there were none", "the answer is "+a.told()+", without farm-hidden")
+					v.fail(a, "while the server can't read Pods, it does not answer as if there were none",
+						"the answer is "+a.told()+", without farm-hidden")
 				}
 			}
 			w := followBy(v.ctx, v.http, v.host, pods(here), "&timeoutSeconds=1")

@@ -59,7 +59,8 @@ func graceful() types.Feature {
 			end := <-stopped
 			v.OK(v.t, "stopping the server", end.err)
 			if took := end.at.Sub(began); took > endPatience+shutdownDelay {
-				v.Fail(v.t, fmt.Sprintf("after SIGTERM and the --shutdown-delay-duration the server exits within %s, even while clients watch", endPatience),
+				v.Fail(v.t, fmt.Sprintf("after SIGTERM and the --shutdown-delay-duration the server exits within %s, "+
+					"even while clients watch", endPatience),
 					fmt.Sprintf("it took %s", took.Round(time.Second/10)))
 			}
 			for what, w := range ending {
@@ -81,7 +82,8 @@ func graceful() types.Feature {
 		Assess("and the farm stays empty", check.Assess(step(func(v visit) {
 			v.start()
 			if a := v.send(v.ctx, http.MethodGet, llamas(""), nil); empty && a.code == http.StatusOK && len(a.items()) > 0 {
-				v.fail(a, "llamas that were deleted do not come back after a restart, even if all of them were deleted", fmt.Sprintf("there are %v", a.names()))
+				v.fail(a, "llamas that were deleted do not come back after a restart, even if all of them were deleted",
+					fmt.Sprintf("there are %v", a.names()))
 			}
 		}))).
 		Teardown(check.Teardown(returnHerd)).Feature()
@@ -148,7 +150,8 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 	p, _ := v.proxy()
 	// SIGTERM comes after began, so the delay is not over before began+shutdownDelay.
 	inTime := func() bool { return time.Since(began) < shutdownDelay }
-	expected := fmt.Sprintf("with --shutdown-delay-duration=%s the server serves all requests for %s after SIGTERM, ", shutdownDelay, shutdownDelay)
+	expected := fmt.Sprintf("with --shutdown-delay-duration=%s the server serves all requests for %s after SIGTERM, ",
+		shutdownDelay, shutdownDelay)
 	for inTime() {
 		a := p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
 		asked := time.Now()
@@ -169,9 +172,11 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 			case a.code != http.StatusOK:
 				v.fail(a, expected+"such as lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.told()))
 			case again.refused != nil:
-				v.fail(*again.refused, expected+"such as new watches", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.told()))
+				v.fail(*again.refused, expected+"such as new watches",
+					fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.told()))
 			case over:
-				v.Fail(v.t, expected+"and does not end watches that began before", fmt.Sprintf("a watch ended %s after it", after.Round(time.Millisecond)))
+				v.Fail(v.t, expected+"and does not end watches that began before",
+					fmt.Sprintf("a watch ended %s after it", after.Round(time.Millisecond)))
 			}
 		}
 		ready = append(ready, readiness{asked, readyz})
@@ -191,6 +196,7 @@ func (v visit) failsReadiness(ready []readiness, end time.Time) {
 		}
 	}
 	if len(late) > 2 && !slices.ContainsFunc(ready, func(r readiness) bool { return r.answer.code != http.StatusOK }) {
-		v.fail(late[len(late)-1].answer, "after SIGTERM /readyz fails, so that no new requests are sent to this server", fmt.Sprintf("each of %d answers is 200 OK", len(ready)))
+		v.fail(late[len(late)-1].answer, "after SIGTERM /readyz fails, so that no new requests are sent to this server",
+			fmt.Sprintf("each of %d answers is 200 OK", len(ready)))
 	}
 }

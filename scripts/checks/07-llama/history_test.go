@@ -41,12 +41,14 @@ func bookmarks() types.Feature {
 				seen = append(seen, sent...)
 				w.cancel()
 				if took := time.Since(began); took < patience {
-					v.Fail(v.t, "a watch does not end before its timeoutSeconds are over", fmt.Sprintf("one with timeoutSeconds=%d ended after %s", seconds, took.Round(time.Millisecond)))
+					v.Fail(v.t, "a watch does not end before its timeoutSeconds are over",
+						fmt.Sprintf("one with timeoutSeconds=%d ended after %s", seconds, took.Round(time.Millisecond)))
 				}
 				others, _ := until(unasked, watchEndPatience)
 				unasked.cancel()
 				if slices.ContainsFunc(others, func(e event) bool { return e.Type == "BOOKMARK" }) {
-					v.Fail(v.t, "a watch without allowWatchBookmarks sends no BOOKMARK, since its client may not understand one", "it sends "+strings.Join(told(others), ", "))
+					v.Fail(v.t, "a watch without allowWatchBookmarks sends no BOOKMARK, since its client may not understand one",
+						"it sends "+strings.Join(told(others), ", "))
 				}
 				if !ended {
 					v.Fail(v.t, "a watch ends by itself when its timeoutSeconds are over",
@@ -59,15 +61,18 @@ func bookmarks() types.Feature {
 				}
 				if i >= 0 && inTime && later(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
 					if seconds > 1 {
-						v.Fail(v.t, "the last BOOKMARK of a watch has the resourceVersion up to which the server has looked at all changes, also at those that the watch does not send",
-							fmt.Sprintf("it has %q, and 2 s or more before the end a llama of another namespace got %q", versionOf(seen[i].Object), versionOf(elsewhere)))
+						v.Fail(v.t, "the last BOOKMARK of a watch has the resourceVersion up to which the server "+
+							"has looked at all changes, also at those that the watch does not send",
+							fmt.Sprintf("it has %q, and 2 s or more before the end a llama of another namespace got %q",
+								versionOf(seen[i].Object), versionOf(elsewhere)))
 					}
 					continue // perhaps only for this once
 				}
 				if i >= 0 {
 					e := seen[i]
 					if versionOf(e.Object) == "" || textOf(e.Object, "kind") != "Llama" {
-						v.Fail(v.t, "a BOOKMARK is a Llama with nothing but a resourceVersion", fmt.Sprintf("its kind is %q and its resourceVersion %q", textOf(e.Object, "kind"), versionOf(e.Object)))
+						v.Fail(v.t, "a BOOKMARK is a Llama with nothing but a resourceVersion",
+							fmt.Sprintf("its kind is %q and its resourceVersion %q", textOf(e.Object, "kind"), versionOf(e.Object)))
 					}
 					return
 				}
@@ -119,19 +124,22 @@ func initialEvents() types.Feature {
 // the bookmark, or is refused, since client-go then lists instead.
 func (v visit) sendsInitialEvents(path, labels string, want ...string) (w watch, served bool) {
 	v.t.Helper()
-	w = v.follow(path, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=30&labelSelector="+labels)
+	w = v.follow(path, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"+
+		"&timeoutSeconds=30&labelSelector="+labels)
 	v.t.Cleanup(w.cancel)
 	if w.refused != nil {
 		if w.refused.code >= 400 && w.refused.code < 500 && w.refused.isStatus("") {
 			return w, false
 		}
-		v.fail(*w.refused, "a watch with sendInitialEvents=true is served, or refused with a Status of 400 to 499", "the answer is "+w.refused.told())
+		v.fail(*w.refused, "a watch with sendInitialEvents=true is served, or refused with a Status of 400 to 499",
+			"the answer is "+w.refused.told())
 	}
 	first := strings.Join(want, ", ")
 	if first == "" {
 		first = "nothing"
 	}
-	expected := fmt.Sprintf("a watch with sendInitialEvents=true sends %s, and then a BOOKMARK with the annotation k8s.io/initial-events-end: \"true\"", first)
+	expected := fmt.Sprintf("a watch with sendInitialEvents=true sends %s, "+
+		"and then a BOOKMARK with the annotation k8s.io/initial-events-end: \"true\"", first)
 	var seen []string
 	for {
 		select {
@@ -201,7 +209,8 @@ func (v visit) stillFollow(quiet map[string]watch) {
 			return
 		}
 		if attempt > 1 {
-			v.Fail(v.t, "a watch "+wrong+" that selects none of many changes does not become too old: it sends the next change that it selects, ADDED quiet", "it sends "+observed)
+			v.Fail(v.t, "a watch "+wrong+" that selects none of many changes does not become too old: "+
+				"it sends the next change that it selects, ADDED quiet", "it sends "+observed)
 		}
 		v.drop(here, "quiet")
 		v.drop(there, "quiet")
@@ -259,7 +268,8 @@ func (v visit) continuesOldPage(page answer, then []string) {
 		return
 	}
 	const expected = "a continue from before too many changes answers 410, or returns the llamas of that time"
-	rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?continue="+url.QueryEscape(next), nil), expected, http.StatusOK, http.StatusGone)
+	rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?continue="+url.QueryEscape(next), nil),
+		expected, http.StatusOK, http.StatusGone)
 	if rest.code == http.StatusGone {
 		if !rest.isStatus("") {
 			v.fail(rest, expected+". The body of 410 is a Status", "the answer is "+rest.told())
@@ -299,7 +309,8 @@ func gone() types.Feature {
 			for n := range writers {
 				group.Go(func() {
 					for i := range changesUntilGone / writers {
-						a := send(http.MethodPatch, llama(here, name(n)), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1), "Content-Type", "application/merge-patch+json")
+						a := send(http.MethodPatch, llama(here, name(n)), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1),
+							"Content-Type", "application/merge-patch+json")
 						if a.code != http.StatusOK {
 							failed <- a
 							return

@@ -136,10 +136,12 @@ func limits() types.Feature {
 				}
 			}
 			if sent := body.sent.Load(); sent >= takenLimit {
-				v.Fail(v.t, "a body of 1 GB is refused with 413 before much of it is read", fmt.Sprintf("the server has taken %d MB of it and goes on", sent>>20))
+				v.Fail(v.t, "a body of 1 GB is refused with 413 before much of it is read",
+					fmt.Sprintf("the server has taken %d MB of it and goes on", sent>>20))
 			}
 			if err == nil {
-				v.Fail(v.t, "a body of 1 GB is refused with 413", fmt.Sprintf("the answer is %d %s", response.StatusCode, http.StatusText(response.StatusCode)))
+				v.Fail(v.t, "a body of 1 GB is refused with 413",
+					fmt.Sprintf("the answer is %d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 			}
 		}))).
 		Assess("each verb that has a body", check.Assess(step(func(v visit) {
@@ -161,17 +163,22 @@ func limits() types.Feature {
 				// The JSON is right, however much white space is in it. A connection that breaks is a refusal, too.
 				a := send(c.method, c.path, "{"+padding+string(content[1:]), "Content-Type", c.mediaType)
 				if a.err == nil && a.code != http.StatusRequestEntityTooLarge {
-					v.fail(a, fmt.Sprintf("the body of a %s with more than 3 MiB is refused with 413, here one of %d MiB", c.verb, largeBody>>20), "the answer is "+a.told())
+					v.fail(a,
+						fmt.Sprintf("the body of a %s with more than 3 MiB is refused with 413, here one of %d MiB", c.verb, largeBody>>20),
+						"the answer is "+a.told())
 				}
 			}
 			content, err := json.Marshal(newLlama("well-fed", 100, 1.5))
 			v.OK(v.t, "making a body", err)
 			if a := send(http.MethodPost, llamas(here), "{"+padding[:allowedBody]+string(content[1:])); a.err == nil {
-				v.want(a, fmt.Sprintf("the body of a create with %.1f MiB, which is less than 3 MiB, is accepted: 201", float64(allowedBody)/(1<<20)), http.StatusCreated)
+				v.want(a, fmt.Sprintf("the body of a create with %.1f MiB, which is less than 3 MiB, is accepted: 201",
+					float64(allowedBody)/(1<<20)), http.StatusCreated)
 			}
-			a := v.want(v.send(v.ctx, http.MethodGet, llama(here, "fed"), nil), "a llama is still there after requests with too large bodies", http.StatusOK)
+			a := v.want(v.send(v.ctx, http.MethodGet, llama(here, "fed"), nil),
+				"a llama is still there after requests with too large bodies", http.StatusOK)
 			if fmt.Sprint(numberOf(a.object(), "spec", "weight")) != "100" {
-				v.fail(a, "requests with too large bodies change nothing", fmt.Sprintf("the weight is %v and was 100", numberOf(a.object(), "spec", "weight")))
+				v.fail(a, "requests with too large bodies change nothing",
+					fmt.Sprintf("the weight is %v and was 100", numberOf(a.object(), "spec", "weight")))
 			}
 		}))).
 		Assess("a JSON patch of copies", check.Assess(step(func(v visit) {
@@ -209,18 +216,22 @@ func limits() types.Feature {
 				return followBy(ctx, p.client, p.host, llamas(here), query, as("crowd")...)
 			}}
 			// Watches that are refused do not count. Those that are served after all do.
-			refusals := []string{"&resourceVersion=none", "&resourceVersion=1&resourceVersionMatch=None", "&sendInitialEvents=true", "&fieldSelector=spec.shoes%3D4"}
+			refusals := []string{
+				"&resourceVersion=none", "&resourceVersion=1&resourceVersionMatch=None",
+				"&sendInitialEvents=true", "&fieldSelector=spec.shoes%3D4",
+			}
 			atOnce(refusedWatches, func(i int) answer {
 				visitors.begin(refusals[i%len(refusals)])
 				return answer{}
 			})
 			if visitors.begun() < watchesOfOne {
-				v.eventually(fmt.Sprintf("a user whose %d watches were refused can begin another one", refusedWatches), eventPatience, func() (string, bool) {
-					if refused := visitors.begin("&resourceVersion=0"); refused != nil {
-						return "the answer is " + refused.told(), false
-					}
-					return "", true
-				})
+				v.eventually(fmt.Sprintf("a user whose %d watches were refused can begin another one", refusedWatches),
+					eventPatience, func() (string, bool) {
+						if refused := visitors.begin("&resourceVersion=0"); refused != nil {
+							return "the answer is " + refused.told(), false
+						}
+						return "", true
+					})
 			}
 			var refused atomic.Bool
 			var enough atomic.Pointer[answer] // an answer of 429
@@ -243,28 +254,33 @@ func limits() types.Feature {
 			atOnce(16, fill)
 			begun := visitors.begun()
 			if !refused.Load() {
-				v.Fail(v.t, fmt.Sprintf("the server refuses a user's watch with 429 when the user has begun %d", watchLimit), fmt.Sprintf("it has served %d and refused none", begun))
+				v.Fail(v.t, fmt.Sprintf("the server refuses a user's watch with 429 when the user has begun %d", watchLimit),
+					fmt.Sprintf("it has served %d and refused none", begun))
 			}
 			v.Measure("watches of one user until the first 429", float64(begun), "")
 			if a := enough.Load(); a != nil && begun < watchesOfOne {
-				v.fail(*a, fmt.Sprintf("a user may have %d watches at the same time, and more are refused with 429", watchesOfOne), fmt.Sprintf("%d were begun, and the next was refused", begun))
+				v.fail(*a, fmt.Sprintf("a user may have %d watches at the same time, and more are refused with 429", watchesOfOne),
+					fmt.Sprintf("%d were begun, and the next was refused", begun))
 			}
 			if a := enough.Load(); a != nil && a.header.Get("Retry-After") == "" {
 				v.fail(*a, "429 has a header Retry-After, which says after how many seconds to try again", "it has none")
 			}
 			if w := followBy(ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...); w.refused != nil {
-				v.fail(*w.refused, "while one user has too many watches, other users can watch", "the answer to a watch of another user is "+w.refused.told())
+				v.fail(*w.refused, "while one user has too many watches, other users can watch",
+					"the answer to a watch of another user is "+w.refused.told())
 			}
 			// A watch that the server has ended does not count, and we may see its end later.
-			v.eventually(fmt.Sprintf("more than %d watches of one user at the same time are refused with 429", watchesOfOne), eventPatience, func() (string, bool) {
-				open := visitors.open()
-				return fmt.Sprintf("%d are open", open), open <= watchesOfOne
-			})
+			v.eventually(fmt.Sprintf("more than %d watches of one user at the same time are refused with 429", watchesOfOne),
+				eventPatience, func() (string, bool) {
+					open := visitors.open()
+					return fmt.Sprintf("%d are open", open), open <= watchesOfOne
+				})
 			refused.Store(false)
 			fill(0) // what has ended has made room
 			// Without FarmPods the answer is 404.
 			if w := followBy(ctx, p.client, p.host, pods(here), "", as("crowd")...); w.refused == nil {
-				v.Fail(v.t, fmt.Sprintf("a user with %d watches of llamas gets 429 for a watch of FarmPods, since all watches of a user count", watchesOfOne), "it was begun")
+				v.Fail(v.t, fmt.Sprintf("a user with %d watches of llamas gets 429 for a watch of FarmPods, "+
+					"since all watches of a user count", watchesOfOne), "it was begun")
 			}
 			if a, took := others("meanwhile others are served"); took > max(servedWithin, servedFactor*usual) {
 				v.fail(a, "meanwhile others are served as ever", fmt.Sprintf("a list took %s", took.Round(time.Second/10)))

@@ -47,15 +47,19 @@ func selectors() types.Feature {
 				if c.namespace == "" && !v.listsAll() {
 					continue // that is for another check
 				}
-				a := v.want(v.send(v.ctx, http.MethodGet, llamas(c.namespace)+"?"+escaped(c.query), nil), "a list with "+c.query+" answers 200", http.StatusOK)
+				a := v.want(v.send(v.ctx, http.MethodGet, llamas(c.namespace)+"?"+escaped(c.query), nil),
+					"a list with "+c.query+" answers 200", http.StatusOK)
 				names := a.names()
 				slices.Sort(names)
 				if !slices.Equal(names, c.want) {
 					v.fail(a, fmt.Sprintf("a list with %s has %v", c.query, c.want), fmt.Sprintf("it has %v", names))
 				}
 			}
-			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?fieldSelector=spec.shoes%3D4", nil), "a field selector for a field that is not served answers 400, since a list of all would be wrong", http.StatusBadRequest)
-			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?labelSelector=%3D%3D%3D", nil), "a label selector that is none answers 400", http.StatusBadRequest)
+			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?fieldSelector=spec.shoes%3D4", nil),
+				"a field selector for a field that is not served answers 400, since a list of all would be wrong",
+				http.StatusBadRequest)
+			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?labelSelector=%3D%3D%3D", nil),
+				"a label selector that is none answers 400", http.StatusBadRequest)
 		}))).Feature()
 }
 
@@ -81,7 +85,9 @@ func paging() types.Feature {
 			var got []string
 			next := ""
 			for pages := 1; ; pages++ {
-				a := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=3&labelSelector=set%3Dpages&continue="+url.QueryEscape(next), nil), "a page of a list answers 200", http.StatusOK)
+				a := v.want(v.send(v.ctx, http.MethodGet,
+					llamas(here)+"?limit=3&labelSelector=set%3Dpages&continue="+url.QueryEscape(next), nil),
+					"a page of a list answers 200", http.StatusOK)
 				if len(a.items()) > 3 {
 					v.fail(a, "a page has at most as many llamas as its limit, 3", fmt.Sprintf("it has %d", len(a.items())))
 				}
@@ -101,7 +107,8 @@ func paging() types.Feature {
 			if !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 				v.Fail(v.t, fmt.Sprintf("the pages have %v, each once", want), fmt.Sprintf("they have %v", got))
 			}
-			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=3&continue=nonsense", nil), "a continue that is none answers 400 or 410", http.StatusBadRequest, http.StatusGone)
+			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=3&continue=nonsense", nil),
+				"a continue that is none answers 400 or 410", http.StatusBadRequest, http.StatusGone)
 		}))).
 		Assess("of each form, and of all namespaces", check.Assess(step(func(v visit) {
 			// Their order is another one where the name of a namespace, or of a llama, is followed by a separator: here is the
@@ -141,16 +148,19 @@ func paging() types.Feature {
 			v.change(here, "s-4", `{"metadata":{"labels":{"set":"other"}}}`)
 			names := first.names()
 			for next, a := textOf(first.object(), "metadata", "continue"), first; next != ""; next = textOf(a.object(), "metadata", "continue") {
-				a = v.want(v.send(v.ctx, http.MethodGet, llamas(here)+path+"&continue="+url.QueryEscape(next), nil), "a page of a list answers 200", http.StatusOK)
+				a = v.want(v.send(v.ctx, http.MethodGet, llamas(here)+path+"&continue="+url.QueryEscape(next), nil),
+					"a page of a list answers 200", http.StatusOK)
 				if versionOf(a.object()) != versionOf(first.object()) {
-					v.fail(a, "all pages of a list have the same resourceVersion", fmt.Sprintf("it is %q, and that of the first page %q", versionOf(a.object()), versionOf(first.object())))
+					v.fail(a, "all pages of a list have the same resourceVersion",
+						fmt.Sprintf("it is %q, and that of the first page %q", versionOf(a.object()), versionOf(first.object())))
 				}
 				if names = append(names, a.names()...); len(names) > 20 {
 					break
 				}
 			}
 			if want := []string{"s-0", "s-1", "s-2", "s-3", "s-4"}; !slices.Equal(slices.Sorted(slices.Values(names)), want) {
-				v.Fail(v.t, fmt.Sprintf("all pages show the state at the resourceVersion of the first one: %v, although meanwhile s-2a was created, s-3 deleted, and s-4 is no longer selected", want),
+				v.Fail(v.t, fmt.Sprintf("all pages show the state at the resourceVersion of the first one: %v, although meanwhile "+
+					"s-2a was created, s-3 deleted, and s-4 is no longer selected", want),
 					fmt.Sprintf("they have %v", names))
 			}
 		}))).Feature()
@@ -191,6 +201,8 @@ func (v visit) pages(
 		if namespace == "" {
 			of = "all namespaces"
 		}
-		v.Fail(v.t, fmt.Sprintf("the pages of %s of %s, with limit=%d and continue, have %v, each once", what, of, limit, want), fmt.Sprintf("they have %v", got))
+		v.Fail(v.t,
+			fmt.Sprintf("the pages of %s of %s, with limit=%d and continue, have %v, each once", what, of, limit, want),
+			fmt.Sprintf("they have %v", got))
 	}
 }

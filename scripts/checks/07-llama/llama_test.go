@@ -113,7 +113,8 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
 		}
 	}
-	return context.WithValue(ctx, clientsKey{}, clients{http: client, host: suite.Config.Host, dynamic: dynamicClient, typed: typed, kept: &kept{}}), nil
+	return context.WithValue(ctx, clientsKey{},
+		clients{http: client, host: suite.Config.Host, dynamic: dynamicClient, typed: typed, kept: &kept{}}), nil
 }
 
 // bounded is a configuration of clients that read whatever they are answered: an answer about llamas comes from the

@@ -149,14 +149,16 @@ func (v visit) injectsAuthority() {
 // one.
 func (v visit) namesAuthority(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
-	const expected = "in config/default the APIService has a caBundle, or its annotation cert-manager.io/inject-ca-from has the NAMESPACE/NAME of a Certificate"
+	const expected = "in config/default the APIService has a caBundle, " +
+		"or its annotation cert-manager.io/inject-ca-from has the NAMESPACE/NAME of a Certificate"
 	annotations, _, _ := unstructured.NestedStringMap(registration, "metadata", "annotations")
 	from, secret := annotations["cert-manager.io/inject-ca-from"], annotations["cert-manager.io/inject-ca-from-secret"]
 	switch {
 	case textOf(registration, "spec", "caBundle") != "":
 	case from != "":
 		if names := keysOf(certificates); !slices.Contains(names, from) {
-			v.Fail(v.t, expected, fmt.Sprintf("it names %s, and there are the Certificates %s", from, strings.Join(names, ", ")), "APIService "+apiService)
+			v.Fail(v.t, expected, fmt.Sprintf("it names %s, and there are the Certificates %s", from, strings.Join(names, ", ")),
+				"APIService "+apiService)
 		}
 	case secret != "":
 		secrets := keysOf(ofKind(objects, "Secret"))
@@ -164,7 +166,8 @@ func (v visit) namesAuthority(registration map[string]any, certificates, objects
 			secrets = append(secrets, textOf(certificate, "metadata", "namespace")+"/"+textOf(certificate, "spec", "secretName"))
 		}
 		if !slices.Contains(secrets, secret) {
-			v.Fail(v.t, expected, fmt.Sprintf("it takes the CA from the Secret %s, and there are the Secrets %s", secret, strings.Join(secrets, ", ")), "APIService "+apiService)
+			v.Fail(v.t, expected, fmt.Sprintf("it takes the CA from the Secret %s, and there are the Secrets %s",
+				secret, strings.Join(secrets, ", ")), "APIService "+apiService)
 		}
 	case annotations["cert-manager.io/inject-apiserver-ca"] != "":
 	default:
@@ -190,13 +193,16 @@ func (v visit) mountsCertificate(registration map[string]any, certificates, obje
 		}
 	}
 	if len(secrets) == 0 {
-		v.Fail(v.t, "in config/default a Certificate has the DNS name "+host+", by which the API server verifies the server", "the DNS names are "+strings.Join(names, ", "), "APIService "+apiService)
+		v.Fail(v.t, "in config/default a Certificate has the DNS name "+host+", by which the API server verifies the server",
+			"the DNS names are "+strings.Join(names, ", "), "APIService "+apiService)
 	}
 	for _, pod := range podTemplates(objects) {
 		mounted = append(mounted, pod.secrets()...)
 	}
 	if len(mounted) > 0 && !slices.ContainsFunc(mounted, func(name string) bool { return slices.Contains(secrets, name) }) {
-		v.Fail(v.t, "in config/default the server mounts the Secret of the Certificate for "+host+": "+strings.Join(secrets, ", "), "it mounts "+strings.Join(mounted, ", "))
+		v.Fail(v.t,
+			"in config/default the server mounts the Secret of the Certificate for "+host+": "+strings.Join(secrets, ", "),
+			"it mounts "+strings.Join(mounted, ", "))
 	}
 }
 
@@ -224,11 +230,15 @@ func (v visit) bindsAccount() {
 			continue
 		}
 		const expected = "in config/default a RoleBinding in kube-system binds the account of the server to the Role " + authReaderRole + " there"
-		if kind, role, namespace := textOf(binding, "kind"), textOf(binding, "roleRef", "kind"), textOf(binding, "metadata", "namespace"); kind != "RoleBinding" || role != "Role" || namespace != "kube-system" {
-			v.Fail(v.t, expected, fmt.Sprintf("%s is a %s to a %s in the namespace %q, and a binding gives rights in its own namespace only", nameOf(binding), kind, role, namespace))
+		kind, role := textOf(binding, "kind"), textOf(binding, "roleRef", "kind")
+		namespace := textOf(binding, "metadata", "namespace")
+		if kind != "RoleBinding" || role != "Role" || namespace != "kube-system" {
+			v.Fail(v.t, expected, fmt.Sprintf("%s is a %s to a %s in the namespace %q, "+
+				"and a binding gives rights in its own namespace only", nameOf(binding), kind, role, namespace))
 		}
 		if !binds {
-			v.Fail(v.t, expected, fmt.Sprintf("%s binds other subjects, and the account of the server is %s", nameOf(binding), strings.Join(accounts, ", ")))
+			v.Fail(v.t, expected, fmt.Sprintf("%s binds other subjects, and the account of the server is %s",
+				nameOf(binding), strings.Join(accounts, ", ")))
 		}
 	}
 	if !bound {

@@ -59,7 +59,8 @@ func (v visit) wellFormed(a answer) {
 		item, _ := item.(map[string]any)
 		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
 			if operation, ok := item[method].(map[string]any); ok && operation["responses"] == nil {
-				v.fail(a, "each operation of the OpenAPI document has responses, without which it is none", fmt.Sprintf("%s of %s has none", method, path))
+				v.fail(a, "each operation of the OpenAPI document has responses, without which it is none",
+					fmt.Sprintf("%s of %s has none", method, path))
 			}
 		}
 	}
@@ -130,13 +131,16 @@ var metadataTypes = map[string]string{
 func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
 	v.t.Helper()
 	kinds := []string{"Llama"}
-	if slices.ContainsFunc(resourcesIn(v.send(v.ctx, http.MethodGet, root, nil)), func(r map[string]any) bool { return textOf(r, "kind") == "FarmPod" }) {
+	if slices.ContainsFunc(resourcesIn(v.send(v.ctx, http.MethodGet, root, nil)), func(r map[string]any) bool {
+		return textOf(r, "kind") == "FarmPod"
+	}) {
 		kinds = append(kinds, "FarmPod")
 	}
 	for _, kind := range kinds {
 		described := schemaOf(schemas, kind)
 		if described == nil {
-			v.fail(a, a.path+" describes each kind of discovery", fmt.Sprintf("none of %d schemas has the x-kubernetes-group-version-kind of %s", len(schemas), kind))
+			v.fail(a, a.path+" describes each kind of discovery",
+				fmt.Sprintf("none of %d schemas has the x-kubernetes-group-version-kind of %s", len(schemas), kind))
 		}
 		metadata := resolve(schemas, prefix, described, "metadata")
 		for field, want := range metadataTypes {
@@ -151,7 +155,9 @@ func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
 	spec := resolve(schemas, prefix, schemaOf(schemas, "FarmPod"), "spec")
 	for field, want := range map[string]string{"containers": "array", "containers[].name": "string", "containers[].image": "string"} {
 		if kind := typeAt(schemas, prefix, spec, field); kind != want {
-			v.fail(a, fmt.Sprintf("in %s the type of spec.%s of a FarmPod is %s, so that kubectl explain farmpods.spec.containers works", a.path, field, want), fmt.Sprintf("it is %q", kind))
+			v.fail(a, fmt.Sprintf("in %s the type of spec.%s of a FarmPod is %s, "+
+				"so that kubectl explain farmpods.spec.containers works", a.path, field, want),
+				fmt.Sprintf("it is %q", kind))
 		}
 	}
 }

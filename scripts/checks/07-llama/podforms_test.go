@@ -20,7 +20,8 @@ func (v visit) farmPodForms() {
 	want := slices.Sorted(slices.Values(v.send(v.ctx, http.MethodGet, pods(here), nil).names()))
 	var got []string
 	for next, pages := "", 0; pages == 0 || next != "" && pages <= len(want); pages++ {
-		a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?limit=1&continue="+url.QueryEscape(next), nil), "a page of FarmPods answers 200", http.StatusOK)
+		a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?limit=1&continue="+url.QueryEscape(next), nil),
+			"a page of FarmPods answers 200", http.StatusOK)
 		got, next = append(got, a.names()...), textOf(a.object(), "metadata", "continue")
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
@@ -71,6 +72,7 @@ func (v visit) farmPodUIDs() {
 func (v visit) failsAsServerError(refused *answer) {
 	v.t.Helper()
 	if refused != nil && (refused.err != nil || refused.code < http.StatusInternalServerError || !refused.isStatus("")) {
-		v.fail(*refused, "while the server can't read Pods, its answer is a Status with 503 (or another code of 500 or more), since the user made no mistake", "the answer is "+refused.told())
+		v.fail(*refused, "while the server can't read Pods, its answer is a Status with 503 (or another code of 500 or more), "+
+			"since the user made no mistake", "the answer is "+refused.told())
 	}
 }

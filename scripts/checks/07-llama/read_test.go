@@ -45,19 +45,25 @@ func list() types.Feature {
 					v.fail(a, "a list is a LlamaList", fmt.Sprintf("the answer's kind is %q", kind))
 				}
 				if names := a.names(); !slices.Contains(names, of.name) {
-					v.fail(a, fmt.Sprintf("the list of the namespace %s has the llama %s, which a new farm has", of.namespace, of.name), fmt.Sprintf("it has %v", names))
+					v.fail(a,
+						fmt.Sprintf("the list of the namespace %s has the llama %s, which a new farm has", of.namespace, of.name),
+						fmt.Sprintf("it has %v", names))
 				}
 				for _, item := range a.items() {
 					if textOf(item, "metadata", "namespace") != of.namespace {
-						v.fail(a, "a list of a namespace has only the llamas of this namespace", fmt.Sprintf("the list of %s has %s of the namespace %q", of.namespace, nameOf(item), textOf(item, "metadata", "namespace")))
+						v.fail(a, "a list of a namespace has only the llamas of this namespace",
+							fmt.Sprintf("the list of %s has %s of the namespace %q",
+								of.namespace, nameOf(item), textOf(item, "metadata", "namespace")))
 					}
 					if uidOf(item) == "" || versionOf(item) == "" {
-						v.fail(a, "each llama has a UID and a resourceVersion", fmt.Sprintf("%s has the UID %q and the resourceVersion %q", nameOf(item), uidOf(item), versionOf(item)))
+						v.fail(a, "each llama has a UID and a resourceVersion",
+							fmt.Sprintf("%s has the UID %q and the resourceVersion %q", nameOf(item), uidOf(item), versionOf(item)))
 					}
 				}
 				// An informer lists with resourceVersion=0, which any list satisfies.
 				if cached := v.send(v.ctx, http.MethodGet, llamas(of.namespace)+"?resourceVersion=0", nil); !slices.Contains(cached.names(), of.name) {
-					v.fail(cached, "a list with resourceVersion=0, which informers send, has "+of.name, fmt.Sprintf("the answer is %s, with %v", cached.told(), cached.names()))
+					v.fail(cached, "a list with resourceVersion=0, which informers send, has "+of.name,
+						fmt.Sprintf("the answer is %s, with %v", cached.told(), cached.names()))
 				}
 				if versionOf(a.object()) == "" {
 					v.fail(a, "a list has a resourceVersion, from which a watch can go on", "metadata.resourceVersion is not set")
@@ -86,7 +92,8 @@ func get() types.Feature {
 				object := a.object()
 				if textOf(object, "kind") != "Llama" || nameOf(object) != of.name || textOf(object, "metadata", "namespace") != of.namespace {
 					v.fail(a, "a get answers the Llama that was asked for",
-						fmt.Sprintf("it answers kind %q, name %q, namespace %q", textOf(object, "kind"), nameOf(object), textOf(object, "metadata", "namespace")))
+						fmt.Sprintf("it answers kind %q, name %q, namespace %q",
+							textOf(object, "kind"), nameOf(object), textOf(object, "metadata", "namespace")))
 				}
 				if _, err := v.dynamic.Resource(llamaResource).Namespace(of.namespace).Get(v.ctx, of.name, metav1.GetOptions{}); err != nil {
 					v.fail(a, "client-go can get a llama", err.Error())
@@ -98,12 +105,14 @@ func get() types.Feature {
 func allNamespaces() types.Feature {
 	return features.New("all namespaces").
 		Assess("the llamas of each", check.Assess(step(func(v visit) {
-			a := v.want(v.send(v.ctx, http.MethodGet, llamas(""), nil), "the llamas of all namespaces can be listed, as kubectl get llamas -A does", http.StatusOK)
+			a := v.want(v.send(v.ctx, http.MethodGet, llamas(""), nil),
+				"the llamas of all namespaces can be listed, as kubectl get llamas -A does", http.StatusOK)
 			for _, of := range []herdLlama{carla, pedro} {
 				if !slices.ContainsFunc(a.items(), func(item map[string]any) bool {
 					return nameOf(item) == of.name && textOf(item, "metadata", "namespace") == of.namespace
 				}) {
-					v.fail(a, fmt.Sprintf("the list of all namespaces has %s of the namespace %s", of.name, of.namespace), fmt.Sprintf("it has %v", a.names()))
+					v.fail(a, fmt.Sprintf("the list of all namespaces has %s of the namespace %s", of.name, of.namespace),
+						fmt.Sprintf("it has %v", a.names()))
 				}
 			}
 			if output, ok, err := v.kubectl("", "get", "llamas", "-A"); ok && (err != nil || !strings.Contains(output, pedro.name)) {
@@ -131,13 +140,15 @@ func mediaTypes() types.Feature {
 					continue // that is for another check
 				}
 				for _, accept := range []string{"text/html", "application/xml,image/png"} {
-					a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept), "GET "+path+" with Accept: "+accept+" answers 406", http.StatusNotAcceptable)
+					a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept),
+						"GET "+path+" with Accept: "+accept+" answers 406", http.StatusNotAcceptable)
 					if !a.isStatus("NotAcceptable") {
 						v.fail(a, "the answer is a Status with the reason NotAcceptable", "the answer is "+a.told())
 					}
 				}
 				for _, accept := range []string{"*/*", "application/vnd.kubernetes.protobuf,application/json", "text/html, application/json;q=0.9"} {
-					v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept), "GET "+path+" with Accept: "+accept+", which allows JSON, answers 200", http.StatusOK)
+					v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept),
+						"GET "+path+" with Accept: "+accept+", which allows JSON, answers 200", http.StatusOK)
 				}
 			}
 		}))).
@@ -158,7 +169,8 @@ func mediaTypes() types.Feature {
 				v.fail(a, "client-go's metadata client lists llamas (PartialObjectMetadataList)", observed)
 			}
 			one, err := client.Resource(llamaResource).Namespace(carla.namespace).Get(v.ctx, carla.name, metav1.GetOptions{})
-			if plain := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil); plain.code == http.StatusOK && (err != nil || string(one.UID) != uidOf(plain.object())) {
+			if plain := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil); plain.code == http.StatusOK &&
+				(err != nil || string(one.UID) != uidOf(plain.object())) {
 				a := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil, "Accept", acceptPartial)
 				observed := "it gets another uid"
 				if err != nil {
@@ -180,10 +192,15 @@ func notFound() types.Feature {
 						textOf(a.object(), "details", "name"), textOf(a.object(), "details", "kind")))
 			}
 			v.about(a, "llamas", "nobody")
-			a = v.want(v.send(v.ctx, http.MethodGet, resources(carla.namespace, "alpacas"), nil), "GET of a resource that is not served answers 404", http.StatusNotFound)
+			a = v.want(v.send(v.ctx, http.MethodGet, resources(carla.namespace, "alpacas"), nil),
+				"GET of a resource that is not served answers 404", http.StatusNotFound)
 			v.namesNothing(a)
-			for _, path := range []string{llama(carla.namespace, carla.name) + "/fleece", root + "/llamas/" + carla.name, root + "/namespaces/" + carla.namespace} {
-				v.namesNothing(v.want(v.send(v.ctx, http.MethodGet, path, nil), "GET of a path that does not exist, "+path+", answers 404", http.StatusNotFound))
+			for _, path := range []string{
+				llama(carla.namespace, carla.name) + "/fleece", root + "/llamas/" + carla.name,
+				root + "/namespaces/" + carla.namespace,
+			} {
+				v.namesNothing(v.want(v.send(v.ctx, http.MethodGet, path, nil),
+					"GET of a path that does not exist, "+path+", answers 404", http.StatusNotFound))
 			}
 		}))).Feature()
 }
@@ -192,7 +209,8 @@ func notFound() types.Feature {
 func (v visit) namesNothing(a answer) {
 	v.t.Helper()
 	if textOf(a.object(), "details", "name") != "" {
-		v.fail(a, "the Status for a path that does not exist names no object, unlike that for an object that does not exist", "details.name is "+textOf(a.object(), "details", "name"))
+		v.fail(a, "the Status for a path that does not exist names no object, unlike that for an object that does not exist",
+			"details.name is "+textOf(a.object(), "details", "name"))
 	}
 }
 
@@ -249,13 +267,15 @@ func (v visit) replacesNumbers() {
 			next = 0
 		}
 		object := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, name), nil).object())
-		if unstructured.SetNestedField(object, next, "spec", "weight") != nil || v.send(v.ctx, http.MethodPut, llama(here, name), object).code != http.StatusOK {
+		if unstructured.SetNestedField(object, next, "spec", "weight") != nil ||
+			v.send(v.ctx, http.MethodPut, llama(here, name), object).code != http.StatusOK {
 			return
 		}
 		a := v.send(v.ctx, http.MethodGet, llama(here, name), nil)
 		v.exact(a, a.object(), "weight", next)
 		v.exact(a, a.object(), "height", number)
-		patched := v.send(v.ctx, http.MethodPatch, llama(here, name), map[string]any{"spec": map[string]any{"height": next}}, "Content-Type", string(apitypes.MergePatchType))
+		patched := v.send(v.ctx, http.MethodPatch, llama(here, name), map[string]any{"spec": map[string]any{"height": next}},
+			"Content-Type", string(apitypes.MergePatchType))
 		if patched.code == http.StatusOK {
 			a := v.send(v.ctx, http.MethodGet, llama(here, name), nil)
 			v.exact(a, a.object(), "height", next)
@@ -281,7 +301,8 @@ func table() types.Feature {
 			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
 				v.row(path, carla.name, []column{{"Name", carla.name}, {"Weight", carla.weight}, {"Height", carla.height}, {"Age", nil}})
 			}
-			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated { // or that is for another check
+			// A server that refuses it is for another check.
+			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated {
 				v.row(llamas(here), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
 			}
 			v.rowsHaveObjects(llamas(carla.namespace), carla.name)
@@ -317,13 +338,15 @@ func (v visit) row(path, name string, want []column) {
 	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable), "GET "+path+" answers a Table", http.StatusOK)
 	var t metav1.Table
 	if err := json.Unmarshal(a.body, &t); err != nil || t.Kind != "Table" || t.APIVersion != "meta.k8s.io/v1" {
-		v.fail(a, "GET "+path+" answers a Table of meta.k8s.io/v1 to who asks for one", fmt.Sprintf("it answers kind %q, apiVersion %q", t.Kind, t.APIVersion))
+		v.fail(a, "GET "+path+" answers a Table of meta.k8s.io/v1 to who asks for one",
+			fmt.Sprintf("it answers kind %q, apiVersion %q", t.Kind, t.APIVersion))
 	}
 	var names, wanted []string
 	var shown []int
 	for i, column := range t.ColumnDefinitions {
 		if !columnTypes.Has(column.Type) {
-			v.fail(a, "the type of a column is one of "+english.OxfordWordSeries(sets.List(columnTypes), "or"), fmt.Sprintf("the type of %s is %q", column.Name, column.Type))
+			v.fail(a, "the type of a column is one of "+english.OxfordWordSeries(sets.List(columnTypes), "or"),
+				fmt.Sprintf("the type of %s is %q", column.Name, column.Type))
 		}
 		if column.Priority == 0 {
 			names, shown = append(names, column.Name), append(shown, i)
@@ -350,7 +373,8 @@ func (v visit) row(path, name string, want []column) {
 	}
 	var object map[string]any
 	if json.Unmarshal(row.Object.Raw, &object) != nil || nameOf(object) != name {
-		v.fail(a, "each row has the object's metadata, from which kubectl takes the namespace", "the row of "+name+" has no object with this name")
+		v.fail(a, "each row has the object's metadata, from which kubectl takes the namespace",
+			"the row of "+name+" has no object with this name")
 	}
 	if i := slices.Index(names, "Age"); i >= 0 {
 		age := fmt.Sprint(row.Cells[shown[i]])
@@ -370,7 +394,9 @@ func (v visit) rowsHaveObjects(path, name string) {
 	for _, row := range rows {
 		row, _ := row.(map[string]any)
 		if textOf(row, "object", "metadata", "name") == name && numberOf(row, "object", "spec") == nil {
-			v.fail(a, "with includeObject=Object each row has the complete object, in which kubectl get --sort-by looks up the field", "the object of "+name+" has no spec")
+			v.fail(a,
+				"with includeObject=Object each row has the complete object, in which kubectl get --sort-by looks up the field",
+				"the object of "+name+" has no spec")
 		}
 	}
 }

@@ -38,7 +38,10 @@ func restart() types.Feature {
 			// A deletion has a resourceVersion, too, and here it is the last one of all.
 			v.make(here, newLlama("r-brief", 100, 1.5))
 			v.drop(here, "r-brief")
-			before := map[string]answer{here: v.send(v.ctx, http.MethodGet, llamas(here), nil), there: v.send(v.ctx, http.MethodGet, llamas(there), nil)}
+			before := map[string]answer{
+				here:  v.send(v.ctx, http.MethodGet, llamas(here), nil),
+				there: v.send(v.ctx, http.MethodGet, llamas(there), nil),
+			}
 			page := v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=2", nil)
 			v.tryWithdrawnRightLate()
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
@@ -65,7 +68,8 @@ func restart() types.Feature {
 					"after kill -9 a continue from before answers 200, or 410", http.StatusOK, http.StatusGone)
 				names := stored.names(here)
 				if got := slices.Sorted(slices.Values(append(page.names(), rest.names()...))); rest.code == http.StatusOK && !slices.Equal(got, names) {
-					v.fail(rest, fmt.Sprintf("a page from before kill -9 and one from after it have %s, each once", shortNames(names)), "they have "+shortNames(got))
+					v.fail(rest, fmt.Sprintf("a page from before kill -9 and one from after it have %s, each once", shortNames(names)),
+						"they have "+shortNames(got))
 				}
 			}
 			// More than there were before: a server that counts comes to the same numbers.
@@ -73,7 +77,8 @@ func restart() types.Feature {
 			again["metadata"] = map[string]any{"generateName": "r-twin-"}
 			for _, a := range atOnce(generatedAfter, func(int) answer { return send(http.MethodPost, llamas(here), again) }) {
 				if a.code == http.StatusConflict {
-					v.fail(a, "generateName gives each llama a name of its own, also after a restart, when there are llamas with generated names", "the answer is "+a.told())
+					v.fail(a, "generateName gives each llama a name of its own, also after a restart, "+
+						"when there are llamas with generated names", "the answer is "+a.told())
 				}
 			}
 		}))).
@@ -114,7 +119,8 @@ func (v visit) storeAll() stored {
 			all.set(a.object())
 		}
 	}
-	if a := v.send(v.ctx, http.MethodPost, llamas(here), newLlama(longName, 100, 1.5)); a.code == http.StatusCreated { // or that is for another check
+	// A server that refuses it is for another check.
+	if a := v.send(v.ctx, http.MethodPost, llamas(here), newLlama(longName, 100, 1.5)); a.code == http.StatusCreated {
 		all.set(a.object())
 	}
 	v.storeHeavy(all)
@@ -125,12 +131,15 @@ func (v visit) storeAll() stored {
 	}
 	held := labelled("r-held", "color", "white")
 	held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
-	if a := v.send(v.ctx, http.MethodPost, llamas(here), held); a.code == http.StatusCreated && numberOf(a.object(), "metadata", "finalizers") != nil {
+	if a := v.send(v.ctx, http.MethodPost, llamas(here), held); a.code == http.StatusCreated &&
+		numberOf(a.object(), "metadata", "finalizers") != nil {
 		v.t.Cleanup(func() {
-			clientsOf(v.ctx).send(context.WithoutCancel(v.ctx), http.MethodPatch, llama(here, "r-held"), `{"metadata":{"finalizers":null}}`, "Content-Type", string(apitypes.MergePatchType))
+			clientsOf(v.ctx).send(context.WithoutCancel(v.ctx), http.MethodPatch, llama(here, "r-held"),
+				`{"metadata":{"finalizers":null}}`, "Content-Type", string(apitypes.MergePatchType))
 		})
 		v.drop(here, "r-held")
-		all.set(v.want(v.send(v.ctx, http.MethodGet, llama(here, "r-held"), nil), "a llama with a finalizer stays until the finalizer is removed", http.StatusOK).object())
+		all.set(v.want(v.send(v.ctx, http.MethodGet, llama(here, "r-held"), nil),
+			"a llama with a finalizer stays until the finalizer is removed", http.StatusOK).object())
 	} else if a.code == http.StatusCreated {
 		all.set(a.object())
 	}
@@ -146,7 +155,8 @@ func (v visit) storeHeavy(all stored) {
 	v.make(here, heavy)
 	send := v.directly()
 	for i := range heavyChanges {
-		a := send(http.MethodPatch, llama(here, "r-heavy"), fmt.Sprintf(`{"spec":{"weight":%d}}`, 70+i), "Content-Type", string(apitypes.MergePatchType))
+		a := send(http.MethodPatch, llama(here, "r-heavy"), fmt.Sprintf(`{"spec":{"weight":%d}}`, 70+i),
+			"Content-Type", string(apitypes.MergePatchType))
 		v.want(a, "a merge patch changes a llama", http.StatusOK)
 	}
 	all.set(v.change(here, "r-heavy", `{"spec":{"weight":77.5}}`))
@@ -162,16 +172,19 @@ func (v visit) storedIn(namespace string, all stored, before answer) {
 	}
 	names := all.names(namespace)
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, names) {
-		v.fail(a, fmt.Sprintf("after kill -9 there are %s: acknowledged creates and deletes are not lost", shortNames(names)), fmt.Sprintf("there are %s", shortNames(got)))
+		v.fail(a, fmt.Sprintf("after kill -9 there are %s: acknowledged creates and deletes are not lost", shortNames(names)),
+			fmt.Sprintf("there are %s", shortNames(got)))
 	}
 	for _, name := range names {
 		was, is := all[namespace+"/"+name], found[name]
 		if note := textOf(was, "metadata", "annotations", bigNote); note != textOf(is, "metadata", "annotations", bigNote) {
-			v.Fail(v.t, fmt.Sprintf("after kill -9 %s has the same annotations as before", name), fmt.Sprintf("one of %d bytes is another one", len(note)))
+			v.Fail(v.t, fmt.Sprintf("after kill -9 %s has the same annotations as before", name),
+				fmt.Sprintf("one of %d bytes is another one", len(note)))
 		}
 		if uidOf(is) != uidOf(was) || versionOf(is) != versionOf(was) || spec(is) != spec(was) {
 			v.fail(a, fmt.Sprintf("after kill -9 %s has the same uid, resourceVersion and spec as before", shortened(name)),
-				fmt.Sprintf("uid %q was %q, resourceVersion %q was %q, %s was %s", uidOf(is), uidOf(was), versionOf(is), versionOf(was), spec(is), spec(was)))
+				fmt.Sprintf("uid %q was %q, resourceVersion %q was %q, %s was %s",
+					uidOf(is), uidOf(was), versionOf(is), versionOf(was), spec(is), spec(was)))
 		}
 	}
 	for _, was := range before.items() {
@@ -287,10 +300,11 @@ func informer() types.Feature {
 				v.fail(a, "after a second kill there are n-2 and n-3, and no llama that was deleted before", fmt.Sprintf("there are %v", names))
 			}
 			want := atVersions(a)
-			v.eventually(fmt.Sprintf("after a restart and a kill an informer has what a list has: %v", want), v.informerPatience(), func() (string, bool) {
-				got := known(store.GetStore())
-				return fmt.Sprintf("it has %v", got), slices.Equal(got, want)
-			})
+			v.eventually(fmt.Sprintf("after a restart and a kill an informer has what a list has: %v", want),
+				v.informerPatience(), func() (string, bool) {
+					got := known(store.GetStore())
+					return fmt.Sprintf("it has %v", got), slices.Equal(got, want)
+				})
 		}))).
 		Teardown(check.Teardown(ensureStarted)).Feature()
 }

@@ -82,7 +82,9 @@ func (v visit) eachVerbAlone() {
 			if everywhere {
 				where = " of all namespaces"
 			}
-			v.fail(a, fmt.Sprintf("a user who may only %s the llamas of a namespace gets 403 for the verb %s%s", verb, d.verb, where), "the answer is "+a.told())
+			v.fail(a,
+				fmt.Sprintf("a user who may only %s the llamas of a namespace gets 403 for the verb %s%s", verb, d.verb, where),
+				"the answer is "+a.told())
 		case verb == d.verb && !everywhere && a.code == http.StatusForbidden:
 			v.fail(a, fmt.Sprintf("a user who may %s the llamas of a namespace is not refused with 403", verb), "the answer is "+a.told())
 		}
@@ -121,7 +123,10 @@ func (v visit) grantAndWithdraw() {
 	v.OK(v.t, "withdrawing a right", v.typed.RbacV1().RoleBindings(here).Delete(v.ctx, name, metav1.DeleteOptions{}))
 	v.eventually("the right is withdrawn", grantPatience, func() (string, bool) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: formerUser, ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: here, Group: group, Resource: "llamas", Verb: "list"},
+			User: formerUser,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: here, Group: group, Resource: "llamas", Verb: "list",
+			},
 		}}
 		answer, err := v.typed.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, review, metav1.CreateOptions{})
 		return fmt.Sprintf("%v", err), err == nil && !answer.Status.Allowed

@@ -276,7 +276,8 @@ func (a *accounts) same(key string, was, now map[string]any, found answer) {
 	a.t.Helper()
 	if uidOf(was) != uidOf(now) || versionOf(was) != versionOf(now) || spec(was) != spec(now) {
 		a.fail(found, key+" has the same uid, resourceVersion and spec as when it was acknowledged, also after a kill",
-			fmt.Sprintf("uid %q was %q, resourceVersion %q was %q, %s was %s", uidOf(now), uidOf(was), versionOf(now), versionOf(was), spec(now), spec(was)))
+			fmt.Sprintf("uid %q was %q, resourceVersion %q was %q, %s was %s",
+				uidOf(now), uidOf(was), versionOf(now), versionOf(was), spec(now), spec(was)))
 	}
 }
 
@@ -326,12 +327,14 @@ func (a *accounts) verifyHistory(live watch) {
 	}
 	got, want := ordered(changes(seen)), ordered(a.events)
 	if !slices.Equal(got, want) {
-		a.Fail(a.t, "a watch from before the kill tells of each change once, or answers 410: "+strings.Join(want, ", "), "it tells of "+strings.Join(got, ", "))
+		a.Fail(a.t, "a watch from before the kill tells of each change once, or answers 410: "+strings.Join(want, ", "),
+			"it tells of "+strings.Join(got, ", "))
 	}
 	last := a.began
 	for _, e := range seen {
 		if !later(versionOf(e.Object), last) {
-			a.Fail(a.t, "the resourceVersions of a watch's events increase, also over a kill", fmt.Sprintf("%s is at %q, after %q", e, versionOf(e.Object), last))
+			a.Fail(a.t, "the resourceVersions of a watch's events increase, also over a kill",
+				fmt.Sprintf("%s is at %q, after %q", e, versionOf(e.Object), last))
 		}
 		last = versionOf(e.Object)
 	}
@@ -345,7 +348,8 @@ func (a *accounts) verifyHistory(live watch) {
 			continue
 		}
 		if n >= len(seen) || e.String() != seen[n].String() || versionOf(e.Object) != versionOf(seen[n].Object) {
-			a.Fail(a.t, "what a watch has told of before the kill has happened afterwards, too", fmt.Sprintf("%s at %s is not in the history", e, versionOf(e.Object)))
+			a.Fail(a.t, "what a watch has told of before the kill has happened afterwards, too",
+				fmt.Sprintf("%s at %s is not in the history", e, versionOf(e.Object)))
 		}
 		n++
 	}

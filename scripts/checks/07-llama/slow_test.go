@@ -81,7 +81,8 @@ func (v visit) slowlyRead() {
 		if len(events) > 0 && strings.HasPrefix(events[len(events)-1].String(), "ERROR 410") {
 			continue
 		}
-		v.saw(events, fmt.Sprintf("a watch %s, whose client is slow to read a llama of %d kB, sends without a further change", what, slowNote/1000), want)
+		v.saw(events, fmt.Sprintf("a watch %s, whose client is slow to read a llama of %d kB, sends without a further change",
+			what, slowNote/1000), want)
 	}
 }
 

@@ -34,7 +34,9 @@ func verified() types.Feature {
 			v.OK(v.t, "reading the APIService", err)
 			const expected = "the APIService has a caBundle, by which the API server verifies the server's certificate, and no insecureSkipTLSVerify"
 			if skip, _, _ := unstructured.NestedBool(object.Object, "spec", "insecureSkipTLSVerify"); skip {
-				v.Fail(v.t, expected, "insecureSkipTLSVerify is true: the API server trusts any server at the address of the Service", "APIService "+apiService)
+				v.Fail(v.t, expected,
+					"insecureSkipTLSVerify is true: the API server trusts any server at the address of the Service",
+					"APIService "+apiService)
 			}
 			if textOf(object.Object, "spec", "caBundle") == "" {
 				v.Fail(v.t, expected, "caBundle is not set", "APIService "+apiService)
@@ -96,9 +98,13 @@ func frontProxy() types.Feature {
 			if !v.direct() {
 				return // nobody gets past the API server here
 			}
-			const expected = "X-Remote-User is believed only with a client certificate of the front proxy's authority; otherwise the answer is 401 or 403"
+			const expected = "X-Remote-User is believed only with a client certificate of the front proxy's authority; " +
+				"otherwise the answer is 401 or 403"
 			anyone := v.asker(nil)
-			for _, path := range []string{llamas(here), llamas(""), llamas(here) + "?watch=true&timeoutSeconds=1", llama(carla.namespace, carla.name), pods(here), root, "/apis", "/openapi/v3"} {
+			for _, path := range []string{
+				llamas(here), llamas(""), llamas(here) + "?watch=true&timeoutSeconds=1", llama(carla.namespace, carla.name),
+				pods(here), root, "/apis", "/openapi/v3",
+			} {
 				if a := anyone.send(v.ctx, http.MethodGet, path, nil, admin...); believed(a) && a.code != http.StatusNotFound {
 					v.fail(a, expected, "without any certificate, a client that claims to be in system:masters is believed: the answer is "+a.told())
 				}
@@ -109,13 +115,15 @@ func frontProxy() types.Feature {
 				}
 			}
 			if p, ok := v.proxy(); ok {
-				v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...), "with the front proxy's certificate X-Remote-User is believed", http.StatusOK)
+				v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...),
+					"with the front proxy's certificate X-Remote-User is believed", http.StatusOK)
 				if a := p.send(v.ctx, http.MethodGet, llamas(here), nil); believed(a) {
 					v.fail(a, "a request in which the front proxy names no user is refused with 401 or 403", "the answer is "+a.told())
 				}
 			}
 			for _, path := range []string{"/healthz", "/livez", "/readyz"} {
-				v.want(anyone.send(v.ctx, http.MethodGet, path, nil), "GET "+path+" answers 200 without a certificate and a user, as the kubelet asks", http.StatusOK)
+				v.want(anyone.send(v.ctx, http.MethodGet, path, nil),
+					"GET "+path+" answers 200 without a certificate and a user, as the kubelet asks", http.StatusOK)
 			}
 		}))).
 		Assess("its authority and names change", check.Assess(step(visit.renewFrontProxy))).
@@ -181,19 +189,26 @@ func (v visit) renewFrontProxy() {
 			v.t.Logf("restoring the ConfigMap of the front proxy: %v", err)
 		}
 	})
-	v.OK(v.t, "adding an authority of the front proxy", set(v.ctx, strings.TrimSuffix(config.Data[authorityKey], "\n")+"\n"+string(ca.PEM), names))
-	v.eventually("within ten seconds the server trusts an authority and a name of the front proxy that are added to the ConfigMap "+frontProxyConfig, renewPatience, func() (string, bool) {
-		a := renewed()
-		return "the answer is " + a.told(), a.code == http.StatusOK
-	})
+	v.OK(v.t, "adding an authority of the front proxy",
+		set(v.ctx, strings.TrimSuffix(config.Data[authorityKey], "\n")+"\n"+string(ca.PEM), names))
+	v.eventually("within ten seconds the server trusts an authority and a name of the front proxy "+
+		"that are added to the ConfigMap "+frontProxyConfig,
+		renewPatience, func() (string, bool) {
+			a := renewed()
+			return "the answer is " + a.told(), a.code == http.StatusOK
+		})
 	if a := stranger(); believed(a) && len(allowed) > 0 {
-		v.fail(a, "a certificate of the front proxy's authority with a name that is not in "+namesKey+" is refused with 401 or 403", "the answer is "+a.told())
+		v.fail(a,
+			"a certificate of the front proxy's authority with a name that is not in "+namesKey+" is refused with 401 or 403",
+			"the answer is "+a.told())
 	}
 	v.OK(v.t, "removing an authority of the front proxy", restore(v.ctx))
-	v.eventually("within ten seconds the server no longer trusts an authority of the front proxy that is removed from the ConfigMap "+frontProxyConfig+": 401 or 403", renewPatience, func() (string, bool) {
-		a := renewed()
-		return "the answer is " + a.told(), a.err == nil && !believed(a)
-	})
+	v.eventually("within ten seconds the server no longer trusts an authority of the front proxy "+
+		"that is removed from the ConfigMap "+frontProxyConfig+": 401 or 403",
+		renewPatience, func() (string, bool) {
+			a := renewed()
+			return "the answer is " + a.told(), a.err == nil && !believed(a)
+		})
 }
 
 // frontProxyName is the name in the front proxy's certificate, as the cluster says it to all servers. Where it allows
@@ -215,7 +230,8 @@ const grantPatience = 12 * time.Second
 // grant gives a user verbs on a resource, in a namespace, or in all if it is empty. It is gone after the check.
 func (v visit) grant(user, namespace, group, resource string, verbs ...string) {
 	v.t.Helper()
-	v.bind(fmt.Sprintf("llama-checks-%s-%s", user, resource), namespace, []rbacv1.Subject{subject("User", user)}, rule(group, resource, verbs...))
+	v.bind(fmt.Sprintf("llama-checks-%s-%s", user, resource), namespace, []rbacv1.Subject{subject("User", user)},
+		rule(group, resource, verbs...))
 }
 
 // rule allows verbs on a resource.
@@ -237,7 +253,8 @@ func (v visit) bind(name, namespace string, subjects []rbacv1.Subject, rules ...
 		_, err := rbac.ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: metadata, Rules: rules}, metav1.CreateOptions{})
 		v.granted(err)
 		_, err = rbac.ClusterRoleBindings().Create(v.ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metadata, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
+			ObjectMeta: metadata, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
 		}, metav1.CreateOptions{})
 		v.granted(err)
 		v.t.Cleanup(func() {
@@ -316,7 +333,8 @@ func authorization() types.Feature {
 			}
 			v.grant("shepherd", here, group, "llamas", "get", "list")
 			v.bind("llama-checks-flock", here, []rbacv1.Subject{subject("Group", "flock")}, rule(group, "llamas", "list"))
-			v.bind("llama-checks-foreigner", here, []rbacv1.Subject{subject("User", "foreigner")}, rule("other.example.com", "llamas", "get", "list"), rule(group, "farmpods", "get", "list"))
+			v.bind("llama-checks-foreigner", here, []rbacv1.Subject{subject("User", "foreigner")},
+				rule("other.example.com", "llamas", "get", "list"), rule(group, "farmpods", "get", "list"))
 			one := rule(group, "llamas", "get")
 			one.ResourceNames = []string{"guarded"}
 			v.bind("llama-checks-keeper", here, []rbacv1.Subject{subject("User", "keeper")}, one)
@@ -324,33 +342,47 @@ func authorization() types.Feature {
 				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("shepherd")...)
 				return "the answer is " + a.told(), a.code == http.StatusOK
 			})
-			v.want(p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("shepherd")...), "a Role with get and list allows a get", http.StatusOK)
-			v.want(p.send(v.ctx, http.MethodGet, llamas(there), nil, as("shepherd")...), "the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
-			v.want(p.send(v.ctx, http.MethodGet, llama(there, "guarded"), nil, as("shepherd")...), "the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
-			v.want(p.send(v.ctx, http.MethodGet, llamas(""), nil, as("shepherd")...), "the Role holds in its namespace only: 403 for all namespaces", http.StatusForbidden)
+			v.want(p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("shepherd")...),
+				"a Role with get and list allows a get", http.StatusOK)
+			v.want(p.send(v.ctx, http.MethodGet, llamas(there), nil, as("shepherd")...),
+				"the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
+			v.want(p.send(v.ctx, http.MethodGet, llama(there, "guarded"), nil, as("shepherd")...),
+				"the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
+			v.want(p.send(v.ctx, http.MethodGet, llamas(""), nil, as("shepherd")...),
+				"the Role holds in its namespace only: 403 for all namespaces", http.StatusForbidden)
 			// A server without FarmPods answers 404.
-			v.want(p.send(v.ctx, http.MethodGet, pods(here), nil, as("shepherd")...), "a Role for llamas allows no list of FarmPods: 403", http.StatusForbidden, http.StatusNotFound)
+			v.want(p.send(v.ctx, http.MethodGet, pods(here), nil, as("shepherd")...),
+				"a Role for llamas allows no list of FarmPods: 403", http.StatusForbidden, http.StatusNotFound)
 			for _, d := range deeds() {
 				if d.verb != "get" && d.verb != "list" {
-					v.want(p.send(v.ctx, d.method, d.path, d.body, d.headers(as("shepherd")...)...), "a Role with get and list allows no "+d.verb+": 403", http.StatusForbidden)
+					v.want(p.send(v.ctx, d.method, d.path, d.body, d.headers(as("shepherd")...)...),
+						"a Role with get and list allows no "+d.verb+": 403", http.StatusForbidden)
 				}
 			}
 			for _, groups := range [][]string{{"others", "flock"}, {"flock", "others"}, {"flock"}} {
-				v.eventually(fmt.Sprintf("a user in the groups %s may list llamas, since a Role allows it to the group flock (each group has an X-Remote-Group of its own)", strings.Join(groups, " and ")), grantPatience, func() (string, bool) {
-					a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", groups...)...)
-					return "the answer is " + a.told(), a.code == http.StatusOK
-				})
+				v.eventually(fmt.Sprintf("a user in the groups %s may list llamas, since a Role allows it to the group flock "+
+					"(each group has an X-Remote-Group of its own)", strings.Join(groups, " and ")),
+					grantPatience, func() (string, bool) {
+						a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", groups...)...)
+						return "the answer is " + a.told(), a.code == http.StatusOK
+					})
 			}
-			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", "others")...), "without the group flock the same user may not list llamas: 403", http.StatusForbidden)
-			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("flock")...), "a user with the name of a group does not have its rights: 403", http.StatusForbidden)
+			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", "others")...),
+				"without the group flock the same user may not list llamas: 403", http.StatusForbidden)
+			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("flock")...),
+				"a user with the name of a group does not have its rights: 403", http.StatusForbidden)
 			v.eventually("a user whom a Role allows to get the llama guarded may do so", grantPatience, func() (string, bool) {
 				a := p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("keeper")...)
 				return "the answer is " + a.told(), a.code == http.StatusOK
 			})
-			v.want(p.send(v.ctx, http.MethodGet, llama(here, "another"), nil, as("keeper")...), "a Role for the llama guarded (resourceNames) allows no get of another one: 403", http.StatusForbidden)
-			v.want(v.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil), "what was refused has changed nothing: the llama is still there", http.StatusOK)
+			v.want(p.send(v.ctx, http.MethodGet, llama(here, "another"), nil, as("keeper")...),
+				"a Role for the llama guarded (resourceNames) allows no get of another one: 403", http.StatusForbidden)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil),
+				"what was refused has changed nothing: the llama is still there", http.StatusOK)
 			for _, path := range []string{llamas(here), llama(here, "guarded")} {
-				v.want(p.send(v.ctx, http.MethodGet, path, nil, as("foreigner")...), "a Role for llamas of another API group and for FarmPods allows no llamas of this group: 403", http.StatusForbidden)
+				v.want(p.send(v.ctx, http.MethodGet, path, nil, as("foreigner")...),
+					"a Role for llamas of another API group and for FarmPods allows no llamas of this group: 403",
+					http.StatusForbidden)
 			}
 		}))).
 		Assess("each verb by itself", check.Assess(step(visit.eachVerbAlone))).

@@ -171,7 +171,8 @@ func (v visit) begun(w watch) {
 // now is the resourceVersion of a list.
 func (v visit) now(namespace string) string {
 	v.t.Helper()
-	return versionOf(v.want(v.send(v.ctx, http.MethodGet, llamas(namespace), nil), "the llamas of a namespace can be listed", http.StatusOK).object())
+	return versionOf(v.want(v.send(v.ctx, http.MethodGet, llamas(namespace), nil),
+		"the llamas of a namespace can be listed", http.StatusOK).object())
 }
 
 func watched() types.Feature {
@@ -203,10 +204,12 @@ func watched() types.Feature {
 			}
 			wantWhite := []string{"ADDED w-white", "MODIFIED w-white", "DELETED w-white", "ADDED w-black", "DELETED w-black"}
 			v.saw(v.take(all, len(wantAll)), "a watch on a namespace sends", wantAll)
-			v.saw(v.take(white, len(wantWhite)), "a watch with the label selector color=white sends (what no longer matches is DELETED, what now does is ADDED)", wantWhite)
+			v.saw(v.take(white, len(wantWhite)), "a watch with the label selector color=white sends "+
+				"(what no longer matches is DELETED, what now does is ADDED)", wantWhite)
 			wantBlack := []string{"ADDED w-black", "MODIFIED w-black", "DELETED w-black"}
 			if selects {
-				v.saw(v.take(black, len(wantBlack)), "a watch with the field selector metadata.name=w-black, as kubectl delete has it, sends", wantBlack)
+				v.saw(v.take(black, len(wantBlack)),
+					"a watch with the field selector metadata.name=w-black, as kubectl delete has it, sends", wantBlack)
 			}
 			// The forms of a list are for other checks.
 			served := func(accept, kind string) bool {
@@ -218,7 +221,8 @@ func watched() types.Feature {
 			if metadata.refused == nil && served(acceptMetadata, "PartialObjectMetadataList") {
 				for _, e := range v.take(metadata, 1) {
 					if textOf(e.Object, "kind") != "PartialObjectMetadata" || nameOf(e.Object) != "w-white" {
-						v.Fail(v.t, "in a watch of a client that asks for metadata alone, each event has a PartialObjectMetadata", fmt.Sprintf("the first has the kind %q and the name %q", textOf(e.Object, "kind"), nameOf(e.Object)))
+						v.Fail(v.t, "in a watch of a client that asks for metadata alone, each event has a PartialObjectMetadata",
+							fmt.Sprintf("the first has the kind %q and the name %q", textOf(e.Object, "kind"), nameOf(e.Object)))
 					}
 				}
 			}
@@ -276,8 +280,10 @@ func watched() types.Feature {
 				seen = append(seen, events[0])
 			}
 			marked := len(seen) > 1 && seen[1].Type == "MODIFIED" && textOf(seen[1].Object, "metadata", "deletionTimestamp") != ""
-			if !marked || seen[0].String() != "ADDED w-held" || seen[len(seen)-1].String() != "DELETED w-held" || slices.ContainsFunc(seen[1:len(seen)-1], func(e event) bool { return e.Type != "MODIFIED" }) {
-				v.Fail(v.t, "a watch sends ADDED for a llama with a finalizer, MODIFIED with a deletionTimestamp when it is deleted, and DELETED when the finalizer is removed",
+			if !marked || seen[0].String() != "ADDED w-held" || seen[len(seen)-1].String() != "DELETED w-held" ||
+				slices.ContainsFunc(seen[1:len(seen)-1], func(e event) bool { return e.Type != "MODIFIED" }) {
+				v.Fail(v.t, "a watch sends ADDED for a llama with a finalizer, "+
+					"MODIFIED with a deletionTimestamp when it is deleted, and DELETED when the finalizer is removed",
 					"it sends "+strings.Join(append(told(seen), "nothing more of it"), ", "))
 			}
 		}))).
@@ -298,11 +304,14 @@ func (v visit) haveLlamas(events []event, made []map[string]any) {
 			}
 			if textOf(e.Object, "kind") != "Llama" || textOf(e.Object, "apiVersion") != groupVersion || uidOf(e.Object) != uidOf(object) {
 				v.Fail(v.t, "each event of a watch, even DELETED, has the complete llama: kind, apiVersion and uid",
-					fmt.Sprintf("%s has the kind %q, the apiVersion %q and the uid %q, which was %q", e, textOf(e.Object, "kind"), textOf(e.Object, "apiVersion"), uidOf(e.Object), uidOf(object)))
+					fmt.Sprintf("%s has the kind %q, the apiVersion %q and the uid %q, which was %q",
+						e, textOf(e.Object, "kind"), textOf(e.Object, "apiVersion"), uidOf(e.Object), uidOf(object)))
 			}
 		}
 		if want := eventWeights[i]; fmt.Sprint(numberOf(e.Object, "spec", "weight")) != want {
-			v.Fail(v.t, "each event of a watch has the llama as it was after that change, and DELETED as it was before the deletion", fmt.Sprintf("the weight in event %d, %s, is %v and not %s", i+1, e, numberOf(e.Object, "spec", "weight"), want))
+			v.Fail(v.t,
+				"each event of a watch has the llama as it was after that change, and DELETED as it was before the deletion",
+				fmt.Sprintf("the weight in event %d, %s, is %v and not %s", i+1, e, numberOf(e.Object, "spec", "weight"), want))
 		}
 	}
 }
@@ -339,7 +348,8 @@ func (v visit) tables(w watch, name string) {
 			cells, _, _ = unstructured.NestedSlice(row, "cells")
 		}
 		if textOf(e.Object, "kind") != "Table" || len(rows) != 1 || len(cells) != 4 || cells[0] != name {
-			v.Fail(v.t, "in a watch of a client that asks for a Table, each event has a Table of one row", fmt.Sprintf("the first has the kind %q, and %d rows with the cells %v", textOf(e.Object, "kind"), len(rows), cells))
+			v.Fail(v.t, "in a watch of a client that asks for a Table, each event has a Table of one row",
+				fmt.Sprintf("the first has the kind %q, and %d rows with the cells %v", textOf(e.Object, "kind"), len(rows), cells))
 		}
 	}
 }
