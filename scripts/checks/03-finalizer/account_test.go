@@ -23,7 +23,7 @@ import (
 
 func (v visit) account(o order) story.Account {
 	v.t.Helper()
-	movements, err := v.Freezer.Movements(v.ctx, o.uid)
+	movements, err := v.freezer().Movements(v.ctx, o.uid)
 	v.OK(v.t, "reading the freezer's ledger", err)
 	return movements
 }
@@ -39,7 +39,7 @@ func (v visit) describe(o order) string {
 	if !slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Service == freezer.Service }) {
 		return observed + ": the operator has not sent the freezer any request"
 	}
-	all, err := v.Freezer.Movements(v.ctx, "")
+	all, err := v.freezer().Movements(v.ctx, "")
 	v.OK(v.t, "reading the freezer's ledger", err)
 	for _, m := range all {
 		if m.Owner == o.name {

@@ -171,7 +171,7 @@ func (v visit) scarce(o order) {
 // move books a movement of an owner that is no icecream.
 func (v visit) move(id, direction string, what freezer.Ingredient) {
 	v.t.Helper()
-	_, err := v.Freezer.Book(v.ctx, freezer.Movement{ID: id, Owner: "banquet", Direction: direction, Ingredient: what})
+	_, err := v.freezer().Book(v.ctx, freezer.Movement{ID: id, Owner: "banquet", Direction: direction, Ingredient: what})
 	v.OK(v.t, "asking the freezer for "+story.Say(what), err)
 }
 

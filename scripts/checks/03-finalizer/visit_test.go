@@ -49,6 +49,9 @@ type visit struct {
 	began time.Time
 }
 
+// freezer asks the freezer past all faults.
+func (v visit) freezer() *freezer.Client { return freezer.NewClient(v.Services[freezer.Service]) }
+
 // assess makes a step of a feature from what a visitor of the parlour does.
 func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {

@@ -26,8 +26,6 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 	"lva.io/operators/scripts/grading/protocol"
 	"lva.io/operators/scripts/grading/report"
-	"lva.io/operators/scripts/services/cloud"
-	"lva.io/operators/scripts/services/freezer"
 )
 
 // userAgent is how the requests of checks are known in the audit log.
@@ -63,10 +61,9 @@ type Suite struct {
 	NodeFollows bool
 	// Exchange is a folder in which the operator and the checks may write. The operator sees few others.
 	Exchange string
-	// Freezer is the freezer, past all faults. Nil in a lab without one, and in one whose checks deploy the submission.
-	Freezer *freezer.Client
-	// Cloud is the cloud's console, past all faults. Nil in a lab without one.
-	Cloud *cloud.Client
+	// Services are the URLs of the lab's services for checks, past all faults, by their names. It is empty in a lab whose checks deploy the
+	// submission.
+	Services map[string]string
 	// Extended says that the submission has started the lab's extension.
 	Extended bool
 	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there
@@ -241,6 +238,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	}
 	suite := &Suite{
 		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeFollows: run.NodeFollows, Extended: run.Extended, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, notStarted: run.NotStarted, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Services:    run.Services,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},
@@ -251,12 +249,6 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		if run.Image == "" { // otherwise the checks themselves start and stop it
 			suite.Operator, suite.Faults = Operator{grader}, Faults{grader}
 		}
-	}
-	if run.Freezer != "" {
-		suite.Freezer = freezer.NewClient(run.Freezer)
-	}
-	if run.Cloud != "" {
-		suite.Cloud = cloud.NewClient(run.Cloud)
 	}
 	return suite, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"lva.io/operators/scripts/checks/compare"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 // look compares every icecream that ever was with the model: whether it is there, and is the one that was created; its
@@ -122,7 +123,7 @@ func (p *play) own() []string {
 // books compares the freezer's books with what has to be in them: for each icecream that ever was exactly the movements
 // that were due, and none for other icecreams.
 func (p *play) books() (wrong complaint) {
-	movements, err := p.Freezer.Movements(p.ctx, "")
+	movements, err := freezer.NewClient(p.Services[freezer.Service]).Movements(p.ctx, "")
 	p.OK(p.t, "reading the freezer's ledger", err)
 	accounts := map[string]Account{}
 	for _, m := range movements {

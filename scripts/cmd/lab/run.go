@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,8 +34,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 	"lva.io/operators/scripts/grading/stage/local"
 	"lva.io/operators/scripts/grading/submission"
-	"lva.io/operators/scripts/services/cloud"
-	"lva.io/operators/scripts/services/freezer"
+	"lva.io/operators/scripts/services"
 )
 
 func runCommand() *cobra.Command {
@@ -419,11 +417,11 @@ func tell(here *checkout.Checkout, manifests *submission.Manifests, environment 
 	}
 	fmt.Fprintf(os.Stderr, "In another terminal:\n%s", shellLines(here))
 	for _, variable := range environment {
-		if url, ok := strings.CutPrefix(variable, freezer.Variable+"="); ok {
-			fmt.Fprintf(os.Stderr, "curl %s/v1/stock     # the freezer; it runs as long as the operator, and keeps its books\n", url)
-		}
-		if url, ok := strings.CutPrefix(variable, cloud.Variable+"="); ok {
-			fmt.Fprintf(os.Stderr, "curl %s/v1/bill     # the cloud; it runs as long as the operator, and keeps its instances\n", url)
+		for _, service := range services.All() {
+			if url, ok := strings.CutPrefix(variable, service.Variable+"="); ok {
+				fmt.Fprintf(os.Stderr, "curl %s%s     # the %s; it runs as long as the operator, and keeps its %s\n",
+					url, service.Look, service.Name, service.Keeps)
+			}
 		}
 	}
 	fmt.Fprintln(os.Stderr)
@@ -440,34 +438,24 @@ func serveServices(lab *manifest.Lab, folder string) (environment []string, end 
 		}
 		return errors.Join(errs...)
 	}
-	for _, service := range services {
-		if lab == nil || !slices.Contains(lab.Services, service.name) {
-			continue
-		}
-		kept, err := service.open(filepath.Join(folder, service.name+".json"))
+	if lab == nil {
+		return nil, end, nil
+	}
+	for _, service := range services.Named(lab.Services) {
+		kept, err := service.Open(filepath.Join(folder, service.Name+".json"))
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}
-		listener, err := listenAt(service.address)
+		listener, err := listenAt(service.Address)
 		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("listening for the %s: %w", service.name, err), end())
+			return nil, nil, errors.Join(fmt.Errorf("listening for the %s: %w", service.Name, err), end())
 		}
 		server := &http.Server{Handler: kept, ReadHeaderTimeout: 10 * time.Second}
 		go func() { _ = server.Serve(listener) }() // ends with Close
 		closers = append(closers, server.Close)
-		environment = append(environment, service.variable+"=http://"+listener.Addr().String())
+		environment = append(environment, service.Variable+"=http://"+listener.Addr().String())
 	}
 	return environment, end, nil
-}
-
-// services are what labs have beside the cluster. Address is where one is unless another program is there, so that a
-// command typed once can be typed again.
-var services = []struct {
-	name, variable, address string
-	open                    func(file string) (http.Handler, error)
-}{
-	{freezer.Service, freezer.Variable, "127.0.0.1:8018", func(file string) (http.Handler, error) { return freezer.Open(file) }},
-	{cloud.Service, cloud.Variable, "127.0.0.1:8019", func(file string) (http.Handler, error) { return cloud.Open(file) }},
 }
 
 // listenAt listens at an address, or at any port of this machine if that is taken.

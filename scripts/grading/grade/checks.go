@@ -37,7 +37,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
-	protocolRun := protocol.Run{Kubectl: r.Kubectl, Exchange: s.workshop.Exchange(), Freezer: s.freezer, Cloud: s.cloud, Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules}
+	protocolRun := protocol.Run{Kubectl: r.Kubectl, Exchange: s.workshop.Exchange(), Services: s.services, Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules}
 	r.report.Seed = r.Seed // what is not checked draws nothing from it
 	if s.injector != nil {
 		protocolRun.AuditMark = s.injector.AuditMark()

@@ -9,15 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"lva.io/operators/scripts/grading/faults"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/submission"
-	"lva.io/operators/scripts/services/cloud"
-	"lva.io/operators/scripts/services/freezer"
+	"lva.io/operators/scripts/services"
 )
 
 // connection is what stands between the operator and all that it talks to, with the lab's services. In a lab without an
@@ -27,14 +25,14 @@ type connection struct {
 	injector *faults.Injector
 	// crash kills the operator and starts it again, once there is one.
 	crash func() error
-	// freezer and cloud are the URLs of the lab's services for checks, past the faults; empty in a lab without them.
-	freezer, cloud string
-	closeServices  []func() error
+	// services are the URLs of the lab's services for checks, past the faults, by their names.
+	services      map[string]string
+	closeServices []func() error
 }
 
 // connect puts the injector of faults between the operator and all that it talks to, and starts the lab's services.
 func (r *run) connect(on stage.Stage) (*connection, error) {
-	c := &connection{}
+	c := &connection{services: map[string]string{}}
 	if !r.Lab.Operator {
 		return c, nil
 	}
@@ -54,15 +52,8 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 	if err := c.reached(c.gateway.Host); err != nil {
 		return c, err
 	}
-	if slices.Contains(r.Lab.Services, freezer.Service) {
-		books := freezer.New()
-		if c.freezer, err = c.startService(freezer.Service, freezer.Variable, books, books); err != nil {
-			return c, err
-		}
-	}
-	if slices.Contains(r.Lab.Services, cloud.Service) {
-		sky := cloud.New()
-		if c.cloud, err = c.startService(cloud.Service, cloud.Variable, sky, sky.Console()); err != nil {
+	for _, service := range services.Named(r.Lab.Services) {
+		if c.services[service.Name], err = c.startService(service); err != nil {
 			return c, err
 		}
 	}
@@ -81,18 +72,19 @@ func (c *connection) reached(address string) error {
 
 // startService starts a service, and returns where the checks find it. The operator finds it in an environment
 // variable, and comes to it through the injector; the checks come to what is for them, and past all faults.
-func (c *connection) startService(name, variable string, forOperator, forChecks http.Handler) (url string, err error) {
-	address, err := c.injector.Proxy(name, forOperator)
+func (c *connection) startService(service services.Service) (url string, err error) {
+	forOperator, forChecks := service.New()
+	address, err := c.injector.Proxy(service.Name, forOperator)
 	if err != nil {
 		return "", err
 	}
 	if err := c.reached(address); err != nil {
 		return "", err
 	}
-	c.gateway.Environment = append(c.gateway.Environment, variable+"="+address)
+	c.gateway.Environment = append(c.gateway.Environment, service.Variable+"="+address)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("listening for the checks' requests to the %s: %w", name, err)
+		return "", fmt.Errorf("listening for the checks' requests to the %s: %w", service.Name, err)
 	}
 	// The operator finds the port if it looks for it: without these words no request gets past the faults.
 	secret := "/" + rand.Text()

@@ -14,6 +14,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/faults"
 	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/services"
 	"lva.io/operators/scripts/services/freezer"
 )
 
@@ -120,8 +121,7 @@ func TestAServicePastTheFaults(t *testing.T) {
 	longtest.Proof(t)
 	c := &connection{injector: faults.New(nil)}
 	t.Cleanup(c.close)
-	books := freezer.New()
-	address, err := c.startService(freezer.Service, freezer.Variable, books, books)
+	address, err := c.startService(services.Named([]string{freezer.Service})[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,10 +50,8 @@ type Run struct {
 	Shared bool `json:"shared,omitempty"`
 	// Exchange is a folder in which the operator, which sees few others, and the checks may write.
 	Exchange string `json:"exchange,omitempty"`
-	// Freezer is the URL of the freezer, past the faults. Empty in a lab without one.
-	Freezer string `json:"freezer,omitempty"`
-	// Cloud is the URL of the cloud's console, past the faults. Empty in a lab without one.
-	Cloud string `json:"cloud,omitempty"`
+	// Services are the URLs of the lab's services for checks, past the faults, by their names.
+	Services map[string]string `json:"services,omitempty"`
 	// Kubectl is a program that is kubectl when its name, or its first argument, says so.
 	Kubectl string `json:"kubectl,omitempty"`
 	// Server is the submission as an aggregated API server; zero in other labs.

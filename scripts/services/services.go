@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package services lists the servers that operators of some labs talk to besides the API server. Each has a package below this one, which
+// needs neither a cluster nor a lab.
+package services
+
+import (
+	"net/http"
+	"slices"
+
+	"lva.io/operators/scripts/services/cloud"
+	"lva.io/operators/scripts/services/freezer"
+)
+
+// Service is one of them.
+type Service struct {
+	// Name is its name in labs.yaml, in schedules of faults and in reports.
+	Name string
+	// Variable is the environment variable in which an operator finds its URL.
+	Variable string
+	// Address is where it listens for an operator that is not graded, unless another program listens there. A command that was typed once
+	// can be typed again.
+	Address string
+	// Look is the path at which a person looks first, and Keeps what is there as long as the operator runs.
+	Look, Keeps string
+	// New makes one that knows nothing: what answers the operator, and what answers the checks.
+	New func() (forOperator, forChecks http.Handler)
+	// Open makes one that answers an operator, and that keeps what it knows in a file.
+	Open func(file string) (http.Handler, error)
+}
+
+var all = []Service{
+	{
+		Name: freezer.Service, Variable: freezer.Variable, Address: "127.0.0.1:8018", Look: "/v1/stock", Keeps: "books",
+		New: func() (forOperator, forChecks http.Handler) {
+			one := freezer.New()
+			return one, one
+		},
+		Open: func(file string) (http.Handler, error) { return freezer.Open(file) },
+	},
+	{
+		Name: cloud.Service, Variable: cloud.Variable, Address: "127.0.0.1:8019", Look: "/v1/bill", Keeps: "instances",
+		New: func() (forOperator, forChecks http.Handler) {
+			one := cloud.New()
+			return one, one.Console()
+		},
+		Open: func(file string) (http.Handler, error) { return cloud.Open(file) },
+	},
+}
+
+// All are all services.
+func All() []Service { return slices.Clone(all) }
+
+// Named are the services with these names. The schema of labs.yaml allows no others.
+func Named(names []string) []Service {
+	return slices.DeleteFunc(slices.Clone(all), func(s Service) bool { return !slices.Contains(names, s.Name) })
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/services"
+)
+
+// A service of a lab is one that there is.
+func TestServicesOfLabs(t *testing.T) {
+	t.Parallel()
+	list, err := manifest.Load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, lab := range list.Labs {
+		named := services.Named(lab.Services)
+		if len(named) != len(lab.Services) {
+			t.Errorf("lab %s has the services %q, of which there are %d", lab.Name, lab.Services, len(named))
+		}
+		for _, service := range named {
+			used[service.Name] = true
+		}
+	}
+	if len(used) != len(services.All()) {
+		t.Errorf("of %d services, labs use %v", len(services.All()), used)
+	}
+}
+
+// What a person is shown to look at answers, of a service that is graded and of one that keeps what it knows.
+func TestAPersonCanLook(t *testing.T) {
+	t.Parallel()
+	for _, service := range services.All() {
+		forOperator, forChecks := service.New()
+		kept, err := service.Open(filepath.Join(t.TempDir(), "state.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if forChecks == nil {
+			t.Errorf("the checks cannot ask the %s", service.Name)
+		}
+		for _, handler := range []http.Handler{forOperator, kept} {
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, service.Look, nil))
+			if answer.Code != http.StatusOK {
+				t.Errorf("the %s answers a GET of %s with %d", service.Name, service.Look, answer.Code)
+			}
+		}
+	}
+}
