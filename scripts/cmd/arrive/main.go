@@ -81,7 +81,8 @@ func install(ctx context.Context, root string, out *os.File, named reference.Ref
 }
 
 func installLayer(
-	ctx context.Context, root string, out *os.File, opened *archive.Archive, layer archive.Layer, all []gobuild.Target, installed gobuild.Installation,
+	ctx context.Context, root string, out *os.File, opened *archive.Archive, layer archive.Layer,
+	all []gobuild.Target, installed gobuild.Installation,
 ) error {
 	const megabyte = 1 << 20
 	bar := progress.Start(out, fmt.Sprintf("install programs that are ready (%s)", layer.Name))

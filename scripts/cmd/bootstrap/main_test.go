@@ -36,7 +36,11 @@ func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
 		{"enough", "mount -t tmpfs -o size=20g none .", "lab", "T" + needs + "21.5 GB free.\n"},
 		{"Go's caches may be elsewhere", "mount -t tmpfs -o size=4g none .", "lab", "T" + needs + "4.3 GB free.\n"},
 		{"too little", "mount -t tmpfs -o size=2g none .", "lab", "t" + needs + "2.1 GB free: free some space, or clone onto another disk\n"},
-		{"all is built", "mkdir -p .cache/controlplane && touch .cache/controlplane/controlplane && mount -t tmpfs -o size=2g none .cache/bin", "lab", ""},
+		{
+			"all is built",
+			"mkdir -p .cache/controlplane && touch .cache/controlplane/controlplane && mount -t tmpfs -o size=2g none .cache/bin",
+			"lab", "",
+		},
 		{"it arrives", "mount -t tmpfs -o size=2g none . && export OPERATOR_LABS_PROGRAMS=missing.tar", "lab", ""},
 		{"a cluster in Docker", "mount -t tmpfs -o size=2g none .", "cluster", ""},
 	} {
@@ -69,12 +73,26 @@ func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 		t.Skip("make is not installed")
 	}
 	for _, test := range []struct{ name, script, want string }{
-		{"an old one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.19.8\n", "Go 1.26 or newer is needed, and this is go1.19.8: install it from go.dev/dl.\n"},
+		{
+			"an old one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.19.8\n",
+			"Go 1.26 or newer is needed, and this is go1.19.8: install it from go.dev/dl.\n",
+		},
 		{"none", "", "Go 1.26 or newer is needed, and no go is on PATH: install it from go.dev/dl.\n"},
 		// It comes as far as compiling the bootstrap.
-		{"this one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.26.0 && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
-		{"one of developers", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo 'devel go1.27-0a1b2c' && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
-		{"a newer one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.101 && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
+		{
+			"this one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.26.0 && exit\necho \"compiling: $*\"; exit 3\n",
+			"compiling: build -C scripts ",
+		},
+		{
+			"one of developers",
+			"#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo 'devel go1.27-0a1b2c' && exit\necho \"compiling: $*\"; exit 3\n",
+			"compiling: build -C scripts ",
+		},
+		{
+			"a newer one",
+			"#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.101 && exit\necho \"compiling: $*\"; exit 3\n",
+			"compiling: build -C scripts ",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +139,9 @@ func TestMakePassesFlagsOn(t *testing.T) {
 		t.Fatalf("make is not installed: %v", err)
 	}
 	dir := t.TempDir()
-	for to, from := range map[string]string{"Makefile": "Makefile", "go.work": "go.work", "labs/02-reconciler/Makefile": "labs/02-reconciler/Makefile"} {
+	for to, from := range map[string]string{
+		"Makefile": "Makefile", "go.work": "go.work", "labs/02-reconciler/Makefile": "labs/02-reconciler/Makefile",
+	} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "..", filepath.FromSlash(from)))
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +153,10 @@ func TestMakePassesFlagsOn(t *testing.T) {
 		}
 	}
 	lab := filepath.Join(dir, ".cache", "bin", "lab")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(lab), 0o700), os.WriteFile(lab, []byte("#!/bin/sh\necho \"lab $*\"\n"), 0o700)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(lab), 0o700),
+		os.WriteFile(lab, []byte("#!/bin/sh\necho \"lab $*\"\n"), 0o700),
+	); err != nil {
 		t.Fatal(err)
 	}
 	inLab := filepath.Join(dir, "labs", "02-reconciler")

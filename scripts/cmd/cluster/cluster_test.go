@@ -43,15 +43,16 @@ func TestEachCommandSaysWhatIsWrongWithItsArguments(t *testing.T) {
 		"uninstall pebble --name a --context b": "--name and --context exclude each other: leave one of them out",
 		"create more":                           "`cluster create` takes no arguments: leave out more",
 		"status --name a --context b":           "--name and --context exclude each other: leave one of them out",
-		"invite --days many students.txt":       "--days wants a whole number, and \"many\" is not: correct it; `cluster invite --help` lists the flags",
-		"e2e --within soon":                     "--within wants a time such as 90s or 1h30m, and \"soon\" is not",
-		"export-logs":                           "name the folder",
-		"images nope":                           "the catalogue has no set \"nope\"",
-		"load nope:1":                           "has no image nope:1",
-		"bundle save":                           "name the bundle's file",
-		"bundle load /does/not/exist":           "no such file",
-		"invite":                                "name the roster",
-		"test --context x":                      "needs --image",
+		"invite --days many students.txt": "--days wants a whole number, and \"many\" is not: correct it; " +
+			"`cluster invite --help` lists the flags",
+		"e2e --within soon":           "--within wants a time such as 90s or 1h30m, and \"soon\" is not",
+		"export-logs":                 "name the folder",
+		"images nope":                 "the catalogue has no set \"nope\"",
+		"load nope:1":                 "has no image nope:1",
+		"bundle save":                 "name the bundle's file",
+		"bundle load /does/not/exist": "no such file",
+		"invite":                      "name the roster",
+		"test --context x":            "needs --image",
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

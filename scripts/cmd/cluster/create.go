@@ -60,8 +60,10 @@ func createCommand() *cobra.Command {
 		},
 	}
 	nameFlag(command, &name)
-	command.Flags().StringVar(&options.Profile, "profile", "student", "which cluster: "+strings.Join(kind.Profiles(), ", ")+" (clusters/config/kind)")
-	command.Flags().StringVar(&options.Images, "images", create.Auto, "where images come from: registry, air-gap (built here), or auto: registry if it answers")
+	command.Flags().StringVar(&options.Profile, "profile", "student",
+		"which cluster: "+strings.Join(kind.Profiles(), ", ")+" (clusters/config/kind)")
+	command.Flags().StringVar(&options.Images, "images", create.Auto,
+		"where images come from: registry, air-gap (built here), or auto: registry if it answers")
 	command.Flags().BoolVar(&airGap, "air-gap", false, "the same as --images air-gap: build all images from Go modules and Debian packages")
 	command.Flags().StringSliceVar(&options.Addons, "addons", nil, "install these, too: "+strings.Join(known.Names(), ", "))
 	command.Flags().BoolVar(&options.Recreate, "recreate", false, "delete the cluster first, if there is one")

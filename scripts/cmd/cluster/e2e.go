@@ -78,7 +78,8 @@ func e2eCommand() *cobra.Command {
 	command.Flags().StringSliceVar(&labs, "labs", nil, "grade only these labs, as in --labs 8,9 (default: all)")
 	options.Times = 1
 	command.Flags().Var((*cli.Count)(&options.Times), "times", "grade each solution so many times")
-	command.Flags().DurationVar(&options.Within, "within", 0, "how long all of it may take: what does not fit is not begun, and named at the end (default: as long as it takes)")
+	command.Flags().DurationVar(&options.Within, "within", 0,
+		"how long all of it may take: what does not fit is not begun, and named at the end (default: as long as it takes)")
 	command.Flags().BoolVar(&optional, "optional", false, "where it can't run, say so and succeed")
 	return command
 }
@@ -129,7 +130,8 @@ func runE2E(ctx context.Context, options e2e.Options) error {
 	case err != nil:
 		return fmt.Errorf("the kind tests failed: %w", err)
 	case len(result.NotRun) > 0:
-		fmt.Printf("The kind tests passed as far as they were run: for %d of them there was NO TIME (%s were allowed).\n", len(result.NotRun), options.Within)
+		fmt.Printf("The kind tests passed as far as they were run: for %d of them there was NO TIME (%s were allowed).\n",
+			len(result.NotRun), options.Within)
 	case len(result.LeftOut) > 0:
 		fmt.Printf("The kind tests of %s passed in %.0f s.\n", strings.Join(options.Only, ", "), time.Since(started).Seconds())
 	default:

@@ -64,7 +64,8 @@ func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 		return nil, err
 	}
 	if found.State != kind.Made {
-		return nil, fmt.Errorf("there is no cluster %s that a class could use: `make cluster PROFILE=classroom` makes one, and `make cluster-status` says what there is", here.Cluster.Name)
+		return nil, fmt.Errorf("there is no cluster %s that a class could use: "+
+			"`make cluster PROFILE=classroom` makes one, and `make cluster-status` says what there is", here.Cluster.Name)
 	}
 	if opened.Config, err = here.Cluster.Config(); err != nil {
 		return nil, err
@@ -139,7 +140,8 @@ func inviteCommand() *cobra.Command {
 		},
 	}
 	flags.add(command)
-	command.Flags().StringVar(&server, "server", "", "the API server's URL as students reach it (default: this machine's, if the cluster listens for others)")
+	command.Flags().StringVar(&server, "server", "",
+		"the API server's URL as students reach it (default: this machine's, if the cluster listens for others)")
 	command.Flags().IntVar(&days, "days", int(class.DefaultLifetime/day), "how many days a kubeconfig is good for")
 	command.Flags().BoolVar(&renew, "renew", false, "make new kubeconfigs, also where one is still good")
 	return command
@@ -180,7 +182,8 @@ func showInvited(out io.Writer, invited []class.Invited) error {
 		if !student.New {
 			note = " (as it was)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\n", student.Name, student.Namespace(), student.Expires.Local().Format("2006-01-02 15:04"), student.Kubeconfig, note)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\n",
+			student.Name, student.Namespace(), student.Expires.Local().Format("2006-01-02 15:04"), student.Kubeconfig, note)
 	}
 	return table.Flush()
 }
@@ -189,7 +192,8 @@ func showInvited(out io.Writer, invited []class.Invited) error {
 // out.
 func warn(ctx context.Context, opened *class.Class, invited []class.Invited) error {
 	if err := class.Try(ctx, invited[0]); err != nil {
-		return fmt.Errorf("all are invited, but from here the first kubeconfig does not work; if students reach the cluster by another address, name it with --server: %w", err)
+		return fmt.Errorf("all are invited, but from here the first kubeconfig does not work; "+
+			"if students reach the cluster by another address, name it with --server: %w", err)
 	}
 	for _, student := range invited {
 		// What the server gives may be less than what was asked for, and is the same for all.

@@ -37,7 +37,8 @@ func TestStudentsGetAnAddressThatLeadsToTheCluster(t *testing.T) {
 func TestAServerIsAURL(t *testing.T) {
 	t.Parallel()
 	for server, good := range map[string]bool{
-		"https://k8s.example.edu:6443": true, "https://192.0.2.7": true, "k8s.example.edu:6443": false, "http://192.0.2.7:6443": false, "https://": false,
+		"https://k8s.example.edu:6443": true, "https://192.0.2.7": true,
+		"k8s.example.edu:6443": false, "http://192.0.2.7:6443": false, "https://": false,
 	} {
 		if _, err := parseServer(server); (err == nil) != good {
 			t.Errorf("%s: %v", server, err)

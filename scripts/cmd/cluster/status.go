@@ -88,7 +88,8 @@ func status(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("cluster %s  profile %s, images from %s, since %s\n", name, found.Marker.Profile, create.Source(found.Marker.Images), found.Marker.Created.Local().Format("2 Jan 15:04"))
+	fmt.Printf("cluster %s  profile %s, images from %s, since %s\n",
+		name, found.Marker.Profile, create.Source(found.Marker.Images), found.Marker.Created.Local().Format("2 Jan 15:04"))
 	well, err := report(ctx, here.Store, config, create.TargetOf(here.Cluster, config, profile, found.Marker), pinned(found.Marker))
 	if err != nil {
 		return err

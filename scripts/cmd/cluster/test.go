@@ -73,7 +73,8 @@ func testKind(ctx context.Context, here *place.Place, image string, only []strin
 
 func testContext(ctx context.Context, here *place.Place, name, image string, only []string) error {
 	if image == "" {
-		return errors.New("--context needs --image: push " + connectivity.Image + " (`cluster images` says whether it is built) where that cluster can pull it, and name it")
+		return errors.New("--context needs --image: push " + connectivity.Image +
+			" (`cluster images` says whether it is built) where that cluster can pull it, and name it")
 	}
 	cluster, err := existing.Open(ctx, "", name)
 	if err != nil {

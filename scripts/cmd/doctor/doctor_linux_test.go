@@ -81,7 +81,11 @@ func TestMachines(t *testing.T) {
 		{"tmpdir-of-1-gb-in-memory", `mount -t tmpfs -o size=1g none "$1" && TMPDIR="$1" exec "$0"`, 0, []string{"TMPDIR", "TMPDIR's disk"}},
 		{"tmpdir-of-500-mb", `mount -t tmpfs -o size=500m none "$1" && TMPDIR="$1" exec "$0"`, 1, []string{"TMPDIR's disk"}},
 		{"relative-tmpdir", `TMPDIR=somewhere exec "$0"`, 1, []string{"TMPDIR"}},
-		{"no-git", `mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`, 1, []string{"git"}},
+		{
+			"no-git",
+			`mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`,
+			1, []string{"git"},
+		},
 		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
 		{"clone-on-2-gb", clonedOn("2g"), 1, []string{"clone's disk"}},
@@ -130,7 +134,10 @@ func TestHugePages(t *testing.T) {
 		{"always [madvise] never\n", "flags\t\t: fpu lm\n", Good, "madvise"},
 	} {
 		setting, processors := filepath.Join(dir, "setting"), filepath.Join(dir, "processors")
-		if err := errors.Join(os.WriteFile(setting, []byte(test.setting), 0o600), os.WriteFile(processors, []byte(test.processors), 0o600)); err != nil {
+		if err := errors.Join(
+			os.WriteFile(setting, []byte(test.setting), 0o600),
+			os.WriteFile(processors, []byte(test.processors), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 		if got := hugePages(setting, processors); got.State != test.state || got.Found != test.found {
@@ -232,7 +239,8 @@ func TestAGoThatFails(t *testing.T) {
 	}
 	t.Run("a damaged one", func(t *testing.T) {
 		bin := t.TempDir()
-		if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\necho 'go: cannot find GOROOT directory: /nowhere' >&2\necho more >&2\nexit 2\n"), 0o700); err != nil { //nolint:gosec // a program
+		const program = "#!/bin/sh\necho 'go: cannot find GOROOT directory: /nowhere' >&2\necho more >&2\nexit 2\n"
+		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(program), 0o700); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
@@ -265,7 +273,10 @@ func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
 		t.Fatalf("it says %+v", found)
 	}
 	shell(command)
-	for name, want := range map[string]string{"Makefile": "all:\n\ttrue\n", "my lab.go": "a\nmine\n", "windows.txt": "b\r\n", "picture": "\x00\r\n"} {
+	for name, want := range map[string]string{
+		"Makefile": "all:\n\ttrue\n", "my lab.go": "a\nmine\n",
+		"windows.txt": "b\r\n", "picture": "\x00\r\n",
+	} {
 		if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
 			t.Errorf("%s is %q, %v", name, content, err)
 		}
@@ -293,7 +304,10 @@ func TestWhatIsPrinted(t *testing.T) {
 		want     string
 	}{
 		{
-			[]Finding{{Name: "Go", State: Good, Found: "go1.26"}, {Name: "inotify", State: Note, Found: "8 instances", Labs: podsLabs, Remedy: "Let root raise it."}},
+			[]Finding{
+				{Name: "Go", State: Good, Found: "go1.26"},
+				{Name: "inotify", State: Note, Found: "8 instances", Labs: podsLabs, Remedy: "Let root raise it."},
+			},
 			"ok    Go                  go1.26\nnote  inotify             8 instances\n" +
 				"                          Labs 5, 6, 8 and 9 need it. Let root raise it.\n\nAll labs can be graded on this machine.\n",
 		},

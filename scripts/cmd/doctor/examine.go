@@ -93,7 +93,8 @@ func goFound(root string) Finding {
 	}
 	have, err := output(root, path, "env", "GOVERSION")
 	if err != nil {
-		return bad(allLabs, path+" fails: "+err.Error(), "Correct what it names, in the environment or in the file of `go env GOENV`, or install it again from go.dev/dl.")
+		return bad(allLabs, path+" fails: "+err.Error(),
+			"Correct what it names, in the environment or in the file of `go env GOENV`, or install it again from go.dev/dl.")
 	}
 	found := version.FindStringSubmatch(have)
 	if found == nil {

@@ -25,8 +25,9 @@ func ofSystem() []Finding {
 		return f
 	}
 	return []Finding{
-		named("memory", memory()), named("user namespaces", namespaces()), named("control groups", controlGroups()), named("Landlock", landlock()),
-		named("inotify", inotify()), named("inotify's watches", watches(watchesFile)), named("open files", openFiles()), named("huge pages", hugePages(hugePagesFile, "/proc/cpuinfo")),
+		named("memory", memory()), named("user namespaces", namespaces()), named("control groups", controlGroups()),
+		named("Landlock", landlock()), named("inotify", inotify()), named("inotify's watches", watches(watchesFile)),
+		named("open files", openFiles()), named("huge pages", hugePages(hugePagesFile, "/proc/cpuinfo")),
 	}
 }
 
@@ -125,7 +126,8 @@ func landlock() Finding {
 	case number < connections:
 		return note("submissions of strangers", fmt.Sprintf("version %d", number), sandbox)
 	case number < signals:
-		return note("submissions of strangers", fmt.Sprintf("version %d", number), "Version 6, of Linux 6.12, keeps a submission from signalling others. All labs can be graded without.")
+		return note("submissions of strangers", fmt.Sprintf("version %d", number),
+			"Version 6, of Linux 6.12, keeps a submission from signalling others. All labs can be graded without.")
 	}
 	return good(fmt.Sprintf("version %d", number))
 }

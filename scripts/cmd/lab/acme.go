@@ -43,17 +43,21 @@ func (f *acmeFlags) register(command *cobra.Command) {
 
 func acmeCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "acme", GroupID: groupPlayground, Short: "Order a certificate whose names you prove by hand: lab 06's first part", Args: cli.NoArguments,
+		Use: "acme", GroupID: groupPlayground,
+		Short: "Order a certificate whose names you prove by hand: lab 06's first part", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var ordering, validating acmeFlags
 	var names []string
 	order := &cobra.Command{
 		Use: "order", Short: "Order a certificate, and put its tokens into the cluster: `make order`", Args: cli.NoArguments,
-		Long: "order makes a new account at the ACME server, orders one certificate for all names, and writes the account's public key and the\n" +
+		Long: "order makes a new account at the ACME server, orders one certificate for all names, " +
+			"and writes the account's public key and the\n" +
 			"tokens into the ConfigMap " + byhand.ConfigMap + " of the namespace " + byhand.Namespace + ". An earlier order is forgotten.",
 		RunE: func(command *cobra.Command, _ []string) error {
-			return ordering.do(command.Context(), func(ctx context.Context, client kubernetes.Interface, directory string, through *http.Client) error {
+			return ordering.do(command.Context(), func(
+				ctx context.Context, client kubernetes.Interface, directory string, through *http.Client,
+			) error {
 				_, order, err := byhand.Place(ctx, client, directory, through, names...)
 				if err != nil {
 					return err
@@ -160,5 +164,6 @@ func tellValidation(ctx context.Context, order *acme.Order) error {
 }
 
 func tellCertificate(leaf *x509.Certificate) {
-	fmt.Printf("The certificate for %v is issued by %s, and valid until %s.\n", leaf.DNSNames, leaf.Issuer.CommonName, leaf.NotAfter.Format(time.DateOnly))
+	fmt.Printf("The certificate for %v is issued by %s, and valid until %s.\n",
+		leaf.DNSNames, leaf.Issuer.CommonName, leaf.NotAfter.Format(time.DateOnly))
 }

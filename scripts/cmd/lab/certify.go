@@ -29,8 +29,10 @@ func certifyCommand() *cobra.Command {
 	var since string
 	var repeating bool
 	cmd := &cobra.Command{
-		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
-		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --load 20\n  lab certify --draw 2 --seed today --since main~20",
+		Use: "certify [N…]", GroupID: groupMaintainers,
+		Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
+		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n" +
+			"  lab certify --only solution --repeat 20 --load 20\n  lab certify --draw 2 --seed today --since main~20",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if draw.Mutants == 0 && (since != "" || draw.Seed != "") {
 				return errors.New("--since and --seed are about mutants that are drawn: give --draw as well, or leave them out")
@@ -111,15 +113,19 @@ func certifyCommand() *cobra.Command {
 	options.Repeat, options.Parallel = 1, 1
 	cmd.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
 	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
-	cmd.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
+	cmd.Flags().BoolVar(&options.All, "all", false,
+		"grade also what is proven on this machine, since when nothing has changed that decides it")
 	cmd.Flags().IntVar(&draw.Mutants, "draw", 0, "besides skeletons and solutions, grade so many mutants of each lab (default: all)")
 	cmd.Flags().StringVar(&draw.Seed, "seed", "", "with --draw: what decides which mutants are drawn")
-	cmd.Flags().StringVar(&since, "since", "", "with --draw: a commit that was certified. Mutants and designs that are new or different since then are graded, too")
+	cmd.Flags().StringVar(&since, "since", "",
+		"with --draw: a commit that was certified. Mutants and designs that are new or different since then are graded, too")
 	cmd.Flags().IntVar(&draw.Changed, "changed", 0, "with --since: of a lab that changed, draw so many mutants")
 	cmd.Flags().IntVar(&draw.Most, "most", 0, "with --since: grade at most so many of what is new or different (default: all)")
-	cmd.Flags().BoolVar(&repeating, "forgive", false, "grade what fails again, alone, twice at most. If it passes then, name it in out/flaky.json and go on")
+	cmd.Flags().BoolVar(&repeating, "forgive", false,
+		"grade what fails again, alone, twice at most. If it passes then, name it in out/flaky.json and go on")
 	options.Soak = 1
-	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak", "grade the solutions so many times, each time but the first with another check before all others")
+	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak",
+		"grade the solutions so many times, each time but the first with another check before all others")
 	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "run so many programs meanwhile that only compute (default: none)")
 	return cmd
 }

@@ -60,7 +60,9 @@ func TestWhichGradingNeedsANode(t *testing.T) {
 // A lab whose checks look at files of this machine has no Pod on any cluster. Others have one on kind.
 func TestALabThatNamesProcessIsNeverAPod(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ named, want manifest.Stage }{{"", manifest.Pod}, {manifest.Pod, manifest.Pod}, {manifest.Process, manifest.Process}} {
+	for _, test := range []struct{ named, want manifest.Stage }{
+		{"", manifest.Pod}, {manifest.Pod, manifest.Pod}, {manifest.Process, manifest.Process},
+	} {
 		lab := manifest.Lab{Name: "10-x", Operator: true, Stage: test.named}
 		if got := (&clusterFlags{cluster: "kind"}).stage(&lab); got != test.want {
 			t.Errorf("on kind, the operator of a lab with the stage %q is a %s, want a %s", test.named, got, test.want)
@@ -87,7 +89,8 @@ func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
 		{clusterFlags{cluster: "kind"}, false, false},
 	} {
 		if pod, got := test.flags.onNode(&lab), test.flags.withNode(&lab); pod != test.pod || got != test.want {
-			t.Errorf("with the flags %+v the operator is a Pod: %t, want %t; the cluster is to have a node: %t, want %t", test.flags, pod, test.pod, got, test.want)
+			t.Errorf("with the flags %+v the operator is a Pod: %t, want %t; the cluster is to have a node: %t, want %t",
+				test.flags, pod, test.pod, got, test.want)
 		}
 	}
 	if with := (&clusterFlags{}).withNode(&manifest.Lab{Operator: true}); with {
@@ -110,7 +113,8 @@ func TestTheNoticeOfASubmissionWithoutNamespaces(t *testing.T) {
 		{false, process.Grouped, false},
 	} {
 		notice := (&choice{foreign: test.foreign}).uncontained(string(test.kept))
-		if is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade what strangers bring"); is != test.notice || !is && notice != "" {
+		is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade what strangers bring")
+		if is != test.notice || !is && notice != "" {
 			t.Errorf("of another's submission: %t, contained by %q: %q", test.foreign, test.kept, notice)
 		}
 	}

@@ -57,12 +57,16 @@ func classCommand() *cobra.Command {
 	var flags classFlags
 	command := &cobra.Command{
 		Use: "class --lab N SUBMISSIONS", GroupID: groupInstructors, Short: "Grade the submissions of a class, and write its gradebook",
-		Long: "class grades what a class handed in, several submissions at a time, and writes a gradebook, a page for you, reports, and an archive\n" +
-			"with feedback for each student. Submissions are a folder of folders or archives (zip, tar, tar.gz; also the exports of Gradescope and\n" +
+		Long: "class grades what a class handed in, several submissions at a time, " +
+			"and writes a gradebook, a page for you, reports, and an archive\n" +
+			"with feedback for each student. Submissions are a folder of folders or archives (zip, tar, tar.gz; " +
+			"also the exports of Gradescope and\n" +
 			"Moodle), or a roster: a CSV file with the columns student and source, and if you like lab and commit.\n\n" +
-			"Each result is kept as soon as it is known. After Ctrl-C, a crash or a power failure, the same command continues where it was. Run again\n" +
+			"Each result is kept as soon as it is known. After Ctrl-C, a crash or a power failure, " +
+			"the same command continues where it was. Run again\n" +
 			"later, it grades what is new or different, and what had no grade because of the machine.\n\n" +
-			"Submissions run in a sandbox, and nothing is graded on a machine that can't build one. The exit code is 0 only if nothing was left without a\n" +
+			"Submissions run in a sandbox, and nothing is graded on a machine that can't build one. " +
+			"The exit code is 0 only if nothing was left without a\n" +
 			"grade for a reason that is not the student's. docs/guides/classrooms.md goes from a roster to published grades.",
 		Example: "  lab class --lab 2 ~/Downloads/submissions\n  lab class --lab 2,3 roster.csv --rules class.yaml\n" +
 			"  lab class --lab 2 ~/Downloads/submissions.csv --slots 6 --out ~/course/lab-2",
@@ -77,13 +81,19 @@ func classCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringSliceVar(&flags.labs, "lab", nil, "the labs to grade, by their numbers or names, with commas between them")
-	command.Flags().Var((*cli.Folder)(&flags.out), "out", "the folder for results, which also has what is known of earlier runs (default: out/class and the lab's name)")
-	command.Flags().StringVar(&flags.rules, "rules", "", "a class.yaml with deadlines, penalties, weights and comments (default: no deadlines, the best attempt counts)")
+	command.Flags().Var((*cli.Folder)(&flags.out), "out",
+		"the folder for results, which also has what is known of earlier runs (default: out/class and the lab's name)")
+	command.Flags().StringVar(&flags.rules, "rules", "",
+		"a class.yaml with deadlines, penalties, weights and comments (default: no deadlines, the best attempt counts)")
 	command.Flags().Var((*cli.Count)(&flags.slots), "slots", "grade so many at a time (default: as many as processors and memory allow)")
-	command.Flags().BoolVar(&flags.onlyChanged, "only-changed", false, "keep results of equal work, even if the grader is another version by now (default: grade again what another version graded)")
-	command.Flags().Uint32Var(&flags.seed, "seed", 0, "what decides faults and stories, for all students (default: drawn in the first run, and kept)")
+	command.Flags().BoolVar(&flags.onlyChanged, "only-changed", false, "keep results of equal work, "+
+		"even if the grader is another version by now (default: grade again what another version graded)")
+	command.Flags().Uint32Var(&flags.seed, "seed", 0,
+		"what decides faults and stories, for all students (default: drawn in the first run, and kept)")
 	flags.sandbox = grade.SandboxRequired
-	command.Flags().Var(&flags.sandbox, "sandbox", "shut submissions in: refuse to grade where this machine can't (required), or do what it can (auto), or run them as you (off)")
+	command.Flags().Var(&flags.sandbox, "sandbox",
+		"shut submissions in: refuse to grade where this machine can't (required), "+
+			"or do what it can (auto), or run them as you (off)")
 	return command
 }
 
@@ -137,13 +147,15 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 		return err
 	}
 	jobs := class.Jobs()
-	fmt.Printf("%s of %s, %d at a time.\n", english.Plural(len(jobs), "different submission", ""), english.Plural(len(class.Rows()), "student", ""), slots)
+	fmt.Printf("%s of %s, %d at a time.\n",
+		english.Plural(len(jobs), "different submission", ""), english.Plural(len(class.Rows()), "student", ""), slots)
 	class.Results, err = course.Run(ctx, course.Options{
 		Jobs: jobs, Grader: graders, Journal: journal, Slots: slots, Deployed: max(1, runtime.NumCPU()), OnlyChanged: r.onlyChanged,
 		Board: course.NewBoard(os.Stdout, terminal.Detect(os.Stdout, os.Getenv)),
 	})
 	if ctx.Err() != nil {
-		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To continue, run the same command again.\n", course.Decided(class.Results), len(jobs), short(r.out))
+		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To continue, run the same command again.\n",
+			course.Decided(class.Results), len(jobs), short(r.out))
 		return cli.ErrSaid
 	}
 	if err != nil {
@@ -380,7 +392,8 @@ func (r *classRun) tell(class *course.Class) error {
 		fmt.Printf("%s can't be graded: the comments in the gradebook say why, too.\n", english.Plural(unusable, "submission", ""))
 	}
 	for _, line := range []struct{ what, name string }{
-		{"The gradebook", course.GradebookFile}, {"The page of the class", course.PageFile}, {"Reports", course.StudentsDir}, {"Archives for students", course.FeedbackDir},
+		{"The gradebook", course.GradebookFile}, {"The page of the class", course.PageFile},
+		{"Reports", course.StudentsDir}, {"Archives for students", course.FeedbackDir},
 	} {
 		fmt.Printf("%-22s %s\n", line.what+":", short(filepath.Join(r.out, line.name)))
 	}

@@ -57,7 +57,9 @@ func TestAClassHasAGradebook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for student, dir := range map[string]string{"ada": from.SolutionDir(listed), "grace": from.SolutionDir(listed), "skeleton": from.Dir(listed)} {
+	for student, dir := range map[string]string{
+		"ada": from.SolutionDir(listed), "grace": from.SolutionDir(listed), "skeleton": from.Dir(listed),
+	} {
 		if err := os.CopyFS(filepath.Join(submissions, student), os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,8 @@ func (f *clusterFlags) parse() (on, name string, err error) {
 	case (sort == "" || sort == onEmbedded) && f.address != "":
 		return "", "", errors.New("--address is for --cluster kind and context:NAME: the embedded cluster is on this machine")
 	case sort == "context" && f.pod:
-		return "", "", errors.New("--pod is for the embedded cluster and --cluster kind: the operator's image cannot be loaded into another cluster")
+		return "", "", errors.New("--pod is for the embedded cluster and --cluster kind: " +
+			"the operator's image cannot be loaded into another cluster")
 	case f.cluster == "" || f.cluster == onEmbedded:
 		return onEmbedded, "", nil
 	case sort == onKind:
@@ -73,7 +74,8 @@ func (f *clusterFlags) parse() (on, name string, err error) {
 	case sort == "context" && name != "":
 		return onExisting, name, nil
 	}
-	return "", "", fmt.Errorf("--cluster %s is none: write kind, kind:NAME, or context:NAME; `kubectl config get-contexts -o name` lists the contexts", f.cluster)
+	return "", "", fmt.Errorf("--cluster %s is none: write kind, kind:NAME, or context:NAME; "+
+		"`kubectl config get-contexts -o name` lists the contexts", f.cluster)
 }
 
 // embedded reports whether nothing else was asked for.
@@ -185,7 +187,10 @@ func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, 
 
 // bringImages brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of
 // which are younger than the cluster may be. An add-on that is there keeps the images that it has.
-func bringImages(ctx context.Context, here *checkout.Checkout, installer addons.Installer, kubeconfig string, names []string, cluster string) error {
+func bringImages(
+	ctx context.Context, here *checkout.Checkout, installer addons.Installer,
+	kubeconfig string, names []string, cluster string,
+) error {
 	var lacking []string
 	if len(names) > 0 {
 		states, err := installer.States(ctx, kubeconfig, names)

@@ -32,7 +32,8 @@ func conformanceCommand() *cobra.Command {
 		Use: "conformance", GroupID: groupMaintainers, Short: "Run Kubernetes' own conformance tests against a cluster", Args: cli.NoArguments,
 		Long: "conformance runs the tests that Kubernetes calls [Conformance], unchanged, against a fresh embedded cluster with its node,\n" +
 			"or against another cluster. What became of each test is kept in out/" + conformanceDir + ", so that --again can go on.",
-		Example: "  lab conformance --sample\n  lab conformance --focus 'sig-network.*Services'\n  lab conformance --again\n  lab conformance --cluster kind",
+		Example: "  lab conformance --sample\n  lab conformance --focus 'sig-network.*Services'\n" +
+			"  lab conformance --again\n  lab conformance --cluster kind",
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -142,7 +143,9 @@ func record(root string, all []conformance.Test, known *conformance.Known, ledge
 }
 
 // choose takes those tests that were asked for.
-func (c *conforming) choose(all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger) (chosen []conformance.Test, err error) {
+func (c *conforming) choose(
+	all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger,
+) (chosen []conformance.Test, err error) {
 	chosen = all
 	switch {
 	case c.sample:
@@ -231,7 +234,9 @@ func (c *conforming) bringImages(ctx context.Context, cluster string) error {
 
 // judge runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not
 // known.
-func (c *conforming) judge(ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger) (failed int, err error) {
+func (c *conforming) judge(
+	ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger,
+) (failed int, err error) {
 	var results []conformance.Result
 	fmt.Printf("%d tests, %d at a time. A line comes when one has ended.\n", len(run.Tests), run.Parallel)
 	started := time.Now()
@@ -242,7 +247,8 @@ func (c *conforming) judge(ctx context.Context, run conformance.Run, known *conf
 		}
 		results = append(results, result)
 		left := time.Since(started) / time.Duration(len(results)) * time.Duration(len(run.Tests)-len(results))
-		line := fmt.Sprintf("%d of %d, %s left: %-7s %s (%.0f s)", len(results), len(run.Tests), left.Round(time.Second), result.Verdict, result.Test, result.Seconds)
+		line := fmt.Sprintf("%d of %d, %s left: %-7s %s (%.0f s)",
+			len(results), len(run.Tests), left.Round(time.Second), result.Verdict, result.Test, result.Seconds)
 		fmt.Fprintln(os.Stdout, strings.TrimSuffix(line+": "+result.Why, ": "))
 		return ledger.Record(result)
 	}

@@ -53,12 +53,14 @@ func (f *deployFlags) registerDir(command *cobra.Command) {
 
 func imageCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "image", GroupID: groupPlayground, Short: "Make an image of an operator, without Docker, and bring it to the nodes of a cluster", Args: cli.NoArguments,
+		Use: "image", GroupID: groupPlayground,
+		Short: "Make an image of an operator, without Docker, and bring it to the nodes of a cluster", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var build, load deployFlags
 	building := &cobra.Command{
-		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab", Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
+		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab",
+		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -79,7 +81,8 @@ func imageCommand() *cobra.Command {
 	}
 	build.registerDir(building)
 	loading := &cobra.Command{
-		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab", Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
+		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab",
+		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -97,7 +100,8 @@ func deployCommand() *cobra.Command {
 	var flags deployFlags
 	command := &cobra.Command{
 		Use: "deploy IMAGE", GroupID: groupPlayground, Short: "Deploy an operator by its config/default: `make deploy` of a lab",
-		Long: "deploy generates CRD, role and webhooks from the markers again, puts config/default together with kustomize, lets the operator's\n" +
+		Long: "deploy generates CRD, role and webhooks from the markers again, " +
+			"puts config/default together with kustomize, lets the operator's\n" +
 			"container have the image, and applies that. The lab's folder stays as it is.",
 		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -212,8 +216,8 @@ func (f *deployFlags) freezer(ctx context.Context, here *checkout.Checkout) erro
 func (f *deployFlags) kind() (string, error) {
 	on, name, err := f.where.parse()
 	if err != nil || on != onKind {
-		return "", fmt.Errorf("--cluster %s: write playground, kind, or kind:NAME, since only there an image can be brought to the nodes without a registry",
-			f.where.cluster)
+		return "", fmt.Errorf("--cluster %s: write playground, kind, or kind:NAME, "+
+			"since only there an image can be brought to the nodes without a registry", f.where.cluster)
 	}
 	return name, nil
 }
@@ -228,7 +232,8 @@ func (f *deployFlags) needNode(ctx context.Context, here *checkout.Checkout) err
 	case err != nil || status.HasNode():
 		return err
 	case status.NoNode != "":
-		return fmt.Errorf("the playground has no node on which the operator could run: %s; or take a kind cluster, by CLUSTER=kind", status.NoNode)
+		return fmt.Errorf("the playground has no node on which the operator could run: %s; "+
+			"or take a kind cluster, by CLUSTER=kind", status.NoNode)
 	}
 	return errors.New("the playground has no node on which the operator could run: `make up` starts it again with one")
 }
@@ -247,7 +252,9 @@ func (f *deployFlags) kubeconfig(ctx context.Context, here *checkout.Checkout) (
 }
 
 // inWorkshop does something with what is in the folder. What it builds is for Linux.
-func (f *deployFlags) inWorkshop(ctx context.Context, here *checkout.Checkout, do func(context.Context, *submission.Workshop) error) (err error) {
+func (f *deployFlags) inWorkshop(
+	ctx context.Context, here *checkout.Checkout, do func(context.Context, *submission.Workshop) error,
+) (err error) {
 	opened, err := submission.Open(f.dir, "")
 	if err != nil {
 		return err

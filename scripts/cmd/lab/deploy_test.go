@@ -50,7 +50,8 @@ func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 	wantDone(t, root, "up")
 	// What is there, but for what comes and goes by itself.
 	there := func() string {
-		return wantDone(t, root, "kubectl", "get", "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments,daemonsets,pods",
+		return wantDone(t, root, "kubectl", "get",
+			"namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments,daemonsets,pods",
 			"--all-namespaces", "--output=name")
 	}
 	before := there()
@@ -59,7 +60,8 @@ func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 	wantDone(t, root, "image", "load", image, "--dir", dir)
 	wantDone(t, root, "deploy", image, "--dir", dir)
 	wantDone(t, root, "kubectl", "wait", "--namespace=icecream-system", "--for=condition=Available", "deployment", "--all", "--timeout=60s")
-	running := wantDone(t, root, "kubectl", "get", "pods", "--namespace=icecream-system", "--output=jsonpath={.items[*].spec.containers[*].image}")
+	running := wantDone(t, root, "kubectl", "get", "pods",
+		"--namespace=icecream-system", "--output=jsonpath={.items[*].spec.containers[*].image}")
 	if running != image {
 		t.Errorf("the Pods of the operator run %q, want %s", running, image)
 	}
@@ -98,7 +100,8 @@ func deployToEachNode(t *testing.T, root string) {
 	eventually := func(what string, right func(said string) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; {
-			said := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName, "--attach", "--quiet", "--profile=general", "--image="+manifests.VolumeHelper, "--",
+			said := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName,
+				"--attach", "--quiet", "--profile=general", "--image="+manifests.VolumeHelper, "--",
 				"sh", "-c", "ls -l /host/etc/ssh/nodes; cat /host/etc/ssh/nodes/authorized_keys")
 			if right(said) {
 				return

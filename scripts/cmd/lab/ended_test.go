@@ -206,7 +206,10 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 	var dirs []string
 	for _, student := range []string{"a", "b"} {
 		dir := filepath.Join(t.TempDir(), student, "operator\x1b[31m")
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/icecream\n"), 0o600)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/icecream\n"), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 		dirs = append(dirs, dir)
@@ -223,7 +226,8 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 	if err := formats.Write(folder, full(dirs[0])); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, root, "report", "2", "--dir", dirs[0]); got.code != 0 || !strings.Contains(got.stdout, "100 of 100 points") || strings.Contains(got.stdout, "\x1b") {
+	if got := run(t, root, "report", "2", "--dir", dirs[0]); got.code != 0 ||
+		!strings.Contains(got.stdout, "100 of 100 points") || strings.Contains(got.stdout, "\x1b") {
 		t.Errorf("its own report is not shown: exit code %d, %q %s", got.code, got.stdout, got.stderr)
 	}
 	if got := run(t, root, "report", "2", "--dir", dirs[1]); got.code != 1 || !strings.Contains(got.stderr, "there is no report ") {
@@ -238,7 +242,8 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := run(t, root, command, "2", "--dir", dirs[0])
-		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "is the report of another folder, ") || strings.Contains(got.stderr, "\x1b") {
+		if got.code != 1 || got.stdout != "" ||
+			!strings.Contains(got.stderr, "is the report of another folder, ") || strings.Contains(got.stderr, "\x1b") {
 			t.Errorf("%s: exit code %d, %s%q", command, got.code, got.stdout, got.stderr)
 		}
 	}

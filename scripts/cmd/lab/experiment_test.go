@@ -24,12 +24,18 @@ func TestTheExperimentWithStateDrawsChartsAndLeavesNoCluster(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	for _, want := range []string{"Time of a request in ms, by objects", "Memory and disk in MiB", "Time until a write is seen", "| 200 |", "etcdserver: request is too large"} {
+	for _, want := range []string{
+		"Time of a request in ms, by objects", "Memory and disk in MiB",
+		"Time until a write is seen", "| 200 |", "etcdserver: request is too large",
+	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is missing in\n%s", want, r.stdout)
 		}
 	}
-	for file, want := range map[string]string{"latency.svg": "<svg", "memory.svg": "<svg", "fan-out.svg": "<svg", "result.json": `"objects": 200`, "tables.md": "| 200 |"} {
+	for file, want := range map[string]string{
+		"latency.svg": "<svg", "memory.svg": "<svg", "fan-out.svg": "<svg",
+		"result.json": `"objects": 200`, "tables.md": "| 200 |",
+	} {
 		content, err := os.ReadFile(filepath.Join(root, "out", "experiment-state", file))
 		if err != nil || !bytes.Contains(content, []byte(want)) {
 			t.Errorf("%s lacks %q: %v", file, want, err)

@@ -52,7 +52,8 @@ func findCommand() *cobra.Command {
 			return nil
 		},
 	}
-	command.Flags().BoolVar(&write, "report", false, "if there is none, also write a report of DIR that says why, for `lab report N --dir DIR`")
+	command.Flags().BoolVar(&write, "report", false,
+		"if there is none, also write a report of DIR that says why, for `lab report N --dir DIR`")
 	return command
 }
 

@@ -35,8 +35,16 @@ func TestFind(t *testing.T) {
 		want    string
 	}{
 		{"itself", map[string]string{".": ice}, "."},
-		{"a whole repository", map[string]string{"labs/01-icecream": ice, "labs/02-reconciler": ice, "solutions/02-reconciler": ice}, "labs/02-reconciler"},
-		{"in GitHub's ZIP", map[string]string{"operators-main/labs/01-icecream": ice, "operators-main/labs/02-reconciler": ice}, "operators-main/labs/02-reconciler"},
+		{
+			"a whole repository",
+			map[string]string{"labs/01-icecream": ice, "labs/02-reconciler": ice, "solutions/02-reconciler": ice},
+			"labs/02-reconciler",
+		},
+		{
+			"in GitHub's ZIP",
+			map[string]string{"operators-main/labs/01-icecream": ice, "operators-main/labs/02-reconciler": ice},
+			"operators-main/labs/02-reconciler",
+		},
 		{"by its API group", map[string]string{"cow": cows, "ice": ice}, "ice"},
 	} {
 		dir := filepath.Join(t.TempDir(), "submission")

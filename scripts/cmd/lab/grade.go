@@ -106,12 +106,17 @@ func gradeCommand() *cobra.Command {
 	where.register(command, "a fresh one, on this machine")
 	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
-	command.Flags().BoolVar(&withoutNode, "without-node", false, "where this machine can run no Pods: only the checks that need none, which gives no grade")
+	command.Flags().BoolVar(&withoutNode, "without-node", false,
+		"where this machine can run no Pods: only the checks that need none, which gives no grade")
 	command.Flags().IntVar(&step, "step", 0, "only the checks of the lab's steps from the first one to this one (default: all)")
-	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
+	command.Flags().Uint32Var(&how.seed, "seed", 0,
+		"inject the same faults and play the same story as in an earlier run (default: a new seed)")
 	how.stories = 1
-	command.Flags().Var((*cli.Count)(&how.stories), "stories", "play this many stories, and draw from as many seeds: this one and those that follow")
-	command.Flags().Var(&how.sandbox, "sandbox", "shut in what the submission runs on this machine: as far as it can (auto), or not at all without all walls (required), or never (off)")
+	command.Flags().Var((*cli.Count)(&how.stories), "stories",
+		"play this many stories, and draw from as many seeds: this one and those that follow")
+	command.Flags().Var(&how.sandbox, "sandbox",
+		"shut in what the submission runs on this machine: as far as it can (auto), "+
+			"or not at all without all walls (required), or never (off)")
 	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
 	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],
 		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))

@@ -42,7 +42,9 @@ func helmCommand() *cobra.Command {
 
 // needsNoCluster tells calls of helm that work without a cluster.
 func needsNoCluster(args []string) bool {
-	return asksForHelp(args) || slices.Contains([]string{"completion", "env", "lint", "package", "pull", "repo", "search", "show", "template", "version"}, args[0])
+	return asksForHelp(args) || slices.Contains([]string{
+		"completion", "env", "lint", "package", "pull", "repo", "search", "show", "template", "version",
+	}, args[0])
 }
 
 // helmEnvironment points Helm at a cluster and at a folder for what it keeps, whatever else the user has set for it:
@@ -52,16 +54,19 @@ func helmEnvironment(have []string, kubeconfig, folder string) []string {
 		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "HELM_")
 	})
 	return append(environment, "KUBECONFIG="+kubeconfig,
-		"HELM_CACHE_HOME="+filepath.Join(folder, "cache"), "HELM_CONFIG_HOME="+filepath.Join(folder, "config"), "HELM_DATA_HOME="+filepath.Join(folder, "data"))
+		"HELM_CACHE_HOME="+filepath.Join(folder, "cache"), "HELM_CONFIG_HOME="+filepath.Join(folder, "config"),
+		"HELM_DATA_HOME="+filepath.Join(folder, "data"))
 }
 
 func chartCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "chart NAME", GroupID: groupPlayground, Short: "Print the file of a chart of the course, for helm: cert-manager or cilium",
-		Long: "chart prints the path of a chart archive. The chart is its project's own, out of the Go module at the course's version, so that no\n" +
+		Long: "chart prints the path of a chart archive. The chart is its project's own, " +
+			"out of the Go module at the course's version, so that no\n" +
 			"registry is needed. It is made when it is missing.",
-		Example: `  lab helm upgrade --install cert-manager "$(lab chart cert-manager)" --namespace cert-manager --create-namespace --set crds.enabled=true --wait`,
-		Args:    cli.OneArgument("chart", "cert-manager"),
+		Example: `  lab helm upgrade --install cert-manager "$(lab chart cert-manager)" ` +
+			`--namespace cert-manager --create-namespace --set crds.enabled=true --wait`,
+		Args: cli.OneArgument("chart", "cert-manager"),
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {

@@ -19,13 +19,15 @@ func TestHelmInstallsAChartOfTheCourseInThePlayground(t *testing.T) {
 		t.Fatal(chart.stderr)
 	}
 	file := strings.TrimSpace(chart.stdout)
-	if shown := wantDone(t, root, "helm", "show", "chart", file); !strings.Contains(shown, "\nversion: v1.") || strings.Contains(shown, "v0.0.0") {
+	if shown := wantDone(t, root, "helm", "show", "chart", file); !strings.Contains(shown, "\nversion: v1.") ||
+		strings.Contains(shown, "v0.0.0") {
 		t.Errorf("the chart does not have its release's version:\n%s", shown)
 	}
 	// Where no Pod can run, nobody can check the API.
 	wantDone(t, root, "helm", "upgrade", "--install", "cert-manager", file, "--namespace", "cert-manager", "--create-namespace",
 		"--set", "crds.enabled=true", "--set", "startupapicheck.enabled=false")
-	if said := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(said, "deployed") || !strings.Contains(said, "cert-manager-v1.") {
+	if said := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(said, "deployed") ||
+		!strings.Contains(said, "cert-manager-v1.") {
 		t.Errorf("helm list says %s", said)
 	}
 	wantDone(t, root, "kubectl", "get", "crd", "certificates.cert-manager.io")

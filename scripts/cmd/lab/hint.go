@@ -41,7 +41,8 @@ func hint(c *choice) error {
 		fmt.Println("There is nothing to fix: your last run has full marks.")
 		return nil
 	case failed == nil:
-		return fmt.Errorf("no check failed in your last run, because it ended early: %s; fix that and run `%s`", last.Reason, options.Commands.Grade)
+		return fmt.Errorf("no check failed in your last run, because it ended early: %s; fix that and run `%s`",
+			last.Reason, options.Commands.Grade)
 	}
 	check := c.Lab.OwnTests()
 	if check == nil || check.ID != failed.ID {
@@ -60,7 +61,8 @@ func hint(c *choice) error {
 		for i, text := range check.Hints {
 			fmt.Printf("\n%d. %s\n", i+1, text)
 		}
-		fmt.Printf("\nThe lecture explains it (`%s`: %s), and solutions/%s shows one way.\n", options.Commands.Read(check.Lecture), check.Lecture, c.Lab.Name)
+		fmt.Printf("\nThe lecture explains it (`%s`: %s), and solutions/%s shows one way.\n",
+			options.Commands.Read(check.Lecture), check.Lecture, c.Lab.Name)
 		return nil
 	}
 	fmt.Printf("\nHint %d of %d: %s\n", n+1, len(check.Hints), check.Hints[n])

@@ -74,7 +74,10 @@ func here(t *testing.T) *checkout.Checkout {
 func bare(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, name := range []string{manifest.File, manifest.SchemaFile, "clusters/controlplane/go.mod", "docs/lectures/01-extending-kubernetes.md", "scripts/proving/bench/bench_test.go"} {
+	for _, name := range []string{
+		manifest.File, manifest.SchemaFile, "clusters/controlplane/go.mod",
+		"docs/lectures/01-extending-kubernetes.md", "scripts/proving/bench/bench_test.go",
+	} {
 		content, err := os.ReadFile(filepath.Join(here(t).Root, filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +135,8 @@ func command(t *testing.T, dir string, args ...string) (c *exec.Cmd, runs string
 	}
 	c = exec.Command(lab, args...)
 	c.Dir = dir
-	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKELEVEL=") }), "TMPDIR="+runs, isLab+"=true")
+	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKELEVEL=") }),
+		"TMPDIR="+runs, isLab+"=true")
 	return c, runs
 }
 
@@ -240,7 +244,10 @@ func TestWrongArguments(t *testing.T) {
 		{"grade 2 --without-node", "lab 02-reconciler needs no node: leave out --without-node"},
 		{"grade 5 --without-node", "no check of lab 05-cert-manager can be decided without a node: leave out --without-node"},
 		{"grade 8 --without-node --step 2", "--step and --without-node exclude each other: leave one of them out"},
-		{"grade 8 --without-node --cluster kind", "--without-node is about this machine, and --cluster names another cluster: leave one of them out"},
+		{
+			"grade 8 --without-node --cluster kind",
+			"--without-node is about this machine, and --cluster names another cluster: leave one of them out",
+		},
 		{"grade 8 --without-node --gradescope x", "--without-node gives no grade, and --gradescope writes one: leave one of them out"},
 		{"grade 2 --step 1", "the checks of lab 02-reconciler do not belong to numbered steps"},
 		{"grade 8 --step 10", "lab 08-lolcow has no step 10: it has the steps 1 to 9"},
@@ -277,7 +284,8 @@ func TestWrongArguments(t *testing.T) {
 		})
 	}
 	t.Run("not a checkout", func(t *testing.T) {
-		if got := run(t, nothing, "labs"); got.code != 1 || !strings.Contains(got.stderr, "this is not a checkout of Operator Labs: change into one") {
+		if got := run(t, nothing, "labs"); got.code != 1 ||
+			!strings.Contains(got.stderr, "this is not a checkout of Operator Labs: change into one") {
 			t.Errorf("the exit code is %d, and it says %s", got.code, got.stderr)
 		}
 	})
@@ -295,7 +303,8 @@ func TestAFolderForReportsThatCannotBeWrittenIsNoticedFirst(t *testing.T) {
 	for args, code := range map[string]int{"grade 1": 2, "watch 1": 1} {
 		got := run(t, root, strings.Fields(args)...)
 		want := "lab: reports can't be written into " + filepath.Join(root, "out", "01-icecream")
-		if got.code != code || !strings.HasPrefix(got.stderr, want) || !strings.Contains(got.stderr, "make the folder yours") || got.stdout != "" {
+		if got.code != code || !strings.HasPrefix(got.stderr, want) ||
+			!strings.Contains(got.stderr, "make the folder yours") || got.stdout != "" {
 			t.Errorf("%s: the exit code is %d, and it says\n%s%s", args, got.code, got.stdout, got.stderr)
 		}
 	}
@@ -370,7 +379,8 @@ func TestHintsComeOneByOne(t *testing.T) {
 	var all []int
 	for n := range check.Hints {
 		all = append(all, n+1)
-		if shown, text := hint(first); !slices.Equal(shown, []int{n + 1}) || !strings.Contains(text, fmt.Sprintf("Hint %d of %d", n+1, len(check.Hints))) {
+		if shown, text := hint(first); !slices.Equal(shown, []int{n + 1}) ||
+			!strings.Contains(text, fmt.Sprintf("Hint %d of %d", n+1, len(check.Hints))) {
 			t.Errorf("asked %d times, it shows the hints %v:\n%s", n+1, shown, text)
 		}
 	}
@@ -405,7 +415,8 @@ func TestHintsWhereNoCheckFailed(t *testing.T) {
 	if got.code != 1 || !strings.Contains(got.stderr, "because it ended early: it does not compile; fix that and run `make lab-1`") {
 		t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
 	}
-	if err := os.WriteFile(filepath.Join(root, "out", "01-icecream", "verdict", "report.json"), []byte(`{"schema": "x/v9"}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "out", "01-icecream", "verdict", "report.json"),
+		[]byte(`{"schema": "x/v9"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := run(t, root, "hint", "1"); got.code != 1 || !strings.Contains(got.stderr, "grade again to get a new one") {
@@ -424,13 +435,18 @@ func TestProgressAndLastReport(t *testing.T) {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 	old := filepath.Join(root, "out", "02-reconciler", "verdict")
-	if err := errors.Join(os.MkdirAll(old, 0o755), os.WriteFile(filepath.Join(old, report.JSONFile), []byte(`{"schema": "operator-labs/report/v1"}`), 0o600)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(old, 0o755),
+		os.WriteFile(filepath.Join(old, report.JSONFile), []byte(`{"schema": "operator-labs/report/v1"}`), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, root, "labs"); got.code != 0 || !strings.Contains(got.stdout, "90 of 100") || !strings.Contains(got.stderr, "grade again to get a new one") {
+	if got := run(t, root, "labs"); got.code != 0 || !strings.Contains(got.stdout, "90 of 100") ||
+		!strings.Contains(got.stderr, "grade again to get a new one") {
 		t.Errorf("a report of another version: exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
-	if got := run(t, root, "report", "1"); got.code != 0 || !strings.Contains(got.stdout, "90 of 100 points") || !strings.Contains(got.stdout, "make hint-1") {
+	if got := run(t, root, "report", "1"); got.code != 0 || !strings.Contains(got.stdout, "90 of 100 points") ||
+		!strings.Contains(got.stdout, "make hint-1") {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 	if got := run(t, root, "read", "1"); got.code != 0 || !strings.HasPrefix(got.stdout, "# ") {

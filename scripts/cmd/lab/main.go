@@ -37,11 +37,15 @@ func root() *cobra.Command {
 		&cobra.Group{ID: groupMaintainers, Title: "For contributors:"},
 	)
 	command.AddCommand(
-		labsCommand(), newCommand(), gradeCommand(), findCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), replayCommand(), tortureCommand(), testsCommand(),
-		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(), chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
+		labsCommand(), newCommand(), gradeCommand(), findCommand(), hintCommand(), readCommand(), watchCommand(),
+		resetCommand(), reportCommand(), replayCommand(), tortureCommand(), testsCommand(),
+		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(),
+		chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
 		classCommand(),
-		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), recordCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), verifyDocsCommand(), programsCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
+		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), recordCommand(), mutateCommand(),
+		conformanceCommand(), verifyCommand(), fixCommand(), verifyDocsCommand(), programsCommand(), benchCommand(),
+		slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
 	)
 	return cli.Prepare(command)
 }

@@ -45,7 +45,8 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 		output, err := c.CombinedOutput()
 		return string(output), err
 	}
-	if said, err := run("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo problem >&2"); err != nil || said != "out\nproblem\n" {
+	if said, err := run("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo problem >&2"); err != nil ||
+		said != "out\nproblem\n" {
 		t.Errorf("it printed %q and ended with %v", said, err)
 	}
 	_, err = run("fails", "exit 3")

@@ -97,7 +97,8 @@ func TestWithoutGoOneSentenceSaysSo(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err := withoutGo("grade", "1", "--solution")
-	if err == nil || strings.Count(out, "Go is not installed or not on PATH: install it from go.dev/dl") != 1 || strings.Contains(out, "the grader itself failed") {
+	if err == nil || strings.Count(out, "Go is not installed or not on PATH: install it from go.dev/dl") != 1 ||
+		strings.Contains(out, "the grader itself failed") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

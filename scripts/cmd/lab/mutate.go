@@ -256,7 +256,8 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 	run.Ended = func(trial mutate.Trial) error {
 		trials = append(trials, trial)
 		left := time.Since(started) / time.Duration(len(trials)) * time.Duration(len(mutants)-len(trials))
-		fmt.Printf("%d of %d, %s left: %s %s (%.0f s): %s", len(trials), len(mutants), left.Round(time.Second), trial.Fate, trial.ID, trial.Seconds, trial.Mutant)
+		fmt.Printf("%d of %d, %s left: %s %s (%.0f s): %s",
+			len(trials), len(mutants), left.Round(time.Second), trial.Fate, trial.ID, trial.Seconds, trial.Mutant)
 		if trial.Why != "" {
 			fmt.Printf(": %s", trial.Why)
 		}

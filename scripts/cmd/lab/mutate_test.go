@@ -72,7 +72,8 @@ func TestMutantsGoOnAfterCtrlC(t *testing.T) {
 	}
 	_ = c.Wait()
 	const want = "lab: interrupted: `lab mutate 1 --again` continues\n"
-	if c.ProcessState.ExitCode() != 1 || !strings.HasSuffix(said.String(), want) || !strings.Contains(said.String(), "a sample of 3, with seed 1\n") {
+	if c.ProcessState.ExitCode() != 1 || !strings.HasSuffix(said.String(), want) ||
+		!strings.Contains(said.String(), "a sample of 3, with seed 1\n") {
 		t.Errorf("exit code %d:\n%s", c.ProcessState.ExitCode(), said.String())
 	}
 	wantNothing(t, runs)

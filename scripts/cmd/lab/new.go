@@ -60,6 +60,7 @@ func newCommand() *cobra.Command {
 	command.Flags().StringVar(&options.Version, "version", "", "the version of the API, as v1alpha1")
 	command.Flags().StringVar(&options.Kind, "kind", "", "the kind, as WebApp")
 	command.Flags().StringVar(&options.Module, "repo", "", "the path of the Go module (default: DOMAIN/ and the folder's name)")
-	command.Flags().BoolVar(&options.Webhook, "webhook", false, "with a defaulting and a validating webhook, which need cert-manager where they are deployed")
+	command.Flags().BoolVar(&options.Webhook, "webhook", false,
+		"with a defaulting and a validating webhook, which need cert-manager where they are deployed")
 	return command
 }

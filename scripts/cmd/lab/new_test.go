@@ -32,7 +32,8 @@ func TestTheTestsOfANewProjectPass(t *testing.T) {
 	root := complete(t)
 	project := filepath.Join(root, "hooks")
 	said := wantDone(t, root, "new", "hooks", "--domain=lva.io", "--group=apps", "--version=v1", "--kind=Shop", "--webhook")
-	if !strings.HasPrefix(said, "hooks has ") || !strings.Contains(said, "an operator for the kind Shop of apps.lva.io/v1. Next:\n  cd hooks\n") {
+	if !strings.HasPrefix(said, "hooks has ") ||
+		!strings.Contains(said, "an operator for the kind Shop of apps.lva.io/v1. Next:\n  cd hooks\n") {
 		t.Errorf("it says\n%s", said)
 	}
 	output, err := makeIn(t, project, "test")

@@ -46,7 +46,10 @@ func TestAMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 		reason    string
 		says      string
 	}{
-		{"grade 5 --solution", "05-cert-manager", report.Error, 0, "lab 5 needs Pods, and none can run on this machine: " + cause, "outcome: error"},
+		{
+			"grade 5 --solution", "05-cert-manager", report.Error, 0,
+			"lab 5 needs Pods, and none can run on this machine: " + cause, "outcome: error",
+		},
 		{"grade 8 --solution", "08-lolcow", report.Error, 0, "lab 8 needs Pods, and none can run on this machine: " + cause, "--without-node"},
 		{"grade 9 --solution", "09-webapp", report.Error, 0, "lab 9 needs Pods, and none can run on this machine: " + cause, "--without-node"},
 		{"grade 8 --solution --without-node", "08-lolcow", report.Graded, 75, "", "75 of the 75 points that this machine can decide"},
@@ -63,7 +66,8 @@ func TestAMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", test.args, err, output)
 		}
-		if got.Outcome != test.outcome || got.Score != test.score || !strings.HasPrefix(got.Reason, test.reason) || strings.Contains(got.Reason, "itself failed") {
+		if got.Outcome != test.outcome || got.Score != test.score || !strings.HasPrefix(got.Reason, test.reason) ||
+			strings.Contains(got.Reason, "itself failed") {
 			t.Errorf("%s: %s with %d points: %s", test.args, got.Outcome, got.Score, got.Reason)
 		}
 		if !strings.Contains(strings.Join(strings.Fields(string(output)), " "), test.says) {

@@ -75,7 +75,8 @@ func TestHowTestsEnded(t *testing.T) {
 				}
 				return text
 			}
-			if ended.passed != test.passed || ended.skipped != test.skipped || shown(ended.failed) != test.failed || shown(ended.flaky) != test.flaky {
+			if ended.passed != test.passed || ended.skipped != test.skipped ||
+				shown(ended.failed) != test.failed || shown(ended.flaky) != test.flaky {
 				t.Errorf("%d passed, %d were skipped, these failed: %q, and these are flaky: %q",
 					ended.passed, ended.skipped, shown(ended.failed), shown(ended.flaky))
 			}

@@ -79,4 +79,5 @@ func keepParts(dir string, lab *manifest.Lab, verdict *report.Report) error {
 }
 
 // partUsage names the parts of the labs that have any, for a flag.
-const partUsage = "only this part of a lab that is built in parts, as read of lab 7 (default: the first that has not full marks; after the last one, the whole lab)"
+const partUsage = "only this part of a lab that is built in parts, as read of lab 7 " +
+	"(default: the first that has not full marks; after the last one, the whole lab)"

@@ -94,7 +94,10 @@ func TestAnErrorOfTheGraderForgetsNoPart(t *testing.T) {
 // A lab that is not built in parts is graded as a whole, and nothing is remembered.
 func TestALabWithoutPartsIsWatchedAsAWhole(t *testing.T) {
 	t.Parallel()
-	s := stretch{whole: &choice{Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}}, Out: t.TempDir()}}
+	s := stretch{whole: &choice{
+		Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}},
+		Out: t.TempDir(),
+	}}
 	c, err := s.next()
 	if err != nil || c != s.whole {
 		t.Errorf("it grades %+v, error %v", c, err)

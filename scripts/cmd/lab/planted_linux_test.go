@@ -94,7 +94,11 @@ func TestNoReportOfASubmissionOutlivesItsRun(t *testing.T) {
 		{name: "a verdict that is a file", left: func(c *choice) error { return os.WriteFile(filepath.Join(c.Out, verdictDir), nil, 0o600) }},
 		{name: "a folder that is closed", left: func(c *choice) error { return os.Chmod(c.Out, 0o555) }},
 		{name: "the run has failed", left: nothing, failed: errors.New("its tests can't be graded"), want: "its tests can't be graded"},
-		{name: "the run has failed, and the folder is closed", left: func(c *choice) error { return os.Chmod(c.Out, 0) }, failed: os.ErrPermission, want: "permission denied"},
+		{
+			name:   "the run has failed, and the folder is closed",
+			left:   func(c *choice) error { return os.Chmod(c.Out, 0) },
+			failed: os.ErrPermission, want: "permission denied",
+		},
 		{name: "the report can't be written", left: nothing, wrong: true, want: "writing the report of 02-pancake"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -72,7 +72,8 @@ func upCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&node, "node", true,
 		"give it a node, so that Pods run, where this machine can have one; a playground that runs otherwise is started again with what is in it")
-	command.Flags().StringSliceVar(&names, "addons", nil, "install these add-ons, and wait until they are usable: "+strings.Join(known.Names(), ", "))
+	command.Flags().StringSliceVar(&names, "addons", nil,
+		"install these add-ons, and wait until they are usable: "+strings.Join(known.Names(), ", "))
 	return command
 }
 

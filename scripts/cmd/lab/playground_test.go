@@ -21,14 +21,24 @@ func TestWhyThePlaygroundCanNotBeUsed(t *testing.T) {
 		want     string
 	}{
 		{"it can", map[string]bool{"etcd": true, "kube-apiserver": true}, nil, ""},
-		{"etcd has ended", map[string]bool{"etcd": false, "kube-apiserver": true}, silent, "the playground can't be used, because etcd ended: `make up` starts it again"},
+		{
+			"etcd has ended",
+			map[string]bool{"etcd": false, "kube-apiserver": true},
+			silent,
+			"the playground can't be used, because etcd ended: `make up` starts it again",
+		},
 		{
 			"all have ended",
 			map[string]bool{"kube-apiserver": false, "etcd": false},
 			errors.New("connection refused"),
 			"the playground can't be used, because etcd and kube-apiserver ended: `make up` starts it again",
 		},
-		{"all run", map[string]bool{"etcd": true}, silent, "the playground's API server can't be used: it is not ready: its checks of etcd fail: `make up` starts it again"},
+		{
+			"all run",
+			map[string]bool{"etcd": true},
+			silent,
+			"the playground's API server can't be used: it is not ready: its checks of etcd fail: `make up` starts it again",
+		},
 	} {
 		got := ""
 		if err := unusable(&embedded.PlaygroundStatus{Programs: test.programs, Ready: test.ready}); err != nil {

@@ -30,7 +30,8 @@ import (
 
 func programsCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "programs", GroupID: groupMaintainers, Short: "Save what a fresh machine would compile into an archive, or verify one", Args: cli.NoArguments,
+		Use: "programs", GroupID: groupMaintainers,
+		Short: "Save what a fresh machine would compile into an archive, or verify one", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(saveProgramsCommand(), verifyProgramsCommand())
@@ -40,7 +41,8 @@ func programsCommand() *cobra.Command {
 func saveProgramsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "save FILE", Short: "Save all programs of this checkout, and what a student's first build needs",
-		Long: "save builds what is missing or stale of all programs, and writes them into an archive for this system. It has the modules and compiled\n" +
+		Long: "save builds what is missing or stale of all programs, and writes them into an archive for this system. " +
+			"It has the modules and compiled\n" +
 			"packages of a student's first build, too. The last line is for programs.lock.",
 		Example: "  lab programs save programs-linux-amd64.tar", Args: cli.OneArgument("file", "programs-linux-amd64.tar"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -99,7 +101,8 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 	}
 	bar.Done()
 	for _, layer := range saved.Layers {
-		fmt.Fprintf(out, "%-8s %8s, %s unpacked, %d programs\n", layer.Name, humanize.Bytes(uint64(layer.Size)), humanize.Bytes(uint64(layer.Unpacked)), len(layer.Programs))
+		fmt.Fprintf(out, "%-8s %8s, %s unpacked, %d programs\n",
+			layer.Name, humanize.Bytes(uint64(layer.Size)), humanize.Bytes(uint64(layer.Unpacked)), len(layer.Programs))
 	}
 	fmt.Fprintf(out, "%s %s\n", saved.System, reference.Reference{Source: filepath.Base(name), SHA256: sum})
 	return nil
@@ -117,7 +120,8 @@ func firstBuilds(ctx context.Context, here *checkout.Checkout, caches string, in
 	from := "file://" + filepath.ToSlash(filepath.Join(installed.ModuleCache, "cache", "download")) + "," + installed.Proxy
 	// Nothing but these builds follows in this process.
 	if err := errors.Join(
-		os.Setenv("GOPROXY", from), os.Setenv("GOMODCACHE", filepath.Join(caches, "modules")), os.Setenv("GOCACHE", filepath.Join(caches, "builds")),
+		os.Setenv("GOPROXY", from), os.Setenv("GOMODCACHE", filepath.Join(caches, "modules")),
+		os.Setenv("GOCACHE", filepath.Join(caches, "builds")),
 	); err != nil {
 		return err
 	}
@@ -145,7 +149,8 @@ func verifyProgramsCommand() *cobra.Command {
 	sample := 0
 	command := &cobra.Command{
 		Use: "verify ARCHIVE", Short: "Compile the programs of an archive, and compare them with it bit for bit",
-		Long: "verify compiles the programs of an archive from the sources of this checkout, with an empty build cache, and compares their SHA-256 with\n" +
+		Long: "verify compiles the programs of an archive from the sources of this checkout, " +
+			"with an empty build cache, and compares their SHA-256 with\n" +
 			"those that the archive's manifest names. ARCHIVE is a file or a URL. All programs take a quarter of an hour.",
 		Example: "  lab programs verify programs-linux-amd64.tar --sample 3", Args: cli.OneArgument("archive", "programs-linux-amd64.tar"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -202,7 +207,8 @@ func verifyPrograms(ctx context.Context, here *checkout.Checkout, name string, s
 		}
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("the archive %s is not what these sources make with %s: %s", named.Source, installed.Version, strings.Join(differ, ", "))
+		return fmt.Errorf("the archive %s is not what these sources make with %s: %s",
+			named.Source, installed.Version, strings.Join(differ, ", "))
 	}
 	return nil
 }

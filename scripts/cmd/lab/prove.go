@@ -24,9 +24,12 @@ func proveCommand() *cobra.Command {
 	options := proof.Options{Out: os.Stdout}
 	var listing, asJSON bool
 	command := &cobra.Command{
-		Use: "prove [PART…]", GroupID: groupMaintainers, Short: "Run the parts of the long proof whose inputs have changed since they were last proven",
-		Long: "prove runs the parts of the proof whose inputs have changed since they were last proven on this machine, the oldest proof first,\n" +
-			"and writes " + proof.Page + ". A PART is a name, as certify-02, or a family, as certify. Ctrl-C and kill -9 lose only the part at hand.",
+		Use: "prove [PART…]", GroupID: groupMaintainers,
+		Short: "Run the parts of the long proof whose inputs have changed since they were last proven",
+		Long: "prove runs the parts of the proof whose inputs have changed since they were last proven on this machine, " +
+			"the oldest proof first,\n" +
+			"and writes " + proof.Page + ". A PART is a name, as certify-02, or a family, as certify. " +
+			"Ctrl-C and kill -9 lose only the part at hand.",
 		Example: "  lab prove\n  lab prove kind certify-02\n  lab prove --within 60m\n  lab prove --list",
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("within") && options.Within <= 0 {
@@ -51,7 +54,8 @@ func proveCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.DurationVar(&options.Within, "within", 0, "how long all of it may take: a part that does not fit is not started, and named (default: no limit)")
+	flags.DurationVar(&options.Within, "within", 0,
+		"how long all of it may take: a part that does not fit is not started, and named (default: no limit)")
 	flags.BoolVar(&options.All, "all", false, "run also what is proven")
 	flags.BoolVar(&listing, "list", false, "list the parts, and run none")
 	flags.BoolVar(&asJSON, "json", false, "list them for a program")

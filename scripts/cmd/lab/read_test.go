@@ -14,7 +14,8 @@ func TestReadALecture(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	for name, content := range map[string]string{
-		"01-extending-kubernetes.md": "# One\n\n[file](../../solutions/01-icecream/api/v1/icecream_types.go#IcecreamSpec) [next](02-reconcile.md)\n" +
+		"01-extending-kubernetes.md": "# One\n\n" +
+			"[file](../../solutions/01-icecream/api/v1/icecream_types.go#IcecreamSpec) [next](02-reconcile.md)\n" +
 			"[here](#one) [site](https://example.com/x.md)\n\n<details>\n<summary>Why?</summary>\n\nSince.\n</details>\n",
 		"01a-more.md": "# Appendix\n",
 	} {

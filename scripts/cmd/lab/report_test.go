@@ -92,10 +92,12 @@ func TestReportOfAnInterruptedRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := run(t, root, "report", "2"); got.code != 0 || !strings.Contains(got.stdout, "FAIL newest-goes") ||
-				!strings.HasPrefix(got.stderr, "The last run, of ") || !strings.Contains(got.stderr, ", did not end: this is the report of the last one that did, of ") {
+				!strings.HasPrefix(got.stderr, "The last run, of ") ||
+				!strings.Contains(got.stderr, ", did not end: this is the report of the last one that did, of ") {
 				t.Errorf("it shows\n%s%s", got.stdout, got.stderr)
 			}
-			if got := run(t, root, "report", "2", "--format", "json"); got.code != 0 || !strings.Contains(got.stdout, `"outcome": "`+string(outcome)+`"`) || got.stderr != "" {
+			if got := run(t, root, "report", "2", "--format", "json"); got.code != 0 ||
+				!strings.Contains(got.stdout, `"outcome": "`+string(outcome)+`"`) || got.stderr != "" {
 				t.Errorf("a program gets\n%s%s", got.stdout, got.stderr)
 			}
 		})
@@ -119,7 +121,8 @@ func TestReportPublishesNoPartialVerdict(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "result.json")
 		got := run(t, root, "report", "2", "--format", format, "-o", file)
 		if _, err := os.Stat(file); err == nil || got.code != 1 || strings.Count(got.stderr, "\n") != 1 ||
-			!strings.Contains(got.stderr, format+" publishes a grade, and the last run of lab 2 has none, since --without-node has left out checks worth 25 points") {
+			!strings.Contains(got.stderr, format+" publishes a grade, and the last run of lab 2 has none, "+
+				"since --without-node has left out checks worth 25 points") {
 			t.Errorf("%s: exit code %d, %q, and the file: %v", format, got.code, got.stderr, err)
 		}
 	}

@@ -189,7 +189,9 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 }
 
 // installed is what run installs: the submission of a lab, or of none (nil).
-func installed(here *checkout.Checkout, lab *manifest.Lab, workshop *submission.Workshop, manifests *submission.Manifests) stage.Submission {
+func installed(
+	here *checkout.Checkout, lab *manifest.Lab, workshop *submission.Workshop, manifests *submission.Manifests,
+) stage.Submission {
 	what := stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true, ControlPlane: here.ControlPlane.Path}
 	if lab != nil {
 		what.Aggregated, what.Workloads, what.Conversion = lab.Aggregated, lab.Node, lab.Extension != nil
@@ -211,7 +213,9 @@ func replace(operator stage.Operator, old stage.Instance, prepare func() error) 
 // attend waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and
 // returns so that the one that runs is replaced; one that ended by itself, or does not compile, waits for the next
 // save.
-func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan save) (again bool, err error) {
+func attend(
+	ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan save,
+) (again bool, err error) {
 	done := started.Done()
 	for {
 		select {
@@ -320,7 +324,9 @@ func unregisterServers(ctx context.Context, playground *embedded.Playground) err
 }
 
 // prepareRun builds what is in a folder, and generates its manifests. The caller closes the workshop's scope.
-func prepareRun(ctx context.Context, here *checkout.Checkout, dir, main string) (_ *submission.Workshop, _ *submission.Manifests, err error) {
+func prepareRun(
+	ctx context.Context, here *checkout.Checkout, dir, main string,
+) (_ *submission.Workshop, _ *submission.Manifests, err error) {
 	opened, err := submission.Open(dir, main)
 	if err != nil {
 		return nil, nil, err
@@ -386,7 +392,8 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 	what := installed(here, lab, workshop, manifests)
 	what.Groups = groups
 	return operate(ctx, on, what, environment, func() error {
-		fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, under its own account; Ctrl-C stops it.\n", there.Context)
+		fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, "+
+			"under its own account; Ctrl-C stops it.\n", there.Context)
 		if manifests.HasWebhooks() {
 			fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server calls it, here on this machine.")
 		}

@@ -107,7 +107,8 @@ func (r *running) end(signal syscall.Signal) (code int, said string) {
 func sees(t *testing.T, root, name, flavour, want string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "icecream.yaml")
-	icecream := "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata: {name: " + name + "}\nspec: {flavour: [" + flavour + "], topping: [cream]}\n"
+	icecream := "apiVersion: demo.lva.io/v1\nkind: Icecream\n" +
+		"metadata: {name: " + name + "}\nspec: {flavour: [" + flavour + "], topping: [cream]}\n"
 	if err := os.WriteFile(file, []byte(icecream), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,8 @@ func TestOperatorsAtThePlayground(t *testing.T) {
 	stock(t, freezerIn(t, said), `{"kind":"topping","ingredient":"cream","count":1000}`)
 	// An operator that knows the finalizers is not warned of them.
 	sees(t, root, "left", "vanilla", "created")
-	if got := run(t, root, "kubectl", "wait", "--for=jsonpath={.metadata.finalizers[0]}=demo.lva.io/finalizer", "icecream/left", "--timeout=30s"); got.code != 0 {
+	if got := run(t, root, "kubectl", "wait", "--for=jsonpath={.metadata.finalizers[0]}=demo.lva.io/finalizer",
+		"icecream/left", "--timeout=30s"); got.code != 0 {
 		t.Error(got.stderr)
 	}
 	operator.end(syscall.SIGKILL)

@@ -32,7 +32,8 @@ func testCommand() *cobra.Command {
 	var since string
 	var began int64
 	cmd := &cobra.Command{
-		Use: "test", GroupID: groupMaintainers, Short: "Decide whether a change is sound: generated files, unit tests, graders", Args: cli.NoArguments,
+		Use: "test", GroupID: groupMaintainers,
+		Short: "Decide whether a change is sound: generated files, unit tests, graders", Args: cli.NoArguments,
 		Long: "test is the gate. It checks what is generated, runs the unit tests that do not take long, and grades the solution, the\n" +
 			"skeleton and some mutants of each lab. It stops at the first failure, and its last lines explain it. `lab prove` proves the rest.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,15 +71,18 @@ func testCommand() *cobra.Command {
 				return err
 			}
 			// Later gates lint and grade what differs from this commit, so all of it must have been tried, and nothing else.
-			if after, _, err := commits(cmd.Context(), here.Root); err != nil || !complete || chosen != "" || after != head || strings.HasSuffix(head, uncommitted) {
+			if after, _, err := commits(cmd.Context(), here.Root); err != nil || !complete ||
+				chosen != "" || after != head || strings.HasSuffix(head, uncommitted) {
 				return err
 			}
 			return gate.SetPassed(head)
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "", "a commit that passed: packages that differ from it are linted, and mutants that are new or different are graded "+
-		"(default: the commit that passed last on this machine, or the one before this)")
-	cmd.Flags().Int64Var(&began, "began", 0, "when the gate began that this command is a part of, in seconds since 1970, as `date +%s` prints it (default: now)")
+	cmd.Flags().StringVar(&since, "since", "",
+		"a commit that passed: packages that differ from it are linted, and mutants that are new or different are graded "+
+			"(default: the commit that passed last on this machine, or the one before this)")
+	cmd.Flags().Int64Var(&began, "began", 0,
+		"when the gate began that this command is a part of, in seconds since 1970, as `date +%s` prints it (default: now)")
 	return cmd
 }
 

@@ -31,7 +31,8 @@ func testsCommand() *cobra.Command {
 	within, parallel := testgrade.DefaultWithin, testgrade.DefaultParallel
 	command := &cobra.Command{
 		Use: "tests N", GroupID: groupStudents, Short: "Grade your own tests: which of our wrong solutions do they find?",
-		Long: "tests lays the _test.go files of a submission over our solution of the lab and over each of its mutants, which are wrong solutions,\n" +
+		Long: "tests lays the _test.go files of a submission over our solution of the lab " +
+			"and over each of its mutants, which are wrong solutions,\n" +
 			"and runs them. They must pass on your operator and on ours, and fail on most of the mutants. What is wrong with a mutant that they\n" +
 			"miss is told when two versions of the tests have missed it. The exit code is 0 only if they find enough.",
 		Example: "  lab tests 2\n  lab tests 2 --dir ~/src/icecream-operator\n  lab tests 3 --solution --within 5m",
@@ -179,7 +180,8 @@ func gradeOwnTests(
 	began := time.Now()
 	view.StepStarted(ownTestsStep)
 	options := testgrade.Options{
-		Decide: true, Known: known, OnlyKnown: how.knownTests, Walled: how.sandbox != grade.SandboxOff, Strict: how.sandbox == grade.SandboxRequired,
+		Decide: true, Known: known, OnlyKnown: how.knownTests,
+		Walled: how.sandbox != grade.SandboxOff, Strict: how.sandbox == grade.SandboxRequired,
 		Say: func(what string, done, total int) {
 			if total > 0 {
 				what = fmt.Sprintf("%s: %d of at most %d", what, done, total)

@@ -108,13 +108,14 @@ func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	module := func(name, extra string) string {
-		return "-- solutions/09-shop/go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n-- solutions/09-shop/cmd/main.go --\n" + samples.Program +
+		return "-- solutions/09-shop/go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n" +
+			"-- solutions/09-shop/cmd/main.go --\n" + samples.Program +
 			"-- solutions/09-shop/a/a.go --\npackage a\n\nfunc Add(a, b int) int { return a + b }\n-- solutions/09-shop/" + name + " --\n" + extra
 	}
 	root := samples.Lay(t, module("mutants.yaml", "skeleton:\n  fails: {a: b}\nmutants:\n"+
 		"- {name: subtracts, misconception: It is the same., edits: [{file: a/a.go, find: a + b, replace: a - b}], fails: {a: b}}\n"))
-	dir := filepath.Join(samples.Lay(t, module("a/a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n")),
-		"solutions", "09-shop")
+	dir := filepath.Join(samples.Lay(t, module("a/a_test.go", "package a\n\nimport \"testing\"\n\n"+
+		"func TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n")), "solutions", "09-shop")
 	lab := &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 8}}
 	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
 	file := filepath.Join(c.Out, report.TestsJSONFile)

@@ -42,7 +42,8 @@ func TestTortureOfAnOperatorThatDoesNothing(t *testing.T) {
 		`(?m)^step start the operator `,
 		`(?m)^It fails under this schedule, the shortest that was found:\n\n    no faults\n\n` +
 			"    It fails on a good day: grade it first, with `.*lab grade 2 --dir idle`\\.$",
-		`(?m)^  expected  three of quince stay, and are sold out\n  observed  status.toppingsCount of quince-[123] is not set and status.soldOut of quince-[123] \(quince\) is not set`,
+		`(?m)^  expected  three of quince stay, and are sold out\n` +
+			`  observed  status.toppingsCount of quince-[123] is not set and status.soldOut of quince-[123] \(quince\) is not set`,
 		`(?m)^To see it again: .*lab torture 2 --dir idle --seed 4711 --random 3$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(got.stdout) {

@@ -148,7 +148,8 @@ func TestALongTimelineIsCut(t *testing.T) {
 	printTimeline(&out, failure)
 	text := out.String()
 	if !strings.Contains(text, "(earlier requests: 15; all are in torture.json)") || strings.Count(text, "get icecreams") != 60 ||
-		strings.Contains(text, " 14.000 ") || !strings.Contains(text, " 15.000 ") || !strings.HasSuffix(text, "   74.000  get icecreams → 200\n") {
+		strings.Contains(text, " 14.000 ") || !strings.Contains(text, " 15.000 ") ||
+		!strings.HasSuffix(text, "   74.000  get icecreams → 200\n") {
 		t.Errorf("it prints\n%s", text)
 	}
 }

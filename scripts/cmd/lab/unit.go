@@ -39,7 +39,8 @@ func unitCommand() *cobra.Command {
 	var only []string
 	var controlPlane, since string
 	command := &cobra.Command{
-		Use: "unit", GroupID: groupMaintainers, Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cli.NoArguments,
+		Use: "unit", GroupID: groupMaintainers,
+		Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -119,11 +120,13 @@ func unitCommand() *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&short, "short", false, "leave out the tests that belong to the proof: those that take long")
-	command.Flags().StringVar(&controlPlane, "control-plane", "", "only packages whose tests are linked "+with+" or "+without+" a control plane (default: all)")
+	command.Flags().StringVar(&controlPlane, "control-plane", "",
+		"only packages whose tests are linked "+with+" or "+without+" a control plane (default: all)")
 	command.Flags().StringSliceVar(&only, "only", nil, "only these modules, by their folders, as in --only clusters,scripts")
 	command.Flags().StringVar(&since, "since", "", "a commit whose tests passed: solutions that are what they were there are left out")
 	command.Flags().BoolVar(&measuring, "measure", false, "print what each package took, and the slowest tests")
-	command.Flags().BoolVar(&forgiving, "forgive", false, "repeat what fails alone, twice at most. If it passes then, name it in out/flaky.json and go on")
+	command.Flags().BoolVar(&forgiving, "forgive", false,
+		"repeat what fails alone, twice at most. If it passes then, name it in out/flaky.json and go on")
 	return command
 }
 
@@ -233,7 +236,8 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 		wrapper = append(before, wrapper...)
 	}
 	flags := append(slices.Clip(u.flags), "-exec="+shellescape.QuoteCommand(wrapper))
-	failed := runTestProgram(ctx, scope, u.here, module, u.environment, u.gotestsum, slices.Concat(args, []string{"--"}, gobuild.Flags, flags)...)
+	failed := runTestProgram(ctx, scope, u.here, module, u.environment, u.gotestsum,
+		slices.Concat(args, []string{"--"}, gobuild.Flags, flags)...)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

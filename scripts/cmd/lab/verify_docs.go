@@ -22,7 +22,8 @@ func verifyDocsCommand() *cobra.Command {
 	var record bool
 	command := &cobra.Command{
 		Use: "verify-docs [PAGE…]", GroupID: groupMaintainers, Short: "Run the commands in the pages, and compare what they print",
-		Long: "verify-docs runs the commands in lectures and guides at the playground, each page in a shell of its own, and compares what they\n" +
+		Long: "verify-docs runs the commands in lectures and guides at the playground, each page in a shell of its own, " +
+			"and compares what they\n" +
 			"print with the transcripts in docs/transcripts. It edits nothing. Without pages it runs all that have a transcript.",
 		Example: "  lab verify-docs docs/lectures/02-reconcile.md\n  lab verify-docs docs/lectures/02-reconcile.md --record",
 		RunE: func(command *cobra.Command, args []string) error {
@@ -35,7 +36,8 @@ func verifyDocsCommand() *cobra.Command {
 				return err
 			}
 			if _, err := here.Playground().Status(command.Context()); !errors.Is(err, embedded.ErrDown) {
-				return errors.Join(errors.New("there is a playground, and its objects would mix with those of the pages: remove it with `make down`"), err)
+				return errors.Join(errors.New("there is a playground, and its objects would mix with those of the pages: "+
+					"remove it with `make down`"), err)
 			}
 			return transcript.Run(command.Context(), transcript.Options{
 				Root: here.Root, Pages: pages, Record: record, Out: command.OutOrStdout(),
@@ -46,7 +48,8 @@ func verifyDocsCommand() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().BoolVar(&record, "record", false, "write what the commands print into the transcripts; entries that are right stay as they are")
+	command.Flags().BoolVar(&record, "record", false,
+		"write what the commands print into the transcripts; entries that are right stay as they are")
 	return command
 }
 

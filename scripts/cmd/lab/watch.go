@@ -75,7 +75,8 @@ func watch(ctx context.Context, s stretch) error {
 			return clusterWithNode(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
 		on = func(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
-			return node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) }, images.StoreOf(c.Root), c.ControlPlane.Path)
+			return node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) },
+				images.StoreOf(c.Root), c.ControlPlane.Path)
 		}
 	case c.where.withNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {

@@ -33,7 +33,8 @@ func TestALimitOfInotifyIsExplained(t *testing.T) {
 	} {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
-			c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", `echo 0 >"/proc/sys/user/$1" && exec "$0" -test.run='^TestALimitOfInotifyIsExplained$'`, os.Args[0], limit)
+			c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c",
+				`echo 0 >"/proc/sys/user/$1" && exec "$0" -test.run='^TestALimitOfInotifyIsExplained$'`, os.Args[0], limit)
 			c.Env = append(os.Environ(), watchingWithout+"="+limit)
 			said, err := c.CombinedOutput()
 			if err == nil || !strings.Contains(string(said), want) || !strings.Contains(string(said), "sysctl -w fs.inotify.") {

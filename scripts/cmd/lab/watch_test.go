@@ -86,7 +86,8 @@ func TestWhatDoesNotCompileIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
 	printUnbuilt(&said, "shop.go", &submission.Problem{
-		Reason: "it does not compile", Diagnostics: []report.Diagnostic{{File: "internal/shop.go", Line: 7, Column: 2, Message: "undefined: cone"}},
+		Reason:      "it does not compile",
+		Diagnostics: []report.Diagnostic{{File: "internal/shop.go", Line: 7, Column: 2, Message: "undefined: cone"}},
 	})
 	if want := "shop.go was saved: it does not compile\n    internal/shop.go:7:2: undefined: cone\n"; said.String() != want {
 		t.Errorf("it says %q, want %q", said.String(), want)

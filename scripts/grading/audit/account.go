@@ -17,7 +17,8 @@ type accounts struct {
 // take remembers the account that an event is about.
 func (a *accounts) take(event Event) {
 	// A token is asked for by creating the subresource token of a ServiceAccount.
-	if event.Verb != "create" || event.Group != "" || event.Resource != "serviceaccounts" || event.Code != http.StatusCreated || event.Name == "" {
+	if event.Verb != "create" || event.Group != "" || event.Resource != "serviceaccounts" ||
+		event.Code != http.StatusCreated || event.Name == "" {
 		return
 	}
 	a.mutex.Lock()

@@ -57,7 +57,10 @@ func open(ctx context.Context, path string, limit int64) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	l := &Log{file: file, content: limited.Reader(file, limit), accounts: accounts{makers: map[string][]string{}}, changed: make(chan struct{}), ctx: ctx}
+	l := &Log{
+		file: file, content: limited.Reader(file, limit), accounts: accounts{makers: map[string][]string{}},
+		changed: make(chan struct{}), ctx: ctx,
+	}
 	go l.follow(ctx)
 	return l, nil
 }

@@ -218,8 +218,10 @@ func TestByFollowsAccountsThatAUserMakes(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
 	created := func(user, account, subresource string, code int) string {
-		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","stage":"ResponseComplete","verb":"create","user":{"username":%q},`+
-			`"objectRef":{"resource":"serviceaccounts","namespace":"shop","name":%q,"subresource":%q,"apiVersion":"v1"},"responseStatus":{"code":%d}}`+"\n",
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","stage":"ResponseComplete",`+
+			`"verb":"create","user":{"username":%q},`+
+			`"objectRef":{"resource":"serviceaccounts","namespace":"shop","name":%q,"subresource":%q,"apiVersion":"v1"},`+
+			`"responseStatus":{"code":%d}}`+"\n",
 			user, account, subresource, code)
 	}
 	const helper, second, refused, others = "system:serviceaccount:shop:helper", "system:serviceaccount:shop:second",

@@ -49,7 +49,10 @@ type Event struct {
 const failedOpen = "failed-open."
 
 func newEvent(from *auditv1.Event) Event {
-	event := Event{ID: string(from.AuditID), Time: from.RequestReceivedTimestamp.Time, User: from.User.Username, UserAgent: from.UserAgent, Verb: from.Verb}
+	event := Event{
+		ID: string(from.AuditID), Time: from.RequestReceivedTimestamp.Time,
+		User: from.User.Username, UserAgent: from.UserAgent, Verb: from.Verb,
+	}
 	if ref := from.ObjectRef; ref != nil {
 		event.Group, event.Resource, event.Subresource = ref.APIGroup, ref.Resource, ref.Subresource
 		event.Namespace, event.Name = ref.Namespace, ref.Name

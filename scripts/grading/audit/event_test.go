@@ -73,7 +73,10 @@ func parse(t *testing.T, line string) Event {
 func TestWhatMatches(t *testing.T) {
 	t.Parallel()
 	_, log := newLog(t)
-	event := Event{ID: "mark-7", User: "me", Verb: "patch", Group: "demo.lva.io", Resource: "icecreams", Code: 403, Message: `User "me" cannot patch`}
+	event := Event{
+		ID: "mark-7", User: "me", Verb: "patch", Group: "demo.lva.io", Resource: "icecreams",
+		Code: 403, Message: `User "me" cannot patch`,
+	}
 	for _, test := range []struct {
 		name  string
 		match Match
@@ -106,8 +109,9 @@ func TestForbiddenRequestsBecomeMarkers(t *testing.T) {
 	t.Parallel()
 	forbidden := func(verb, group, resource, subresource, url string) Event {
 		return Event{
-			Namespace: map[bool]string{true: "shop"}[resource == "leases"], Verb: verb, Group: group, Resource: resource, Subresource: subresource, URL: url, Code: 403, Message: "cannot",
-			Name: "differs", Time: time.Now(),
+			Namespace: map[bool]string{true: "shop"}[resource == "leases"], Verb: verb,
+			Group: group, Resource: resource, Subresource: subresource, URL: url,
+			Code: 403, Message: "cannot", Name: "differs", Time: time.Now(),
 		}
 	}
 	list := forbidden("list", "demo.lva.io", "icecreams", "", "")

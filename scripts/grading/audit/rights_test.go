@@ -26,7 +26,12 @@ func TestSpareRights(t *testing.T) {
 		want     []string
 	}{
 		{"what is used", Rules{"": {rule(group, "icecreams", "delete")}}, []Event{did("delete", group, "icecreams", "")}, nil},
-		{"what is not", Rules{"": {rule("", "secrets", "get", "list")}}, []Event{did("get", "", "configmaps", "")}, []string{"secrets (get, list)"}},
+		{
+			"what is not",
+			Rules{"": {rule("", "secrets", "get", "list")}},
+			[]Event{did("get", "", "configmaps", "")},
+			[]string{"secrets (get, list)"},
+		},
 		{
 			"a subresource is a resource of its own",
 			Rules{"": {rule(group, "icecreams/status", "update"), rule(group, "icecreams", "update")}},
@@ -36,10 +41,30 @@ func TestSpareRights(t *testing.T) {
 		{"get beside list and watch", Rules{"": {rule("", "pods", "get", "list", "watch")}}, []Event{did("watch", "", "pods", "")}, nil},
 		{"list beside get", Rules{"": {rule("", "pods", "get", "list")}}, []Event{did("get", "", "pods", "")}, []string{"pods (list)"}},
 		{"patch beside update", Rules{"": {rule("", "pods", "update", "patch")}}, []Event{did("update", "", "pods", "")}, nil},
-		{"delete beside update", Rules{"": {rule("", "pods", "update", "delete")}}, []Event{did("update", "", "pods", "")}, []string{"pods (delete)"}},
-		{"all verbs", Rules{"": {rule(group, "icecreams", "*")}}, []Event{did("delete", group, "icecreams", "")}, []string{"icecreams.demo.lva.io (*)"}},
-		{"all resources, though all are used", Rules{"": {rule(group, "*", "delete")}}, []Event{did("delete", group, "icecreams", "")}, []string{"*.demo.lva.io (delete)"}},
-		{"all groups", Rules{"": {rule("*", "icecreams", "delete")}}, []Event{did("delete", group, "icecreams", "")}, []string{"icecreams.* (delete)"}},
+		{
+			"delete beside update",
+			Rules{"": {rule("", "pods", "update", "delete")}},
+			[]Event{did("update", "", "pods", "")},
+			[]string{"pods (delete)"},
+		},
+		{
+			"all verbs",
+			Rules{"": {rule(group, "icecreams", "*")}},
+			[]Event{did("delete", group, "icecreams", "")},
+			[]string{"icecreams.demo.lva.io (*)"},
+		},
+		{
+			"all resources, though all are used",
+			Rules{"": {rule(group, "*", "delete")}},
+			[]Event{did("delete", group, "icecreams", "")},
+			[]string{"*.demo.lva.io (delete)"},
+		},
+		{
+			"all groups",
+			Rules{"": {rule("*", "icecreams", "delete")}},
+			[]Event{did("delete", group, "icecreams", "")},
+			[]string{"icecreams.* (delete)"},
+		},
 		{"what is needed on other days", Rules{"": {rule(group, "needed", "get")}}, nil, nil},
 		{"all verbs of what is needed", Rules{"": {rule(group, "needed", "*")}}, nil, []string{"needed.demo.lva.io (*)"}},
 		{

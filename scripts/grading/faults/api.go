@@ -203,7 +203,8 @@ const sendInitialEvents = "sendInitialEvents"
 // nowhere else: a grade would depend on the cluster. A client lists instead.
 func refuseStreamingList(answer *http.Response) {
 	refused := answerOf(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-		field.Forbidden(field.NewPath(sendInitialEvents), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+		field.Forbidden(field.NewPath(sendInitialEvents),
+			"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
 	}))
 	_ = answer.Body.Close() // the stream has no reader
 	answer.StatusCode, answer.Status = refused.code, http.StatusText(refused.code)

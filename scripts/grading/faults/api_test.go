@@ -69,7 +69,9 @@ func TestRequestsToTheAPIServerPassAndAreLogged(t *testing.T) {
 	if list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: "x=y", Limit: 1}); err != nil || len(list.Items) != 1 {
 		t.Errorf("the list has %d items: %v", len(list.Items), err)
 	}
-	if _, err := client.AppsV1().Deployments(b.namespace).UpdateStatus(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+	absent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
+	_, err = client.AppsV1().Deployments(b.namespace).UpdateStatus(ctx, absent, metav1.UpdateOptions{})
+	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 		t.Errorf("the status of what is not there gives %v", err)
 	}
 	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
@@ -118,7 +120,8 @@ func TestItSpeaksHTTP2AndTheTokenSaysWhoAsks(t *testing.T) {
 	if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
 		t.Errorf("the answer is %s, %s", answer.Proto, answer.Status)
 	}
-	who, err := b.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	who, err := b.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if want := "system:serviceaccount:" + b.namespace + ":operator"; err != nil || who.Status.UserInfo.Username != want {
 		t.Errorf("it is known as %q, want %q: %v", who.Status.UserInfo.Username, want, err)
 	}
@@ -173,7 +176,9 @@ func TestWhatIsNotTheOperatorsWorkIsNeitherCountedNorHit(t *testing.T) {
 		},
 		"a question about rights": func() error {
 			_, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "get"}},
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "get"},
+				},
 			}, metav1.CreateOptions{})
 			return err
 		},
@@ -256,7 +261,8 @@ func TestAConflictIsAsTheAPIServerSays(t *testing.T) {
 	if err := deployments.Delete(ctx, "x", metav1.DeleteOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("a deletion gets %v", err)
 	}
-	_, err = client.CoreV1().ConfigMaps(b.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "y"}}, metav1.CreateOptions{})
+	_, err = client.CoreV1().ConfigMaps(b.namespace).Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "y"}}, metav1.CreateOptions{})
 	if !apierrors.IsInternalError(err) {
 		t.Errorf("a creation gets %v", err)
 	}
@@ -275,8 +281,11 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 		TooManyRequests: {Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "Too many requests, please try again later."},
 		ServerError:     {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
 		Conflict:        {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
-		Unavailable:     {Code: 503, Reason: metav1.StatusReasonServiceUnavailable, Message: "the server is currently unable to handle the request"},
-		Forbidden:       {Code: 403, Reason: metav1.StatusReasonForbidden, Message: `configmaps "x" is forbidden: an injected fault`},
+		Unavailable: {
+			Code: 503, Reason: metav1.StatusReasonServiceUnavailable,
+			Message: "the server is currently unable to handle the request",
+		},
+		Forbidden: {Code: 403, Reason: metav1.StatusReasonForbidden, Message: `configmaps "x" is forbidden: an injected fault`},
 	} {
 		b.arm(t, Fault{Kind: kind, Class: Read, At: 1})
 		answer, err := client.Get(b.operator.Host + "/api/v1/namespaces/" + b.namespace + "/configmaps/x")
@@ -493,7 +502,8 @@ func TestTheNameOfWhatIsCreatedIsInTheBody(t *testing.T) {
 		{runtime.ContentTypeProtobuf, `{"metadata":{"name":"sundae"}}`, ""},
 		{"", "", ""},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://x/apis/demo.lva.io/v1/icecreams", strings.NewReader(test.body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"https://x/apis/demo.lva.io/v1/icecreams", strings.NewReader(test.body))
 		if err != nil {
 			t.Fatal(err)
 		}

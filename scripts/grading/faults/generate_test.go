@@ -34,7 +34,10 @@ func TestASeedAlwaysGivesTheSameSchedules(t *testing.T) {
 		got  Schedule
 		want string
 	}{
-		{"Random(42, 0)", Random(42, 0, 8, 4), "cut write 3, no-answer write 4 for 1.5s, server-error write 5, kill-after write 6, slow read 2 for 1s"},
+		{
+			"Random(42, 0)", Random(42, 0, 8, 4),
+			"cut write 3, no-answer write 4 for 1.5s, server-error write 5, kill-after write 6, slow read 2 for 1s",
+		},
 		{"Random(42, 1)", Random(42, 1, 8, 4), "conflict write 4"},
 		{"Random(43, 0)", Random(43, 0, 8, 4), "stale write 8 for 900ms"},
 		{"Mild(42)", Mild(42, 8, 4), "unavailable write 4, conflict write 5, conflict write 6, slow read 2 for 600ms"},

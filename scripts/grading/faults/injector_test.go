@@ -84,7 +84,8 @@ func TestRequestsToAServicePassAndAreLogged(t *testing.T) {
 		"put movements (topping cream out for sundae, id one) → 201 Created (write 1)",
 		"get movements → 200 OK (read 1)",
 		"get owners sundae → 200 OK (read 2)",
-		`put movements one → 400 Bad Request (write 2, the owner "" is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -, as a uid has)`,
+		`put movements one → 400 Bad Request (write 2, the owner "" is not one: ` +
+			`take 1 to 200 of the characters A-Z a-z 0-9 . _ : -, as a uid has)`,
 		"put movements two → 400 Bad Request (write 3, the body is not a movement: EOF; send JSON with owner, direction, kind and ingredient)",
 	}
 	if diff := cmp.Diff(want, b.lines()); diff != "" {
@@ -268,7 +269,8 @@ func TestALostAnswerIsDoneWithoutTheClient(t *testing.T) {
 func TestASlowAnswerIsDoneAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
-	b.arm(t, Fault{Kind: Slow, Class: Write, At: 1, For: lasting(200 * time.Millisecond)}, Fault{Kind: Slow, Class: Write, At: 2, For: lasting(long)})
+	b.arm(t, Fault{Kind: Slow, Class: Write, At: 1, For: lasting(200 * time.Millisecond)},
+		Fault{Kind: Slow, Class: Write, At: 2, For: lasting(long)})
 	began := time.Now()
 	if _, err := b.freezer.Book(t.Context(), take("one")); err != nil {
 		t.Fatal(err)
@@ -346,7 +348,9 @@ func TestNoAnswerUntilTheClientGivesUp(t *testing.T) {
 func TestOnlyWhatTheScheduleSaysIsHit(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
-	other, err := b.Proxy("oven", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.RequestURI()) }))
+	other, err := b.Proxy("oven", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.RequestURI())
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,8 @@ func TestWhatADyingOperatorStillAsksForIsNotDone(t *testing.T) {
 	b.demandBooked(t, "one")
 	log := b.Log()
 	last := log[len(log)-3:]
-	if last[0].Fault != KillBefore || last[0].Number != 1 || last[1].Number != 0 || !last[1].Injected || last[1].Code != 0 || last[2].Number != 2 {
+	if last[0].Fault != KillBefore || last[0].Number != 1 ||
+		last[1].Number != 0 || !last[1].Injected || last[1].Code != 0 || last[2].Number != 2 {
 		t.Errorf("the log ends with\n%s\n%s\n%s", last[0], last[1], last[2])
 	}
 	// Its connections are gone, and with a new one it comes through.
@@ -156,7 +157,9 @@ func TestAnOperatorDiesOnceWhenTwoFaultsMeetIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := injector.Arm(Schedule{Faults: []Fault{{Kind: KillAfter, Class: Write, At: 1}, {Kind: KillAfter, Class: Write, At: 2}}}); err != nil {
+	if err := injector.Arm(Schedule{Faults: []Fault{
+		{Kind: KillAfter, Class: Write, At: 1}, {Kind: KillAfter, Class: Write, At: 2},
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	client := lone(t)

@@ -228,7 +228,9 @@ const (
 )
 
 func count(host, ca, token, namespace string) error {
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(ca)}})
+	client, err := kubernetes.NewForConfig(&rest.Config{
+		Host: host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(ca)},
+	})
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,8 @@ func (f Fault) Validate() error {
 		return fmt.Errorf("%s: only behind has a version; leave it out", f)
 	case (f.Kind == Slow || f.Kind == Stale || f.Kind == Behind) && f.For.Duration == 0:
 		return fmt.Errorf("%s: say for how long, with something like 300ms", f)
-	case f.For.Duration != 0 && !slices.Contains([]Kind{Slow, Stale, Behind, NoAnswer, HalfAnswer}, f.Kind) && (f.Kind != KillBefore || f.Class != Request):
+	case f.For.Duration != 0 && !slices.Contains([]Kind{Slow, Stale, Behind, NoAnswer, HalfAnswer}, f.Kind) &&
+		(f.Kind != KillBefore || f.Class != Request):
 		return fmt.Errorf("%s: only slow, stale, behind, no-answer and half-answer last; leave the duration out", f)
 	}
 	return nil

@@ -34,7 +34,10 @@ func TestShrinkFindsTheSmallestScheduleThatFails(t *testing.T) {
 		{"the only one", numbered(3), [][]int{{3}}, numbered(3), 0},
 		{"never again", numbered(1, 2, 3), nil, numbered(1, 2, 3), 6},
 		{"no faults at all", numbered(), nil, numbered(), 0},
-		{"three of twenty", numbered(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20), [][]int{{2, 11, 20}}, numbered(2, 11, 20), 60},
+		{
+			"three of twenty", numbered(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20),
+			[][]int{{2, 11, 20}}, numbered(2, 11, 20), 60,
+		},
 		{"seven of nine", numbered(1, 2, 3, 4, 5, 6, 7, 8, 9), [][]int{{1, 2, 3, 4, 5, 6, 7}}, numbered(1, 2, 3, 4, 5, 6, 7), 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -79,7 +79,9 @@ func TestRandomSchedulesOfAServer(t *testing.T) {
 	if diff := cmp.Diff(map[int]bool{1: true, 2: true, 3: true}, sizes); diff != "" {
 		t.Errorf("how many kills there are (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]bool{"kill-after change": true, "kill-after request": true, "kill-before request": true}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]bool{
+		"kill-after change": true, "kill-after request": true, "kill-before request": true,
+	}, kinds); diff != "" {
 		t.Errorf("which kills there are (-want +got):\n%s", diff)
 	}
 }

@@ -138,7 +138,10 @@ func TestCopiesAreLimitedTogether(t *testing.T) {
 		}
 	}
 	folders := Copies{Files: 2, Bytes: 100}
-	if err := errors.Join(folders.Folder(filepath.Join(to, "x", "y")), folders.Copy(dir, "a", filepath.Join(to, "x", "y", "a"), 5)); err != nil {
+	if err := errors.Join(
+		folders.Folder(filepath.Join(to, "x", "y")),
+		folders.Copy(dir, "a", filepath.Join(to, "x", "y", "a"), 5),
+	); err != nil {
 		t.Error(err)
 	}
 	if err := folders.Folder(filepath.Join(to, "z")); !errors.As(err, new(*TooMuchError)) {

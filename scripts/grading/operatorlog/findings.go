@@ -100,7 +100,10 @@ func times(n int) string {
 
 // Read finds what went wrong in a log, or a part of one.
 func Read(log string, source Source) Findings {
-	r := &reader{source: source, panics: map[string]*Panic{}, values: map[string]bool{}, recovered: map[string]int{}, errors: map[string]*Error{}, webhooks: map[string]bool{}}
+	r := &reader{
+		source: source, panics: map[string]*Panic{}, values: map[string]bool{}, recovered: map[string]int{},
+		errors: map[string]*Error{}, webhooks: map[string]bool{},
+	}
 	for line := range strings.Lines(log) {
 		r.line(strings.TrimRight(line, "\n"))
 	}
@@ -142,7 +145,8 @@ func (r *reader) line(line string) {
 	}
 	record := parse(line)
 	if record.isError {
-		r.last = strings.TrimSuffix(record.message+": "+strings.ReplaceAll(cmp.Or(record.fields["error"], record.fields["err"]), "\n", "; "), ": ")
+		r.last = strings.TrimSuffix(record.message+": "+
+			strings.ReplaceAll(cmp.Or(record.fields["error"], record.fields["err"]), "\n", "; "), ": ")
 	}
 	switch {
 	case strings.Contains(record.message, observed):
@@ -217,7 +221,8 @@ func said(text string) string {
 
 // balanced tells whether all that is opened in a Go literal is closed.
 func balanced(literal string) bool {
-	return literal != "" && strings.Count(literal, "{") == strings.Count(literal, "}") && strings.Count(literal, "(") == strings.Count(literal, ")") &&
+	return literal != "" && strings.Count(literal, "{") == strings.Count(literal, "}") &&
+		strings.Count(literal, "(") == strings.Count(literal, ")") &&
 		strings.Count(literal, `"`)%2 == 0
 }
 

@@ -22,7 +22,8 @@ var source = operatorlog.Source{Module: "example.com/icecream", Dir: "/src/icecr
 // controller-runtime does, which Reconcile then returns as an error, and twice an error of its own.
 func TestEveryLoggerIsRead(t *testing.T) {
 	t.Parallel()
-	const forbidden = `list the icecreams: icecreams.demo.lva.io is forbidden: User "system:serviceaccount:operator-system:controller-manager" ` +
+	const forbidden = `list the icecreams: icecreams.demo.lva.io is forbidden: ` +
+		`User "system:serviceaccount:operator-system:controller-manager" ` +
 		`cannot list resource "icecreams"`
 	want := operatorlog.Findings{
 		Last: "Reconciler error: " + forbidden,
@@ -93,9 +94,11 @@ func TestFindingsInWords(t *testing.T) {
 	}{
 		{"nothing", []string{"2026-01-01T00:00:00Z\tINFO\tpanic rooms are empty\t{}", "no panic: all is well", ""}, nil},
 		{"a panic whose value differs each time", []string{
-			`{"msg":"Observed a panic","panic":"no cone 1","stacktrace":"goroutine 1 [running]:\nmain.eat()\n\texample.com/icecream/eat.go:9 +0x1\n"}`,
+			`{"msg":"Observed a panic","panic":"no cone 1",` +
+				`"stacktrace":"goroutine 1 [running]:\nmain.eat()\n\texample.com/icecream/eat.go:9 +0x1\n"}`,
 			`{"msg":"Reconciler error","error":"panic: no cone 1 [recovered]"}`,
-			`{"msg":"Observed a panic","panic":"no cone 2","stacktrace":"goroutine 1 [running]:\nmain.eat()\n\texample.com/icecream/eat.go:9 +0x1\n"}`,
+			`{"msg":"Observed a panic","panic":"no cone 2",` +
+				`"stacktrace":"goroutine 1 [running]:\nmain.eat()\n\texample.com/icecream/eat.go:9 +0x1\n"}`,
 			`{"msg":"Reconciler error","error":"panic: no cone 2 [recovered]"}`,
 		}, []string{"the operator panicked 2 times: no cone 1, at eat.go:9"}},
 		{"a panic whose stack is not logged", []string{
@@ -116,9 +119,12 @@ func TestFindingsInWords(t *testing.T) {
 			"example.com/icecream/cmd.eat()", "\texample.com/icecream/cmd/eat.go:9 +0x1",
 		}, []string{"the operator panicked: no cone, at cmd/eat.go:9"}},
 		{"one place with several values, and the crash first", []string{
-			"2026/01/01 00:00:00 http: panic serving 127.0.0.1:1: no cup", "goroutine 7 [running]:", "example.com/icecream.a()", "\texample.com/icecream/a.go:1 +0x1", "",
-			"2026/01/01 00:00:00 http: panic serving 127.0.0.1:2: no spoon", "goroutine 8 [running]:", "example.com/icecream.a()", "\texample.com/icecream/a.go:1 +0x1", "",
-			"fatal error: all goroutines are asleep - deadlock!", "", "goroutine 1 [chan receive]:", "main.main()", "\texample.com/icecream/cmd/main.go:5 +0x1",
+			"2026/01/01 00:00:00 http: panic serving 127.0.0.1:1: no cup",
+			"goroutine 7 [running]:", "example.com/icecream.a()", "\texample.com/icecream/a.go:1 +0x1", "",
+			"2026/01/01 00:00:00 http: panic serving 127.0.0.1:2: no spoon",
+			"goroutine 8 [running]:", "example.com/icecream.a()", "\texample.com/icecream/a.go:1 +0x1", "",
+			"fatal error: all goroutines are asleep - deadlock!", "",
+			"goroutine 1 [chan receive]:", "main.main()", "\texample.com/icecream/cmd/main.go:5 +0x1",
 		}, []string{
 			"the operator panicked: all goroutines are asleep - deadlock!, at cmd/main.go:5",
 			"the operator panicked 2 times: no cup, at a.go:1",
@@ -128,7 +134,8 @@ func TestFindingsInWords(t *testing.T) {
 			`E0101 00:00:00.000000 1 c.go:1] "Reconciler error" err="delete \"b\": 14 left" controller="icecream" name="b"`,
 		}, []string{`Reconcile returned the same error 2 times: delete "b": 14 left`}},
 		{"of several controllers each is named", []string{
-			`{"msg":"Reconciler error","err":"no cone","controller":"icecream"}`, `{"msg":"Reconciler error","err":"no cone","controller":"icecream"}`,
+			`{"msg":"Reconciler error","err":"no cone","controller":"icecream"}`,
+			`{"msg":"Reconciler error","err":"no cone","controller":"icecream"}`,
 			`{"message":"Reconciler error","error":"no cone","controller":"waffle"}`,
 		}, []string{
 			"Reconcile of the controller icecream returned the same error 2 times: no cone",
@@ -154,7 +161,8 @@ func TestWebhooksAreWhereTheLogSays(t *testing.T) {
 {"level":"info","logger":"controller-runtime.webhook","msg":"registering webhook","path":"/mutate"}
 I0101 00:00:00.000000 1 server.go:1] "Registering webhook" path="/convert"
 {"msg":"Registering a webhook for visitors"}`
-	if got := operatorlog.Read(log, source).Webhooks; !slices.Equal(got, []string{"/convert", "/mutate", "/validate-demo-lva-io-v1-icecream"}) {
+	want := []string{"/convert", "/mutate", "/validate-demo-lva-io-v1-icecream"}
+	if got := operatorlog.Read(log, source).Webhooks; !slices.Equal(got, want) {
 		t.Errorf("the paths are %q", got)
 	}
 }
@@ -184,7 +192,12 @@ func TestTheLastErrorIsWhateverWasLoggedAsOne(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, log, want string }{
 		{"none", "2026-01-01T00:00:00Z\tINFO\terrors are far\t{\"error\": \"no\"}\nI0101 00:00:00.000000 1 c.go:1] bye", ""},
-		{"zap's console", "2026-01-01T00:00:00Z\tERROR\tsetup\tunable to start manager\t{\"error\": \"no cache\"}\nmain.main\n\t/main.go:1\n2026-01-01T00:00:00Z\tINFO\tbye", "unable to start manager: no cache"},
+		{
+			"zap's console",
+			"2026-01-01T00:00:00Z\tERROR\tsetup\tunable to start manager\t{\"error\": \"no cache\"}\n" +
+				"main.main\n\t/main.go:1\n2026-01-01T00:00:00Z\tINFO\tbye",
+			"unable to start manager: no cache",
+		},
 		{"JSON", `{"level":"error","msg":"unable to start manager","error":"no cache\nno cone"}`, "unable to start manager: no cache; no cone"},
 		{"klog", `E0101 00:00:00.000000 1 main.go:1] "unable to start manager" err="no cache"`, "unable to start manager: no cache"},
 		{"klog without fields", "E0101 00:00:00.000000 1 main.go:1] unable to start manager", "unable to start manager"},

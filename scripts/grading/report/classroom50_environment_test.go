@@ -102,7 +102,8 @@ func TestClassroom50TakesTheTimeOfTheCommit(t *testing.T) {
 		t.Errorf("it was submitted at %s (%v), want the time of the commit", got.Submitted, err)
 	}
 	other := event(`{"head_commit": {"id": "another", "timestamp": "2026-06-01T16:00:00+02:00"}}`)
-	if got, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", "GITHUB_SHA="+sha, other)); err != nil || !got.Submitted.IsZero() {
+	if got, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", "GITHUB_SHA="+sha, other)); err != nil ||
+		!got.Submitted.IsZero() {
 		t.Errorf("it was submitted at %s (%v), though the event is about another commit", got.Submitted, err)
 	}
 	_, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", event("<html>")))
@@ -112,7 +113,9 @@ func TestClassroom50TakesTheTimeOfTheCommit(t *testing.T) {
 func TestClassroom50NamesAllThatIsMissing(t *testing.T) {
 	t.Parallel()
 	_, err := classroom50.FromEnvironment(environment(nil))
-	for _, want := range []string{"CLASSROOM ", "ASSIGNMENT ", "OWNER ", "SUBMISSION_TAG ", "COMMIT_URL ", "RELEASE_URL ", "docs/guides/classrooms.md"} {
+	for _, want := range []string{
+		"CLASSROOM ", "ASSIGNMENT ", "OWNER ", "SUBMISSION_TAG ", "COMMIT_URL ", "RELEASE_URL ", "docs/guides/classrooms.md",
+	} {
 		wantError(t, err, want)
 	}
 	for change, want := range map[string]string{

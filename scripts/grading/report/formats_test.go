@@ -128,7 +128,10 @@ func TestGradescopeSaysAllThatAStudentNeeds(t *testing.T) {
 	t.Parallel()
 	all := samples()
 	for name, want := range map[string][]string{
-		"faults-failed":    {"seed 2718281828", "freezer-down: It stays", "keeps demo.lva.io/finalizer", "sorbet is gone", "evidence:  4.912s", "it needs freezer-down", "measured: requests that a fault hit: 6", "config/crd is not what"},
+		"faults-failed": {
+			"seed 2718281828", "freezer-down: It stays", "keeps demo.lva.io/finalizer", "sorbet is gone", "evidence:  4.912s",
+			"it needs freezer-down", "measured: requests that a fault hit: 6", "config/crd is not what",
+		},
 		"graded-forbidden": {"//+kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=get;update;patch"},
 		"not-built":        {"internal/controller/icecream_controller.go:61:12: undefined: toppings"},
 		"crashed":          {"panic: runtime error"},

@@ -37,7 +37,10 @@ func TestThePageLeadsToTheLectures(t *testing.T) {
 	if err := os.MkdirAll(lectures, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{filepath.Join(lectures, "03-finalizers.md"), filepath.Join(root, "secret.md"), filepath.Join(root, "docs", "page.html")} {
+	for _, name := range []string{
+		filepath.Join(lectures, "03-finalizers.md"), filepath.Join(root, "secret.md"),
+		filepath.Join(root, "docs", "page.html"),
+	} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -249,8 +249,11 @@ func TestTheSummarySaysWhatMatters(t *testing.T) {
 	t.Parallel()
 	all := samples()
 	for name, want := range map[string][]string{
-		"graded-full":      {"Lab 2, The reconciler: 100 of 100 points", "13 of 13 checks passed."},
-		"faults-failed":    {"Fix this first: freezer-down", "sorbet is gone", "PATCH  icecreams/sorbet", "--seed 2718281828", "requests that a fault hit: 6", "it needs freezer-down", "run `make manifests`"},
+		"graded-full": {"Lab 2, The reconciler: 100 of 100 points", "13 of 13 checks passed."},
+		"faults-failed": {
+			"Fix this first: freezer-down", "sorbet is gone", "PATCH  icecreams/sorbet", "--seed 2718281828",
+			"requests that a fault hit: 6", "it needs freezer-down", "run `make manifests`",
+		},
 		"graded-forbidden": {"resources=icecreams/status,verbs=get;update;patch"},
 		"not-built":        {"It does not build.", "it does not compile: 7 errors", "icecream_controller.go:61:12: undefined: toppings"},
 		"crashed":          {"The operator crashed.", "panic: runtime error"},

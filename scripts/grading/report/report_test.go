@@ -340,7 +340,9 @@ func TestHostileSubmission(t *testing.T) {
 	r.Notices = slices.Repeat([]string{hostile, "  "}, 300)
 	r.OperatorLog = slices.Repeat([]string{hostile}, 1000)
 	r.OperatorLog = append(r.OperatorLog, "the last line")
-	r.Timeline = slices.Repeat([]report.Moment{{At: -1, Seconds: 1, Service: "api", What: hostile, Code: -7, Fault: hostile}, {Service: "api"}}, 300)
+	r.Timeline = slices.Repeat([]report.Moment{
+		{At: -1, Seconds: 1, Service: "api", What: hostile, Code: -7, Fault: hostile}, {Service: "api"},
+	}, 300)
 	r.Checks[0].Measurements = []report.Measurement{{Name: hostile, Value: 1, Unit: hostile}}
 	r.Diagnostics = slices.Repeat([]report.Diagnostic{{File: hostile, Line: -1, Message: hostile}, {}}, 300)
 	r.Forbidden = slices.Repeat([]report.Forbidden{{Verb: "get", Resource: hostile, Count: 1, Marker: hostile}}, 300)
@@ -764,7 +766,8 @@ func TestAnExtensionIsShownBesideThePoints(t *testing.T) {
 				t.Fatal(err)
 			}
 			if result.Score != 100 || result.MaxScore != 100 || len(result.Tests) != want.tests {
-				t.Errorf("a classroom gets %d of %d points, and %d tests; want 100 of 100, %d", result.Score, result.MaxScore, len(result.Tests), want.tests)
+				t.Errorf("a classroom gets %d of %d points, and %d tests; want 100 of 100, %d",
+					result.Score, result.MaxScore, len(result.Tests), want.tests)
 			}
 		})
 	}
@@ -789,7 +792,13 @@ func TestTheCheckNearestToTheCauseIsExplained(t *testing.T) {
 			"least-privilege",
 			[]string{"newest-goes", "settles"},
 		},
-		{"a cause that did not", []string{"newest-goes", "settles"}, map[string][]string{"newest-goes": {"least-privilege"}}, "newest-goes", []string{"settles"}},
+		{
+			"a cause that did not",
+			[]string{"newest-goes", "settles"},
+			map[string][]string{"newest-goes": {"least-privilege"}},
+			"newest-goes",
+			[]string{"settles"},
+		},
 		{
 			"the likeliest of two",
 			[]string{"newest-goes", "status-subresource", "least-privilege"},
@@ -804,7 +813,13 @@ func TestTheCheckNearestToTheCauseIsExplained(t *testing.T) {
 			"settles",
 			[]string{"newest-goes", "least-privilege"},
 		},
-		{"the cause of another failure", []string{"newest-goes", "burst", "settles"}, map[string][]string{"burst": {"settles"}}, "newest-goes", []string{"burst", "settles"}},
+		{
+			"the cause of another failure",
+			[]string{"newest-goes", "burst", "settles"},
+			map[string][]string{"burst": {"settles"}},
+			"newest-goes",
+			[]string{"burst", "settles"},
+		},
 		{
 			"a circle, which labs.yaml can't have",
 			[]string{"newest-goes", "settles"},

@@ -69,7 +69,8 @@ func samples() map[string]report.Report {
 		{File: "internal/controller/icecream_controller.go", Line: 61, Column: 12, Message: "undefined: toppings"},
 		{
 			File: "internal/controller/icecream_controller.go", Line: 74, Column: 31,
-			Message: "not enough arguments in call to r.Get\n\thave (context.Context, types.NamespacedName)\n\twant (context.Context, types.NamespacedName, client.Object, ...client.GetOption)",
+			Message: "not enough arguments in call to r.Get\n\thave (context.Context, types.NamespacedName)\n" +
+				"\twant (context.Context, types.NamespacedName, client.Object, ...client.GetOption)",
 		},
 		{File: "internal/controller/icecream_controller.go", Line: 80, Column: 2, Message: "declared and not used: newest"},
 		{File: "internal/controller/flavours.go", Line: 9, Column: 2, Message: `"slices" imported and not used`},
@@ -105,10 +106,12 @@ func samples() map[string]report.Report {
 		"panic: runtime error: index out of range [0] with length 0 [recovered]",
 		"",
 		"goroutine 118 [running]:",
-		"lva.io/operators/labs/02-reconciler/internal/controller.(*IcecreamReconciler).Reconcile(0xc0003b1c20, {0x1f3e2a8, 0xc0006a1d10}, {{{0x0, 0x0}, {0xc00059a2d0, 0x6}}})",
+		"lva.io/operators/labs/02-reconciler/internal/controller.(*IcecreamReconciler).Reconcile(" +
+			"0xc0003b1c20, {0x1f3e2a8, 0xc0006a1d10}, {{{0x0, 0x0}, {0xc00059a2d0, 0x6}}})",
 	}
 	for i := range 20 {
-		crashed.OperatorLog = append(crashed.OperatorLog, fmt.Sprintf("\tsigs.k8s.io/controller-runtime/pkg/internal/controller.go:%d +0x1e", 100+i))
+		crashed.OperatorLog = append(crashed.OperatorLog,
+			fmt.Sprintf("\tsigs.k8s.io/controller-runtime/pkg/internal/controller.go:%d +0x1e", 100+i))
 	}
 	all["crashed"] = crashed
 

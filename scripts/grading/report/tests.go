@@ -101,7 +101,8 @@ func ReadTests(file string) (*Tests, error) {
 		return nil, fmt.Errorf("reading the report about tests: %w", err)
 	}
 	if t.Schema != TestsSchema {
-		return nil, fmt.Errorf("%s is no report about tests that this version reads: its schema is %q, and should be %q", file, Safe(t.Schema), TestsSchema)
+		return nil, fmt.Errorf("%s is no report about tests that this version reads: "+
+			"its schema is %q, and should be %q", file, Safe(t.Schema), TestsSchema)
 	}
 	return &t, nil
 }

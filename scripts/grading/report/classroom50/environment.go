@@ -34,8 +34,8 @@ func FromEnvironment(getenv func(string) string) (Options, error) {
 		e.SubmittedBy = &User{Username: login, ID: max(0, id)}
 	}
 	if len(e.problems) > 0 {
-		return Options{}, fmt.Errorf("Classroom 50's result.json needs more than is known here: %s; see docs/guides/classrooms.md", //nolint:staticcheck // the name of a product
-			strings.Join(e.problems, "; "))
+		return Options{}, fmt.Errorf("Classroom 50's result.json needs more "+ //nolint:staticcheck // the name of a product
+			"than is known here: %s; see docs/guides/classrooms.md", strings.Join(e.problems, "; "))
 	}
 	return e.Options, nil
 }

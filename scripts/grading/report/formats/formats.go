@@ -51,8 +51,8 @@ var publishes = []Format{Gradescope, Classroom50}
 // points are only those that one machine could decide, so all of them would look like full marks.
 func Encode(r *report.Report, format Format, options Options) ([]byte, error) {
 	if r.Undecided > 0 && slices.Contains(publishes, format) {
-		return nil, fmt.Errorf("%s publishes a grade, and the last run of lab %s has none, since %s: grade it without --without-node, on a machine that can run Pods",
-			format, r.Number(), r.Partial())
+		return nil, fmt.Errorf("%s publishes a grade, and the last run of lab %s has none, since %s: "+
+			"grade it without --without-node, on a machine that can run Pods", format, r.Number(), r.Partial())
 	}
 	safe := *r
 	safe.Sanitize()

@@ -263,7 +263,8 @@ func pageQuoted(text string) template.HTML {
 // pageBreakable lets a narrow screen break a path or a marker where a person would.
 func pageBreakable(text string) template.HTML {
 	escaped := template.HTMLEscapeString(text)
-	return template.HTML(strings.NewReplacer("/", "/<wbr>", ",", ",<wbr>", "verbs=", "<wbr>verbs=").Replace(escaped)) //nolint:gosec // escaped above
+	breaks := strings.NewReplacer("/", "/<wbr>", ",", ",<wbr>", "verbs=", "<wbr>verbs=")
+	return template.HTML(breaks.Replace(escaped)) //nolint:gosec // escaped above
 }
 
 func pageShare(value float64) string { return fmt.Sprintf("%.2f", value) }

@@ -15,7 +15,8 @@ import (
 
 func sample() *report.Tests {
 	return &report.Tests{
-		Schema: report.TestsSchema, Lab: "02-reconciler", Title: "The reconciler", Dir: "icecream", Started: time.Date(2026, 11, 26, 7, 0, 0, 0, time.UTC),
+		Schema: report.TestsSchema, Lab: "02-reconciler", Title: "The reconciler", Dir: "icecream",
+		Started: time.Date(2026, 11, 26, 7, 0, 0, 0, time.UTC),
 		Seconds: 123, Outcome: report.Graded, Want: 80, Notices: []string{"`shop` has no counterpart"},
 		Own:  &report.TestRun{Tests: 3, Failed: []string{"TestA"}, Output: []string{"<script>alert(1)</script>"}, Seconds: 4},
 		Ours: &report.TestRun{Passed: true, Tests: 3, Skipped: 1, Seconds: 5},
@@ -42,8 +43,10 @@ func TestThePageAboutTests(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"<b>50 %</b>", "Your tests fail on your own operator", "An icecream counts itself.", "wrong solution 2", "&lt;script&gt;alert(1)", "<code>shop</code>",
-		"1 found", "1 missed", "1 not tried", "they fail: TestA (3 tests, 4 s)", "they pass (3 tests, 1 of them skip themselves, 5 s)", "<code>all-rights</code>",
+		"<b>50 %</b>", "Your tests fail on your own operator", "An icecream counts itself.",
+		"wrong solution 2", "&lt;script&gt;alert(1)", "<code>shop</code>",
+		"1 found", "1 missed", "1 not tried", "they fail: TestA (3 tests, 4 s)",
+		"they pass (3 tests, 1 of them skip themselves, 5 s)", "<code>all-rights</code>",
 	} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page does not have %q", want)

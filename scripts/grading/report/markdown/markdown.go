@@ -125,7 +125,8 @@ func (m *summary) remarks(r *report.Report) {
 			markers = append(markers, f.Marker)
 		}
 	}
-	m.block("The operator asked for what its role does not allow. If you want these requests, add these markers; if not, remove the calls", markers)
+	m.block("The operator asked for what its role does not allow. "+
+		"If you want these requests, add these markers; if not, remove the calls", markers)
 	for _, notice := range r.Notices {
 		fmt.Fprintf(m, "- %s\n", escape(notice))
 	}

@@ -101,7 +101,8 @@ func Choose(r *report.Report, id string) (*report.Check, error) {
 	replayable := Of(r)
 	i := First(r, replayable)
 	if id == "" && i < 0 {
-		return nil, errors.New("no check of this report can be replayed: in none of them did an operator make requests to choose from; docs/runs has reports that can")
+		return nil, errors.New("no check of this report can be replayed: " +
+			"in none of them did an operator make requests to choose from; docs/runs has reports that can")
 	}
 	if id != "" {
 		if i = slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == id }); i < 0 {
@@ -109,7 +110,8 @@ func Choose(r *report.Report, id string) (*report.Check, error) {
 		}
 		if replayable[i] == nil {
 			others := names(r, func(i int) bool { return replayable[i] != nil })
-			return nil, fmt.Errorf("the check %s can't be replayed: the operator made no requests in it to choose from; choose from %s", id, cmp.Or(others, "another report"))
+			return nil, fmt.Errorf("the check %s can't be replayed: the operator made no requests in it to choose from; "+
+				"choose from %s", id, cmp.Or(others, "another report"))
 		}
 	}
 	return &r.Checks[i], nil
@@ -148,7 +150,8 @@ func steps(r *report.Report, check *report.Check, requests []string) []Step {
 		if request != "" && !isWatch(request) { // a watch lasts while others are made
 			end = max(end, moment.At+moment.Seconds)
 		}
-		if last := len(steps) - 1; last >= 0 && request != "" && steps[last].Request == request && alike(r.Timeline[steps[last].Moments[0]], moment) {
+		if last := len(steps) - 1; last >= 0 && request != "" && steps[last].Request == request &&
+			alike(r.Timeline[steps[last].Moments[0]], moment) {
 			steps[last].Moments = append(steps[last].Moments, i)
 			continue
 		}

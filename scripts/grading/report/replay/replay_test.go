@@ -57,7 +57,8 @@ func TestStepsOfRealRuns(t *testing.T) {
 					continue
 				}
 				questions++
-				if !slices.Contains(step.Choices, step.Request) || !slices.IsSorted(step.Choices) || len(slices.Compact(slices.Clone(step.Choices))) != len(step.Choices) {
+				if !slices.Contains(step.Choices, step.Request) || !slices.IsSorted(step.Choices) ||
+					len(slices.Compact(slices.Clone(step.Choices))) != len(step.Choices) {
 					t.Errorf("%s, %s: the choices for %q are %q", file, r.Checks[i].ID, step.Request, step.Choices)
 				}
 				if n := len(step.Choices); n < 3 || n > 4 {
@@ -80,7 +81,10 @@ func outage() *report.Report {
 		Lab: "03-finalizer", Title: "The finalizer", Outcome: report.Graded,
 		Checks: []report.Check{
 			{ID: "first", Status: report.Passed, At: 1, Seconds: 0.5},
-			{ID: "outage", Title: "It recovers", Status: report.Failed, At: 2, Seconds: 4, Expected: "it recovers", Observed: "it does not", Lecture: "docs/lectures/03-finalizers.md"},
+			{
+				ID: "outage", Title: "It recovers", Status: report.Failed, At: 2, Seconds: 4,
+				Expected: "it recovers", Observed: "it does not", Lecture: "docs/lectures/03-finalizers.md",
+			},
 			{ID: "never-ran", Status: report.Skipped},
 		},
 		Timeline: []report.Moment{
@@ -164,7 +168,10 @@ func TestPlay(t *testing.T) {
 		if err := replay.Play(context.Background(), &out, in, r, &r.Checks[1]); err != nil {
 			t.Fatal(err)
 		}
-		for _, wanted := range []string{"expected: it recovers", "the operator was killed", "3-finalizers.md", "put movements cce76f…, and 1 request like it → 201", "fault unavailable: It was answered with 503"} {
+		for _, wanted := range []string{
+			"expected: it recovers", "the operator was killed", "3-finalizers.md",
+			"put movements cce76f…, and 1 request like it → 201", "fault unavailable: It was answered with 503",
+		} {
 			if !strings.Contains(out.String(), wanted) {
 				t.Errorf("with the input %q it does not say %q:\n%s", input, wanted, out.String())
 			}

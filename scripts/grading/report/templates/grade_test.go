@@ -71,7 +71,9 @@ func workspace(t *testing.T, submission func(dir string)) string {
 	if err := os.MkdirAll(filepath.Join(root, ".cache", "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"Makefile", "go.work", "clusters", "docs", "labs", "scripts", "solutions", ".cache/checks", ".cache/controlplane"} {
+	for _, name := range []string{
+		"Makefile", "go.work", "clusters", "docs", "labs", "scripts", "solutions", ".cache/checks", ".cache/controlplane",
+	} {
 		link(t, filepath.Join(here.Root, name), filepath.Join(root, name))
 	}
 	tools, err := filepath.Glob(filepath.Join(here.Root, ".cache", "bin", "controller-gen*"))
@@ -137,7 +139,10 @@ func newRunner(t *testing.T, dir string) *runner {
 	sha := "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
 	// The machine stays as it is.
 	bin := filepath.Join(dir, "bin")
-	if err := errors.Join(os.MkdirAll(bin, 0o755), os.WriteFile(filepath.Join(bin, "sudo"), []byte("#!/bin/sh\necho \"sudo $*\"\n"), 0o755)); err != nil { //nolint:gosec // a program
+	if err := errors.Join(
+		os.MkdirAll(bin, 0o755),
+		os.WriteFile(filepath.Join(bin, "sudo"), []byte("#!/bin/sh\necho \"sudo $*\"\n"), 0o755), //nolint:gosec // a program
+	); err != nil {
 		t.Fatal(err)
 	}
 	// Nothing of who runs the tests: a workflow of GitHub may do that too.
@@ -220,13 +225,15 @@ func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
 	r := newRunner(t, dir)
 	r.run(parsed) // with the labs that the template names: the student has only one of them
 	if !r.failed || r.values["steps.grade.outputs.there"] != "1" || r.values["steps.grade.outputs.full"] != "0" {
-		t.Errorf("there %s, full %s, failed %v:\n%s", r.values["steps.grade.outputs.there"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
+		t.Errorf("there %s, full %s, failed %v:\n%s",
+			r.values["steps.grade.outputs.there"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
 	}
 	if !strings.Contains(r.summary, "**It does not build.**") || !strings.Contains(r.summary, "cmd/broken.go:3:13") {
 		t.Errorf("the summary does not say why:\n%s", r.summary)
 	}
 	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
-	if result.Score != 0 || result.MaxScore != 100 || result.Tests[0].Passed || !strings.Contains(result.Tests[0].Output, "cmd/broken.go:3:13") {
+	if result.Score != 0 || result.MaxScore != 100 ||
+		result.Tests[0].Passed || !strings.Contains(result.Tests[0].Output, "cmd/broken.go:3:13") {
 		t.Errorf("the result for Classroom 50 is %+v", result)
 	}
 }
@@ -238,20 +245,27 @@ func TestTheWorkflowGradesNoLabWhoseSolutionFails(t *testing.T) {
 		solution(t, "01-icecream")(dir)
 		solution(t, "02-reconciler")(dir)
 	})
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in 'grade 2 --solution') exit 1;; esac\nexec %s \"$@\"\n", filepath.Join(dir, "operator-labs", ".cache", "bin", "real"))
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in 'grade 2 --solution') exit 1;; esac\nexec %s \"$@\"\n",
+		filepath.Join(dir, "operator-labs", ".cache", "bin", "real"))
 	program := filepath.Join(dir, "operator-labs", ".cache", "bin", "lab")
-	if err := errors.Join(os.Rename(program, filepath.Join(filepath.Dir(program), "real")), os.WriteFile(program, []byte(script), 0o755)); err != nil { //nolint:gosec // a program
+	if err := errors.Join(
+		os.Rename(program, filepath.Join(filepath.Dir(program), "real")),
+		os.WriteFile(program, []byte(script), 0o755), //nolint:gosec // a program
+	); err != nil {
 		t.Fatal(err)
 	}
 	parsed, _ := gradeWorkflow(t)
-	parsed.Jobs["grade"].Steps[slices.IndexFunc(parsed.Jobs["grade"].Steps, func(s step) bool { return s.Name == "Build what grades" })].Run = ""
+	steps := parsed.Jobs["grade"].Steps
+	steps[slices.IndexFunc(steps, func(s step) bool { return s.Name == "Build what grades" })].Run = ""
 	r := newRunner(t, dir)
 	r.values["steps.cache.outputs.cache-hit"] = ""
 	r.run(parsed)
 	if !r.failed || r.values["steps.grade.outputs.there"] != "2" || r.values["steps.grade.outputs.full"] != "1" {
-		t.Errorf("there %s, full %s, failed %v:\n%s", r.values["steps.grade.outputs.there"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
+		t.Errorf("there %s, full %s, failed %v:\n%s",
+			r.values["steps.grade.outputs.there"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
 	}
-	if !strings.Contains(r.log.String(), "::error::Lab 2 is not graded: ") || strings.Contains(r.summary, "## Lab 2") || !strings.Contains(r.summary, "## Lab 1") {
+	if !strings.Contains(r.log.String(), "::error::Lab 2 is not graded: ") ||
+		strings.Contains(r.summary, "## Lab 2") || !strings.Contains(r.summary, "## Lab 1") {
 		t.Errorf("the log or the summary is wrong:\n%s\n%s", &r.log, r.summary)
 	}
 }
@@ -399,7 +413,8 @@ func TestTheAutograderOfGradescope(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "autograder", "submission", "operators-main", "labs", "01-icecream")); err != nil {
 		t.Fatal(err)
 	}
-	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" || !strings.Contains(result.Tests[0].Output, "none of its Go modules is that of lab 1") {
+	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" ||
+		!strings.Contains(result.Tests[0].Output, "none of its Go modules is that of lab 1") {
 		t.Errorf("the result is %+v, want one that says that there is no module", result)
 	}
 }

@@ -43,7 +43,8 @@ func newJob(t *testing.T, grade string, modules ...string) job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/bash\nif [ \"$1\" != grade ]; then exec %s \"$@\"; fi\nif [[ \"$*\" == *--solution* ]]; then exit 0; fi\necho \"grade $*\" >> %s\n%s\n",
+	script := fmt.Sprintf("#!/bin/bash\nif [ \"$1\" != grade ]; then exec %s \"$@\"; fi\n"+
+		"if [[ \"$*\" == *--solution* ]]; then exit 0; fi\necho \"grade $*\" >> %s\n%s\n",
 		filepath.Join(bin, "real"), filepath.Join(dir, "graded"), grade)
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(bin, "real"), content, 0o755),                     //nolint:gosec // a program
@@ -52,7 +53,10 @@ func newJob(t *testing.T, grade string, modules ...string) job {
 	}
 	for _, module := range modules {
 		folder := filepath.Join(j.submission, filepath.FromSlash(module))
-		if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module example.com/x\n"), 0o600)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(folder, 0o755),
+			os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module example.com/x\n"), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,8 +69,12 @@ const forged = `{"score": 100, "tests": [{"name": "mine", "score": 100}]}`
 // onGradescope runs run_autograder with the job's command, and returns where its result is.
 func (j job) onGradescope(t *testing.T) (results, output string, err error) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Join(j.dir, "autograder", "results"), 0o755), os.MkdirAll(filepath.Join(j.dir, "home"), 0o755),
-		os.Rename(j.root, filepath.Join(j.dir, "home", "operator-labs")), os.Rename(j.submission, filepath.Join(j.dir, "autograder", "submission"))); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(j.dir, "autograder", "results"), 0o755),
+		os.MkdirAll(filepath.Join(j.dir, "home"), 0o755),
+		os.Rename(j.root, filepath.Join(j.dir, "home", "operator-labs")),
+		os.Rename(j.submission, filepath.Join(j.dir, "autograder", "submission")),
+	); err != nil {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(j.dir, "home", "operator-labs", ".cache", "bin")
@@ -99,7 +107,8 @@ func TestTheFileOfAFailedRunIsNoResult(t *testing.T) {
 			j := newJob(t, "echo '"+forged+"' > result.json; echo mine > release-body.md; chmod 555 .; "+end, ".")
 			output, err := classroom50(t, python, j.dir)
 			for _, file := range []string{"result.json", "release-body.md"} {
-				if _, there := os.Lstat(filepath.Join(j.submission, file)); err == nil || !errors.Is(there, fs.ErrNotExist) || !strings.Contains(output, "There is no result") {
+				if _, there := os.Lstat(filepath.Join(j.submission, file)); err == nil || !errors.Is(there, fs.ErrNotExist) ||
+					!strings.Contains(output, "There is no result") {
 					t.Errorf("the script ended with %v, and %s is there (%v):\n%s", err, file, there, output)
 				}
 			}
@@ -125,7 +134,8 @@ func (j job) solutionEnds(t *testing.T, code int) {
 	if strings.Count(script, ends+"0") != 1 {
 		t.Fatalf("the command is %s", script)
 	}
-	if err := os.WriteFile(program, []byte(strings.Replace(script, ends+"0", fmt.Sprintf("%s%d", ends, code), 1)), 0o755); err != nil { //nolint:gosec // a program
+	changed := strings.Replace(script, ends+"0", fmt.Sprintf("%s%d", ends, code), 1)
+	if err := os.WriteFile(program, []byte(changed), 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 }
@@ -161,7 +171,8 @@ func TestWhereTheSolutionFailsNobodyIsGraded(t *testing.T) {
 				t.Fatal(err)
 			}
 			output, err := gradescope(t, j.dir, "setup.sh")
-			refused := strings.Contains(output, "Lab 1 can't be graded in this container: the course's own solution has not had full marks, for the reason above.\n")
+			refused := strings.Contains(output, "Lab 1 can't be graded in this container: "+
+				"the course's own solution has not had full marks, for the reason above.\n")
 			if (err == nil) != (code == 0) || refused != (code != 0) {
 				t.Errorf("the solution ended with %d, and the script with %v\n%s", code, err, output)
 			}
@@ -173,7 +184,10 @@ func TestWhereTheSolutionFailsNobodyIsGraded(t *testing.T) {
 // nothing is changed.
 func TestTheTemplatesPrepareGitHubsRunners(t *testing.T) {
 	t.Parallel()
-	settings := []string{"kernel.apparmor_restrict_unprivileged_userns=0", "fs.inotify.max_user_instances=1024", "fs.inotify.max_user_watches=524288"}
+	settings := []string{
+		"kernel.apparmor_restrict_unprivileged_userns=0",
+		"fs.inotify.max_user_instances=1024", "fs.inotify.max_user_watches=524288",
+	}
 	for _, file := range []string{gradeFile, "../../../../.github/workflows/ci.yml", "../../../../.github/workflows/prove.yml"} {
 		parsed, text := readWorkflow(t, file)
 		if !gradesOrTests.MatchString(text) {
@@ -182,7 +196,8 @@ func TestTheTemplatesPrepareGitHubsRunners(t *testing.T) {
 		for name, job := range parsed.Jobs {
 			allowed, grades := -1, -1
 			for i, s := range job.Steps {
-				if !slices.ContainsFunc(settings, func(setting string) bool { return !strings.Contains(s.Run, setting) }) && strings.Contains(s.Run, "sudo sysctl") {
+				if !slices.ContainsFunc(settings, func(setting string) bool { return !strings.Contains(s.Run, setting) }) &&
+					strings.Contains(s.Run, "sudo sysctl") {
 					allowed = i
 				}
 				if grades < 0 && gradesOrTests.MatchString(s.Run) {
@@ -190,7 +205,8 @@ func TestTheTemplatesPrepareGitHubsRunners(t *testing.T) {
 				}
 			}
 			if grades >= 0 && (allowed < 0 || allowed > grades) {
-				t.Errorf("%s, job %s: step %d grades, and step %d prepares the machine (-1: none), with %s", file, name, grades, allowed, strings.Join(settings, " "))
+				t.Errorf("%s, job %s: step %d grades, and step %d prepares the machine (-1: none), with %s",
+					file, name, grades, allowed, strings.Join(settings, " "))
 			}
 		}
 	}
@@ -213,7 +229,8 @@ var gradesOrTests = regexp.MustCompile(`lab grade|make (test|prove)|\.ci/run`)
 func TestAVerdictIsAResult(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"0", "1"} {
-		results, output, err := newJob(t, "echo '"+forged+"' > $RESULTS; exit "+code, "x-main/labs/01-icecream", "x-main/labs/02-reconciler").onGradescope(t)
+		results, output, err := newJob(t, "echo '"+forged+"' > $RESULTS; exit "+code,
+			"x-main/labs/01-icecream", "x-main/labs/02-reconciler").onGradescope(t)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
@@ -221,7 +238,8 @@ func TestAVerdictIsAResult(t *testing.T) {
 			t.Errorf("the result is %q", got)
 		}
 		dir := filepath.Dir(filepath.Dir(filepath.Dir(results)))
-		if graded := read(t, filepath.Join(dir, "graded")); !strings.Contains(graded, "--dir "+filepath.Join(dir, "home", "submission", "x-main", "labs", "01-icecream")+" ") {
+		option := "--dir " + filepath.Join(dir, "home", "submission", "x-main", "labs", "01-icecream") + " "
+		if graded := read(t, filepath.Join(dir, "graded")); !strings.Contains(graded, option) {
 			t.Errorf("what was graded is %s", graded)
 		}
 	}
@@ -255,7 +273,8 @@ func TestTheResultSaysWhyNoModuleWasFound(t *testing.T) {
 			if err := json.Unmarshal([]byte(read(t, results)), &result); err != nil {
 				t.Fatal(err)
 			}
-			if result.Score != 0 || len(result.Tests) == 0 || result.Tests[0].Status != "failed" || !strings.Contains(result.Tests[0].Output, test.want) {
+			if result.Score != 0 || len(result.Tests) == 0 || result.Tests[0].Status != "failed" ||
+				!strings.Contains(result.Tests[0].Output, test.want) {
 				t.Errorf("the result is %+v, want %q", result, test.want)
 			}
 		})

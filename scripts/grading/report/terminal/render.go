@@ -324,8 +324,9 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 		these, it = "these requests", "them"
 	}
 	var out strings.Builder
-	out.WriteString("\n" + p.remark("Its role forbids the operator to "+english.WordSeries(requests, "and")+". Do you want "+these+"? If so, add above Reconcile "+
-		"what follows. If not, remove the call that sends "+it+".") + "\n")
+	out.WriteString("\n" + p.remark("Its role forbids the operator to "+english.WordSeries(requests, "and")+". "+
+		"Do you want "+these+"? If so, add above Reconcile what follows. "+
+		"If not, remove the call that sends "+it+".") + "\n")
 	for _, marker := range markers {
 		// Neither wrapped nor behind a bar: these lines are there to be copied.
 		out.WriteString(margin + p.command.Render(marker) + "\n")

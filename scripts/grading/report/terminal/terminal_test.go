@@ -28,7 +28,8 @@ var (
 	plain    = Screen{}
 	columns  = func(n int) Screen { return Screen{Interactive: true, Width: n, Unicode: true} }
 	commands = Commands{
-		Hint: "make hint-2", Read: func(string) string { return "make read-2" }, Grade: "make lab-2", Torture: "make torture-2", Next: "make lab-3",
+		Hint: "make hint-2", Read: func(string) string { return "make read-2" },
+		Grade: "make lab-2", Torture: "make torture-2", Next: "make lab-3",
 	}
 )
 
@@ -126,7 +127,8 @@ func TestPointsAreAligned(t *testing.T) {
 func TestPlainLinesBeginWithTheirWord(t *testing.T) {
 	t.Parallel()
 	words := []string{
-		"lab ", "step ", "ok ", "FAIL ", "skip ", "fix first: ", "also failed: ", "files: ", "expected: ", "observed: ", "evidence: ", "lecture: ",
+		"lab ", "step ", "ok ", "FAIL ", "skip ", "fix first: ", "also failed: ",
+		"files: ", "expected: ", "observed: ", "evidence: ", "lecture: ",
 		"hint: ", "read: ", "forbidden: ", "notice: ", "measured ", "seed: ", "outcome: ", "reason: ", "error: ", "log: ", "    ", "none of ",
 	}
 	for name, r := range reports(t) {
@@ -393,7 +395,10 @@ func TestLiveProgressInAPipe(t *testing.T) {
 	live.StepProgress("unknown", "x")
 	live.Close()
 	_, got, _ := strings.Cut(out.String(), "\n") // without the header
-	if want := "step control plane: 1 of 25 packages\nstep control plane: 11 of 25 packages\nstep control plane: 21 of 25 packages\n"; got != want {
+	want := "step control plane: 1 of 25 packages\n" +
+		"step control plane: 11 of 25 packages\n" +
+		"step control plane: 21 of 25 packages\n"
+	if got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}
 }

@@ -24,7 +24,8 @@ import (
 // network is the cluster's own business, and is only looked at.
 func OnContext(ctx context.Context, here *place.Place, name string, options Options) error {
 	if options.Images == AirGap {
-		return errors.New("--context and --air-gap contradict each other: images can't be put into nodes that are not ours; give the cluster a registry that it reaches")
+		return errors.New("--context and --air-gap contradict each other: " +
+			"images can't be put into nodes that are not ours; give the cluster a registry that it reaches")
 	}
 	var target addons.Target
 	folder := filepath.Join(here.Root, ".cache", "context")
@@ -72,13 +73,16 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 		}},
 	}
 	for _, addon := range moreAddons(here.Store, options.Addons) {
-		plan = append(plan, steps.Step{Name: addon.Name(), Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
-			if err := addon.Install(ctx, target, say); err != nil {
-				return "", explained(ctx, err, target, addon.Name())
-			}
-			state, err := addon.State(ctx, target)
-			return Described(state), err
-		}})
+		plan = append(plan, steps.Step{
+			Name: addon.Name(), Limit: options.StepTime,
+			Do: func(ctx context.Context, say func(string)) (string, error) {
+				if err := addon.Install(ctx, target, say); err != nil {
+					return "", explained(ctx, err, target, addon.Name())
+				}
+				state, err := addon.State(ctx, target)
+				return Described(state), err
+			},
+		})
 	}
 	if err := here.Steps.Run(ctx, plan); err != nil {
 		return err

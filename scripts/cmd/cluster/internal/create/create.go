@@ -176,7 +176,8 @@ func (c *creation) preflight(ctx context.Context, say func(string)) (string, err
 		return "", fmt.Errorf("%d things are in the way:\n  - %s", len(fatal), strings.Join(fatal, "\n  - "))
 	}
 	if c.found.State == kind.Foreign {
-		return "", fmt.Errorf("there is a cluster %s that this command did not make: choose another --name, or delete that one (`cluster delete --name %s --force`)", c.Cluster.Name, c.Cluster.Name)
+		return "", fmt.Errorf("there is a cluster %s that this command did not make: "+
+			"choose another --name, or delete that one (`cluster delete --name %s --force`)", c.Cluster.Name, c.Cluster.Name)
 	}
 	detail := "Docker " + facts.Version
 	switch {
@@ -199,13 +200,15 @@ func (c *creation) check() error {
 			c.Cluster.Name, c.marker.Profile, c.profile.Name)
 	}
 	if len(c.found.Nodes) != c.profile.Nodes() && c.marker.Hash == c.profile.Hash {
-		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate creates it again", english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
+		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate creates it again",
+			english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
 	}
 	if c.options.Images != Auto && c.options.Images != c.marker.Images {
 		return fmt.Errorf("the cluster %s was created with images from %s: --recreate creates it again", c.Cluster.Name, Source(c.marker.Images))
 	}
 	if c.marker.Hash != c.profile.Hash {
-		c.Steps.Note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was made: --recreate makes it as they are now", c.profile.Name))
+		c.Steps.Note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was made: "+
+			"--recreate makes it as they are now", c.profile.Name))
 	}
 	return nil
 }
@@ -223,7 +226,8 @@ func (c *creation) chooseImages(ctx context.Context) error {
 		c.marker.Images = c.options.Images
 	}
 	if c.marker.Images == AirGap && c.profile.ControlPlanes() > 1 {
-		return fmt.Errorf("the profile %s has %d control planes: the load balancer that kind puts before them is Envoy, which can't be built here; take one control plane, or images from a registry",
+		return fmt.Errorf("the profile %s has %d control planes: the load balancer that kind puts before them is Envoy, "+
+			"which can't be built here; take one control plane, or images from a registry",
 			c.profile.Name, c.profile.ControlPlanes())
 	}
 	return nil

@@ -51,7 +51,8 @@ func workloads(ctx context.Context, target addons.Target, namespace string) stri
 		for _, one := range list.Items {
 			switch {
 			case one.Spec.Replicas != nil && *one.Spec.Replicas == 0:
-				fmt.Fprintf(&out, "  Deployment %s is scaled to 0: `kubectl --namespace %s scale deployment %s --replicas 1` undoes that\n", one.Name, namespace, one.Name)
+				fmt.Fprintf(&out, "  Deployment %s is scaled to 0: "+
+					"`kubectl --namespace %s scale deployment %s --replicas 1` undoes that\n", one.Name, namespace, one.Name)
 			case one.Status.ReadyReplicas < one.Status.Replicas:
 				fmt.Fprintf(&out, "  Deployment %s: %d of %d Pods are ready\n", one.Name, one.Status.ReadyReplicas, one.Status.Replicas)
 			}

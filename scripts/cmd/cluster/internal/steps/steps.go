@@ -173,7 +173,8 @@ func (s *Steps) line(good, bad, name string, took time.Duration, detail string, 
 	if !s.screen.Unicode {
 		mark = ascii
 	}
-	s.write("%s  %s %-*s %*s  %s\n", progress.ClearLine, style.Render(mark), nameWidth, name, secondsWidth, seconds, s.faint.Render(s.cut(detail)))
+	s.write("%s  %s %-*s %*s  %s\n",
+		progress.ClearLine, style.Render(mark), nameWidth, name, secondsWidth, seconds, s.faint.Render(s.cut(detail)))
 }
 
 // draw writes the last line again.
