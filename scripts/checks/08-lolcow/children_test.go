@@ -55,7 +55,8 @@ func (h *herd) wrong(c *cow) string {
 	}
 	template := &deployment.Spec.Template
 	if c.greeting != "" && !greets(&template.Spec, c.greeting) {
-		return fmt.Sprintf("the template of the Deployment %s does not have the greeting %q in an environment variable or an argument", deployment.Name, c.greeting)
+		return fmt.Sprintf("the template of the Deployment %s does not have the greeting %q "+
+			"in an environment variable or an argument", deployment.Name, c.greeting)
 	}
 	return workload.WrongService(&service, c.port, template)
 }
@@ -75,7 +76,8 @@ func (v visit) asSpecifiedWithin(patience time.Duration, cows ...*cow) {
 		if c.greeting == "" {
 			greeting = ""
 		}
-		wants = append(wants, fmt.Sprintf("%s has one Deployment%s, and one Service of type NodePort at %d for its Pods", c.Name, greeting, c.port))
+		wants = append(wants, fmt.Sprintf("%s has one Deployment%s, and one Service of type NodePort at %d for its Pods",
+			c.Name, greeting, c.port))
 	}
 	look := func() (string, bool) {
 		for _, c := range cows {
@@ -123,7 +125,8 @@ func owner() types.Feature {
 				case i < 0:
 					v.Fail(v.t, expected, fmt.Sprintf("it has %s, and none is %s", workload.Counted(len(references), "owner"), c.Name))
 				case references[i].APIVersion != kind.GroupVersion().String() || references[i].Kind != kind.Kind || references[i].Name != c.Name:
-					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s", references[i].Kind, references[i].Name, references[i].APIVersion))
+					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s",
+						references[i].Kind, references[i].Name, references[i].APIVersion))
 				case references[i].Controller == nil || !*references[i].Controller:
 					v.Fail(v.t, expected, c.Name+" is an owner of it, and not its controller")
 				}
@@ -203,7 +206,9 @@ func (v visit) gone(c *cow) {
 func (h *herd) left(c *cow) (string, bool) {
 	deployments := len(workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object))
 	services := len(workload.Children[corev1.Service](h.Owners, workload.Services, c.object))
-	return fmt.Sprintf("there is %s, and there is %s", workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")), deployments+services == 0
+	return fmt.Sprintf("there is %s, and there is %s",
+			workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")),
+		deployments+services == 0
 }
 
 // staysGone fails if the operator keeps creating children for Lolcows that are gone, or are being deleted. A child that

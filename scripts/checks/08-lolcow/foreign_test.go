@@ -123,7 +123,8 @@ func (h *herd) wrongBeside(f *foreign) string {
 	}
 	deployment, wrong := h.deployment(f.of)
 	if wrong == "" && !greets(&deployment.Spec.Template.Spec, f.of.greeting) {
-		wrong = fmt.Sprintf("the template of the Deployment %s does not have the greeting %q in an environment variable or an argument", deployment.Name, f.of.greeting)
+		wrong = fmt.Sprintf("the template of the Deployment %s does not have the greeting %q "+
+			"in an environment variable or an argument", deployment.Name, f.of.greeting)
 	}
 	return wrong
 }
@@ -219,14 +220,15 @@ func foreignGone() types.Feature {
 			for _, one := range f.all {
 				v.asSpecifiedWithin(healPatience, one.of)
 				// It stays True, because a quota lets no Pod in.
-				v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s is gone: Degraded of %s no longer reports it", one, one.of.Name), statusPatience, v.herd.Changed, func() (string, bool) {
-					object, there := v.herd.Get(one.of.NamespacedName)
-					if !there {
-						return "the Lolcow is gone", false
-					}
-					is, _ := workload.ConditionOf(object, degradedType)
-					return fmt.Sprintf("it is %s: %s", is.Status, is.Message), is.Status == "False" || is.Message != one.said.Message
-				})
+				v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s is gone: Degraded of %s no longer reports it", one, one.of.Name),
+					statusPatience, v.herd.Changed, func() (string, bool) {
+						object, there := v.herd.Get(one.of.NamespacedName)
+						if !there {
+							return "the Lolcow is gone", false
+						}
+						is, _ := workload.ConditionOf(object, degradedType)
+						return fmt.Sprintf("it is %s: %s", is.Status, is.Message), is.Status == "False" || is.Message != one.said.Message
+					})
 			}
 			v.herd.foreigners = nil
 		}))).Feature()

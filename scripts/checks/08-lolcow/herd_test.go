@@ -100,7 +100,10 @@ type cow struct {
 }
 
 // words are what cows say. No two of them say the same: a number comes after.
-var words = []string{"hay", "clover", "thistle", "barn", "bell", "meadow", "dung", "calf", "udder", "moo", "rain", "fence", "butter", "herd"}
+var words = []string{
+	"hay", "clover", "thistle", "barn", "bell", "meadow", "dung",
+	"calf", "udder", "moo", "rain", "fence", "butter", "herd",
+}
 
 // drawGreeting draws a text that no operator can have expected. It fits on one line of the page.
 func (h *herd) drawGreeting() string {
@@ -278,12 +281,13 @@ func (v visit) asks(expected string, c *cow, wanted func(text string, err error)
 // shows waits until the page of a cow says its greeting.
 func (v visit) shows(c *cow) {
 	v.t.Helper()
-	v.asks(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting), c, func(text string, err error) (string, bool) {
-		if err != nil {
-			return err.Error(), false
-		}
-		return fmt.Sprintf("it says: %s", said(text)), strings.Contains(said(text), c.greeting)
-	})
+	v.asks(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting),
+		c, func(text string, err error) (string, bool) {
+			if err != nil {
+				return err.Error(), false
+			}
+			return fmt.Sprintf("it says: %s", said(text)), strings.Contains(said(text), c.greeting)
+		})
 }
 
 // open waits until a server answers at a port. On a busy machine a single question may have no answer in time.
@@ -321,7 +325,8 @@ func said(page string) string {
 	var lines []string
 	for line := range strings.Lines(page) {
 		line = strings.TrimSpace(line)
-		if inner, ok := strings.CutPrefix(line, "| "); ok && strings.HasSuffix(inner, " |") && len(lines) < strings.Count(page, "\n") && !strings.Contains(inner, "##") {
+		if inner, ok := strings.CutPrefix(line, "| "); ok && strings.HasSuffix(inner, " |") &&
+			len(lines) < strings.Count(page, "\n") && !strings.Contains(inner, "##") {
 			lines = append(lines, strings.TrimSpace(strings.TrimSuffix(inner, "|")))
 			continue
 		}

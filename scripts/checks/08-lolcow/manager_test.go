@@ -90,7 +90,8 @@ func (v visit) grant(rules []rbacv1.PolicyRule, to rbacv1.Subject) {
 	_, err := v.herd.Client.RbacV1().ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{})
 	v.OK(v.t, "making a role", ignoreThere(err))
 	_, err = v.herd.Client.RbacV1().ClusterRoleBindings().Create(v.ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, Subjects: []rbacv1.Subject{to}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+		ObjectMeta: name, Subjects: []rbacv1.Subject{to},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
 	}, metav1.CreateOptions{})
 	v.OK(v.t, "binding a role", ignoreThere(err))
 }
@@ -156,27 +157,30 @@ func leader() types.Feature {
 				return v.Audit.Since(since, v.ByOperator().And(audit.On("coordination.k8s.io", "leases")))
 			}
 			name := ""
-			v.EventuallyWithin(v.ctx, v.t, "with --leader-elect the operator takes a Lease in its namespace", leasePatience, v.Audit.Changed, func() (string, bool) {
-				all := asks(began)
-				for _, e := range all {
-					if audit.Denied(e) {
-						return "it is refused: " + e.Message, false
+			v.EventuallyWithin(v.ctx, v.t, "with --leader-elect the operator takes a Lease in its namespace",
+				leasePatience, v.Audit.Changed, func() (string, bool) {
+					all := asks(began)
+					for _, e := range all {
+						if audit.Denied(e) {
+							return "it is refused: " + e.Message, false
+						}
+						if audit.Writes(e) && e.Code < http.StatusMultipleChoices {
+							name = e.Name
+							return "", true
+						}
 					}
-					if audit.Writes(e) && e.Code < http.StatusMultipleChoices {
-						name = e.Name
-						return "", true
-					}
-				}
-				return fmt.Sprintf("it has sent %d requests about Leases", len(all)), false
-			})
+					return fmt.Sprintf("it has sent %d requests about Leases", len(all)), false
+				})
 			v.StopQuietly(v.ctx, v.t)
 			v.hold(leases.Get, leases.Update, name, "another-operator")
 			again := v.Audit.Now()
 			// Of one namespace only: its Lease is in the operator's own namespace all the same.
-			v.OK(v.t, "starting the operator", v.Operator.StartAs(v.ctx, protocol.Start{Flags: append(flags, "--namespace="+paddock), KeepLeases: true}))
-			v.EventuallyWithin(v.ctx, v.t, "the operator asks for its Lease, also with --namespace", leasePatience, v.Audit.Changed, func() (string, bool) {
-				return "it has not", len(asks(again)) > 0
-			})
+			v.OK(v.t, "starting the operator",
+				v.Operator.StartAs(v.ctx, protocol.Start{Flags: append(flags, "--namespace="+paddock), KeepLeases: true}))
+			v.EventuallyWithin(v.ctx, v.t, "the operator asks for its Lease, also with --namespace",
+				leasePatience, v.Audit.Changed, func() (string, bool) {
+					return "it has not", len(asks(again)) > 0
+				})
 			c := v.make(v.herd.draw(paddock))
 			v.Pause(v.ctx, v.t, idle)
 			if left, none := v.herd.left(c); !none {

@@ -45,7 +45,8 @@ func (v visit) pod(as rbacv1.Subject) *corev1.Pod {
 	pods, err := v.herd.Client.CoreV1().Pods(as.Namespace).List(v.ctx, metav1.ListOptions{})
 	v.OK(v.t, "asking for the operator's Pod", err)
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Spec.ServiceAccountName == as.Name {
+		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
+			pod.Spec.ServiceAccountName == as.Name {
 			return pod
 		}
 	}
@@ -81,7 +82,8 @@ func (v visit) serveMetrics(flags ...string) (ask func(token string) (code int, 
 // scrape asks for the metrics. The server's certificate is of its own making.
 func scrape(ctx context.Context, address, token string) (code int, body string, err error) {
 	client := &http.Client{Timeout: askTimeout, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // it has no other certificate than one of its own
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it has no other certificate than one of its own
+		DisableKeepAlives: true,
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {
@@ -197,7 +199,8 @@ func gauge() types.Feature {
 				}
 				return v.herd.counts(body)
 			}
-			const expected = gaugeName + `{state="available|progressing|degraded"} is the number of Lolcows whose condition is True, and no label has the name of one`
+			const expected = gaugeName + `{state="available|progressing|degraded"} ` +
+				"is the number of Lolcows whose condition is True, and no label has the name of one"
 			v.conditions(cows[0], "no Pod is let in", statusPatience, workload.Wanted{Of: degradedType, Status: "True"})
 			v.conditions(cows[1], "no Pod is let in", statusPatience, workload.Wanted{Of: degradedType, Status: "True"})
 			v.scrapes(expected, scrape, follows)

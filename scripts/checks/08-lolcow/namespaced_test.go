@@ -111,7 +111,8 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 	output, mistakes := limited.NewOutput(renderedLimit), limited.NewOutput(mistakesLimit)
 	command.Stdout, command.Stderr = output, mistakes
 	if err := command.Run(); err != nil {
-		v.Fail(v.t, namespacedFolder+" can be put together by kustomize", strings.ReplaceAll(strings.TrimSpace(mistakes.String()), folder+"/", "")+": "+err.Error())
+		v.Fail(v.t, namespacedFolder+" can be put together by kustomize",
+			strings.ReplaceAll(strings.TrimSpace(mistakes.String()), folder+"/", "")+": "+err.Error())
 	}
 	if output.Full() {
 		v.Fail(v.t, namespacedFolder+" can be put together by kustomize",
@@ -164,7 +165,8 @@ func (v visit) givesARole() {
 		}
 		asks := of("authentication.k8s.io", "authorization.k8s.io")
 		if len(role.Rules) == 0 || slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return !asks(rule) }) {
-			v.Fail(v.t, expected, fmt.Sprintf("it has the %s, which gives the %s %s in all namespaces", name, binding.RoleRef.Kind, binding.RoleRef.Name))
+			v.Fail(v.t, expected, fmt.Sprintf("it has the %s, which gives the %s %s in all namespaces",
+				name, binding.RoleRef.Kind, binding.RoleRef.Name))
 		}
 	}
 	if !works {
@@ -191,10 +193,13 @@ func namespaced() types.Feature {
 				}
 				local := made(paddock)
 				local.Name += "-" + binding.Name
-				_, err := v.herd.Client.RbacV1().RoleBindings(paddock).Create(v.ctx, &rbacv1.RoleBinding{ObjectMeta: local, Subjects: binding.Subjects, RoleRef: binding.RoleRef}, metav1.CreateOptions{})
+				_, err := v.herd.Client.RbacV1().RoleBindings(paddock).Create(v.ctx, &rbacv1.RoleBinding{
+					ObjectMeta: local, Subjects: binding.Subjects, RoleRef: binding.RoleRef,
+				}, metav1.CreateOptions{})
 				v.OK(v.t, "giving the operator its role in one namespace", ignoreThere(err))
 				taken = append(taken, binding)
-				v.OK(v.t, "taking the operator's role away elsewhere", v.herd.Client.RbacV1().ClusterRoleBindings().Delete(v.ctx, binding.Name, deleteNow))
+				v.OK(v.t, "taking the operator's role away elsewhere",
+					v.herd.Client.RbacV1().ClusterRoleBindings().Delete(v.ctx, binding.Name, deleteNow))
 			}
 			token := v.scraper()
 			began := v.Audit.Now()
@@ -235,7 +240,8 @@ func namespaced() types.Feature {
 			for _, binding := range taken {
 				binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels, Annotations: binding.Annotations}
 				_, err := h.Client.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{})
-				problems = append(problems, ignoreThere(err), workload.IgnoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
+				problems = append(problems, ignoreThere(err),
+					workload.IgnoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
 			}
 			return errors.Join(append(problems, withdraw(ctx, h), c.Operator.Start(ctx))...)
 		})).Feature()

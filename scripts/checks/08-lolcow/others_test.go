@@ -40,8 +40,12 @@ func othersFields() types.Feature {
 				metav1.SetMetaDataLabel(&d.ObjectMeta, "team.example.com/cost-centre", "milk")
 				metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "team.example.com/restarted-at", "today")
 				metav1.SetMetaDataLabel(&d.Spec.Template.ObjectMeta, "team.example.com/cost-centre", "milk")
-				d.Spec.Template.Spec.InitContainers = append(d.Spec.Template.Spec.InitContainers, corev1.Container{Name: "sunscreen", Image: "operator-labs/lolcow:v1", Args: []string{":9092"}})
-				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "parasol", Image: "operator-labs/lolcow:v1", Args: []string{":9090"}})
+				d.Spec.Template.Spec.InitContainers = append(d.Spec.Template.Spec.InitContainers, corev1.Container{
+					Name: "sunscreen", Image: "operator-labs/lolcow:v1", Args: []string{":9092"},
+				})
+				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{
+					Name: "parasol", Image: "operator-labs/lolcow:v1", Args: []string{":9090"},
+				})
 			})
 			v.editService(c, func(s *corev1.Service) {
 				metav1.SetMetaDataAnnotation(&s.ObjectMeta, "team.example.com/contact", "herders")
@@ -60,23 +64,30 @@ func othersFields() types.Feature {
 						lost = append(lost, what)
 					}
 				}
-				lose(now.Spec.Replicas == nil || *now.Spec.Replicas != replicas, fmt.Sprintf("spec.replicas, which an autoscaler set to %d, is %d", replicas, deref(now.Spec.Replicas)))
+				lose(now.Spec.Replicas == nil || *now.Spec.Replicas != replicas,
+					fmt.Sprintf("spec.replicas, which an autoscaler set to %d, is %d", replicas, deref(now.Spec.Replicas)))
 				lose(now.Annotations["team.example.com/contact"] == "", "an annotation of the Deployment is gone")
 				lose(now.Labels["team.example.com/cost-centre"] == "", "a label of the Deployment is gone")
-				lose(now.Spec.Template.Annotations["team.example.com/restarted-at"] == "", "an annotation of the template (as of `kubectl rollout restart`) is gone")
+				lose(now.Spec.Template.Annotations["team.example.com/restarted-at"] == "",
+					"an annotation of the template (as of `kubectl rollout restart`) is gone")
 				lose(now.Spec.Template.Labels["team.example.com/cost-centre"] == "", "a label of the template is gone")
-				lose(!slices.ContainsFunc(now.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "sunscreen" }), "the init container sunscreen, which was injected, is gone")
+				lose(!slices.ContainsFunc(now.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "sunscreen" }),
+					"the init container sunscreen, which was injected, is gone")
 				lose(page.Labels["team.example.com/cost-centre"] == "", "a label of the Service is gone")
-				lose(!slices.ContainsFunc(now.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "parasol" }), "the container parasol, which was injected, is gone")
+				lose(!slices.ContainsFunc(now.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "parasol" }),
+					"the container parasol, which was injected, is gone")
 				lose(page.Annotations["team.example.com/contact"] == "", "an annotation of the Service is gone")
-				lose(page.Spec.SessionAffinity != corev1.ServiceAffinityClientIP, "the Service's sessionAffinity, which another client has set, is "+string(page.Spec.SessionAffinity))
+				lose(page.Spec.SessionAffinity != corev1.ServiceAffinityClientIP,
+					"the Service's sessionAffinity, which another client has set, is "+string(page.Spec.SessionAffinity))
 				return strings.Join(lost, "; "), len(lost) == 0
 			}
-			expected := fmt.Sprintf("what others have set in the children of %s stays: replicas, labels, annotations, a container, the session affinity", c.Name)
+			expected := fmt.Sprintf("what others have set in the children of %s stays: "+
+				"replicas, labels, annotations, a container, the session affinity", c.Name)
 			v.Settle(v.ctx, v.t)
 			v.Eventually(v.ctx, v.t, expected, v.herd.Changed, stays)
 			if writes := v.childWrites(c, edited); len(writes) > 0 {
-				v.Fail(v.t, fmt.Sprintf("the operator writes nothing to the children of %s, of which others have set only what is not the operator's", c.Name),
+				v.Fail(v.t, fmt.Sprintf("the operator writes nothing to the children of %s, "+
+					"of which others have set only what is not the operator's", c.Name),
 					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
 			v.say(c, v.herd.drawGreeting())
@@ -88,8 +99,8 @@ func othersFields() types.Feature {
 			now, _ := v.herd.deployment(c)
 			if managers := managersOfReplicas(&now); len(managers) > 0 {
 				v.Fail(v.t, fmt.Sprintf("the operator does not own spec.replicas of the Deployment %s, which an autoscaler has set", now.Name),
-					fmt.Sprintf("in metadata.managedFields %s has it: the operator has written the number that it has read, and the next client that sets another one gets a conflict",
-						strings.Join(managers, ", ")))
+					fmt.Sprintf("in metadata.managedFields %s has it: the operator has written the number that it has read, "+
+						"and the next client that sets another one gets a conflict", strings.Join(managers, ", ")))
 			}
 		}))).Feature()
 }
@@ -100,7 +111,8 @@ const autoscaler = "horizontal-pod-autoscaler"
 // managersOfReplicas are the field managers besides the autoscaler that own the number of replicas.
 func managersOfReplicas(d *appsv1.Deployment) (managers []string) {
 	for _, entry := range d.ManagedFields {
-		if entry.Manager != autoscaler && entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
+		if entry.Manager != autoscaler && entry.Subresource == "" &&
+			entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
 			managers = append(managers, entry.Manager)
 		}
 	}

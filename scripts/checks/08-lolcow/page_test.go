@@ -99,12 +99,13 @@ func fortune() types.Feature {
 				v.Fail(v.t, fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told),
 					"the operator has changed the template of the Deployment, so that another Pod is rolled out")
 			}
-			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told), c, func(text string, err error) (string, bool) {
-				if err != nil {
-					return err.Error(), false
-				}
-				return "it says: " + said(text), said(text) == told
-			})
+			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told),
+				c, func(text string, err error) (string, bool) {
+					if err != nil {
+						return err.Error(), false
+					}
+					return "it says: " + said(text), said(text) == told
+				})
 			v.herd.teller = nil
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
@@ -136,16 +137,18 @@ func (v visit) sameFortune() {
 			v.asSpecified(c)
 			c.greeting = ""
 			v.patch(c, `{"spec":{"greeting":null}}`)
-			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s, whose greeting was removed, tells its fortune again", c.Name), v.herd.Changed, func() (string, bool) {
-				return "the Deployment still has the greeting or another fortune", reflect.DeepEqual(tells(), before)
-			})
+			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s, whose greeting was removed, tells its fortune again", c.Name),
+				v.herd.Changed, func() (string, bool) {
+					return "the Deployment still has the greeting or another fortune", reflect.DeepEqual(tells(), before)
+				})
 		}},
 	} {
 		change.make()
 		v.asSpecified(c)
 		v.Settle(v.ctx, v.t)
 		if !reflect.DeepEqual(tells(), before) {
-			v.Fail(v.t, fmt.Sprintf("%s has no greeting and always tells the same fortune", c.Name), change.what+", and the template of the Deployment is another one")
+			v.Fail(v.t, fmt.Sprintf("%s has no greeting and always tells the same fortune", c.Name),
+				change.what+", and the template of the Deployment is another one")
 		}
 	}
 }
@@ -188,9 +191,12 @@ func (v visit) restart() {
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 	v.started(began, a, b, fresh)
-	v.herd.restarted = &restarted{since: since, of: c, changed: []*cow{a, b, fresh, lost}, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-		return e.Resource != "leases" && e.Name == c.Name
-	}))}
+	v.herd.restarted = &restarted{
+		since: since, of: c, changed: []*cow{a, b, fresh, lost},
+		writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+			return e.Resource != "leases" && e.Name == c.Name
+		})),
+	}
 }
 
 // idle lets another client scale a cow to no Pods: then all is well with it, also where a quota lets none in. It waits

@@ -75,7 +75,8 @@ func (h *held) awaitPods(want int) {
 			return
 		}
 		if why := wait.Over(h.ctx); why != "" {
-			h.Fail(h.t, fmt.Sprintf("the Deployment of %s has %s with the container %s, which another client has added", h.Name, workload.Counted(want, "Pod"), sidecar),
+			h.Fail(h.t, fmt.Sprintf("the Deployment of %s has %s with the container %s, which another client has added",
+				h.Name, workload.Counted(want, "Pod"), sidecar),
 				fmt.Sprintf("it has %s, of which %d have that container (%s)", workload.Counted(len(pods), "Pod"), len(h.pods), why))
 		}
 	}
@@ -103,7 +104,8 @@ func (h *held) podIs(pod *corev1.Pod, ready bool, differ ...corev1.ContainerStat
 	h.t.Helper()
 	err := h.herd.Kubelet(h.ctx, pod, ready, differ...)
 	if apierrors.IsNotFound(err) {
-		h.Fail(h.t, fmt.Sprintf("the Deployment of %s keeps its %s, as another client has scaled it", h.Name, workload.Counted(len(h.pods), "replica")),
+		h.Fail(h.t, fmt.Sprintf("the Deployment of %s keeps its %s, as another client has scaled it",
+			h.Name, workload.Counted(len(h.pods), "replica")),
 			fmt.Sprintf("the Pod %s is gone", pod.Name))
 	}
 	h.OK(h.t, "saying how a Pod is", err)
@@ -118,7 +120,8 @@ func (h *held) is(why, status string, says ...string) {
 // well waits until all is well.
 func (h *held) well(why string) {
 	h.t.Helper()
-	h.conditions(h.cow, why, podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"},
+	h.conditions(h.cow, why, podPatience,
+		workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"},
 		workload.Wanted{Of: progressingType, Status: "False"})
 	h.done(h.cow, doneSoon)
 }
@@ -207,9 +210,12 @@ func (h *held) edited() {
 	}{{"another client has set Degraded to True", all}, {"another client has removed the conditions", []any{}}} {
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": edit.conditions}})
 		h.OK(h.t, "writing a patch", err)
-		edited, err := h.herd.Dynamic.Resource(lolcows).Namespace(h.Namespace).Patch(h.ctx, h.Name, apitypes.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		edited, err := h.herd.Dynamic.Resource(lolcows).Namespace(h.Namespace).Patch(h.ctx, h.Name,
+			apitypes.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		h.OK(h.t, "editing the status of a Lolcow", err)
-		wanted := []workload.Wanted{{Of: availableType, Status: "True"}, {Of: degradedType, Status: "False"}, {Of: progressingType, Status: "False"}}
+		wanted := []workload.Wanted{
+			{Of: availableType, Status: "True"}, {Of: degradedType, Status: "False"}, {Of: progressingType, Status: "False"},
+		}
 		h.Eventually(h.ctx, h.t, edit.what+" of "+h.Name+", and the operator puts it back", h.herd.Changed, func() (string, bool) {
 			if object, there := h.herd.Get(h.NamespacedName); there && !workload.Newer(object, edited) {
 				unlike := h.herd.Unlike(h.NamespacedName, h.object.GetGeneration(), wanted)
@@ -236,7 +242,8 @@ func (h *held) stuck() {
 		return fmt.Sprintf("it has %d", d.Status.AvailableReplicas), wrong != "" || d.Status.AvailableReplicas == 0
 	}
 	h.EventuallyWithin(h.ctx, h.t, "the Deployment of "+h.Name+" has no available Pod", podPatience, h.herd.Changed, deployment)
-	h.conditions(h.cow, "its Pods are not ready", podPatience, workload.Wanted{Of: availableType, Status: "False"}, workload.Wanted{Of: degradedType, Status: "True"})
+	h.conditions(h.cow, "its Pods are not ready", podPatience,
+		workload.Wanted{Of: availableType, Status: "False"}, workload.Wanted{Of: degradedType, Status: "True"})
 	h.done(h.cow, doneSoon)
 	h.shoot()
 	began := h.Audit.Now()
@@ -246,7 +253,8 @@ func (h *held) stuck() {
 	}
 	h.is("the image of a container still can't be pulled", "True", missingImage)
 	if writes := h.film.Writes(allTypes...); writes > mostSame {
-		h.Fail(h.t, fmt.Sprintf("while the image of a container of %s can't be pulled, its conditions stay the same, whether the kubelet tries again or waits", h.Name),
+		h.Fail(h.t, fmt.Sprintf("while the image of a container of %s can't be pulled, its conditions stay the same, "+
+			"whether the kubelet tries again or waits", h.Name),
 			fmt.Sprintf("they were written %d times", writes))
 	}
 	h.sick = 1
@@ -270,7 +278,8 @@ func (h *held) stuck() {
 	told := h.eventWrites(h.cow, began)
 	if len(told) > turns+1 { // that it became so may have been written late
 		h.Fail(h.t, fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", h.Name),
-			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True", len(told), turns), audit.Lines(told)...)
+			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True",
+				len(told), turns), audit.Lines(told)...)
 	}
 }
 
@@ -292,7 +301,8 @@ func (h *held) refused() {
 	ctx, cancel := context.WithTimeoutCause(h.ctx, podPatience, fmt.Errorf("it does not after %s", podPatience))
 	defer cancel()
 	h.OK(h.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods", func(ctx context.Context) (string, error) {
-		_, err := h.herd.Client.CoreV1().Pods(barn).Create(ctx, stranger(barn, "probe", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := h.herd.Client.CoreV1().Pods(barn).Create(ctx, stranger(barn, "probe", nil),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if apierrors.IsForbidden(err) {
 			return "", nil
 		}
@@ -305,7 +315,8 @@ func (h *held) refused() {
 		workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}}, workload.Wanted{Of: availableType, Status: "True"})
 	h.done(h.cow, doneSoon)
 	if h.film.Claims(progressingType, "False", h.object.GetGeneration()) {
-		h.Fail(h.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation before a Pod has the new greeting", h.Name),
+		h.Fail(h.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation "+
+			"before a Pod has the new greeting", h.Name),
 			"for a moment it was: what was known of the Deployment was its state from before the change (status.observedGeneration)")
 	}
 }

@@ -46,10 +46,12 @@ func deletedChild() types.Feature {
 			}
 			for _, l := range losses {
 				if slices.Contains(l.deletes, "Deployment") {
-					v.OK(v.t, "deleting the Deployment", v.herd.Client.AppsV1().Deployments(l.of.Namespace).Delete(v.ctx, l.deployment.Name, metav1.DeleteOptions{}))
+					v.OK(v.t, "deleting the Deployment",
+						v.herd.Client.AppsV1().Deployments(l.of.Namespace).Delete(v.ctx, l.deployment.Name, metav1.DeleteOptions{}))
 				}
 				if slices.Contains(l.deletes, "Service") {
-					v.OK(v.t, "deleting the Service", v.herd.Client.CoreV1().Services(l.of.Namespace).Delete(v.ctx, l.service.Name, metav1.DeleteOptions{}))
+					v.OK(v.t, "deleting the Service",
+						v.herd.Client.CoreV1().Services(l.of.Namespace).Delete(v.ctx, l.service.Name, metav1.DeleteOptions{}))
 				}
 			}
 			for _, l := range losses {
@@ -77,7 +79,8 @@ func (v visit) isMadeAgain(l *loss) {
 		}
 		deployment, _ := v.herd.deployment(l.of)
 		service, _ := v.herd.service(l.of)
-		behind := slices.Contains(l.deletes, "Deployment") && deployment.UID == l.deployment.UID || slices.Contains(l.deletes, "Service") && service.UID == l.service.UID
+		behind := slices.Contains(l.deletes, "Deployment") && deployment.UID == l.deployment.UID ||
+			slices.Contains(l.deletes, "Service") && service.UID == l.service.UID
 		return workload.Unseen, !behind
 	})
 }
@@ -147,7 +150,9 @@ type drift struct {
 }
 
 var drifts = []drift{
-	{"the image was changed to operator-labs/lolcow:v0", func(pod *corev1.PodSpec, _ string) { pod.Containers[0].Image = "operator-labs/lolcow:v0" }},
+	{"the image was changed to operator-labs/lolcow:v0", func(pod *corev1.PodSpec, _ string) {
+		pod.Containers[0].Image = "operator-labs/lolcow:v0"
+	}},
 	{"the greeting was replaced by \"I am a horse\"", func(pod *corev1.PodSpec, greeting string) { regreet(pod, greeting, "I am a horse") }},
 	{"the environment and the arguments were removed", func(pod *corev1.PodSpec, _ string) {
 		pod.Containers[0].Env, pod.Containers[0].Args, pod.Containers[0].Command = nil, nil, nil
@@ -159,7 +164,8 @@ var drifts = []drift{
 	}},
 	{"the port of the container was changed to 9090, with the name horse", func(pod *corev1.PodSpec, _ string) {
 		for i := range pod.Containers[0].Ports {
-			pod.Containers[0].Ports[i].Name, pod.Containers[0].Ports[i].ContainerPort = fmt.Sprintf("horse-%d", i), int32(9090+i) //nolint:gosec // there are few
+			port := &pod.Containers[0].Ports[i]
+			port.Name, port.ContainerPort = fmt.Sprintf("horse-%d", i), int32(9090+i) //nolint:gosec // there are few
 		}
 	}},
 	{"the ports of the container were removed", func(pod *corev1.PodSpec, _ string) { pod.Containers[0].Ports = nil }},
@@ -242,7 +248,8 @@ func driftService() types.Feature {
 					target := now.Spec.Ports[0].TargetPort
 					switch {
 					case !reflect.DeepEqual(now.Spec.Selector, before.Selector) || target != before.Ports[0].TargetPort:
-						return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s", now.Name, labels.Set(now.Spec.Selector), target.String())
+						return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s",
+							now.Name, labels.Set(now.Spec.Selector), target.String())
 					case !workload.Newer(&now, edited):
 						return workload.Unseen
 					}

@@ -33,14 +33,16 @@ func selectors() types.Feature {
 			v.asSpecified(c)
 			after, _ := v.herd.deployment(c)
 			pageAfter, _ := v.herd.service(c)
-			const expected = "greeting and port change, and the Deployment stays the same object, with the same selector; the Service selects the same Pods"
+			const expected = "greeting and port change, and the Deployment stays the same object, with the same selector; " +
+				"the Service selects the same Pods"
 			switch {
 			case after.UID != before.UID:
 				v.Fail(v.t, expected, "the Deployment was deleted and made again: all its Pods ended at once")
 			case !reflect.DeepEqual(after.Spec.Selector, before.Spec.Selector):
 				v.Fail(v.t, expected, "the selector of the Deployment was changed")
 			case !reflect.DeepEqual(page.Spec.Selector, pageAfter.Spec.Selector):
-				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s: until the rollout is done it selects no Pod, or one of the wrong version",
+				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s: "+
+					"until the rollout is done it selects no Pod, or one of the wrong version",
 					labels.Set(page.Spec.Selector), labels.Set(pageAfter.Spec.Selector)))
 			}
 		}))).Feature()

@@ -49,10 +49,11 @@ func (v visit) conditions(c *cow, why string, patience time.Duration, all ...wor
 	for _, w := range all {
 		wants = append(wants, w.String())
 	}
-	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, c.Name, strings.Join(wants, ", and ")), patience, v.herd.Changed, func() (string, bool) {
-		unlike := v.herd.Unlike(c.NamespacedName, c.object.GetGeneration(), all)
-		return unlike, unlike == ""
-	})
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, c.Name, strings.Join(wants, ", and ")),
+		patience, v.herd.Changed, func() (string, bool) {
+			unlike := v.herd.Unlike(c.NamespacedName, c.object.GetGeneration(), all)
+			return unlike, unlike == ""
+		})
 }
 
 func available() types.Feature {
@@ -61,7 +62,9 @@ func available() types.Feature {
 			c := v.served()
 			isWell := func(why string) {
 				v.t.Helper()
-				v.conditions(c, why, podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: progressingType, Status: "False"})
+				v.conditions(c, why, podPatience,
+					workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"},
+					workload.Wanted{Of: progressingType, Status: "False"})
 			}
 			if !v.herd.first.regreeted { // unless the check greeting has changed it
 				isWell("the page is served")
@@ -77,7 +80,9 @@ func available() types.Feature {
 func (v visit) probed(c *cow) {
 	v.t.Helper()
 	deployment, _ := v.herd.deployment(c)
-	if !slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.ReadinessProbe != nil || c.StartupProbe != nil }) {
+	if !slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return c.ReadinessProbe != nil || c.StartupProbe != nil
+	}) {
 		v.Fail(v.t, fmt.Sprintf("a Pod of %s is ready, and so Available, only when its server answers /healthz", c.Name),
 			"no container of the Deployment has a readinessProbe, so that a Pod is ready when its process was started")
 	}
@@ -132,7 +137,8 @@ func (h *herd) rolledOut(c *cow) bool {
 	deployment, wrong := h.deployment(c)
 	is := deployment.Status
 	return wrong == "" && is.ObservedGeneration == deployment.Generation && is.UpdatedReplicas == deref(deployment.Spec.Replicas) &&
-		is.AvailableReplicas == is.UpdatedReplicas && is.Replicas == is.UpdatedReplicas && (is.TerminatingReplicas == nil || *is.TerminatingReplicas == 0)
+		is.AvailableReplicas == is.UpdatedReplicas && is.Replicas == is.UpdatedReplicas &&
+		(is.TerminatingReplicas == nil || *is.TerminatingReplicas == 0)
 }
 
 // admitted waits until the patients are.
@@ -150,9 +156,11 @@ func degradedImage() types.Feature {
 	return features.New("an image that can't be pulled is reported").
 		Assess("by name, until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().image
-			v.conditions(c, "another client has added a container whose image does not exist", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{missingImage}})
+			v.conditions(c, "another client has added a container whose image does not exist", podPatience,
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{missingImage}})
 			v.sidecars(c)
-			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: availableType, Status: "True"})
+			v.conditions(c, "the container is gone", podPatience,
+				workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: availableType, Status: "True"})
 		}))).Feature()
 }
 
@@ -160,7 +168,8 @@ func degradedCrash() types.Feature {
 	return features.New("a container that crashes is reported").
 		Assess("until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().crash
-			v.conditions(c, "another client has added a container that ends with an error each time", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"parasol"}})
+			v.conditions(c, "another client has added a container that ends with an error each time", podPatience,
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"parasol"}})
 			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"})
 			v.herd.first, v.herd.patients = nil, nil // no check after this one needs a page
@@ -171,7 +180,8 @@ func quota() types.Feature {
 	return features.New("a quota that lets no Pod in is reported").
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
 			c := v.calm()
-			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}},
+			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience,
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}},
 				workload.Wanted{Of: availableType, Status: "False"})
 		}))).Feature()
 }
@@ -183,12 +193,14 @@ func portRange() types.Feature {
 			c.port = int32(1000 + v.herd.random.IntN(20000)) //nolint:gosec // it is below 32768
 			began := v.Audit.Now()
 			v.make(c)
-			v.conditions(c, "the port is out of the range of node ports", statusPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
+			v.conditions(c, "the port is out of the range of node ports", statusPatience,
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
 			v.Settle(v.ctx, v.t)
 			if len(v.Audit.Since(began, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
 				return e.Namespace == c.Namespace && e.Code == http.StatusUnprocessableEntity
 			}))) == 0 {
-				v.Fail(v.t, fmt.Sprintf("the operator asks the API server for port %d of %s: the range of node ports is a setting of the API server", c.port, c.Name),
+				v.Fail(v.t, fmt.Sprintf("the operator asks the API server for port %d of %s: "+
+					"the range of node ports is a setting of the API server", c.port, c.Name),
 					"it has sent no request for a Service with this port")
 			}
 			v.goesOn(c)
@@ -241,8 +253,14 @@ func errorReported() types.Feature {
 			troubles := []*trouble{
 				{what: "500 when the Service is created", resource: "services", answer: workload.InternalError},
 				{what: "503 when the Deployment is created", resource: "deployments", answer: workload.Unavailable},
-				{what: "504 when the Deployment is updated", resource: "deployments", answer: workload.TimedOut, change: func(v visit, c *cow) { v.say(c, v.herd.drawGreeting()) }},
-				{what: "429 when the Service is updated", resource: "services", answer: workload.TooManyRequests, change: func(v visit, c *cow) { v.move(c, v.herd.ports.Draw()) }},
+				{
+					what: "504 when the Deployment is updated", resource: "deployments", answer: workload.TimedOut,
+					change: func(v visit, c *cow) { v.say(c, v.herd.drawGreeting()) },
+				},
+				{
+					what: "429 when the Service is updated", resource: "services", answer: workload.TooManyRequests,
+					change: func(v visit, c *cow) { v.move(c, v.herd.ports.Draw()) },
+				},
 			}
 			of := map[string]*trouble{}
 			var all, before []*cow
@@ -255,12 +273,13 @@ func errorReported() types.Feature {
 				}
 			}
 			v.asSpecified(before...)
-			end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{"services", "deployments"}, func(resource, name string) workload.Answer {
-				if one := of[name]; one != nil && one.resource == resource {
-					return one.answer
-				}
-				return workload.Answer{}
-			})
+			end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable,
+				[]string{"services", "deployments"}, func(resource, name string) workload.Answer {
+					if one := of[name]; one != nil && one.resource == resource {
+						return one.answer
+					}
+					return workload.Answer{}
+				})
 			v.OK(v.t, "registering a webhook", err)
 			defer end()
 			for _, one := range troubles {
@@ -354,7 +373,9 @@ func portTaken() types.Feature {
 
 // eventsOf are the Events about an object, of whichever API they were written by.
 func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) ([]corev1.Event, error) {
-	list, err := h.Client.CoreV1().Events(object.GetNamespace()).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + object.GetName()})
+	list, err := h.Client.CoreV1().Events(object.GetNamespace()).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.name=" + object.GetName(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Events of %s: %w", object.GetName(), err)
 	}
@@ -364,7 +385,8 @@ func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) 
 // eventWrites are the operator's writes of Events about a cow since a mark.
 func (v visit) eventWrites(c *cow, since audit.Mark) []audit.Event {
 	return v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-		return e.Resource == "events" && e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name+".") && e.Code < http.StatusMultipleChoices
+		return e.Resource == "events" && e.Namespace == c.Namespace &&
+			strings.HasPrefix(e.Name, c.Name+".") && e.Code < http.StatusMultipleChoices
 	}))
 }
 
@@ -389,10 +411,12 @@ func events() types.Feature {
 					about = append(about, event.Reason)
 				}
 			}
-			expected := fmt.Sprintf("of %s, whose node port %s was taken for some seconds, one Event of type Warning says so, and it is written once", taken.cow.Name, port)
+			expected := fmt.Sprintf("of %s, whose node port %s was taken for some seconds, "+
+				"one Event of type Warning says so, and it is written once", taken.cow.Name, port)
 			switch {
 			case len(about) == 0:
-				v.Fail(v.t, expected, fmt.Sprintf("of %s about it none is a Warning that names the port", workload.Counted(len(taken.events), "Event")), told...)
+				v.Fail(v.t, expected, fmt.Sprintf("of %s about it none is a Warning that names the port",
+					workload.Counted(len(taken.events), "Event")), told...)
 			case taken.writes > mostEvents:
 				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), told...)
 			}
@@ -412,31 +436,36 @@ func (v visit) noEventBeforeTheStatus() {
 	c := v.make(v.herd.draw(stable))
 	v.asSpecified(c)
 	v.idle(c)
-	end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{lolcows.Resource + "/status"}, func(_, name string) workload.Answer {
-		if name == c.Name {
-			return workload.InternalError
-		}
-		return workload.Answer{}
-	})
+	end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable,
+		[]string{lolcows.Resource + "/status"}, func(_, name string) workload.Answer {
+			if name == c.Name {
+				return workload.InternalError
+			}
+			return workload.Answer{}
+		})
 	v.OK(v.t, "registering a webhook", err)
 	defer end()
 	began := v.Audit.Now()
 	v.move(c, 1000+c.port%1000)
-	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the operator writes the status of %s again and again, while the API server refuses it", c.Name), statusPatience, v.Audit.Changed, func() (string, bool) {
-		refused := v.Audit.Since(began, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource), audit.Writes, func(e audit.Event) bool {
-			return e.Namespace == c.Namespace && e.Name == c.Name && e.Code >= http.StatusBadRequest
-		}))
-		return fmt.Sprintf("it has sent %d such requests", len(refused)), len(refused) >= leastRefused
-	})
+	v.EventuallyWithin(v.ctx, v.t,
+		fmt.Sprintf("the operator writes the status of %s again and again, while the API server refuses it", c.Name),
+		statusPatience, v.Audit.Changed, func() (string, bool) {
+			refused := v.Audit.Since(began, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource), audit.Writes, func(e audit.Event) bool {
+				return e.Namespace == c.Namespace && e.Name == c.Name && e.Code >= http.StatusBadRequest
+			}))
+			return fmt.Sprintf("it has sent %d such requests", len(refused)), len(refused) >= leastRefused
+		})
 	v.Pause(v.ctx, v.t, doneSoon) // an event recorder writes in the background
 	written, err := v.herd.eventsOf(v.ctx, c.object)
 	v.OK(v.t, "asking for Events", err)
 	if i := slices.IndexFunc(written, c.portIsTaken); i >= 0 {
-		v.Fail(v.t, fmt.Sprintf("no condition of %s has changed, since the API server refuses its status: there is no Event about port %d yet", c.Name, c.port),
+		v.Fail(v.t, fmt.Sprintf("no condition of %s has changed, since the API server refuses its status: "+
+			"there is no Event about port %d yet", c.Name, c.port),
 			fmt.Sprintf("there is an Event %s: %s", written[i].Reason, written[i].Message))
 	}
 	end()
-	v.conditions(c, "the API server accepts the status again", healPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
+	v.conditions(c, "the API server accepts the status again", healPatience,
+		workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
 }
 
 // mostEvents are as many as have a reason while a port is taken: that it is, that there is a Deployment, and that it
@@ -454,17 +483,20 @@ func scenario(v visit) {
 	v.move(a, v.herd.ports.Draw())
 	page, wrong := v.herd.service(b)
 	if wrong == "" {
-		v.OK(v.t, "deleting a Service by hand", workload.IgnoreGone(v.herd.Client.CoreV1().Services(b.Namespace).Delete(v.ctx, page.Name, deleteNow)))
+		v.OK(v.t, "deleting a Service by hand",
+			workload.IgnoreGone(v.herd.Client.CoreV1().Services(b.Namespace).Delete(v.ctx, page.Name, deleteNow)))
 	}
 	v.asSpecifiedWithin(patience, a)
-	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the Service of %s, deleted by hand, is made again", b.Name), patience, v.herd.Changed, func() (string, bool) {
-		if wrong := v.herd.wrong(b); wrong != "" {
-			return wrong, false
-		}
-		again, _ := v.herd.service(b)
-		return workload.Unseen, again.UID != page.UID
-	})
-	v.conditions(a, "no Pod is let in", patience, workload.Wanted{Of: degradedType, Status: "True"}, workload.Wanted{Of: availableType, Status: "False"})
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the Service of %s, deleted by hand, is made again", b.Name),
+		patience, v.herd.Changed, func() (string, bool) {
+			if wrong := v.herd.wrong(b); wrong != "" {
+				return wrong, false
+			}
+			again, _ := v.herd.service(b)
+			return workload.Unseen, again.UID != page.UID
+		})
+	v.conditions(a, "no Pod is let in", patience,
+		workload.Wanted{Of: degradedType, Status: "True"}, workload.Wanted{Of: availableType, Status: "False"})
 	v.remove(b)
 	v.say(a, v.herd.drawGreeting())
 	v.asSpecifiedWithin(patience, a)

@@ -265,7 +265,8 @@ func (v visit) tells(seed uint32) {
 			}
 		}
 	}
-	v.Fail(v.t, failure.Expected, failure.Observed, append([]string{fmt.Sprintf("the story of seed %d, made shorter: %s", seed, tell(phases))}, failure.Evidence...)...)
+	v.Fail(v.t, failure.Expected, failure.Observed,
+		append([]string{fmt.Sprintf("the story of seed %d, made shorter: %s", seed, tell(phases))}, failure.Evidence...)...)
 }
 
 // tries plays a story in an empty namespace.

@@ -82,7 +82,8 @@ func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 		return wrong
 	}
 	if leads := leadsTo(s.Spec.Ports[0], a.image, d.Spec.Template.Spec.Containers); leads != serverPort {
-		return fmt.Sprintf("the Service %s has the targetPort %s, and that is port %d of the container", s.Name, s.Spec.Ports[0].TargetPort.String(), leads)
+		return fmt.Sprintf("the Service %s has the targetPort %s, and that is port %d of the container",
+			s.Name, s.Spec.Ports[0].TargetPort.String(), leads)
 	}
 	return ""
 }
@@ -113,7 +114,8 @@ func deref(n *int32) int32 {
 }
 
 func (a *app) String() string {
-	return fmt.Sprintf("%s has a Deployment with replicas: %d and the image %s, and a Service of type NodePort at %d that leads to port %d of its Pods, both called as it is",
+	return fmt.Sprintf("%s has a Deployment with replicas: %d and the image %s, "+
+		"and a Service of type NodePort at %d that leads to port %d of its Pods, both called as it is",
 		a.Name, a.replicas, a.image, a.port, serverPort)
 }
 
@@ -181,7 +183,8 @@ func owner() frameworktypes.Feature {
 				what string
 				metav1.Object
 			}{{"Deployment", &deployment}, {"Service", &service}} {
-				expected := fmt.Sprintf("the %s %s has %s as its controller and as its only owner (metadata.ownerReferences), so that it is deleted with it", child.what, child.GetName(), a.Name)
+				expected := fmt.Sprintf("the %s %s has %s as its controller and as its only owner (metadata.ownerReferences), "+
+					"so that it is deleted with it", child.what, child.GetName(), a.Name)
 				references := child.GetOwnerReferences()
 				switch {
 				case len(references) != 1:
@@ -189,7 +192,8 @@ func owner() frameworktypes.Feature {
 				case references[0].UID != a.object.GetUID():
 					v.Fail(v.t, expected, "its owner has another UID than "+a.Name)
 				case references[0].APIVersion != kind.GroupVersion().String() || references[0].Kind != kind.Kind || references[0].Name != a.Name:
-					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s", references[0].Kind, references[0].Name, references[0].APIVersion))
+					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s",
+						references[0].Kind, references[0].Name, references[0].APIVersion))
 				case references[0].Controller == nil || !*references[0].Controller:
 					v.Fail(v.t, expected, a.Name+" is an owner of it, and not its controller")
 				case len(child.GetFinalizers()) > 0:
@@ -253,7 +257,8 @@ func defaultReplicas() frameworktypes.Feature {
 					"spec.replicas is not there, so that it has no scale: `kubectl scale` and an autoscaler get an error")
 			}
 			if is := v.scaleOf(a); is.Spec.Replicas != 1 {
-				v.Fail(v.t, fmt.Sprintf("the scale of %s, which says nothing about replicas, has spec.replicas: 1", a.Name), fmt.Sprintf("it has spec.replicas: %d", is.Spec.Replicas))
+				v.Fail(v.t, fmt.Sprintf("the scale of %s, which says nothing about replicas, has spec.replicas: 1", a.Name),
+					fmt.Sprintf("it has spec.replicas: %d", is.Spec.Replicas))
 			}
 		}))).Feature()
 }
@@ -298,7 +303,8 @@ func changes() frameworktypes.Feature {
 			case serviceNow.UID != service.UID:
 				v.Fail(v.t, expected, "the Service was deleted and made again: no client was served meanwhile")
 			case !reflect.DeepEqual(serviceNow.Spec.Selector, service.Spec.Selector):
-				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s", labels.Set(service.Spec.Selector), labels.Set(serviceNow.Spec.Selector)))
+				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s",
+					labels.Set(service.Spec.Selector), labels.Set(serviceNow.Spec.Selector)))
 			}
 		}))).Feature()
 }

@@ -129,7 +129,9 @@ func (v visit) change(a *app) {
 // `kubectl edit` can make it, and not its controller.
 func (v visit) ownedBesides(f *foreign) {
 	v.t.Helper()
-	reference := metav1.OwnerReference{APIVersion: f.of.object.GetAPIVersion(), Kind: f.of.object.GetKind(), Name: f.of.Name, UID: f.of.object.GetUID()}
+	reference := metav1.OwnerReference{
+		APIVersion: f.of.object.GetAPIVersion(), Kind: f.of.object.GetKind(), Name: f.of.Name, UID: f.of.object.GetUID(),
+	}
 	if f.Kind == "Service" {
 		edited := v.editService(f.of, func(s *corev1.Service) { s.OwnerReferences = append(s.OwnerReferences, reference) })
 		f.Is, f.Spec = edited, edited.Spec
@@ -177,11 +179,13 @@ func foreignDeployment() frameworktypes.Feature {
 					return wrongService(f.of, &service, nil)
 				})
 				if is := v.scaleOf(f.of); is.Status.Replicas != 0 {
-					v.Fail(v.t, fmt.Sprintf("%s is not the operator's, so that %s has no Pods: status.replicas is 0", f, f.of.Name), fmt.Sprintf("it is %d", is.Status.Replicas))
+					v.Fail(v.t, fmt.Sprintf("%s is not the operator's, so that %s has no Pods: status.replicas is 0", f, f.of.Name),
+						fmt.Sprintf("it is %d", is.Status.Replicas))
 				}
 			}
 			v.conditions(both.of, fmt.Sprintf("%s is in the way, and so is the Service of that name", both),
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"Deployment", "Service", both.of.Name}}, workload.Wanted{Of: availableType, Status: "False"})
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"Deployment", "Service", both.of.Name}},
+				workload.Wanted{Of: availableType, Status: "False"})
 			v.untouched(append(all, both, service)...)
 			v.ownedBesides(both)
 			v.change(both.of)
@@ -254,11 +258,13 @@ func earlierWebApp() frameworktypes.Feature {
 					Kind: "Service", NamespacedName: again.NamespacedName, Is: service, Spec: service.Spec, Since: since, Whose: whose, Dying: true,
 				}},
 				{of: again, Foreign: &workload.Foreign{
-					Kind: "Deployment", NamespacedName: again.NamespacedName, Is: deployment, Spec: deployment.Spec, Since: since, Whose: whose, Dying: true,
+					Kind: "Deployment", NamespacedName: again.NamespacedName, Is: deployment, Spec: deployment.Spec,
+					Since: since, Whose: whose, Dying: true,
 				}},
 			}
 			v.create(again)
-			v.conditions(again, "its children of before are in the way", workload.Wanted{Of: degradedType, Status: "True", Says: []string{again.Name}},
+			v.conditions(again, "its children of before are in the way",
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{again.Name}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.untouched(all...)
 			unbound := []byte(`{"metadata":{"finalizers":null}}`)
@@ -298,7 +304,8 @@ func portTaken() frameworktypes.Feature {
 				v.Fail(v.t, expected, observed, audit.Lines(s.Tries)...)
 			}
 			if s.changed != "" {
-				v.Fail(v.t, fmt.Sprintf("while port %d is taken and nothing changes, the operator does not write the status of %s again", s.port, s.Name), s.changed)
+				v.Fail(v.t, fmt.Sprintf("while port %d is taken and nothing changes, "+
+					"the operator does not write the status of %s again", s.port, s.Name), s.changed)
 			}
 			v.town.squatted = s
 		}))).Feature()
@@ -344,16 +351,19 @@ func portRange() frameworktypes.Feature {
 			since := v.Audit.Now()
 			v.create(a)
 			v.create(f.of)
-			v.conditions(a, "the port is out of the range of node ports", workload.Wanted{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(a.port)}},
+			v.conditions(a, "the port is out of the range of node ports",
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(a.port)}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.conditions(f.of, f.String()+" is in the way, and the port is out of the range of node ports",
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{f.Kind, fmt.Sprint(f.of.port)}}, workload.Wanted{Of: availableType, Status: "False"})
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{f.Kind, fmt.Sprint(f.of.port)}},
+				workload.Wanted{Of: availableType, Status: "False"})
 			v.Settle(v.ctx, v.t)
 			asked := v.Audit.Since(since, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
 				return e.Namespace == a.Namespace && e.Code == http.StatusUnprocessableEntity
 			}))
 			if len(asked) == 0 {
-				v.Fail(v.t, fmt.Sprintf("the operator asks the API server for port %d of %s: the range of node ports is a setting of the API server", a.port, a.Name),
+				v.Fail(v.t, fmt.Sprintf("the operator asks the API server for port %d of %s: "+
+					"the range of node ports is a setting of the API server", a.port, a.Name),
 					"it has sent no request for a Service with this port")
 			}
 			v.setPort(a, v.town.ports.Draw())
@@ -381,8 +391,14 @@ func errorReported() frameworktypes.Feature {
 			troubles := []*trouble{
 				{what: "500 when the Service is created", kind: "services", answer: workload.InternalError},
 				{what: "503 when the Deployment is created", kind: "deployments", answer: workload.Unavailable},
-				{what: "504 when the Service is updated", kind: "services", answer: workload.TimedOut, change: func(a *app) { v.setPort(a, v.town.ports.Draw()) }},
-				{what: "429 when the Deployment is updated", kind: "deployments", answer: workload.TooManyRequests, change: func(a *app) { v.setImage(a, v.town.drawImage()) }},
+				{
+					what: "504 when the Service is updated", kind: "services", answer: workload.TimedOut,
+					change: func(a *app) { v.setPort(a, v.town.ports.Draw()) },
+				},
+				{
+					what: "429 when the Deployment is updated", kind: "deployments", answer: workload.TooManyRequests,
+					change: func(a *app) { v.setImage(a, v.town.drawImage()) },
+				},
 			}
 			var all []*app
 			of := map[string]*trouble{}
@@ -393,12 +409,13 @@ func errorReported() frameworktypes.Feature {
 				}
 				all, of[one.of.Name] = append(all, one.of), one
 			}
-			end, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{"services", "deployments"}, func(resource, name string) (none workload.Answer) {
-				if one := of[name]; one != nil && one.kind == resource {
-					return one.answer
-				}
-				return none
-			})
+			end, err := v.town.Answering(v.ctx, v.OperatorUser(), plans,
+				[]string{"services", "deployments"}, func(resource, name string) (none workload.Answer) {
+					if one := of[name]; one != nil && one.kind == resource {
+						return one.answer
+					}
+					return none
+				})
 			v.OK(v.t, "registering a webhook", err)
 			defer end()
 			for _, one := range troubles {
@@ -423,7 +440,8 @@ func errorReported() frameworktypes.Feature {
 			a := v.create(v.town.draw(yard))
 			v.conditions(a, "a quota lets no Deployment in", workload.Wanted{Of: degradedType, Status: "True", Says: []string{quotaName}},
 				workload.Wanted{Of: availableType, Status: "False"})
-			v.eventually(0, fmt.Sprintf("a quota does not let the Deployment of %s in, and its Service is made all the same", a.Name), func() string {
+			v.eventually(0, fmt.Sprintf("a quota does not let the Deployment of %s in, "+
+				"and its Service is made all the same", a.Name), func() string {
 				service, wrong := v.town.service(a)
 				if wrong != "" {
 					return wrong

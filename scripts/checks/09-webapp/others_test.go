@@ -39,7 +39,9 @@ func othersFields() frameworktypes.Feature {
 				own := &pod.Containers[ours(d, a.image)]
 				own.Env = append(own.Env, corev1.EnvVar{Name: "REGION", Value: "north"})
 				own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{Name: "team", MountPath: "/team"})
-				pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "team", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+				pod.Volumes = append(pod.Volumes, corev1.Volume{
+					Name: "team", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+				})
 				pod.InitContainers = append(pod.InitContainers, sidecar("sunscreen"))
 				pod.Containers = append([]corev1.Container{sidecar("parasol")}, append(pod.Containers, sidecar("lantern"))...)
 			})
@@ -130,7 +132,8 @@ func setMeanwhile(v visit) {
 		lost = append(lost, "an annotation of the Service is gone")
 	}
 	if len(lost) > 0 {
-		v.Fail(v.t, fmt.Sprintf("what others have set in the children of %s stays, also when the operator updates these children before its cache has the change", a.Name),
+		v.Fail(v.t, fmt.Sprintf("what others have set in the children of %s stays, "+
+			"also when the operator updates these children before its cache has the change", a.Name),
 			strings.Join(lost, "; "))
 	}
 }
@@ -149,10 +152,14 @@ func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string
 		lost = append(lost, fmt.Sprintf("the containers were %s, and are %s", strings.Join(before, ", "), strings.Join(after, ", ")))
 	}
 	for what, there := range map[string]bool{
-		"the init container sunscreen, which was injected, is gone": slices.ContainsFunc(is.InitContainers, func(c corev1.Container) bool { return c.Name == "sunscreen" }),
-		"the volume team is gone":                                   slices.ContainsFunc(is.Volumes, func(volume corev1.Volume) bool { return volume.Name == "team" }),
-		"the variable REGION of its own container is gone":          slices.ContainsFunc(own.Env, func(e corev1.EnvVar) bool { return e.Name == "REGION" && e.Value == "north" }),
-		"the mount of the volume in its own container is gone":      slices.ContainsFunc(own.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "team" }),
+		"the init container sunscreen, which was injected, is gone": slices.ContainsFunc(is.InitContainers,
+			func(c corev1.Container) bool { return c.Name == "sunscreen" }),
+		"the volume team is gone": slices.ContainsFunc(is.Volumes,
+			func(volume corev1.Volume) bool { return volume.Name == "team" }),
+		"the variable REGION of its own container is gone": slices.ContainsFunc(own.Env,
+			func(e corev1.EnvVar) bool { return e.Name == "REGION" && e.Value == "north" }),
+		"the mount of the volume in its own container is gone": slices.ContainsFunc(own.VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.Name == "team" }),
 	} {
 		if !there {
 			lost = append(lost, what)
@@ -169,7 +176,8 @@ func lostSidecars(containers []corev1.Container, injected ...corev1.Container) (
 		case i < 0:
 			lost = append(lost, fmt.Sprintf("the container %s, which was injected, is gone", sidecar.Name))
 		case containers[i].Image != sidecar.Image:
-			lost = append(lost, fmt.Sprintf("the container %s, which was injected, has the image %s instead of its own", sidecar.Name, containers[i].Image))
+			lost = append(lost, fmt.Sprintf("the container %s, which was injected, has the image %s instead of its own",
+				sidecar.Name, containers[i].Image))
 		}
 	}
 	return lost

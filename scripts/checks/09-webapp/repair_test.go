@@ -49,7 +49,8 @@ func deletedChild() frameworktypes.Feature {
 			for one := range services {
 				v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
 			}
-			v.eventually(secondTry, fmt.Sprintf("the Deployment of %s, the Service of %s, and both of %s, deleted by hand, are made again", a.Name, b.Name, c.Name), func() string {
+			v.eventually(secondTry, fmt.Sprintf("the Deployment of %s, the Service of %s, and both of %s, "+
+				"deleted by hand, are made again", a.Name, b.Name, c.Name), func() string {
 				for _, one := range []*app{a, b, c} {
 					if wrong := v.town.wrong(one); wrong != "" {
 						return wrong
@@ -88,8 +89,12 @@ func ours(d *appsv1.Deployment, image string) int {
 // are not among the edits, here and in the Deployment: for an operator that applies they are the key of the port, and
 // an edit of the key adds another port with the same name.
 var serviceEdits = append(slices.Clone(workload.ServiceEdits),
-	workload.ServiceEdit{What: "the type was changed to LoadBalancer", Change: func(s *corev1.ServiceSpec, _ int32) { s.Type = corev1.ServiceTypeLoadBalancer }},
-	workload.ServiceEdit{What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" }},
+	workload.ServiceEdit{What: "the type was changed to LoadBalancer", Change: func(s *corev1.ServiceSpec, _ int32) {
+		s.Type = corev1.ServiceTypeLoadBalancer
+	}},
+	workload.ServiceEdit{What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) {
+		s.Selector["app"] = "nobody"
+	}},
 	workload.ServiceEdit{What: "a label of the selector was removed", Change: func(s *corev1.ServiceSpec, _ int32) {
 		delete(s.Selector, slices.Sorted(maps.Keys(s.Selector))[0])
 	}},
@@ -130,13 +135,17 @@ func drift() frameworktypes.Feature {
 				a := apps[i]
 				a.before = append(a.before, foreign)
 				template := v.editDeployment(a, func(d *appsv1.Deployment) { edit.change(d, &d.Spec.Template.Spec.Containers[ours(d, a.image)]) })
-				edits = append(edits, handEdit{fmt.Sprintf("%s in the Deployment of %s", edit.what, a.Name), func() string { return v.town.deploymentEdited(a, template) }})
+				edits = append(edits, handEdit{fmt.Sprintf("%s in the Deployment of %s", edit.what, a.Name), func() string {
+					return v.town.deploymentEdited(a, template)
+				}})
 			}
 			for i, edit := range serviceEdits {
 				a := apps[len(deployments)+i]
 				before, _ := v.town.service(a)
 				edited := v.editService(a, func(s *corev1.Service) { edit.Change(&s.Spec, v.town.ports.Draw()) })
-				edits = append(edits, handEdit{fmt.Sprintf("%s in the Service of %s", edit.What, a.Name), func() string { return v.town.serviceEdited(a, edited, before.Spec.Selector) }})
+				edits = append(edits, handEdit{fmt.Sprintf("%s in the Service of %s", edit.What, a.Name), func() string {
+					return v.town.serviceEdited(a, edited, before.Spec.Selector)
+				}})
 			}
 			var told []string
 			for _, edit := range edits {
@@ -204,12 +213,13 @@ func statusEdits(v visit) {
 	before, edited := map[*app]string{}, map[*app]*unstructured.Unstructured{}
 	for i, a := range apps {
 		before[a] = told(read(a))
-		object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Patch(v.ctx, a.Name, types.MergePatchType, []byte(patches[i]), metav1.PatchOptions{}, "status")
+		object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Patch(v.ctx, a.Name,
+			types.MergePatchType, []byte(patches[i]), metav1.PatchOptions{}, "status")
 		v.OK(v.t, "writing the status of "+a.Name, err)
 		edited[a] = object
 	}
-	expected := fmt.Sprintf("another client has written the conditions of %s, replicas and selector of %s, and removed the status of %s, and the operator puts it back",
-		apps[0].Name, apps[1].Name, apps[2].Name)
+	expected := fmt.Sprintf("another client has written the conditions of %s, replicas and selector of %s, "+
+		"and removed the status of %s, and the operator puts it back", apps[0].Name, apps[1].Name, apps[2].Name)
 	v.eventually(statusPatience, expected, func() string {
 		for _, a := range apps {
 			object, there := v.town.Get(a.NamespacedName)
@@ -263,8 +273,9 @@ func refusedRepairs(v visit) {
 		template = v.editDeployment(a, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign })
 		edited = v.editService(b, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} })
 	})
-	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed by hand, the API server answered "+
-		"what the operator wrote then with an error, and when it does so no longer the operator puts both back", a.Name, b.Name)
+	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed by hand, "+
+		"the API server answered what the operator wrote then with an error, "+
+		"and when it does so no longer the operator puts both back", a.Name, b.Name)
 	v.eventually(0, expected, func() string {
 		if left := v.town.deploymentEdited(a, template); left != "" {
 			return left

@@ -22,7 +22,8 @@ import (
 func served() frameworktypes.Feature {
 	return features.New("the API server serves WebApps").
 		Assess("with the fields of the task", check.Assess(assess(func(v visit) {
-			const expected = "the API server serves apps.lva.io/v1alpha1, kind WebApp, plural webapps, namespaced, with the subresources status and scale"
+			const expected = "the API server serves apps.lva.io/v1alpha1, kind WebApp, plural webapps, namespaced, " +
+				"with the subresources status and scale"
 			var names []string
 			for _, r := range v.town.resources {
 				names = append(names, r.Name)
@@ -57,7 +58,10 @@ func (v visit) validates(version schema.GroupVersionResource) {
 		{"one with an image, a port and replicas", true, func(map[string]any) {}},
 		{"one without replicas", true, func(spec map[string]any) { delete(spec, "replicas") }},
 		{"one with 0 replicas", true, func(spec map[string]any) { spec["replicas"] = int64(0) }},
-		{"one with a port that is out of the range of node ports, which is the cluster's and not the CRD's", true, func(spec map[string]any) { spec[port] = int64(80) }},
+		{
+			"one with a port that is out of the range of node ports, which is the cluster's and not the CRD's", true,
+			func(spec map[string]any) { spec[port] = int64(80) },
+		},
 		{"one without an image", false, func(spec map[string]any) { delete(spec, "image") }},
 		{"one with an empty image", false, func(spec map[string]any) { spec["image"] = "" }},
 		{"one without a port", false, func(spec map[string]any) { delete(spec, port) }},
@@ -70,7 +74,8 @@ func (v visit) validates(version schema.GroupVersionResource) {
 		object := v.town.draw(plans).in(version)
 		spec := object.Object["spec"].(map[string]any)
 		e.edit(spec)
-		made, err := v.town.Dynamic.Resource(version).Namespace(plans).Create(v.ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		made, err := v.town.Dynamic.Resource(version).Namespace(plans).Create(v.ctx, object,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 			v.OK(v.t, "asking for a dry run", err)
 		}
@@ -78,10 +83,12 @@ func (v visit) validates(version schema.GroupVersionResource) {
 		case e.ok && err != nil:
 			v.Fail(v.t, "the API server accepts a WebApp of "+version.Version+" as the task has it: "+e.what, "it refuses it: "+err.Error())
 		case !e.ok && err == nil:
-			v.Fail(v.t, "the API server refuses a WebApp of "+version.Version+" that can't be meant: "+e.what, fmt.Sprintf("it accepts spec %v", spec))
+			v.Fail(v.t, "the API server refuses a WebApp of "+version.Version+" that can't be meant: "+e.what,
+				fmt.Sprintf("it accepts spec %v", spec))
 		case e.ok && version == newer && spec["replicas"] == nil:
 			if is, _, _ := unstructured.NestedInt64(made.Object, "spec", "replicas"); is != 1 {
-				v.Fail(v.t, "a WebApp of "+version.Version+" without replicas has the default, spec.replicas: 1", fmt.Sprintf("it has spec %v", made.Object["spec"]))
+				v.Fail(v.t, "a WebApp of "+version.Version+" without replicas has the default, spec.replicas: 1",
+					fmt.Sprintf("it has spec %v", made.Object["spec"]))
 			}
 		}
 	}

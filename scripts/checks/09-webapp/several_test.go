@@ -96,7 +96,8 @@ func many(v visit) {
 		for _, port := range listed {
 			nodePort, _ := port.(map[string]any)["nodePort"].(int64)
 			if of := ports[nodePort]; of != "" && of != state.GetName() {
-				v.Fail(v.t, fmt.Sprintf(expected, crowd), fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s", state.GetName(), nodePort, of))
+				v.Fail(v.t, fmt.Sprintf(expected, crowd),
+					fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s", state.GetName(), nodePort, of))
 			}
 		}
 	}
@@ -105,7 +106,8 @@ func many(v visit) {
 		for _, container := range containers {
 			image, _ := container.(map[string]any)["image"].(string)
 			if of := images[image]; of != "" && of != state.GetName() {
-				v.Fail(v.t, fmt.Sprintf(expected, crowd), fmt.Sprintf("for a moment the Deployment %s had the image %s, which is that of %s", state.GetName(), image, of))
+				v.Fail(v.t, fmt.Sprintf(expected, crowd),
+					fmt.Sprintf("for a moment the Deployment %s had the image %s, which is that of %s", state.GetName(), image, of))
 			}
 		}
 	}

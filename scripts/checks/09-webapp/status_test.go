@@ -46,7 +46,8 @@ func (v visit) scaleTo(a *app, replicas int32) {
 		is.Spec.Replicas = replicas
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&is)
 		v.OK(v.t, "writing a scale", err)
-		_, err = v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Update(v.ctx, &unstructured.Unstructured{Object: content}, metav1.UpdateOptions{}, "scale")
+		_, err = v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Update(v.ctx,
+			&unstructured.Unstructured{Object: content}, metav1.UpdateOptions{}, "scale")
 		return err
 	})
 	v.OK(v.t, "scaling "+a.Name, err)
@@ -62,7 +63,8 @@ func scale() frameworktypes.Feature {
 			none := v.planned()
 			v.Settle(v.ctx, v.t)
 			if is := v.scaleOf(none); is.Status.Replicas != 0 {
-				v.Fail(v.t, fmt.Sprintf("no Pod is let into the namespace, so that %s has none: status.replicas is 0", none.Name), fmt.Sprintf("it has status.replicas: %d", is.Status.Replicas))
+				v.Fail(v.t, fmt.Sprintf("no Pod is let into the namespace, so that %s has none: status.replicas is 0", none.Name),
+					fmt.Sprintf("it has status.replicas: %d", is.Status.Replicas))
 			}
 			a := v.create(v.town.draw(waiting))
 			for _, replicas := range []int32{1, 3, 2} {
@@ -70,7 +72,8 @@ func scale() frameworktypes.Feature {
 					v.scaleTo(a, replicas)
 				}
 				v.asSpecified(a)
-				v.eventually(podPatience, fmt.Sprintf("%s is scaled to %d, and then its scale has status.replicas: %d", a.Name, replicas, replicas), func() string {
+				v.eventually(podPatience, fmt.Sprintf("%s is scaled to %d, and then its scale has status.replicas: %d",
+					a.Name, replicas, replicas), func() string {
 					if is := v.scaleOf(a); is.Status.Replicas != replicas || is.Spec.Replicas != replicas {
 						return fmt.Sprintf("it has spec.replicas: %d and status.replicas: %d", is.Spec.Replicas, is.Status.Replicas)
 					}
@@ -100,7 +103,8 @@ func selector() frameworktypes.Feature {
 			v.asSpecified(a, b)
 			for _, one := range []*app{a, b} {
 				deployment, _ := v.town.deployment(one)
-				expected := fmt.Sprintf("the scale of %s has in status.selector what selects its %s, and no others", one.Name, workload.Counted(int(one.replicas), "Pod"))
+				expected := fmt.Sprintf("the scale of %s has in status.selector what selects its %s, and no others",
+					one.Name, workload.Counted(int(one.replicas), "Pod"))
 				v.eventually(podPatience, expected, func() string {
 					is := v.scaleOf(one)
 					selector, err := labels.Parse(is.Status.Selector)
@@ -114,7 +118,8 @@ func selector() frameworktypes.Feature {
 					v.OK(v.t, "asking for Pods", err)
 					pods := v.podsOf(&deployment)
 					if len(pods) != int(one.replicas) || names(pods) != names(found.Items) {
-						return fmt.Sprintf("it is %q, which selects %s (%s); the Deployment has %s (%s)", is.Status.Selector, workload.Counted(len(found.Items), "Pod"), names(found.Items),
+						return fmt.Sprintf("it is %q, which selects %s (%s); the Deployment has %s (%s)",
+							is.Status.Selector, workload.Counted(len(found.Items), "Pod"), names(found.Items),
 							workload.Counted(len(pods), "Pod"), names(pods))
 					}
 					return ""
@@ -164,7 +169,8 @@ func available() frameworktypes.Feature {
 			v.Settle(v.ctx, v.t)
 			v.conditions(a, "no Pod runs the new image yet", isNot)
 			if film.Claims(availableType, "True", a.generation()) {
-				v.Fail(v.t, fmt.Sprintf("the image of %s has changed, and it is not Available for the new generation before its Pods run the new image", a.Name),
+				v.Fail(v.t, fmt.Sprintf("the image of %s has changed, "+
+					"and it is not Available for the new generation before its Pods run the new image", a.Name),
 					"for a moment it was: the Deployment's status was still that of its generation before (status.observedGeneration)")
 			}
 			v.halfRolledOut(a, film)
@@ -196,7 +202,9 @@ func (v visit) refusedImage(a *app) {
 	image := a.image
 	v.setImage(a, v.town.drawImage())
 	const why = "the image has changed, and the API server answers the update of the Deployment with an error"
-	v.conditions(a, why, workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}}, workload.Wanted{Of: availableType, Status: "False"})
+	v.conditions(a, why,
+		workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}},
+		workload.Wanted{Of: availableType, Status: "False"})
 	if film.Claims(availableType, "True", a.generation()) {
 		v.Fail(v.t, fmt.Sprintf("%s: of %s Available is False", why, a.Name), "for a moment it was True")
 	}
@@ -213,7 +221,8 @@ func (v visit) pods(a *app, want int) []corev1.Pod {
 			return pods
 		}
 		if why := wait.Over(v.ctx); why != "" {
-			v.Fail(v.t, fmt.Sprintf("%s has %s", a.Name, workload.Counted(want, "Pod")), fmt.Sprintf("it has %s (%s)", workload.Counted(len(pods), "Pod"), why))
+			v.Fail(v.t, fmt.Sprintf("%s has %s", a.Name, workload.Counted(want, "Pod")),
+				fmt.Sprintf("it has %s (%s)", workload.Counted(len(pods), "Pod"), why))
 		}
 	}
 }
@@ -268,7 +277,8 @@ func (v visit) rollOut(a *app) {
 	for wait := v.NewWait(podPatience, 2*podPatience); ; v.Pause(v.ctx, v.t, waitFor) {
 		deployment, wrong := v.town.deployment(a)
 		is := deployment.Status
-		if wrong == "" && is.ObservedGeneration == deployment.Generation && is.UpdatedReplicas == a.replicas && is.AvailableReplicas == a.replicas && is.Replicas == a.replicas {
+		if wrong == "" && is.ObservedGeneration == deployment.Generation && is.UpdatedReplicas == a.replicas &&
+			is.AvailableReplicas == a.replicas && is.Replicas == a.replicas {
 			return
 		}
 		v.getReady(v.podsOf(&deployment)...)
@@ -320,7 +330,8 @@ func page() frameworktypes.Feature {
 			}
 			v.asSpecified(a)
 			v.answers(a)
-			v.conditionsWithin(a, "the page is served", podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
+			v.conditionsWithin(a, "the page is served", podPatience,
+				workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
 			old := a.port
 			v.setPort(a, v.town.ports.Draw())
 			v.asSpecified(a)
@@ -332,7 +343,8 @@ func page() frameworktypes.Feature {
 					return
 				}
 				if why := wait.Over(v.ctx); why != "" {
-					v.Fail(v.t, fmt.Sprintf("the port is another one, and no server answers at node port %d any longer", old), fmt.Sprintf("it is still open (%s)", why))
+					v.Fail(v.t, fmt.Sprintf("the port is another one, and no server answers at node port %d any longer", old),
+						fmt.Sprintf("it is still open (%s)", why))
 				}
 			}
 		}))).Feature()
@@ -366,7 +378,8 @@ func settles() frameworktypes.Feature {
 				v.Pause(v.ctx, v.t, untilSeen)
 			}
 			v.AtRest(v.ctx, v.t)
-			v.wroteNothing(began, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: no child, no status, no Event", a.Name),
+			v.wroteNothing(began, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: "+
+				"no child, no status, no Event", a.Name),
 				check.NoEventOfOthers(a.Name))
 			v.NoErrors(v.ctx, v.t, logged, a.Name)
 		}))).Feature()

@@ -194,7 +194,8 @@ func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all 
 			return true, nil
 		}
 		if !reflect.DeepEqual(now.Object["status"], s.labelled.Object["status"]) {
-			s.changed = fmt.Sprintf("the status was %v, and when the operator had tried again it was %v", s.labelled.Object["status"], now.Object["status"])
+			s.changed = fmt.Sprintf("the status was %v, and when the operator had tried again it was %v",
+				s.labelled.Object["status"], now.Object["status"])
 			return true, nil
 		}
 	}
@@ -220,7 +221,12 @@ var shops = []string{"bakery", "cinema", "florist", "garage", "library", "museum
 func (t *town) draw(namespace string) *app {
 	t.names++
 	name := fmt.Sprintf("%s-%d", shops[t.random.IntN(len(shops))], t.names)
-	return &app{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, image: t.drawImage(), port: t.ports.Draw(), replicas: 1}
+	return &app{
+		NamespacedName: types.NamespacedName{Namespace: namespace, Name: name},
+		image:          t.drawImage(),
+		port:           t.ports.Draw(),
+		replicas:       1,
+	}
 }
 
 // drawImage draws an image that no operator can have expected, and that does not exist.
@@ -369,8 +375,9 @@ func (v visit) conditionsWithin(a *app, why string, patience time.Duration, all 
 	for _, w := range all {
 		wants = append(wants, w.String())
 	}
-	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, a.Name, strings.Join(wants, ", and ")), patience, v.town.Changed, func() (string, bool) {
-		unlike := v.town.Unlike(a.NamespacedName, a.generation(), all)
-		return unlike, unlike == ""
-	})
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, a.Name, strings.Join(wants, ", and ")),
+		patience, v.town.Changed, func() (string, bool) {
+			unlike := v.town.Unlike(a.NamespacedName, a.generation(), all)
+			return unlike, unlike == ""
+		})
 }

@@ -69,7 +69,9 @@ func (v visit) read(version schema.GroupVersionResource, name types.NamespacedNa
 
 // edit reads a WebApp in a version, changes it, and writes it in that version, again if another client was faster.
 // change gets the object as read.
-func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedName, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedName,
+	change func(*unstructured.Unstructured),
+) *unstructured.Unstructured {
 	v.t.Helper()
 	written, err := v.tryEdit(version, name, change)
 	v.OK(v.t, fmt.Sprintf("reading %s in %s, changing it and writing it", name.Name, version.Version), err)
@@ -161,7 +163,8 @@ func twoVersions() frameworktypes.Feature {
 			v.OK(v.t, "upgrading the CRD and the operator", v.Operator.Upgrade(v.ctx))
 			storage, served, _ := v.stored()
 			if want := []string{webapps.Version, newer.Version}; !slices.Equal(served, want) || storage != newer.Version {
-				v.Fail(v.t, "the CRD serves v1alpha1 and v1beta1, and stores v1beta1", fmt.Sprintf("it serves %s, and stores %s", strings.Join(served, " and "), storage))
+				v.Fail(v.t, "the CRD serves v1alpha1 and v1beta1, and stores v1beta1",
+					fmt.Sprintf("it serves %s, and stores %s", strings.Join(served, " and "), storage))
 			}
 			v.validates(newer)
 			for _, old := range v.town.veterans {
@@ -216,7 +219,8 @@ func (v visit) sameScale(a *app) {
 			return "in v1beta1 it has no scale: " + err.Error()
 		}
 		v.OK(v.t, "asking for the scale in v1beta1", err)
-		if !reflect.DeepEqual(older.Object["spec"], newers.Object["spec"]) || !reflect.DeepEqual(older.Object["status"], newers.Object["status"]) {
+		if !reflect.DeepEqual(older.Object["spec"], newers.Object["spec"]) ||
+			!reflect.DeepEqual(older.Object["status"], newers.Object["status"]) {
 			return fmt.Sprintf("in v1alpha1 it has spec %v and status %v, and in v1beta1 spec %v and status %v",
 				older.Object["spec"], older.Object["status"], newers.Object["spec"], newers.Object["status"])
 		}
@@ -241,7 +245,8 @@ func (v visit) createNewer(description string) *app {
 // works waits until the operator has made the children of a WebApp, in whatever version it was written.
 func (v visit) works(a *app) {
 	v.t.Helper()
-	v.eventually(statusPatience, fmt.Sprintf("%s has a Deployment with the image %s, and a Service with the node port %d", a.Name, a.image, a.port), func() string {
+	v.eventually(statusPatience, fmt.Sprintf("%s has a Deployment with the image %s, and a Service with the node port %d",
+		a.Name, a.image, a.port), func() string {
 		deployment, there := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, a.NamespacedName)
 		if !there || len(deployment.Spec.Template.Spec.Containers) == 0 || deployment.Spec.Template.Spec.Containers[0].Image != a.image {
 			return "it has no such Deployment"
@@ -311,7 +316,9 @@ func (d drawing) write(version schema.GroupVersionResource) func(*unstructured.U
 // lost says what of the metadata an object lacks that was drawn, or has too much in the version in which it was
 // written.
 func (d drawing) lost(object *unstructured.Unstructured, exactly bool) string {
-	for what, pair := range map[string][2]map[string]string{"labels": {d.labels, object.GetLabels()}, "annotations": {d.annotations, object.GetAnnotations()}} {
+	for what, pair := range map[string][2]map[string]string{
+		"labels": {d.labels, object.GetLabels()}, "annotations": {d.annotations, object.GetAnnotations()},
+	} {
 		want, got := pair[0], pair[1]
 		for key, value := range want {
 			if is, there := got[key]; !there || is != value {

@@ -90,7 +90,8 @@ func roleSuffices() types.Feature {
 			may, err := v.town.MayReference(v.ctx, v.OperatorUser(), a.NamespacedName, &deployment, &service)
 			v.OK(v.t, "asking for a right of the operator", err)
 			if !may {
-				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: the children have blockOwnerDeletion",
+				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: "+
+					"the children have blockOwnerDeletion",
 					"the operator may not update webapps/finalizers, so that with this plugin it can't create a child",
 					"the marker for it is: // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps/finalizers,verbs=update")
 			}

@@ -90,7 +90,8 @@ func nodesRead(role types.Feature) types.Feature {
 		for _, account := range accounts {
 			rules, elsewhere := rulesOf(objects, account)
 			if len(elsewhere) > 0 {
-				v.Fail(v.t, expected, fmt.Sprintf("the account %s is bound to %s, which %s does not contain", account, english.WordSeries(elsewhere, "and"), defaultFolder))
+				v.Fail(v.t, expected, fmt.Sprintf("the account %s is bound to %s, which %s does not contain",
+					account, english.WordSeries(elsewhere, "and"), defaultFolder))
 			}
 			for _, rule := range rules {
 				reads := !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) })
@@ -133,7 +134,8 @@ func accountsOf(objects []unstructured.Unstructured, kind string) (accounts []st
 func rulesOf(objects []unstructured.Unstructured, account string) (rules []rbacv1.PolicyRule, elsewhere []string) {
 	for _, object := range objects {
 		var binding rbacv1.ClusterRoleBinding // a RoleBinding has the same fields
-		if !strings.HasSuffix(object.GetKind(), "RoleBinding") || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding) != nil {
+		if !strings.HasSuffix(object.GetKind(), "RoleBinding") ||
+			runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding) != nil {
 			continue
 		}
 		if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool {

@@ -269,13 +269,16 @@ func retries() types.Feature {
 				v.Pause(v.ctx, v.t, refuseLook)
 				refused = v.refusals(ada, began)
 			}
-			const expected = "while the API server refuses to write the status of an AuthorizedKey, for whatever reason, the controller retries less and less often"
+			const expected = "while the API server refuses to write the status of an AuthorizedKey, for whatever reason, " +
+				"the controller retries less and less often"
 			if refused.tries < 2 {
 				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times", time.Since(began).Round(time.Second/10), refused.tries))
 			}
 			if !refused.rarer() || refused.tries > mostTries {
-				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times, and the longest wait between two attempts was %s, the shortest %s. The last attempt met the fault %q",
-					refused.took.Round(time.Second/10), refused.tries, refused.longest.Round(time.Millisecond), refused.shortest.Round(time.Millisecond), refused.last))
+				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times, "+
+					"and the longest wait between two attempts was %s, the shortest %s. The last attempt met the fault %q",
+					refused.took.Round(time.Second/10), refused.tries,
+					refused.longest.Round(time.Millisecond), refused.shortest.Round(time.Millisecond), refused.last))
 			}
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 			// Most operators look at a change at once. The next try may be 1.3 s away.
@@ -320,7 +323,9 @@ func (v *visit) resetsDelay(name string, most time.Duration) {
 	v.t.Helper()
 	var refused refusals
 	for soon, round := 0, 0; round < freshRounds; round++ {
-		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{Kind: faults.ServerError, Class: faults.Write, Service: faults.API}}}))
+		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{
+			Kind: faults.ServerError, Class: faults.Write, Service: faults.API,
+		}}}))
 		began := time.Now()
 		v.changeKey(name)
 		refused = refusals{}
@@ -353,7 +358,9 @@ const (
 func shutdown() types.Feature {
 	return features.New("it ends when it is asked to").
 		Assess("also while a request is not answered", check.Assess(assess(func(v *visit) {
-			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{Kind: faults.NoAnswer, Class: faults.Write, Service: faults.API}}}))
+			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{
+				Kind: faults.NoAnswer, Class: faults.Write, Service: faults.API,
+			}}}))
 			began := time.Now()
 			v.add("ada")
 			v.awaitWrite(began)
@@ -368,7 +375,8 @@ func shutdown() types.Feature {
 			v.awaitList(began)
 			v.ends("has not answered its first list")
 			if content := v.content(); v.stillHeld(began) && content != before {
-				v.Fail(v.t, "a controller that ends before its cache is full leaves the file as it is", "it has written it: "+v.node.wrong(nil, v.foreign))
+				v.Fail(v.t, "a controller that ends before its cache is full leaves the file as it is",
+					"it has written it: "+v.node.wrong(nil, v.foreign))
 			}
 		}))).
 		Assess("also while there is much to do", check.Assess(assess(func(v *visit) {
@@ -386,7 +394,8 @@ func shutdown() types.Feature {
 			began := time.Now()
 			v.OK(v.t, "starting the operator", v.node.start(v.ctx, never))
 			v.awaitWrite(began)
-			v.ends(fmt.Sprintf("takes %s to answer a write, the statuses of %d AuthorizedKeys are to be written, and the file can't be replaced", writeHeld, muchToDo))
+			v.ends(fmt.Sprintf("takes %s to answer a write, "+
+				"the statuses of %d AuthorizedKeys are to be written, and the file can't be replaced", writeHeld, muchToDo))
 			v.removeFile()
 		}))).Feature()
 }
@@ -402,11 +411,12 @@ const (
 // awaitWrite waits until the operator has sent a write since then, whether it got an answer or not.
 func (v *visit) awaitWrite(since time.Time) {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, "the controller writes the status of an AuthorizedKey", filePatience, v.node.Changed, func() (string, bool) {
-		log, err := v.Faults.Log(v.ctx)
-		v.OK(v.t, "reading the log of requests", err)
-		return "it does not", slices.ContainsFunc(log, func(e faults.Entry) bool { return e.Write && e.Time.After(since) })
-	})
+	v.EventuallyWithin(v.ctx, v.t, "the controller writes the status of an AuthorizedKey",
+		filePatience, v.node.Changed, func() (string, bool) {
+			log, err := v.Faults.Log(v.ctx)
+			v.OK(v.t, "reading the log of requests", err)
+			return "it does not", slices.ContainsFunc(log, func(e faults.Entry) bool { return e.Write && e.Time.After(since) })
+		})
 }
 
 // ends fails the check unless the operator ends when it is asked to, and calls that no failure.
@@ -479,11 +489,13 @@ func settles() types.Feature {
 			own := check.NoEventOfOthers(slices.Collect(maps.Keys(v.keys))...)
 			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, own, func(e audit.Event) bool { return e.Name != ada }))
 			if len(writes) > 0 {
-				v.Fail(v.t, expected+"the controller writes nothing for "+english.WordSeries(others, "and")+", no status and no Event", fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
+				v.Fail(v.t, expected+"the controller writes nothing for "+english.WordSeries(others, "and")+", no status and no Event",
+					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
 			// Not the inode tells: the next file may get that of the last one.
 			if replaced := v.node.replaced(mark); replaced > 1 {
-				v.Fail(v.t, expected+"the controller replaces the file once", fmt.Sprintf("it was replaced by one with the same content, %d times in all", replaced))
+				v.Fail(v.t, expected+"the controller replaces the file once",
+					fmt.Sprintf("it was replaced by one with the same content, %d times in all", replaced))
 			}
 		}))).
 		Teardown(check.Teardown(stopped)).Feature()

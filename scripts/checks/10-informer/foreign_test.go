@@ -20,8 +20,10 @@ import (
 )
 
 // others is what an administrator may have written.
-const others = "# The keys of the night shift.\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJfPV1Da0pCbGwpyxq5QT4h6ZbWrtQZhxkJLVIbpaZ5C root@rescue \n" +
-	"  from=\"192.0.2.0/24\",no-pty ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHpcLs6KEyjS1L0yzR4UsBSfvsFjMJ5Bv8YJJJkHqZ3h " + mark + " is no mark here\n" +
+const others = "# The keys of the night shift.\n\n" +
+	"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJfPV1Da0pCbGwpyxq5QT4h6ZbWrtQZhxkJLVIbpaZ5C root@rescue \n" +
+	"  from=\"192.0.2.0/24\",no-pty ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHpcLs6KEyjS1L0yzR4UsBSfvsFjMJ5Bv8YJJJkHqZ3h " +
+	mark + " is no mark here\n" +
 	"# " + mark + "nobody\n\t\nwhatever this is"
 
 // scannerLimit is how long a line may be for a bufio.Scanner, in bytes. sshd takes longer ones.
@@ -44,7 +46,8 @@ func (v *visit) drawOthers() string {
 		"# written on Windows\r",
 		"# caf\xe9", // in Latin-1, which is not valid in UTF-8
 		"\ufeff# with a byte order mark", "# a\x00b", "# of an old\rMac", "\r", "\f",
-		v.drawKey()+" AuthorizedKey:nobody", v.drawKey()+" my-"+mark+"nobody", v.drawKey()+" authorizedkeys:nobody", v.drawKey()+" "+mark+" nobody",
+		v.drawKey()+" AuthorizedKey:nobody", v.drawKey()+" my-"+mark+"nobody",
+		v.drawKey()+" authorizedkeys:nobody", v.drawKey()+" "+mark+" nobody",
 	)
 	for range longComments {
 		lines = append(lines, "# "+strings.Repeat("y", longCommentLength))

@@ -121,7 +121,8 @@ func TestNewFilesAreRestricted(t *testing.T) {
 func TestFilesAreLimited(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	// For each line that it reads, it writes 2 KiB into the file, and prints whether it could.
-	const script = `trap "" XFSZ; while read -r line; do head -c 2048 /dev/zero >"$0/` + fileName + `" 2>/dev/null && echo written || echo failed; done`
+	const script = `trap "" XFSZ; while read -r line; do head -c 2048 /dev/zero >"$0/` +
+		fileName + `" 2>/dev/null && echo written || echo failed; done`
 	program := exec.CommandContext(t.Context(), "/bin/sh", "-c", script, n.folder, fileFlag+n.path())
 	orders, err := program.StdinPipe()
 	if err != nil {

@@ -96,11 +96,19 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 		informer cache.SharedIndexInformer
 		name     string
 	}{
-		{dynamicinformer.NewFilteredDynamicInformer(client, keysResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), keysResource.Resource},
-		{dynamicinformer.NewFilteredDynamicInformer(client, eventsv1.SchemeGroupVersion.WithResource("events"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), "events"},
+		{
+			dynamicinformer.NewFilteredDynamicInformer(client, keysResource,
+				metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), keysResource.Resource,
+		},
+		{
+			dynamicinformer.NewFilteredDynamicInformer(client, eventsv1.SchemeGroupVersion.WithResource("events"),
+				metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), "events",
+		},
 	} {
 		if _, err := resource.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(object any) { n.lag.Arrived(object.(*unstructured.Unstructured).GetName()); n.notify() }, UpdateFunc: func(any, any) { n.notify() }, DeleteFunc: func(any) { n.notify() },
+			AddFunc:    func(object any) { n.lag.Arrived(object.(*unstructured.Unstructured).GetName()); n.notify() },
+			UpdateFunc: func(any, any) { n.notify() },
+			DeleteFunc: func(any) { n.notify() },
 		}); err != nil {
 			return nil, fmt.Errorf("watching %s: %w", resource.name, err)
 		}

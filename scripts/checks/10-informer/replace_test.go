@@ -244,10 +244,11 @@ func (v *visit) removesOwn(ada string, drafts []string) {
 	})
 	v.changeKey(ada)
 	v.holds("the key of " + ada + " has changed")
-	v.EventuallyWithin(v.ctx, v.t, "temporary files of a controller that was killed are removed after the next start", filePatience, v.node.Changed, func() (string, bool) {
-		left := v.left()
-		return "there is " + english.WordSeries(left, "and"), len(left) == 0
-	})
+	v.EventuallyWithin(v.ctx, v.t, "temporary files of a controller that was killed are removed after the next start",
+		filePatience, v.node.Changed, func() (string, bool) {
+			left := v.left()
+			return "there is " + english.WordSeries(left, "and"), len(left) == 0
+		})
 }
 
 // mostDrafts is how many temporary files a killed controller has left.

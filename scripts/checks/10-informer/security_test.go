@@ -105,7 +105,8 @@ func creating(name, text string) admission.Request {
 
 func patching(name, patch string, subresources ...string) admission.Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
-		return client.Resource(keysResource).Patch(ctx, name, apitypes.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dry}, subresources...)
+		return client.Resource(keysResource).Patch(ctx, name, apitypes.MergePatchType, []byte(patch),
+			metav1.PatchOptions{DryRun: dry}, subresources...)
 	}
 }
 
@@ -116,7 +117,8 @@ func deleting(name string) admission.Request {
 }
 
 func editorRole() types.Feature {
-	const expected = roleFile + " is a ClusterRole with what an editor of AuthorizedKeys needs: create, delete, get, list, patch, update and watch"
+	const expected = roleFile + " is a ClusterRole with what an editor of AuthorizedKeys needs: " +
+		"create, delete, get, list, patch, update and watch"
 	return features.New("the editor's role").
 		Assess("lets its users write keys, and nothing else", check.Assess(assess(func(v *visit) {
 			var role rbacv1.ClusterRole
@@ -127,8 +129,10 @@ func editorRole() types.Feature {
 			for _, rule := range role.Rules {
 				keys := slices.Equal(rule.Resources, []string{"authorizedkeys"})
 				readStatus := slices.Equal(rule.Resources, []string{"authorizedkeys/status"}) && slices.Equal(rule.Verbs, []string{"get"})
-				if !slices.Equal(rule.APIGroups, []string{keysResource.Group}) || !keys && !readStatus || slices.Contains(rule.Verbs, "*") || len(rule.ResourceNames) > 0 {
-					v.Fail(v.t, expected+", and nothing else (but get of authorizedkeys/status)", fmt.Sprintf("it has the rule %s", strings.Join(strings.Fields(rule.String()), " ")))
+				if !slices.Equal(rule.APIGroups, []string{keysResource.Group}) || !keys && !readStatus ||
+					slices.Contains(rule.Verbs, "*") || len(rule.ResourceNames) > 0 {
+					v.Fail(v.t, expected+", and nothing else (but get of authorizedkeys/status)",
+						fmt.Sprintf("it has the rule %s", strings.Join(strings.Fields(rule.String()), " ")))
 				}
 				if keys {
 					verbs = append(verbs, rule.Verbs...)
@@ -198,21 +202,30 @@ func policy() types.Feature {
 				v.ask(admin, what+", of a member of "+admins+",", admission.Accepted, creating(v.drawName("edsger"), text))
 			}
 			for what, text := range map[string]string{
-				"a key with an option": `command="/bin/sh" ` + key, "a key with restrictions": "no-pty " + key,
-				"a key with a limit of time": `expiry-time="20261224" ` + key, "a key of an authority": "cert-authority " + key,
-				"a key with an option that looks like a type": `command="ssh-ed25519 AAAA" ` + key, "an indented key with an option": "  restrict " + key,
-				"what is two keys": key + "\n" + v.drawKey(), "a key behind a comment line": "# mine\n" + key, "what is no key": "hello",
-				"a key before a comment line": key + "\n# mine", "what is two keys, one with an option": key + " mine\nno-pty " + v.drawKey() + "\n",
-				"an empty text": "", "a comment": "# " + key,
+				"a key with an option":                        `command="/bin/sh" ` + key,
+				"a key with restrictions":                     "no-pty " + key,
+				"a key with a limit of time":                  `expiry-time="20261224" ` + key,
+				"a key of an authority":                       "cert-authority " + key,
+				"a key with an option that looks like a type": `command="ssh-ed25519 AAAA" ` + key,
+				"an indented key with an option":              "  restrict " + key,
+				"what is two keys":                            key + "\n" + v.drawKey(),
+				"a key behind a comment line":                 "# mine\n" + key,
+				"what is no key":                              "hello",
+				"a key before a comment line":                 key + "\n# mine",
+				"what is two keys, one with an option":        key + " mine\nno-pty " + v.drawKey() + "\n",
+				"an empty text":                               "",
+				"a comment":                                   "# " + key,
 			} {
 				v.ask(admin, what+", of a member of "+admins+",", admission.DeniedByPolicy, creating(v.drawName("mallory"), text))
 				v.ask(admin, "a change into "+what, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, text)))
 			}
-			denied := v.ask(helper, "a right key of a user who is not a member of "+admins+", whatever the roles say,", admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
+			denied := v.ask(helper, "a right key of a user who is not a member of "+admins+", whatever the roles say,",
+				admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
 			if !strings.Contains(denied.Message, admins) {
 				v.Fail(v.t, "who is denied since they are no member of "+admins+" reads so in the message", denied.String())
 			}
-			v.ask(helper, "a change of a key by a user who is not a member of "+admins, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			v.ask(helper, "a change of a key by a user who is not a member of "+admins,
+				admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			change := patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key))
 			for who, by := range map[string]*admission.Client{
 				"a member of system:masters whose user name, and no group, is " + admins + ",": master,
@@ -221,22 +234,26 @@ func policy() types.Feature {
 				"the account of this controller": v.named(account, v.OperatorUser(), "system:serviceaccounts", "system:authenticated"),
 				"a controller of the control plane": v.named(account, "system:serviceaccount:kube-system:generic-garbage-collector",
 					"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
-				"the controller manager":                      v.named(account, "system:kube-controller-manager", "system:authenticated"),
-				"an administrator of the cluster":             v.named(account, "kubernetes-admin", "kubeadm:cluster-admins", "system:authenticated"),
-				"a member of all groups of the control plane": v.as(account, "system:nodes", "system:bootstrappers", "system:monitoring", "system:serviceaccounts", "kubeadm:cluster-admins"),
+				"the controller manager":          v.named(account, "system:kube-controller-manager", "system:authenticated"),
+				"an administrator of the cluster": v.named(account, "kubernetes-admin", "kubeadm:cluster-admins", "system:authenticated"),
+				"a member of all groups of the control plane": v.as(account, "system:nodes", "system:bootstrappers",
+					"system:monitoring", "system:serviceaccounts", "kubeadm:cluster-admins"),
 			} {
 				v.ask(by, "a right key of "+who, admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
 				v.ask(by, "a change of a key by "+who, admission.DeniedByPolicy, change)
 			}
 			v.ask(admin, "a change of a key by a member of "+admins, admission.Accepted, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			const label = `{"metadata":{"labels":{"shift":"night"}}}`
-			v.ask(helper, "a label by a user who is not a member of "+admins+", which leaves the key as it is,", admission.Accepted, patching(ada, label))
+			v.ask(helper, "a label by a user who is not a member of "+admins+", which leaves the key as it is,",
+				admission.Accepted, patching(ada, label))
 			for what, name := range map[string]string{"an AuthorizedKey": ada, "an old AuthorizedKey whose key was never right": old} {
 				v.ask(helper, "a new finalizer of "+what, admission.Accepted, patching(name, `{"metadata":{"finalizers":["example.com/shift"]}}`))
 				v.ask(helper, "a new status of "+what, admission.Accepted, patching(name, `{"status":{"conditions":[]}}`, "status"))
 			}
-			v.ask(helper, "a right key for the old AuthorizedKey by a user who is not a member of "+admins, admission.DeniedByPolicy, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
-			v.ask(admin, "a right key for the old AuthorizedKey by a member of "+admins, admission.Accepted, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			v.ask(helper, "a right key for the old AuthorizedKey by a user who is not a member of "+admins,
+				admission.DeniedByPolicy, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			v.ask(admin, "a right key for the old AuthorizedKey by a member of "+admins,
+				admission.Accepted, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			v.ask(helper, "a label of an old AuthorizedKey whose key was never right", admission.Accepted, patching(old, label))
 			v.ask(helper, "a deletion, which only roles decide,", admission.Accepted, deleting(ada))
 			v.patch(ada, `{"metadata":{"labels":{"policy":"installed"}}}`)

@@ -27,7 +27,8 @@ import (
 func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time.Duration) {
 	v.t.Helper()
 	reason := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "ValidKey", metav1.ConditionFalse: "InvalidKey"}[want]
-	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the condition Accepted of %s is %s, with the reason %s, for the present generation", name, want, reason),
+	v.EventuallyWithin(v.ctx, v.t,
+		fmt.Sprintf("the condition Accepted of %s is %s, with the reason %s, for the present generation", name, want, reason),
 		patience, v.node.Changed, func() (string, bool) {
 			o := v.node.get(name)
 			if o == nil {
@@ -39,7 +40,8 @@ func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time
 				if c["type"] != "Accepted" {
 					continue
 				}
-				return fmt.Sprintf("it is %v, with the reason %v, of generation %v; present is generation %d", c["status"], c["reason"], c["observedGeneration"], o.GetGeneration()),
+				return fmt.Sprintf("it is %v, with the reason %v, of generation %v; present is generation %d",
+						c["status"], c["reason"], c["observedGeneration"], o.GetGeneration()),
 					c["status"] == string(want) && c["reason"] == reason && c["observedGeneration"] == o.GetGeneration()
 			}
 			return "it has no such condition", false
@@ -49,16 +51,17 @@ func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time
 // warned waits until there is a Warning about each of these AuthorizedKeys, besides those that are known.
 func (v *visit) warned(known map[string]string, names ...string) {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted", filePatience, v.node.Changed, func() (string, bool) {
-		for _, name := range names {
-			warnings := v.node.warnings(name)
-			maps.DeleteFunc(warnings, func(event, version string) bool { return known[event] == version })
-			if len(warnings) == 0 {
-				return "there is none about " + name, false
+	v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted",
+		filePatience, v.node.Changed, func() (string, bool) {
+			for _, name := range names {
+				warnings := v.node.warnings(name)
+				maps.DeleteFunc(warnings, func(event, version string) bool { return known[event] == version })
+				if len(warnings) == 0 {
+					return "there is none about " + name, false
+				}
 			}
-		}
-		return "", true
-	})
+			return "", true
+		})
 }
 
 func status() types.Feature {
@@ -100,7 +103,8 @@ func status() types.Feature {
 			}
 			v.Idle(v.ctx, v.t)
 			if content := v.content(); content != v.foreign {
-				v.Fail(v.t, "a controller that was started with "+flag+", as in the Deployment, keeps no file", fmt.Sprintf("it has written %q", shorten(content)))
+				v.Fail(v.t, "a controller that was started with "+flag+", as in the Deployment, keeps no file",
+					fmt.Sprintf("it has written %q", shorten(content)))
 			}
 		}))).
 		Assess("and is written once in a cluster", check.Assess(assess(func(v *visit) {

@@ -169,7 +169,8 @@ func (v *visit) wanted() string {
 	if len(names) == 0 {
 		return "the file has no line of an AuthorizedKey, and all lines of others"
 	}
-	return fmt.Sprintf("the file has one line each of %s (%q), and all lines of others", english.WordSeries(names, "and"), "TYPE BASE64 "+mark+"NAME")
+	return fmt.Sprintf("the file has one line each of %s (%q), and all lines of others",
+		english.WordSeries(names, "and"), "TYPE BASE64 "+mark+"NAME")
 }
 
 // ownDraft is added to the name of the file for what write has written so far.

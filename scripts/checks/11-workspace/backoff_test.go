@@ -56,7 +56,8 @@ func backsOff() e2etypes.Feature {
 	return feature("retries back off", "while the cloud throttles", func(v visit) {
 		v.arm(whole(faults.TooManyRequests)...)
 		o := v.make("palm")
-		expected := fmt.Sprintf("while the cloud answers 429, the operator waits longer and longer: after at most %d attempts for %s or more", mostRetries, pause)
+		expected := fmt.Sprintf("while the cloud answers 429, the operator waits longer and longer: "+
+			"after at most %d attempts for %s or more", mostRetries, pause)
 		refused := func() []faults.Entry {
 			return slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != cloud.Service || !e.Injected })
 		}

@@ -44,8 +44,8 @@ func (v visit) foreignNamed() {
 	}
 	forged = append(forged, alive...)
 	for _, f := range forged {
-		expected := fmt.Sprintf("%s is deleted while its Workspace names an instance of another owner: its own ends before it is gone, or its Ready is False",
-			f.victim.name)
+		expected := fmt.Sprintf("%s is deleted while its Workspace names an instance of another owner: "+
+			"its own ends before it is gone, or its Ready is False", f.victim.name)
 		v.until(expected, longPatience, func() (string, bool) {
 			v.untouched(f.other)
 			return v.goneOrUnready(expected, f.victim)

@@ -64,7 +64,8 @@ func imported() e2etypes.Feature {
 			return "it is still there", !there
 		})
 		if len(v.running(foreign)) != 1 {
-			v.fail(unharmed, "it was ended when sassafras was deleted, which could not import it, and whose spec then had a type and an image instead of its ID")
+			v.fail(unharmed, "it was ended when sassafras was deleted, which could not import it, "+
+				"and whose spec then had a type and an image instead of its ID")
 		}
 		v.delete(o)
 		v.until("when spruce is deleted, the instance that it imported ends, and spruce disappears", longPatience, func() (string, bool) {

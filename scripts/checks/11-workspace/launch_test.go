@@ -114,7 +114,8 @@ func (v visit) held(o order) {
 
 func nonceFirst() e2etypes.Feature {
 	return feature("first the nonce", "then the launch", func(v visit) {
-		const expected = "the Workspace cedar, which CloudInstance cedar controls, has the nonce before anything is launched, and each attempt to launch has it as its token"
+		const expected = "the Workspace cedar, which CloudInstance cedar controls, has the nonce before anything is launched, " +
+			"and each attempt to launch has it as its token"
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service})
 		o := v.make("cedar")
 		var nonce string
@@ -123,7 +124,8 @@ func nonceFirst() e2etypes.Feature {
 			nonce, _, there = v.workspace(o)
 			attempts := len(launches(v.log()))
 			if attempts > 0 && !there {
-				return fmt.Sprintf("it has tried to launch %d times, and there is no Workspace cedar that the CloudInstance cedar controls", attempts), false
+				return fmt.Sprintf("it has tried to launch %d times, "+
+					"and there is no Workspace cedar that the CloudInstance cedar controls", attempts), false
 			}
 			return fmt.Sprintf("it has tried to launch %d times, and the nonce is %q", attempts, nonce), attempts >= 3 && nonce != ""
 		})
@@ -293,7 +295,8 @@ func settles() e2etypes.Feature {
 			}
 		}
 		if n, since := len(looks()), time.Since(began.began); float64(n) > 6+6*since.Seconds() {
-			v.fail("while nothing changes, the operator asks the cloud a few times a second at most", fmt.Sprintf("it has asked %d times in %.1f s", n, since.Seconds()))
+			v.fail("while nothing changes, the operator asks the cloud a few times a second at most",
+				fmt.Sprintf("it has asked %d times in %.1f s", n, since.Seconds()))
 		}
 	})
 }

@@ -39,7 +39,8 @@ func (v visit) inOtherNamespace(here order) {
 	v.OK(v.t, "creating a CloudInstance in the namespace "+elsewhere, err)
 	o := order{name: here.name, image: spec["image"].(string), uid: string(object.GetUID())}
 
-	expected := fmt.Sprintf("a CloudInstance %s in another namespace gets an instance of its own, and its Workspace is in that namespace", o.name)
+	expected := fmt.Sprintf("a CloudInstance %s in another namespace gets an instance of its own, "+
+		"and its Workspace is in that namespace", o.name)
 	one := v.hasOne(expected, longPatience, o, 1)
 	v.until(expected, patience, func() (string, bool) {
 		workspace, err := notes.Get(v.ctx, o.name, metav1.GetOptions{})
@@ -81,7 +82,8 @@ func (v visit) leftOver() {
 	v.Settle(v.ctx, v.t)
 	// Of the second launch the result is unknown.
 	const unknown = `{"nonce":"launch-of-horsetail","instanceID":null}`
-	if _, err := v.notes.Patch(v.ctx, firsts[1].name, types.MergePatchType, []byte(unknown), metav1.PatchOptions{}); !apierrors.IsNotFound(err) {
+	_, err := v.notes.Patch(v.ctx, firsts[1].name, types.MergePatchType, []byte(unknown), metav1.PatchOptions{})
+	if !apierrors.IsNotFound(err) {
 		v.OK(v.t, "writing into a Workspace", err)
 	}
 	var seconds []order
@@ -152,7 +154,8 @@ func (v visit) nonceOfAnother() {
 	notes.SetLabels(map[string]string{ownerTag: o.uid})
 	notes.SetFinalizers([]string{finalizer})
 	notes.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: o.name, UID: types.UID(o.uid), Controller: new(true), BlockOwnerDeletion: new(true),
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: o.name, UID: types.UID(o.uid),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}})
 	_, err := v.notes.Create(v.ctx, notes, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {

@@ -105,12 +105,14 @@ func oldList(v visit) {
 	}
 	v.disarm() // now the events arrive
 	v.ready("yew gets its instance", longPatience, other, metav1.ConditionTrue)
-	const own = "another CloudInstance weigela gets an instance of its own, although the operator was started again and at first still saw the earlier one"
+	const own = "another CloudInstance weigela gets an instance of its own, " +
+		"although the operator was started again and at first still saw the earlier one"
 	v.hasOne(own, longPatience, second, 1)
 	v.goes("woodbine disappears when the operator's cache knows that it is deleted", longPatience, ending)
 	v.Settle(v.ctx, v.t)
 	for _, gone := range []order{o, again, dying, ending} {
-		expected := fmt.Sprintf("nothing is launched for %s, which is deleted, although the operator was started again and at first still saw it", gone.name)
+		expected := fmt.Sprintf("nothing is launched for %s, which is deleted, "+
+			"although the operator was started again and at first still saw it", gone.name)
 		v.atMost(expected, gone, 1)
 		if len(v.running(gone)) > 0 {
 			v.fail(expected, v.bill(gone))
@@ -118,7 +120,8 @@ func oldList(v visit) {
 		v.leavesNone(gone)
 	}
 	v.ready("whitebeam still has its instance", longPatience, fresh, metav1.ConditionTrue)
-	const kept = "whitebeam keeps the finalizer " + otherFinalizer + " of another controller, although the operator at first saw whitebeam without it"
+	const kept = "whitebeam keeps the finalizer " + otherFinalizer + " of another controller, " +
+		"although the operator at first saw whitebeam without it"
 	v.atMost(kept, fresh, 1)
 	now, err := v.objects.Get(v.ctx, fresh.name, metav1.GetOptions{})
 	v.OK(v.t, "reading the CloudInstance whitebeam", err)

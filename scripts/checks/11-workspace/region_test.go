@@ -194,7 +194,8 @@ func (r *region) empty(ctx context.Context) error {
 	}
 	for _, name := range r.elsewhere {
 		removed = errors.Join(removed,
-			remove(ctx, r.client.Resource(resource).Namespace(elsewhere), name), remove(ctx, r.client.Resource(workspaces).Namespace(elsewhere), name))
+			remove(ctx, r.client.Resource(resource).Namespace(elsewhere), name),
+			remove(ctx, r.client.Resource(workspaces).Namespace(elsewhere), name))
 	}
 	r.created, r.elsewhere = nil, nil
 	return errors.Join(settings, removed)
@@ -264,7 +265,8 @@ func (v visit) fail(expected, observed string) {
 		v.Fail(v.t, expected, observed, err.Error())
 	}
 	log = slices.DeleteFunc(log, func(e faults.Entry) bool {
-		return e.Time.Before(v.began) || e.Service == faults.API && !e.Write && e.Resource != workspaces.Resource || e.Resource == "leases" || e.Resource == "events"
+		return e.Time.Before(v.began) || e.Service == faults.API && !e.Write && e.Resource != workspaces.Resource ||
+			e.Resource == "leases" || e.Resource == "events"
 	})
 	if len(log) == 0 {
 		v.Fail(v.t, expected, observed, "the operator has written nothing and has not asked the cloud since this check began")
@@ -385,7 +387,8 @@ func (v visit) bill(o order) string {
 		return "no instance was launched for " + o.name
 	case 1:
 		if all[0].State != cloud.Terminated {
-			return fmt.Sprintf("one instance was launched for %s: %s, which is %s, at %d cents an hour", o.name, all[0].ID, all[0].State, cloud.Prices[all[0].Type])
+			return fmt.Sprintf("one instance was launched for %s: %s, which is %s, at %d cents an hour",
+				o.name, all[0].ID, all[0].State, cloud.Prices[all[0].Type])
 		}
 		return fmt.Sprintf("one instance was launched for %s: %s, which is %s", o.name, all[0].ID, all[0].State)
 	}
@@ -455,7 +458,8 @@ func (v visit) ready(expected string, patience time.Duration, o order, status me
 		case c == nil:
 			return o.name + " has no condition Ready", false
 		case c.ObservedGeneration != generation:
-			return fmt.Sprintf("Ready of %s has observedGeneration %d, and metadata.generation is %d", o.name, c.ObservedGeneration, generation), false
+			return fmt.Sprintf("Ready of %s has observedGeneration %d, and metadata.generation is %d",
+				o.name, c.ObservedGeneration, generation), false
 		}
 		return fmt.Sprintf("Ready of %s is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message), c.Status == status
 	})
@@ -486,7 +490,8 @@ func (v visit) statusOf(o order) (instanceID, state string) {
 // tells waits until the status says that an instance runs.
 func (v visit) tells(expected string, patience time.Duration, o order, one cloud.Instance) {
 	v.t.Helper()
-	v.until(fmt.Sprintf("%s, and the status of %s says instanceID %s and state running", expected, o.name, one.ID), patience, func() (string, bool) {
+	v.until(fmt.Sprintf("%s, and the status of %s says instanceID %s and state running",
+		expected, o.name, one.ID), patience, func() (string, bool) {
 		id, state := v.statusOf(o)
 		return fmt.Sprintf("the status of %s says instanceID %q and state %q", o.name, id, state), id == one.ID && state == string(cloud.Running)
 	})

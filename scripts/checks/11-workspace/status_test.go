@@ -28,7 +28,8 @@ func statusNoInput() e2etypes.Feature {
 		o, other, same := v.runs("maple"), v.runs("medlar"), v.runs("mulberry")
 		one, two := v.instances(o)[0], v.instances(other)[0]
 		v.change(o, lie, "status")
-		const corrected = "when another user writes another instance into the status of maple, the operator writes what is true, and neither launches nor ends anything"
+		const corrected = "when another user writes another instance into the status of maple, " +
+			"the operator writes what is true, and neither launches nor ends anything"
 		v.tells(corrected, longPatience, o, one)
 		v.ready(corrected, longPatience, o, metav1.ConditionTrue)
 		v.atMost(corrected, o, 1)
@@ -90,7 +91,8 @@ func (v visit) eachField(o order, one, decoy cloud.Instance) {
 			if c == nil {
 				return o.name + " has no condition Ready", false
 			}
-			return fmt.Sprintf("Ready of %s is %s (%s: %s), with observedGeneration %d", o.name, c.Status, c.Reason, c.Message, c.ObservedGeneration),
+			return fmt.Sprintf("Ready of %s is %s (%s: %s), with observedGeneration %d",
+					o.name, c.Status, c.Reason, c.Message, c.ObservedGeneration),
 				c.Status == right.Status && c.Reason == right.Reason && c.Message == right.Message && c.ObservedGeneration == right.ObservedGeneration
 		})
 	}
@@ -129,7 +131,8 @@ func (v visit) pausedCorrects() {
 	}
 	corrected()
 	v.writeCondition(o, metav1.Condition{
-		Type: ready, Status: metav1.ConditionTrue, Reason: lie, Message: "another user says so", ObservedGeneration: 1, LastTransitionTime: metav1.Now(),
+		Type: ready, Status: metav1.ConditionTrue, Reason: lie, Message: "another user says so",
+		ObservedGeneration: 1, LastTransitionTime: metav1.Now(),
 	})
 	corrected()
 	v.change(o, `{"status":null}`, "status")

@@ -81,7 +81,8 @@ func lostAnswer() e2etypes.Feature {
 				v.delete(o)
 			}
 			for _, o := range all {
-				v.goes(o.name+" disappears, although the answer to the first attempt to end its instance never comes, or only half of it: "+given, longPatience, o)
+				v.goes(o.name+" disappears, although the answer to the first attempt to end its instance never comes, "+
+					"or only half of it: "+given, longPatience, o)
 			}
 			return v.waited()
 		}
@@ -133,7 +134,8 @@ func cloudBehind() e2etypes.Feature {
 			return "the cloud is behind", time.Since(launched) > behindFor || v.notFound(first) >= notFound && v.notFound(second) >= notFound
 		})
 		v.set(func(s *cloud.Settings) { s.Lag = metav1.Duration{} })
-		expected := fmt.Sprintf("larch and laurel get one instance each, although the operator was killed after a launch, and an instance is seen only up to %s after it", behindFor)
+		expected := fmt.Sprintf("larch and laurel get one instance each, although the operator was killed after a launch, "+
+			"and an instance is seen only up to %s after it", behindFor)
 		for _, o := range []order{first, second} {
 			v.hasOne(expected, longPatience, o, 1)
 			v.ready(expected, longPatience, o, metav1.ConditionTrue)
@@ -158,7 +160,8 @@ func (v visit) notFound(o order) (times int) {
 
 func tokensForgotten() e2etypes.Feature {
 	return feature("an outage is longer than tokens are kept", "and nothing is launched twice", func(v visit) {
-		const expected = "magnolia has one instance, although the operator was killed before it got the answer to the launch, and was down for longer than the cloud keeps the token"
+		const expected = "magnolia has one instance, although the operator was killed before it got the answer to the launch, " +
+			"and was down for longer than the cloud keeps the token"
 		// An instance with its tag has ended before: in the list it comes first.
 		v.kill()
 		o := v.make("magnolia")
@@ -234,7 +237,8 @@ func drift() e2etypes.Feature {
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: faults.API, At: 1})
 		end()
 		v.change(o, `{"metadata":{"labels":{"team":"green"}}}`)
-		const renewed = "when another user ends the instance of oak again, one other is launched, although the operator is killed after its first write"
+		const renewed = "when another user ends the instance of oak again, one other is launched, " +
+			"although the operator is killed after its first write"
 		four := v.hasOne(renewed, longPatience, o, 4)
 		v.tells(renewed, longPatience, o, four)
 		v.records(renewed, longPatience, o, four)
@@ -258,7 +262,8 @@ func inFlight() e2etypes.Feature {
 		v.kill()
 		v.disarm()
 		v.start()
-		const unknown = "when rowan is deleted and the operator does not know whether its launch happened, the instance that was launched ends before rowan disappears"
+		const unknown = "when rowan is deleted and the operator does not know whether its launch happened, " +
+			"the instance that was launched ends before rowan disappears"
 		v.goes(unknown, longPatience, lost)
 
 		forgotten := v.unanswered("rubus")
@@ -267,7 +272,8 @@ func inFlight() e2etypes.Feature {
 		v.OK(v.t, "letting the cloud forget its tokens", v.cloud.Forget(v.ctx))
 		v.disarm()
 		v.start()
-		const none = "when rubus is deleted while the operator is down for longer than the cloud keeps tokens, the instance that was launched ends before rubus disappears"
+		const none = "when rubus is deleted while the operator is down for longer than the cloud keeps tokens, " +
+			"the instance that was launched ends before rubus disappears"
 		v.goes(none, longPatience, forgotten)
 		v.deletedEarly()
 		v.Settle(v.ctx, v.t)
@@ -303,7 +309,8 @@ func (v visit) deletedEarly() {
 		})
 		v.delete(o)
 		v.disarm() // Now the answer arrives.
-		expected := fmt.Sprintf("when %s is deleted right after write %d for it, it disappears, and no instance and no Workspace is left", o.name, at)
+		expected := fmt.Sprintf("when %s is deleted right after write %d for it, it disappears, "+
+			"and no instance and no Workspace is left", o.name, at)
 		v.goes(expected, longPatience, o)
 		v.atMost(expected, o, 1)
 	}

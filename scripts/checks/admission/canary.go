@@ -136,7 +136,8 @@ func (c *Client) awaitCanary(ctx context.Context, name string) error {
 	defer again.Stop()
 	request := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{canaryLabel: name}}}
 	for {
-		_, err := c.typed.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, request, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := c.typed.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, request,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && strings.Contains(err.Error(), name) {
 			return nil
 		}

@@ -19,20 +19,25 @@ func TestLinesTellWhoIsAskedAndWhere(t *testing.T) {
 	}}
 	webhooks := Webhooks{
 		Mutating: []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{{
-			Name: "default.shop", Rules: rules, FailurePolicy: new(admissionv1.Fail), ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://shop/default")},
+			Name: "default.shop", Rules: rules, FailurePolicy: new(admissionv1.Fail),
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://shop/default")},
 		}}}},
 		Validating: []admissionv1.ValidatingWebhookConfiguration{{Webhooks: []admissionv1.ValidatingWebhook{{
 			Name: "validate.shop", Rules: rules, FailurePolicy: new(admissionv1.Ignore),
 			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Path: new("/validate-ice")}},
 		}}}},
 	}
-	mutating := "registered: the mutating webhook default.shop, asked at https://shop/default about CREATE, UPDATE of icecreams in demo.lva.io; failurePolicy Fail"
-	validating := "registered: the validating webhook validate.shop, asked at /validate-ice about CREATE, UPDATE of icecreams in demo.lva.io; failurePolicy Ignore"
+	mutating := "registered: the mutating webhook default.shop, " +
+		"asked at https://shop/default about CREATE, UPDATE of icecreams in demo.lva.io; failurePolicy Fail"
+	validating := "registered: the validating webhook validate.shop, " +
+		"asked at /validate-ice about CREATE, UPDATE of icecreams in demo.lva.io; failurePolicy Ignore"
 	if got := webhooks.Lines("it was accepted"); !slices.Equal(got, []string{mutating, validating}) {
 		t.Errorf("the lines are %q", got)
 	}
-	const answer = `it was not answered by a webhook: Internal error occurred: failed calling webhook "validate.shop": failed to call webhook: the server could not find the requested resource`
-	if got := webhooks.Lines(answer); !slices.Equal(got, []string{mutating, validating + "; the answer is 404 Not Found: the operator serves nothing at this path"}) {
+	const answer = `it was not answered by a webhook: Internal error occurred: failed calling webhook "validate.shop": ` +
+		"failed to call webhook: the server could not find the requested resource"
+	want := []string{mutating, validating + "; the answer is 404 Not Found: the operator serves nothing at this path"}
+	if got := webhooks.Lines(answer); !slices.Equal(got, want) {
 		t.Errorf("the lines are %q", got)
 	}
 	webhooks.Validating[0].Webhooks[0].ClientConfig.Service.Path = nil
@@ -55,8 +60,12 @@ func TestWhoIsAskedAboutKindsThatItDoesNotName(t *testing.T) {
 	} {
 		rules := []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{test.group}, Resources: []string{test.resource}}}}
 		webhooks := Webhooks{
-			Mutating:   []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{{Name: "default.shop", Rules: rules}}}},
-			Validating: []admissionv1.ValidatingWebhookConfiguration{{Webhooks: []admissionv1.ValidatingWebhook{{Name: "validate.shop", Rules: rules}}}},
+			Mutating: []admissionv1.MutatingWebhookConfiguration{{
+				Webhooks: []admissionv1.MutatingWebhook{{Name: "default.shop", Rules: rules}},
+			}},
+			Validating: []admissionv1.ValidatingWebhookConfiguration{{
+				Webhooks: []admissionv1.ValidatingWebhook{{Name: "validate.shop", Rules: rules}},
+			}},
 		}
 		var want []string
 		if test.wide {

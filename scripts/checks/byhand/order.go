@@ -46,7 +46,9 @@ var ErrNoOrder = errors.New("nothing has been ordered yet")
 
 // Place makes an account at the server with this directory, orders a certificate for the names, and puts the order into
 // the cluster. An earlier one is replaced.
-func Place(ctx context.Context, client kubernetes.Interface, directory string, through *http.Client, names ...string) (*acme.Account, *acme.Order, error) {
+func Place(ctx context.Context, client kubernetes.Interface, directory string, through *http.Client,
+	names ...string,
+) (*acme.Account, *acme.Order, error) {
 	account, err := acme.Register(ctx, directory, through)
 	if err != nil {
 		return nil, nil, err

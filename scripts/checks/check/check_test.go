@@ -114,10 +114,13 @@ var suites = map[string]check.Features{
 		t.Helper()
 		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) { return "the shop is closed", false })
 	})},
-	"long": {"begun": feature(func(context.Context, *testing.T, *check.Check) {}), "long": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
-		t.Helper()
-		c.EventuallyWithin(ctx, t, "the shop opens", 10*time.Minute, never, func() (string, bool) { return "the shop is closed", false })
-	})},
+	"long": {
+		"begun": feature(func(context.Context, *testing.T, *check.Check) {}),
+		"long": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			c.EventuallyWithin(ctx, t, "the shop opens", 10*time.Minute, never, func() (string, bool) { return "the shop is closed", false })
+		}),
+	},
 	"overcome": {"overcome": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		began, wait := time.Now(), c.NewWait(patience/2, patience/2)
@@ -281,11 +284,13 @@ func TestACauseIsLookedFor(t *testing.T) {
 		{Check: "last", Status: "passed"},
 	} {
 		got := r.ended(want.Check)
-		if got.Status != want.Status || got.Reason != want.Reason || got.Observed != want.Observed || got.Seconds != 0 && want.Status == "skipped" {
+		if got.Status != want.Status || got.Reason != want.Reason || got.Observed != want.Observed ||
+			got.Seconds != 0 && want.Status == "skipped" {
 			t.Errorf("the event is\n%+v\nand must be\n%+v", got, want)
 		}
 	}
-	if got := newGrader(t).run("verdicts", "passes>needs-it", "fails", "needs-it<fails").ended("needs-it"); got.Status != "skipped" || got.Reason == "" {
+	got := newGrader(t).run("verdicts", "passes>needs-it", "fails", "needs-it<fails").ended("needs-it")
+	if got.Status != "skipped" || got.Reason == "" {
 		t.Errorf("it is the cause of nothing that failed, and ended so: %+v", got)
 	}
 	told := slices.ContainsFunc(r.events, func(e protocol.Event) bool { return e.Check == "passes" && e.Status == "" })
@@ -356,7 +361,8 @@ func TestEvidence(t *testing.T) {
 	g.stop = func() error {
 		return errors.Join(g.audited("somebody", "delete", 1), g.audited(operator, "watch", 1), g.audited(operator, "update", 10))
 	}
-	if got := g.run("evidence", "earlier").ended("earlier").Evidence; len(got) != 3 || !strings.HasSuffix(got[0], " update icecreams sundae-1 → 200 OK") {
+	if got := g.run("evidence", "earlier").ended("earlier").Evidence; len(got) != 3 ||
+		!strings.HasSuffix(got[0], " update icecreams sundae-1 → 200 OK") {
 		t.Errorf("of a check that has begun before: %q", got)
 	}
 	r := g.run("evidence", "silent", "busy", "own", "request")
@@ -387,7 +393,8 @@ func TestEvidence(t *testing.T) {
 			return errors.Join(g.audited("somebody", "create", 12), g.audited(operator, "update", 10))
 		}
 		got := g.run("evidence", check).ended(check).Evidence
-		if len(got) != want.lines || got[0] != want.first || !strings.HasSuffix(got[1], want.second) || !strings.HasSuffix(got[len(got)-1], "sundae-10 → 200 OK") {
+		if len(got) != want.lines || got[0] != want.first || !strings.HasSuffix(got[1], want.second) ||
+			!strings.HasSuffix(got[len(got)-1], "sundae-10 → 200 OK") {
 			t.Errorf("of %s: %q", check, got)
 		}
 	}
@@ -407,7 +414,8 @@ func TestEventuallyGivesUpASilentOperator(t *testing.T) {
 	g.auditEvery(patience/6, "somebody", "update")
 	g.auditEvery(patience/6, operator, "watch")
 	got := g.run("eventually", "eventually").ended("eventually")
-	if got.Status != "failed" || got.Expected != "the shop opens" || got.Observed != "the shop is closed (and the operator has been silent for 3s)" {
+	if got.Status != "failed" || got.Expected != "the shop opens" ||
+		got.Observed != "the shop is closed (and the operator has been silent for 3s)" {
 		t.Errorf("it ended so: %+v", got)
 	}
 	if got.Seconds < patience.Seconds() || got.Seconds > 2*patience.Seconds() {
@@ -428,7 +436,10 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 			g.log = []faults.Entry{request(time.Now().Add(time.Second), "update", http.StatusConflict)}
 		}},
 		{"as slowly as before", func(g *grader) {
-			g.log = []faults.Entry{request(time.Now().Add(-2*time.Second), "list", http.StatusOK), request(time.Now().Add(-time.Second), "update", http.StatusOK)}
+			g.log = []faults.Entry{
+				request(time.Now().Add(-2*time.Second), "list", http.StatusOK),
+				request(time.Now().Add(-time.Second), "update", http.StatusOK),
+			}
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -444,7 +455,10 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 
 // request is an entry in the log of what the operator asked the API server for.
 func request(at time.Time, verb string, code int) faults.Entry {
-	return faults.Entry{Time: at, Service: faults.API, Verb: verb, Resource: "icecreams", Name: "sundae", Code: code, Write: verb != "list", Number: 1}
+	return faults.Entry{
+		Time: at, Service: faults.API, Verb: verb, Resource: "icecreams", Name: "sundae", Code: code,
+		Write: verb != "list", Number: 1,
+	}
 }
 
 // An operator that was at the freezer a while ago has its time from then on.

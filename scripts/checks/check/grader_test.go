@@ -245,7 +245,8 @@ func (g *grader) run(suite string, listed ...string) run {
 		socket = ""
 	}
 	content, err := json.Marshal(protocol.Run{
-		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes, First: g.first, NotStarted: g.notStarted,
+		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator,
+		Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes, First: g.first, NotStarted: g.notStarted,
 	})
 	if err != nil {
 		g.t.Fatal(err)

@@ -33,7 +33,10 @@ func (s *Suite) history(entries []faults.Entry) history {
 		}
 	}
 	for _, e := range s.Audit.Since(0, audit.Match(audit.Writes).And(func(e audit.Event) bool { return e.UserAgent == userAgent })) {
-		all = append(all, moment{Entry: faults.Entry{Time: e.Time, Service: faults.Check, Write: true, Code: e.Code}, faulty: s.Faults.armedAt(e.Time)})
+		all = append(all, moment{
+			Entry:  faults.Entry{Time: e.Time, Service: faults.Check, Write: true, Code: e.Code},
+			faulty: s.Faults.armedAt(e.Time),
+		})
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.Time.Compare(b.Time) })
 	return all

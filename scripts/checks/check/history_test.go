@@ -38,13 +38,18 @@ func TestSlowness(t *testing.T) {
 		{"of one of whom nothing is known", nil, 0},
 		{"is the silence before a write", history{create, after(300, faults.API, "update", "icecreams/status", "sundae", 200)}, 300},
 		{"is the longest one", history{
-			create, after(300, faults.API, "update", "icecreams/status", "sundae", 200), after(900, faults.API, "delete", "icecreams", "sundae", 200),
+			create, after(300, faults.API, "update", "icecreams/status", "sundae", 200),
+			after(900, faults.API, "delete", "icecreams", "sundae", 200),
 		}, 600},
 		{"is not the silence before a read", history{create, after(5000, faults.API, "list", "icecreams", "", 200)}, 0},
 		{"is not what a check waited", history{create, after(5000, faults.Check, "patch", "icecreams", "sundae", 200)}, 0},
 		{"is not the silence before what failed", history{create, after(5000, faults.API, "update", "icecreams/status", "sundae", 403)}, 0},
-		{"is not what faults took", history{during(true, create), during(true, after(5000, faults.API, "update", "icecreams/status", "sundae", 200))}, 0},
-		{"is not what was left of faults", history{during(true, create), after(5000, faults.API, "update", "icecreams/status", "sundae", 200)}, 0},
+		{"is not what faults took", history{
+			during(true, create), during(true, after(5000, faults.API, "update", "icecreams/status", "sundae", 200)),
+		}, 0},
+		{"is not what was left of faults", history{
+			during(true, create), after(5000, faults.API, "update", "icecreams/status", "sundae", 200),
+		}, 0},
 		{"is not what the first write after a start took", history{
 			create, after(0, faults.Operator, "started", "", "", 0), after(100, faults.API, "list", "icecreams", "", 200),
 			after(400, faults.API, "update", "icecreams/status", "sundae", 200), after(500, faults.API, "delete", "icecreams", "sundae", 200),
@@ -72,8 +77,16 @@ func TestSetback(t *testing.T) {
 		{"is a conflict", history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, 100, never},
 		{"is a failure of another service", history{after(100, "freezer", "put", "movements", "4711", 503)}, 100, never},
 		{"is no conflict of another service", history{after(100, "freezer", "put", "movements", "4711", 409)}, never, never},
-		{"is nothing that fails again and again", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures+1), never, never},
-		{"may fail a few times", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures), 100, never},
+		{
+			"is nothing that fails again and again",
+			slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures+1),
+			never, never,
+		},
+		{
+			"may fail a few times",
+			slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures),
+			100, never,
+		},
 		{"is an answer that never came", history{after(100, faults.API, "list", "icecreams", "", 0)}, 100, never},
 		{"is a test of a JSON patch that fails", history{after(100, faults.API, "patch", "icecreams", "sundae", 422)}, 100, never},
 		{"is no refusal of what is wrong", history{after(100, faults.API, "update", "icecreams/status", "sundae", 422)}, never, never},

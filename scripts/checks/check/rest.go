@@ -92,16 +92,19 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 			return
 		case time.Now().Before(giveUp):
 		case len(requests) > 0:
-			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s", len(requests), window), lastLines(requests)...)
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s",
+				len(requests), window), lastLines(requests)...)
 		case !silent:
 			log, err := c.Faults.Log(ctx)
 			c.OK(t, "reading the log of requests", err)
 			log = slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Number == 0 || e.Time.Before(began) })
 			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s", len(log), window), lastLines(log)...)
 		default:
-			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it is busy without sending a request: within %s its threads ran %d times, for %s in all",
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it is busy without sending a request: "+
+				"within %s its threads ran %d times, for %s in all",
 				window, runs, time.Duration(cpu*float64(time.Second)).Round(time.Millisecond)),
-				fmt.Sprintf("an operator that only watches runs fewer than %d times: is Reconcile called again after a moment, with RequeueAfter or Requeue?", mostRuns))
+				fmt.Sprintf("an operator that only watches runs fewer than %d times: "+
+					"is Reconcile called again after a moment, with RequeueAfter or Requeue?", mostRuns))
 		}
 	}
 }

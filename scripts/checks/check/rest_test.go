@@ -24,7 +24,8 @@ func TestABusyOperatorIsEvidence(t *testing.T) {
 		began := time.Now()
 		g.usage = func() protocol.Usage { return protocol.Usage{Known: true, CPU: time.Since(began).Seconds() * share} }
 		got := g.run("patient", "patient").ended("patient").Evidence
-		said := len(got) > 0 && regexp.MustCompile(`^the operator worked for 1\.\d+s of the 1\.\d+s that this check took: is there a loop`).MatchString(got[0])
+		said := len(got) > 0 &&
+			regexp.MustCompile(`^the operator worked for 1\.\d+s of the 1\.\d+s that this check took: is there a loop`).MatchString(got[0])
 		if said != want {
 			t.Errorf("of an operator that works for %g of the time, the evidence is %q", share, got)
 		}
@@ -63,13 +64,27 @@ func TestWhoIsAtRest(t *testing.T) {
 			g.usage = func() protocol.Usage { return protocol.Usage{Runs: int(time.Now().UnixNano())} }
 		}, ""},
 		{"whose watches go on", func(g *grader) { g.auditEvery(50*time.Millisecond, operator, "watch") }, ""},
-		{"who asks five times a second", func(g *grader) { g.auditEvery(200*time.Millisecond, operator, "list") }, `^nothing changes, and it goes on sending requests: \d+ within 600ms$`},
-		{"who asks twice a second", func(g *grader) { g.auditEvery(500*time.Millisecond, operator, "get") }, `^nothing changes, and it goes on sending requests: \d+ within 600ms$`},
+		{
+			"who asks five times a second", func(g *grader) { g.auditEvery(200*time.Millisecond, operator, "list") },
+			`^nothing changes, and it goes on sending requests: \d+ within 600ms$`,
+		},
+		{
+			"who asks twice a second", func(g *grader) { g.auditEvery(500*time.Millisecond, operator, "get") },
+			`^nothing changes, and it goes on sending requests: \d+ within 600ms$`,
+		},
 		{"who asks now and then", func(g *grader) { g.auditEvery(3*time.Second, operator, "list") }, ""},
-		{"who looks into its cache all the time", func(g *grader) { g.usage = using(1000, 0.02) }, `^nothing changes, and it is busy without sending a request: within 600ms its threads ran \d{3} times`},
-		{"who does so without a pause", func(g *grader) { g.usage = using(2, 0.9) }, `^nothing changes, and it is busy without .* for ([5-9]\d\dms|[1-9][.0-9]*s) in all$`},
+		{
+			"who looks into its cache all the time", func(g *grader) { g.usage = using(1000, 0.02) },
+			`^nothing changes, and it is busy without sending a request: within 600ms its threads ran \d{3} times`,
+		},
+		{
+			"who does so without a pause", func(g *grader) { g.usage = using(2, 0.9) },
+			`^nothing changes, and it is busy without .* for ([5-9]\d\dms|[1-9][.0-9]*s) in all$`,
+		},
 		{"who had an error", func(g *grader) { g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1})} }, ""},
-		{"who has errors for others", func(g *grader) { g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sorbet": 9})} }, ""},
+		{"who has errors for others", func(g *grader) {
+			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sorbet": 9})}
+		}, ""},
 		{"who has the same error again", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 2, "sorbet": 9})}
 		}, `^it returned the same error 2 times, for sundae: no cone for sundae$`},
@@ -77,14 +92,17 @@ func TestWhoIsAtRest(t *testing.T) {
 			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}
 		}, `^it returned the same error 2 times, for sundae and split: no cone for s`},
 		{"whose cache is behind", func(g *grader) {
-			conflict := apierrors.NewConflict(schema.GroupResource{Group: "demo.lva.io", Resource: "icecreams"}, "sundae", errors.New("it has changed")).Error()
+			conflict := apierrors.NewConflict(schema.GroupResource{Group: "demo.lva.io", Resource: "icecreams"},
+				"sundae", errors.New("it has changed")).Error()
 			g.errors = []operatorlog.Error{returned(conflict, map[string]int{"sundae": 3, "split": 1}), {Text: conflict, Count: 6}}
 		}, ""},
 		{"who has conflicts without an end", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("Operation cannot be fulfilled on icecreams", map[string]int{"sundae": 7})}
 		}, `^it returned the same error 7 times, for sundae: Operation cannot be`},
 		{"who has few for nobody knows whom", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 4}} }, ""},
-		{"who has many of those", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 5}} }, `^it returned the same error 5 times, for sundae and split: no cone$`},
+		{"who has many of those", func(g *grader) {
+			g.errors = []operatorlog.Error{{Text: "no cone", Count: 5}}
+		}, `^it returned the same error 5 times, for sundae and split: no cone$`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +144,10 @@ func TestErrorsWithoutACause(t *testing.T) {
 			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split",
 		},
 		{"for one of them", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 3})}, http.StatusOK, ""},
-		{"for each, and something was refused", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}, http.StatusConflict, ""},
+		{
+			"for each, and something was refused",
+			[]operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}, http.StatusConflict, "",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,9 @@ func LeastPrivilege(group string, needs Needs) types.Feature {
 
 // RoleFits is RoleSuffices and LeastPrivilege in one check.
 func RoleFits(group string, needs Needs) types.Feature {
-	return features.New("the role allows what is needed").Assess("all of it", suffices()).Assess("and no more", spares(needs.of(group))).Feature()
+	return features.New("the role allows what is needed").
+		Assess("all of it", suffices()).
+		Assess("and no more", spares(needs.of(group))).Feature()
 }
 
 // AllowsNoMore is LeastPrivilege of a lab whose operator needs rights to several groups: may says which of them a right
@@ -90,7 +92,8 @@ func common(r audit.Right) bool {
 		return r.Verb != "deletecollection"
 	case (r.Group == "" || r.Group == "events.k8s.io") && r.Resource == "events":
 		return slices.Contains([]string{"create", "patch", "update"}, r.Verb)
-	case r.Group == "authentication.k8s.io" && r.Resource == "tokenreviews", r.Group == "authorization.k8s.io" && r.Resource == "subjectaccessreviews":
+	case r.Group == "authentication.k8s.io" && r.Resource == "tokenreviews",
+		r.Group == "authorization.k8s.io" && r.Resource == "subjectaccessreviews":
 		return r.Verb == "create"
 	}
 	return false

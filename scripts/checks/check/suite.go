@@ -237,7 +237,12 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeFollows: run.NodeFollows, Extended: run.Extended, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, notStarted: run.NotStarted, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl,
+		Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeFollows: run.NodeFollows,
+		Extended: run.Extended, NotExtended: run.NotExtended,
+		Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories,
+		operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, notStarted: run.NotStarted,
+		auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		Services:    run.Services,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
@@ -298,7 +303,8 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 			}
 			event.Expected, event.Observed, event.Evidence = check.failure.Expected, check.failure.Observed, check.failure.Evidence
 			if check.notStarted {
-				event.Evidence = append([]string{fmt.Sprintf("each `TODO(lab): %d.` is as it was, so nothing was waited for longer than %s", listed.Step, notStartedPatience)}, event.Evidence...)
+				event.Evidence = append([]string{fmt.Sprintf("each `TODO(lab): %d.` is as it was, "+
+					"so nothing was waited for longer than %s", listed.Step, notStartedPatience)}, event.Evidence...)
 			}
 		}
 		s.statuses[listed.ID] = status

@@ -191,11 +191,13 @@ func TestTortureEndsAtTheFirstCrashThatIsNotSurvived(t *testing.T) {
 	}
 	last := r.events[len(r.events)-1]
 	if last.Expected != "it does not matter" || last.Observed != "it matters: kill-after" || len(last.Evidence) == 0 ||
-		last.Evidence[0] != "what went wrong: kill-after write 2" || !strings.Contains(last.Evidence[len(last.Evidence)-1], "update icecreams sundae → 200 OK (write 2, kill-after)") {
+		last.Evidence[0] != "what went wrong: kill-after write 2" ||
+		!strings.Contains(last.Evidence[len(last.Evidence)-1], "update icecreams sundae → 200 OK (write 2, kill-after)") {
 		t.Errorf("the result is %+v", last)
 	}
 	// From the beginning of this schedule, and no further.
-	if timeline := last.Trial.Timeline; len(timeline) != 1+scenarioReads+2 || timeline[0].Service != faults.Operator || timeline[len(timeline)-1].Fault != faults.KillAfter {
+	if timeline := last.Trial.Timeline; len(timeline) != 1+scenarioReads+2 ||
+		timeline[0].Service != faults.Operator || timeline[len(timeline)-1].Fault != faults.KillAfter {
 		t.Errorf("the timeline is %+v", timeline)
 	}
 	if g.asked[len(g.asked)-1] != "POST "+protocol.StartOperator {
@@ -227,7 +229,8 @@ func TestTortureLooksForTheShortestSchedule(t *testing.T) {
 		final.Schedule.Faults[0].Kind != faults.Stale || !slices.Contains(failing.Faults, final.Schedule.Faults[0]) {
 		t.Errorf("of [%s] with seed %d, [%s] with seed %d is left", failing, seed, final.Schedule, final.Schedule.Seed)
 	}
-	if last.Observed != "it matters: stale" || last.Evidence[0] != "what went wrong: "+final.Schedule.String() || len(final.Timeline) != 1+scenarioReads+scenarioWrites {
+	if last.Observed != "it matters: stale" || last.Evidence[0] != "what went wrong: "+final.Schedule.String() ||
+		len(final.Timeline) != 1+scenarioReads+scenarioWrites {
 		t.Errorf("the result is of another trial: %+v", last)
 	}
 	// The sweep, and the random ones before this one, were survived.

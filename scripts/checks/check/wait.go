@@ -105,7 +105,9 @@ func (w *Wait) Next() <-chan time.Time {
 
 // Poll waits until look is content, and calls fail with what it observed when the wait is over. It looks when something
 // changes, at each request of the operator, and at each interval, for what sends no events. fail ends the check.
-func (c *Check) Poll(ctx context.Context, interval time.Duration, wait *Wait, changed func() <-chan struct{}, look Look, fail func(observed string)) {
+func (c *Check) Poll(ctx context.Context, interval time.Duration, wait *Wait,
+	changed func() <-chan struct{}, look Look, fail func(observed string),
+) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {

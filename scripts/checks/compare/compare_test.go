@@ -23,7 +23,11 @@ func TestWhatDiffersIsSaid(t *testing.T) {
 		{"no value where zero is wanted", compare.Fields{compare.Is("count", 0, nil)}, "count is 0", "count is not set"},
 		{"no value where zero may be left out", compare.Fields{compare.IsOrZero("soldOut", false, nil)}, "soldOut is false", ""},
 		{"no value where it may not", compare.Fields{compare.IsOrZero("soldOut", true, nil)}, "soldOut is true", "soldOut is not set"},
-		{"an empty text", compare.Fields{compare.Is("reason", "Down", new("")), compare.Given("message", "")}, "reason is Down and message is given", "reason is empty and message is empty"},
+		{
+			"an empty text",
+			compare.Fields{compare.Is("reason", "Down", new("")), compare.Given("message", "")},
+			"reason is Down and message is given", "reason is empty and message is empty",
+		},
 		{
 			"one of several",
 			compare.Fields{compare.Is("status", "True", new("True")), compare.Is("observedGeneration", 3, nil), compare.Given("message", "x")},

@@ -154,7 +154,8 @@ func TestApply(t *testing.T) {
 		if inTheWay, ok := errors.AsType[*install.InTheWayError](err); !ok || inTheWay.What != "the ConfigMap theirs" {
 			t.Errorf("applied over theirs: %v", err)
 		}
-		if there, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil || there.Data["ice"] != "mango" {
+		there, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{})
+		if err != nil || there.Data["ice"] != "mango" {
 			t.Errorf("theirs is %v (%v)", there, err)
 		}
 		if err := shared.Apply(t.Context(), objects...); err != nil {
@@ -173,7 +174,10 @@ func isRefused(err error, object string) bool {
 func pods(t *testing.T, c *Cluster) {
 	t.Helper()
 	labels := map[string]string{"app": "shop"}
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "default"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}}}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "default"},
+		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}
 	if lines := c.Evidence(t.Context(), deployment); len(lines) != 1 || lines[0] != "the Deployment shop has no Pod" {
 		t.Errorf("without Pods the evidence is %q", lines)
 	}
@@ -189,7 +193,8 @@ func pods(t *testing.T, c *Cluster) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Client.CoreV1().Pods("default").Delete(t.Context(), "leaves", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+	atOnce := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	if err := c.Client.CoreV1().Pods("default").Delete(t.Context(), "leaves", atOnce); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := c.Pods(t.Context(), deployment); err != nil || len(found) != 1 || found[0].Name != "shop-a" {
@@ -261,7 +266,8 @@ func TestWhatIsSaidOfAPod(t *testing.T) {
 	if Waiting(pod) != "CrashLoopBackOff" {
 		t.Errorf("it waits because of %q", Waiting(pod))
 	}
-	want := "Pod a: phase Running, two waiting (CrashLoopBackOff: back-off 10s), 3 restarts, three terminated (Error, exit code 2), four runs and is not ready"
+	want := "Pod a: phase Running, two waiting (CrashLoopBackOff: back-off 10s), 3 restarts, " +
+		"three terminated (Error, exit code 2), four runs and is not ready"
 	if said := Describe(pod); said != want {
 		t.Errorf("it is said %q, want %q", said, want)
 	}
@@ -282,7 +288,8 @@ func TestQuickReadinessLeavesOtherProbesAlone(t *testing.T) {
 }
 
 func TestADeploymentThatCannotBeReadIsNamed(t *testing.T) {
-	objects, err := Read([]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: 2}}\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: many}}"))
+	objects, err := Read([]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: 2}}\n" +
+		"---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: many}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,10 @@ func TestWhatTheMenuSays(t *testing.T) {
 		got  order.Answer
 		want order.Answer
 	}{
-		{"nothing is said", order.Ordered(order.Spec{Absent: true}), order.Answer{Spec: order.Spec{Flavour: vanilla, Topping: wafer}, Silent: true}},
+		{
+			"nothing is said", order.Ordered(order.Spec{Absent: true}),
+			order.Answer{Spec: order.Spec{Flavour: vanilla, Topping: wafer}, Silent: true},
+		},
 		{
 			"empty lists", order.Ordered(order.Spec{Flavour: []string{}, Topping: []string{}}),
 			order.Answer{Spec: order.Spec{Flavour: vanilla, Topping: wafer}, Silent: true},
@@ -36,7 +39,10 @@ func TestWhatTheMenuSays(t *testing.T) {
 		},
 		{
 			"two that are wrong", order.Ordered(order.Spec{Flavour: []string{"Vanilla", "vanilla", "vanilla "}, Topping: cream}),
-			order.Answer{Spec: order.Spec{Flavour: []string{"Vanilla", "vanilla", "vanilla "}, Topping: cream}, Refused: []string{"Vanilla", "vanilla "}},
+			order.Answer{
+				Spec:    order.Spec{Flavour: []string{"Vanilla", "vanilla", "vanilla "}, Topping: cream},
+				Refused: []string{"Vanilla", "vanilla "},
+			},
 		},
 		{
 			"an old one in another order, and without topping",
@@ -48,11 +54,13 @@ func TestWhatTheMenuSays(t *testing.T) {
 			order.Answer{Spec: order.Spec{Flavour: matcha}},
 		},
 		{
-			"an old one loses one of two", order.Changed(order.Spec{Flavour: []string{"mud", "matcha"}}, order.Spec{Flavour: matcha, Topping: cream}),
+			"an old one loses one of two",
+			order.Changed(order.Spec{Flavour: []string{"mud", "matcha"}}, order.Spec{Flavour: matcha, Topping: cream}),
 			order.Answer{Spec: order.Spec{Flavour: matcha, Topping: cream}, Refused: matcha},
 		},
 		{
-			"an old one gets one more", order.Changed(order.Spec{Flavour: matcha}, order.Spec{Flavour: []string{"matcha", "vanilla"}, Topping: cream}),
+			"an old one gets one more",
+			order.Changed(order.Spec{Flavour: matcha}, order.Spec{Flavour: []string{"matcha", "vanilla"}, Topping: cream}),
 			order.Answer{Spec: order.Spec{Flavour: []string{"matcha", "vanilla"}, Topping: cream}, Refused: matcha},
 		},
 		{

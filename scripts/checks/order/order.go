@@ -156,7 +156,8 @@ func plain(text string) bool {
 			return false
 		}
 	}
-	return text != "" && len(text) <= 60 && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(text))
+	return text != "" && len(text) <= 60 &&
+		!slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(text))
 }
 
 func quote(text string) string {

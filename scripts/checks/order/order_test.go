@@ -125,9 +125,15 @@ func TestSmallerSpecsEnd(t *testing.T) {
 		"no neighbours": {func(s order.Spec) bool {
 			return len(s.Topping) > 2 && s.Topping[0] == s.Topping[2] && s.Topping[1] != s.Topping[0]
 		}, `\{topping: \[a, b, a\]\}`},
-		"a flavour and topping": {func(s order.Spec) bool { return len(s.Topping) > 0 && slices.Contains(s.Flavour, s.Topping[0]) }, `\{flavour: \[(.)\], topping: \[(.)\]\}`},
-		"a long name":           {func(s order.Spec) bool { return len(s.Topping) > 0 && len([]rune(s.Topping[0])) > 20 }, `\{topping: \[a{21}\]\}`},
-		"no space":              {func(s order.Spec) bool { return strings.ContainsRune(strings.Join(s.Flavour, ""), ' ') }, `\{flavour: \[" "\]\}`},
+		"a flavour and topping": {func(s order.Spec) bool {
+			return len(s.Topping) > 0 && slices.Contains(s.Flavour, s.Topping[0])
+		}, `\{flavour: \[(.)\], topping: \[(.)\]\}`},
+		"a long name": {func(s order.Spec) bool {
+			return len(s.Topping) > 0 && len([]rune(s.Topping[0])) > 20
+		}, `\{topping: \[a{21}\]\}`},
+		"no space": {func(s order.Spec) bool {
+			return strings.ContainsRune(strings.Join(s.Flavour, ""), ' ')
+		}, `\{flavour: \[" "\]\}`},
 	} {
 		for _, specs := range drawn(1) {
 			for _, s := range specs {

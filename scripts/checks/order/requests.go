@@ -13,7 +13,8 @@ import (
 // offMenu are flavours that the shop does not sell: nearly those of the menu, and what expressions and formats take for
 // something else. Each of them is tried whatever the seed is.
 var offMenu = []string{
-	"matcha", "mud", "v", "Vanilla", "VANILLA", "vaniLla", "vanill", "anilla", "vanillas", "vanilla ", " vanilla", " vanilla ", "vanilla\u00a0",
+	"matcha", "mud", "v", "Vanilla", "VANILLA", "vaniLla", "vanill", "anilla", "vanillas",
+	"vanilla ", " vanilla", " vanilla ", "vanilla\u00a0",
 	"van illa", "vanilla.", "vanilla,", "vanilla,chocolate", "vanilla chocolate", "vanilla, chocolate, strawberry", "vanilla|chocolate",
 	"chocolate chip", "dark chocolate", "choco", "late", "Chocolate", "straw", "berry", "Strawberry", "strawberry-2", "ſtrawberry", "vаnilla",
 	"ｖanilla", "vanilla\u200b", "van.*", ".*", "(vanilla)", "^vanilla$", "vanill.", "[vanilla]", "'vanilla'", `"vanilla"`, `vanilla\`,

@@ -35,7 +35,10 @@ var limits = []func(*rand.Rand) Spec{
 		return Spec{Flavour: []string{"vanilla"}, Topping: []string{strings.Repeat("é", LongName)}}
 	},
 	func(*rand.Rand) Spec {
-		return Spec{Flavour: []string{"vanilla", "Vanilla", "VANILLA", "vanill", "vanilla 2", "vanilla "}, Topping: []string{"cream", "Cream", "creamy"}}
+		return Spec{
+			Flavour: []string{"vanilla", "Vanilla", "VANILLA", "vanill", "vanilla 2", "vanilla "},
+			Topping: []string{"cream", "Cream", "creamy"},
+		}
 	},
 	func(*rand.Rand) Spec {
 		return Spec{Flavour: []string{"cherry", "mango"}, Topping: []string{"mango", "cherry"}}

@@ -14,8 +14,10 @@ import (
 var unusual = []string{
 	"v", "7", "é", "🍦", "抹茶", "vanille café", "crème brûlée", "مثلجات", "नारियल", "cafe\u0301", "ß", "İ",
 	"Vanilla", "VANILLA", "vanilla ", " vanilla", "vanill", "vanilla-2", "vanilla_2", "vanilla.2", "rum & raisin", "50 %", "d'abricot",
-	`say "cheese"`, `back\slash`, "one/two", "one,two", "one:two", "one;two", "one+two", "(one)", "[one]", "{one}", "<one>", "#1", "*", "~", "!", "?",
-	"@", "$HOME", "`", "|", "=", "^", "-", "--", ".", "..", "_", "42", "-1", "1e3", "0x10", "true", "null", "nil", "no", "2026-01-01", "%s", "\u00a0x",
+	`say "cheese"`, `back\slash`, "one/two", "one,two", "one:two", "one;two", "one+two",
+	"(one)", "[one]", "{one}", "<one>", "#1", "*", "~", "!", "?",
+	"@", "$HOME", "`", "|", "=", "^", "-", "--", ".", "..", "_",
+	"42", "-1", "1e3", "0x10", "true", "null", "nil", "no", "2026-01-01", "%s", "\u00a0x",
 	"a name with rather many words in it, as a menu has them",
 }
 

@@ -77,7 +77,8 @@ func cacheBehind(v *Visit) {
 		v.Pause(v.Ctx, v.T, between)
 		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, three[0]))
 		freed := v.deletion(began, three[0])
-		expected := fmt.Sprintf("%s has a place: one of the three others was deleted, of which the operator, whose watch is behind, may hear later. "+
+		expected := fmt.Sprintf("%s has a place: one of the three others was deleted, of which the operator, "+
+			"whose watch is behind, may hear later. "+
 			"An icecream is deleted only if the API server itself says that it has no place", fourth)
 		// It has a status when the operator has dealt with it.
 		v.Eventually(v.Ctx, v.T, expected, v.Shop.Changed, func() (string, bool) {
@@ -98,7 +99,8 @@ func cacheBehind(v *Visit) {
 			return
 		}
 		if freed != nil && gone.Time.After(freed.Time) && !v.asked(began, freed.Time, *gone, four...) {
-			v.Fail(v.T, expected, fmt.Sprintf("%s was deleted %s after %s had gone", fourth, gone.Time.Sub(freed.Time).Round(time.Millisecond), three[0]))
+			v.Fail(v.T, expected, fmt.Sprintf("%s was deleted %s after %s had gone",
+				fourth, gone.Time.Sub(freed.Time).Round(time.Millisecond), three[0]))
 		}
 		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // it was faster
 	}

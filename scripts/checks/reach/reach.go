@@ -53,7 +53,8 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
 	w := &Way{stop: make(chan struct{}), ended: make(chan error, 1)}
 	ready, said := make(chan struct{}), &bytes.Buffer{}
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, w.stop, ready, io.Discard, said)
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)},
+		w.stop, ready, io.Discard, said)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w", port, name, err)
 	}
@@ -91,7 +92,9 @@ func Service(ctx context.Context, config *rest.Config, namespace, name string, p
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Service %s: %w", name, err)
 	}
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()})
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Pods of the Service %s: %w", name, err)
 	}
@@ -139,7 +142,8 @@ func targetOf(service *corev1.Service, pod *corev1.Pod, port int32) (int32, erro
 				}
 			}
 		}
-		return 0, fmt.Errorf("the Service %s leads to the port %q, which the Pod %s does not name", service.Name, offered.TargetPort.StrVal, pod.Name)
+		return 0, fmt.Errorf("the Service %s leads to the port %q, which the Pod %s does not name",
+			service.Name, offered.TargetPort.StrVal, pod.Name)
 	}
 	return 0, fmt.Errorf("the Service %s has no port %d", service.Name, port)
 }

@@ -93,7 +93,9 @@ func apiServer(t *testing.T, pods ...corev1.Pod) *rest.Config {
 	service := serviceTo(intstr.FromString("http"))
 	service.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
 	mux.HandleFunc("GET /api/v1/namespaces/shop/services/web", answer(service))
-	mux.HandleFunc("GET /api/v1/namespaces/shop/pods", answer(corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: pods}))
+	mux.HandleFunc("GET /api/v1/namespaces/shop/pods", answer(corev1.PodList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: pods,
+	}))
 	mux.HandleFunc("POST /api/v1/namespaces/shop/pods/{pod}/portforward", func(w http.ResponseWriter, r *http.Request) { forward(t, w, r) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)

@@ -70,7 +70,8 @@ func (k *teller) tell(ctx context.Context, t *testing.T, seed uint32) {
 		return true
 	}
 	shorten(whole, failed.wrong.name, fails)
-	evidence := append([]string{fmt.Sprintf("the story of seed %d has %d steps; this is the shortest part of it that was found to fail, in %d tries",
+	evidence := append([]string{fmt.Sprintf("the story of seed %d has %d steps; "+
+		"this is the shortest part of it that was found to fail, in %d tries",
 		seed, whole.deeds(), tries)}, failed.failure.Evidence...)
 	expected, observed := failed.wrong.expected, failed.failure.Observed
 	if expected == "" { // it failed on the way

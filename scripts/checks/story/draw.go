@@ -56,7 +56,10 @@ var toppings = []string{"cream", "Cream", "nuts", "nut", "wafer", "hot fudge", "
 
 // names are names of icecreams, of which many begin with another one.
 func names() (all []string) {
-	for _, stem := range []string{"ann", "anna", "bo", "bob", "cy", "di", "dina", "ed", "eve", "flo", "gil", "ian", "jo", "joan", "kim", "leo", "liv", "mia", "nia", "oz"} {
+	for _, stem := range []string{
+		"ann", "anna", "bo", "bob", "cy", "di", "dina", "ed", "eve", "flo",
+		"gil", "ian", "jo", "joan", "kim", "leo", "liv", "mia", "nia", "oz",
+	} {
 		for _, suffix := range []string{"", "-2", "-10", ".x"} {
 			all = append(all, stem+suffix)
 		}
@@ -91,7 +94,8 @@ func (d *draw) flavour() string {
 func similar(flavour string) []string {
 	letters := []rune(flavour)
 	return []string{
-		strings.ToUpper(string(letters[:1])) + string(letters[1:]), strings.ToUpper(flavour), flavour + "s", string(letters[:len(letters)-1]), flavour + " ",
+		strings.ToUpper(string(letters[:1])) + string(letters[1:]), strings.ToUpper(flavour),
+		flavour + "s", string(letters[:len(letters)-1]), flavour + " ",
 	}
 }
 
@@ -201,7 +205,8 @@ func (d *draw) story() Story {
 	hub, younger := several[0], several[7]
 	burst := []Deed{
 		d.create(hub, left, right, middle),
-		d.create(several[1], right), d.create(several[2], left), d.create(several[3], middle), d.create(several[4], left), d.create(several[5], middle),
+		d.create(several[1], right), d.create(several[2], left), d.create(several[3], middle),
+		d.create(several[4], left), d.create(several[5], middle),
 		d.create(several[6], left, right), // has no place, and takes none
 		d.create(younger, right),
 		d.create(several[8], right), // has no place, since the first one has

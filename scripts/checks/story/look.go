@@ -84,7 +84,8 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 	}
 	i := icecream.View(object)
 	if !slices.Equal(i.Flavour, o.Flavour) || !slices.Equal(i.Topping, o.Topping) || (object.GetLabels()[labelled] != "") != o.labelled {
-		return complain(false, fmt.Sprintf("the spec and the labels of %s are as they were written: %s", o.Name, wrote(o.Flavour, o.Topping, o.labelled)),
+		return complain(false, fmt.Sprintf("the spec and the labels of %s are as they were written: %s",
+			o.Name, wrote(o.Flavour, o.Topping, o.labelled)),
 			fmt.Sprintf("%s is %s", o.Name, wrote(i.Flavour, i.Topping, object.GetLabels()[labelled] != "")))
 	}
 	others := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return f == p.Finalizer })

@@ -185,8 +185,8 @@ func (p *play) status(deed Deed) error {
 	var content any
 	if deed.Do == Forge {
 		content = map[string]any{"soldOut": deed.SoldOut, "toppingsCount": 7, "conditions": []metav1.Condition{{
-			Type: "Settled", Status: metav1.ConditionTrue, Reason: "Balanced", Message: "From another life", ObservedGeneration: object.GetGeneration(),
-			LastTransitionTime: metav1.Now(),
+			Type: "Settled", Status: metav1.ConditionTrue, Reason: "Balanced", Message: "From another life",
+			ObservedGeneration: object.GetGeneration(), LastTransitionTime: metav1.Now(),
 		}}}
 	}
 	written, err := json.Marshal(map[string]any{"status": content})

@@ -38,7 +38,9 @@ func TestAssign(t *testing.T) {
 			for second, group := range strings.Fields(test.icecreams) {
 				for one := range strings.SplitSeq(group, "-") {
 					name, flavours, _ := strings.Cut(one, ":")
-					icecreams = append(icecreams, icecream.Icecream{Name: name, Created: time.Unix(int64(second), 0), Flavour: strings.Split(flavours, ",")})
+					icecreams = append(icecreams, icecream.Icecream{
+						Name: name, Created: time.Unix(int64(second), 0), Flavour: strings.Split(flavours, ","),
+					})
 				}
 			}
 			rand.Shuffle(len(icecreams), func(a, b int) { icecreams[a], icecreams[b] = icecreams[b], icecreams[a] })
@@ -64,8 +66,14 @@ func TestBooks(t *testing.T) {
 		{name: "taken", moved: "out topping cream;out flavour cream", out: "flavour cream;topping cream"},
 		{name: "returned", moved: "out topping cream;in topping cream"},
 		{name: "taken again", moved: "out topping cream;in topping cream;out topping cream", out: "topping cream"},
-		{name: "taken twice", moved: "out topping cream;out topping cream", out: "topping cream;topping cream", wrong: "topping cream was taken twice"},
-		{name: "returned twice", moved: "out topping cream;in topping cream;in topping cream", wrong: "topping cream was returned once more than it was taken"},
+		{
+			name: "taken twice", moved: "out topping cream;out topping cream",
+			out: "topping cream;topping cream", wrong: "topping cream was taken twice",
+		},
+		{
+			name: "returned twice", moved: "out topping cream;in topping cream;in topping cream",
+			wrong: "topping cream was returned once more than it was taken",
+		},
 		{name: "flavours first", moved: "out topping a;out flavour b;in flavour b;in topping a", flavourFirst: "flavour b before topping a"},
 		{name: "exchanged before", moved: "out flavour b;in flavour b;out topping a;in topping a"},
 	} {

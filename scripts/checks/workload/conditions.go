@@ -51,7 +51,8 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 		case !there:
 			return fmt.Sprintf("%s has no condition %s", name.Name, w.Of)
 		case is.ObservedGeneration != generation:
-			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d", w.Of, name.Name, is.ObservedGeneration, generation)
+			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d",
+				w.Of, name.Name, is.ObservedGeneration, generation)
 		case is.Status != w.Status || (w.Reason != "" && is.Reason != w.Reason) || !w.said(is.Message):
 			return fmt.Sprintf("%s of %s is %s (%s: %s)", w.Of, name.Name, is.Status, is.Reason, strings.Join(strings.Fields(is.Message), " "))
 		}

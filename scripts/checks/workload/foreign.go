@@ -49,7 +49,9 @@ const (
 
 // ControlledByConfigMap makes a ConfigMap, and returns a reference to it as a controller.
 func (o *Owners) ControlledByConfigMap(ctx context.Context, namespace, name string) ([]metav1.OwnerReference, error) {
-	owner, err := o.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	owner, err := o.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+	}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("making an owner: %w", err)
 	}
@@ -69,9 +71,12 @@ func (o *Owners) ForeignService(
 	ctx context.Context, suite *check.Suite, name types.NamespacedName, whose string, owners []metav1.OwnerReference,
 ) (*Foreign, error) {
 	made, err := o.Client.CoreV1().Services(name.Namespace).Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace, Labels: map[string]string{"team": "somebody"}, OwnerReferences: owners},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name.Name, Namespace: name.Namespace, Labels: map[string]string{"team": "somebody"}, OwnerReferences: owners,
+		},
 		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"team": "somebody"}, Ports: []corev1.ServicePort{{Name: "web", Port: 8000, TargetPort: intstr.FromInt32(8000)}},
+			Selector: map[string]string{"team": "somebody"},
+			Ports:    []corev1.ServicePort{{Name: "web", Port: 8000, TargetPort: intstr.FromInt32(8000)}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -81,7 +86,9 @@ func (o *Owners) ForeignService(
 }
 
 // ForeignDeployment makes a Deployment that does not belong to the operator. Until Steady it still changes.
-func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedName, replicas int32, whose string, owners []metav1.OwnerReference) (*Foreign, error) {
+func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedName, replicas int32, whose string,
+	owners []metav1.OwnerReference,
+) (*Foreign, error) {
 	pods := map[string]string{"team": "somebody", "of": name.Name}
 	made, err := o.Client.AppsV1().Deployments(name.Namespace).Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Labels: map[string]string{"team": "somebody"}, OwnerReferences: owners},
@@ -108,7 +115,8 @@ func (o *Owners) Steady(suite *check.Suite, f *Foreign) (observed string, ok boo
 	if is.Spec.Replicas != nil {
 		replicas = *is.Spec.Replicas
 	}
-	return fmt.Sprintf("it has %d of %d Pods", is.Status.Replicas, replicas), there && is.Status.ObservedGeneration == is.Generation && is.Status.Replicas == replicas
+	return fmt.Sprintf("it has %d of %d Pods", is.Status.Replicas, replicas),
+		there && is.Status.ObservedGeneration == is.Generation && is.Status.Replicas == replicas
 }
 
 // now is the object as the watch knows it; false: it is gone.
@@ -137,7 +145,8 @@ func writers(of metav1.Object) (all []metav1.ManagedFieldsEntry) {
 // Touched says what the operator has done with a foreign object; empty: nothing.
 func (o *Owners) Touched(suite *check.Suite, f *Foreign) string {
 	wrote := suite.Audit.Since(f.Since, suite.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-		return e.Resource == strings.ToLower(f.Kind)+"s" && e.Namespace == f.Namespace && e.Name == f.Name && e.Verb != "create" && e.Code < http.StatusMultipleChoices &&
+		return e.Resource == strings.ToLower(f.Kind)+"s" && e.Namespace == f.Namespace && e.Name == f.Name &&
+			e.Verb != "create" && e.Code < http.StatusMultipleChoices &&
 			(!f.Dying || e.Verb != "delete") // the garbage collector deletes it as well
 	}))
 	now, spec, there := o.now(f)

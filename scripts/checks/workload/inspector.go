@@ -79,7 +79,9 @@ func (o *Owners) Answering(
 		}
 		review.Request, review.Response = nil, &admissionreviewv1.AdmissionResponse{UID: request.UID, Allowed: is.Code == 0}
 		if is.Code != 0 {
-			review.Response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: is.Code, Reason: is.Reason, Message: http.StatusText(int(is.Code))}
+			review.Response.Result = &metav1.Status{
+				Status: metav1.StatusFailure, Code: is.Code, Reason: is.Reason, Message: http.StatusText(int(is.Code)),
+			}
 		}
 		_ = json.NewEncoder(w).Encode(&review)
 	}))
@@ -96,7 +98,10 @@ func (o *Owners) Answering(
 		server.CloseClientConnections()
 		server.Close()
 	})
-	probe := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: probeName, Namespace: namespace}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	probe := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: probeName, Namespace: namespace},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askedTimeout, fmt.Errorf("it does not after %s", askedTimeout))
 	defer cancel()
 	err = await.Until(ctx, askedPoll, "the API server to ask a webhook", func(ctx context.Context) (string, error) {
@@ -117,7 +122,9 @@ func (o *Owners) Answering(
 
 // answeringWebhook is the configuration of the webhook: of the requests, those of the user for the resources, and the
 // probe.
-func (o *Owners) answeringWebhook(server *httptest.Server, user, namespace string, resources []string) *admissionv1.ValidatingWebhookConfiguration {
+func (o *Owners) answeringWebhook(server *httptest.Server, user, namespace string,
+	resources []string,
+) *admissionv1.ValidatingWebhookConfiguration {
 	plural := make([]string, 0, len(resources))
 	for _, resource := range resources {
 		name, _, _ := strings.Cut(resource, "/")
@@ -133,7 +140,8 @@ func (o *Owners) answeringWebhook(server *httptest.Server, user, namespace strin
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
 				Rule: admissionv1.Rule{
-					APIGroups: []string{"", Deployments.Group, o.Resource.Group}, APIVersions: []string{"*"}, Resources: append([]string{"services"}, resources...),
+					APIGroups: []string{"", Deployments.Group, o.Resource.Group}, APIVersions: []string{"*"},
+					Resources: append([]string{"services"}, resources...),
 				},
 			}},
 			MatchConditions: []admissionv1.MatchCondition{{

@@ -36,7 +36,8 @@ func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "no-pods"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
 	}
-	if _, err := o.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, quota, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	_, err := o.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, quota, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("letting no Pod into %s: %w", namespace, err)
 	}
 	return nil
@@ -48,9 +49,12 @@ func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	much := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	limits := &corev1.LimitRange{
 		ObjectMeta: metav1.ObjectMeta{Name: "more-than-there-is"},
-		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: much, Default: much}}},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, DefaultRequest: much, Default: much,
+		}}},
 	}
-	if _, err := o.Client.CoreV1().LimitRanges(namespace).Create(ctx, limits, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	_, err := o.Client.CoreV1().LimitRanges(namespace).Create(ctx, limits, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("letting no Pod start in %s: %w", namespace, err)
 	}
 	return nil

@@ -29,8 +29,13 @@ func (n nodes) RoundTrip(*http.Request) (*http.Response, error) {
 		return nil, n.failed
 	}
 	status := map[bool]string{true: "True", false: "False"}[n.ready()]
-	list := fmt.Sprintf(`{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"node"},"status":{"conditions":[{"type":"Ready","status":%q}]}}]}`, status)
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(list))}, nil
+	list := fmt.Sprintf(`{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"node"},`+
+		`"status":{"conditions":[{"type":"Ready","status":%q}]}}]}`, status)
+	return &http.Response{
+		StatusCode: http.StatusOK,
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(strings.NewReader(list)),
+	}, nil
 }
 
 // A node that never becomes ready is the machine's fault, so the run has no grade. An error of a request, and a check

@@ -133,7 +133,8 @@ func (x *Occupation) last(ctx context.Context) error {
 		}
 	}
 	x.Freed = x.suite.Audit.Now()
-	if err := x.owners.Client.CoreV1().Services(x.Squatter.Namespace).Delete(ctx, x.Squatter.Name, metav1.DeleteOptions{}); IgnoreGone(err) != nil {
+	err := x.owners.Client.CoreV1().Services(x.Squatter.Namespace).Delete(ctx, x.Squatter.Name, metav1.DeleteOptions{})
+	if IgnoreGone(err) != nil {
 		return fmt.Errorf("giving the node port back: %w", err)
 	}
 	return nil
@@ -222,7 +223,8 @@ func (x *Occupation) Wait(ctx context.Context) error {
 // observed: it did not.
 func (x *Occupation) Loop() (expected, observed string) {
 	most := mostTriesIn(x.Took)
-	expected = fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", x.Port, most, x.Took.Round(time.Second))
+	expected = fmt.Sprintf("while port %d is taken the operator tries again later and later: "+
+		"at most %d times in %s", x.Port, most, x.Took.Round(time.Second))
 	if len(x.Tries) > most {
 		observed = fmt.Sprintf("it tried %d times: a loop", len(x.Tries))
 	}

@@ -38,11 +38,15 @@ func (o *Owners) PodsOf(ctx context.Context, d *appsv1.Deployment) (pods []corev
 
 // GetReady says of a Pod, as a kubelet would, that it runs and is ready. One that is gone is no error.
 func (o *Owners) GetReady(ctx context.Context, pod *corev1.Pod) error {
-	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) {
 		return nil
 	}
-	patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
-	_, err := o.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`,
+		time.Now().UTC().Format(time.RFC3339))
+	_, err := o.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name,
+		types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	return IgnoreGone(err)
 }
 
@@ -83,7 +87,9 @@ func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, diffe
 }
 
 // containerStatuses are the statuses of containers: those that differ, and usual for the others.
-func containerStatuses(containers []corev1.Container, differ []corev1.ContainerStatus, usual corev1.ContainerStatus) (all []corev1.ContainerStatus) {
+func containerStatuses(containers []corev1.Container, differ []corev1.ContainerStatus,
+	usual corev1.ContainerStatus,
+) (all []corev1.ContainerStatus) {
 	for _, container := range containers {
 		is := usual
 		if i := slices.IndexFunc(differ, func(s corev1.ContainerStatus) bool { return s.Name == container.Name }); i >= 0 {

@@ -112,8 +112,8 @@ const (
 )
 
 // NoNode says why there is no grade where AwaitNode finds no node.
-const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: grade on a cluster with a node (" +
-	"`make doctor` says what this machine lacks for one)"
+const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: " +
+	"grade on a cluster with a node (`make doctor` says what this machine lacks for one)"
 
 // AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run. A node that
 // does not become ready in time counts as none: the machine prevents that, for example if it has no inotify watch left,
@@ -197,7 +197,8 @@ func (o *Owners) Create(ctx context.Context, owner *unstructured.Unstructured) (
 
 // Patch changes an owner by a JSON merge patch, and returns it as it then is.
 func (o *Owners) Patch(ctx context.Context, name types.NamespacedName, patch string) (*unstructured.Unstructured, error) {
-	changed, err := o.Dynamic.Resource(o.Resource).Namespace(name.Namespace).Patch(ctx, name.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	changed, err := o.Dynamic.Resource(o.Resource).Namespace(name.Namespace).Patch(ctx, name.Name,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("patching %s: %w", name.Name, err)
 	}
@@ -277,7 +278,8 @@ func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Un
 // k8s.io/kubernetes/pkg/controller/garbagecollector. Of what it keeps it takes the references to owners that are gone:
 // born are the UIDs of children from before.
 func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) (why string, err error) {
-	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner), o.living(Deployments, born), o.living(Services, born))
+	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner),
+		o.living(Deployments, born), o.living(Services, born))
 	for _, child := range children {
 		name := child.GetKind() + " " + child.GetName()
 		if len(child.GetOwnerReferences()) == 0 {
@@ -348,7 +350,8 @@ func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured, 
 	for _, of := range children {
 		for _, child := range append(o.children(of, owner), o.living(of, born)...) {
 			uid := child.GetUID()
-			if !slices.Contains(born, uid) && !slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+			if !slices.Contains(born, uid) &&
+				!slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
 				continue
 			}
 			err := o.Dynamic.Resource(of).Namespace(child.GetNamespace()).Delete(ctx, child.GetName(), metav1.DeleteOptions{

@@ -45,7 +45,9 @@ func TestMistakes(t *testing.T) {
 		{name: "the slow one", change: func(a *Answers) { a.Icecream = Playground.Slow }, want: []string{
 			"icecream is not birthday-bowl: it is being deleted, but the controller of its finalizer is alive",
 		}},
-		{name: "the living one, and its box", change: func(a *Answers) { a.Icecream, a.Lost = Playground.Living, Playground.LivingBox }, want: []string{
+		{name: "the living one, and its box", change: func(a *Answers) {
+			a.Icecream, a.Lost = Playground.Living, Playground.LivingBox
+		}, want: []string{
 			"icecream is not beach-cone: it is not being deleted",
 			"lost is not box-0715: that is the box of an icecream which is not being deleted",
 		}},
@@ -73,7 +75,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", answers, err, want)
 	}
 	for _, content := range []string{"icecream: [", "icecreams: sundae", "lost: {box: 1}", "- sundae"} {
-		if _, err := Read([]byte(content)); err == nil || !strings.Contains(err.Error(), "the fields icecream, field, finalizer, lease and lost") {
+		if _, err := Read([]byte(content)); err == nil ||
+			!strings.Contains(err.Error(), "the fields icecream, field, finalizer, lease and lost") {
 			t.Errorf("of %q was said: %v", content, err)
 		}
 	}
@@ -157,7 +160,8 @@ func TestPlant(t *testing.T) {
 	if err := p.icecreams.Delete(t.Context(), Playground.Living, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Playground.Plant(t.Context(), config); err == nil || !strings.Contains(err.Error(), "beach-cone is still there, held by demo.lva.io/finalizer") {
+	if err := Playground.Plant(t.Context(), config); err == nil ||
+		!strings.Contains(err.Error(), "beach-cone is still there, held by demo.lva.io/finalizer") {
 		t.Errorf("of one that another finalizer holds was said: %v", err)
 	}
 	change(Playground.Living, `{"metadata":{"finalizers":null}}`)
