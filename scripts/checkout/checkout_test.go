@@ -28,7 +28,8 @@ func TestAssetsAreTheControlPlane(t *testing.T) {
 			"kube-apiserver": {"--version"}, "kubectl": {"version", "--client"}, "etcd": {"--version"},
 		} {
 			said, err := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...).CombinedOutput()
-			if err != nil || !strings.Contains(strings.ToLower(string(said)), "version") && !strings.Contains(string(said), here.ControlPlane.Version) {
+			if err != nil || !strings.Contains(strings.ToLower(string(said)), "version") &&
+				!strings.Contains(string(said), here.ControlPlane.Version) {
 				t.Errorf("%s ends with %v and says %q", name, err, said)
 			}
 		}

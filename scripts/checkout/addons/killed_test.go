@@ -76,14 +76,17 @@ func TestAfterAKillTheNextInstallEndsUsable(t *testing.T) {
 func usable(t *testing.T, installer addons.Installer, playground *embedded.Playground) {
 	t.Helper()
 	var said []string
-	if err := installer.Install(t.Context(), playground.Kubeconfig(), known.Names(), func(line string) { said = append(said, line) }); err != nil {
+	if err := installer.Install(t.Context(), playground.Kubeconfig(), known.Names(), func(line string) {
+		said = append(said, line)
+	}); err != nil {
 		t.Fatalf("%v\nit said: %q", err, said)
 	}
 	states, err := installer.States(t.Context(), playground.Kubeconfig(), known.Names())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(states) != len(known.Names()) || slices.ContainsFunc(states, func(state known.State) bool { return !state.Usable || state.Installed == "" }) {
+	if len(states) != len(known.Names()) ||
+		slices.ContainsFunc(states, func(state known.State) bool { return !state.Usable || state.Installed == "" }) {
 		t.Fatalf("after the install, the states are %+v; it said %q", states, said)
 	}
 }
@@ -122,7 +125,8 @@ func forget(t *testing.T, installer addons.Installer, playground *embedded.Playg
 // kill starts an install, kills it, and says whether it was still going on.
 func kill(t *testing.T, installer addons.Installer, playground *embedded.Playground, after time.Duration) bool {
 	t.Helper()
-	program := exec.Command(installer.Program, append([]string{"install", "--root", installer.Root, "--kubeconfig", playground.Kubeconfig()}, known.Names()...)...)
+	program := exec.Command(installer.Program,
+		append([]string{"install", "--root", installer.Root, "--kubeconfig", playground.Kubeconfig()}, known.Names()...)...)
 	var failed strings.Builder
 	program.Stderr = &failed
 	if err := program.Start(); err != nil {

@@ -171,7 +171,8 @@ func TestAFileAsItWas(t *testing.T) {
 func TestACommitThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	root, runner := repository(t)
-	if _, err := Since(t.Context(), runner, root, "0123abc"); err == nil || !strings.Contains(err.Error(), "there is no commit 0123abc in this repository") {
+	if _, err := Since(t.Context(), runner, root, "0123abc"); err == nil ||
+		!strings.Contains(err.Error(), "there is no commit 0123abc in this repository") {
 		t.Errorf("the error is %v", err)
 	}
 }

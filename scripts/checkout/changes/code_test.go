@@ -29,16 +29,28 @@ func Sell(a int, b string) error {
 		content string
 		same    bool
 	}{
-		"the same":               {base, true},
-		"another comment":        {"// A licence.\n\npackage shop\n\n/* Sell\nsells. */\nfunc Sell(a int, b string) error {\n\n\treturn sell(a, b)\n}\n", true},
-		"other line breaks":      {"package shop\n\nfunc Sell(\n\ta int,\n\tb string,\n) error {\n\treturn sell(\n\t\ta,\n\t\tb,\n\t)\n}\n", true},
-		"a semicolon":            {"package shop; func Sell(a int, b string) error { return sell(a, b); }", true},
-		"another token":          {"package shop\n\nfunc Sell(a int, b string) error {\n\treturn sell(a, a)\n}\n", false},
-		"a directive":            {"package shop\n\n//go:noinline\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
-		"a marker":               {"package shop\n\n// +kubebuilder:object:root=true\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
-		"a marker without space": {"package shop\n\n//+kubebuilder:object:root=true\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
+		"the same": {base, true},
+		"another comment": {
+			"// A licence.\n\npackage shop\n\n/* Sell\nsells. */\n" +
+				"func Sell(a int, b string) error {\n\n\treturn sell(a, b)\n}\n", true,
+		},
+		"other line breaks": {
+			"package shop\n\nfunc Sell(\n\ta int,\n\tb string,\n) error {\n\treturn sell(\n\t\ta,\n\t\tb,\n\t)\n}\n", true,
+		},
+		"a semicolon":   {"package shop; func Sell(a int, b string) error { return sell(a, b); }", true},
+		"another token": {"package shop\n\nfunc Sell(a int, b string) error {\n\treturn sell(a, a)\n}\n", false},
+		"a directive":   {"package shop\n\n//go:noinline\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
+		"a marker": {
+			"package shop\n\n// +kubebuilder:object:root=true\n" +
+				"func Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false,
+		},
+		"a marker without space": {
+			"package shop\n\n//+kubebuilder:object:root=true\n" +
+				"func Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false,
+		},
 		"code of a skeleton": {
-			"package shop\n\nfunc Sell(a int, b string) error {\n//lab:begin sell\n\treturn sell(a, b)\n//lab:else\n// return nil\n//lab:end\n}\n", false,
+			"package shop\n\nfunc Sell(a int, b string) error {\n" +
+				"//lab:begin sell\n\treturn sell(a, b)\n//lab:else\n// return nil\n//lab:end\n}\n", false,
 		},
 		"no Go": {"package shop\n\nfunc Sell(a int, b string) error {\n\treturn sell(a, b) + \"\n}\n", false},
 	} {

@@ -230,7 +230,8 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 	l.checkExtension(found, where, at)
 	l.checkNode(found, where, at)
 	if i, taken := index[OwnTestsID]; taken {
-		found.add(where, at("checks", i, "id"), "%s is the check of the student's own tests, which `tests` asks for; give this one another id", OwnTestsID)
+		found.add(where, at("checks", i, "id"),
+			"%s is the check of the student's own tests, which `tests` asks for; give this one another id", OwnTestsID)
 	}
 	sum := l.FullScore()
 	if sum != maxPoints {
@@ -260,7 +261,8 @@ func (l *Lab) checkNode(found *problems, where *positions, at func(...any) []str
 	some := false
 	for i, check := range l.Checks {
 		if check.Node && (!l.Node || l.Stage.Pods()) {
-			found.add(where, at("checks", i, "node"), "lab %s has no node: true, or all its checks need one since its operator is a Pod; leave it out", l.Name)
+			found.add(where, at("checks", i, "node"),
+				"lab %s has no node: true, or all its checks need one since its operator is a Pod; leave it out", l.Name)
 		}
 		some = some || check.Node
 	}
@@ -280,9 +282,13 @@ func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []st
 	for i, check := range l.Checks {
 		switch {
 		case check.Part == "" && slices.ContainsFunc(l.Checks[i:], func(later Check) bool { return later.Part != "" }):
-			found.add(where, at("checks", i), "%s is in no part, and later checks of lab %s are; name one of %s, or let it stand after them", check.ID, l.Name, strings.Join(parts, ", "))
+			found.add(where, at("checks", i),
+				"%s is in no part, and later checks of lab %s are; name one of %s, or let it stand after them",
+				check.ID, l.Name, strings.Join(parts, ", "))
 		case check.Part != "" && ended[check.Part]:
-			found.add(where, at("checks", i, "part"), "checks of another part stand between %s and the others of %s; let those of a part follow each other", check.ID, check.Part)
+			found.add(where, at("checks", i, "part"),
+				"checks of another part stand between %s and the others of %s; let those of a part follow each other",
+				check.ID, check.Part)
 		}
 		if i+1 < len(l.Checks) && l.Checks[i+1].Part != check.Part {
 			ended[check.Part] = true
@@ -301,11 +307,14 @@ func (l *Lab) checkSteps(found *problems, where *positions, at func(...any) []st
 			continue
 		}
 		if check.Step == 0 {
-			found.add(where, at("checks", i), "%s has no step, and other checks of lab %s have; give it the step that is done last before it can pass", check.ID, l.Name)
+			found.add(where, at("checks", i),
+				"%s has no step, and other checks of lab %s have; give it the step that is done last before it can pass",
+				check.ID, l.Name)
 		}
 		for _, need := range check.Needs {
 			if needed, err := l.Check(need); err == nil && needed.Step > check.Step {
-				found.add(where, at("checks", i, "step"), "%s is of step %d and needs %s of step %d; correct one of the steps", check.ID, check.Step, need, needed.Step)
+				found.add(where, at("checks", i, "step"),
+					"%s is of step %d and needs %s of step %d; correct one of the steps", check.ID, check.Step, need, needed.Step)
 			}
 		}
 	}
@@ -314,7 +323,8 @@ func (l *Lab) checkSteps(found *problems, where *positions, at func(...any) []st
 func (l *Lab) checkPreconditions(found *problems, where *positions, at func(...any) []string, earlier []Lab) {
 	i := slices.IndexFunc(earlier, func(other Lab) bool { return other.Name == l.Preconditions.Lab })
 	if i < 0 {
-		found.add(where, at("preconditions", "lab"), "there is no lab %s before this one; name one of %s", l.Preconditions.Lab, orNothing(earlier))
+		found.add(where, at("preconditions", "lab"),
+			"there is no lab %s before this one; name one of %s", l.Preconditions.Lab, orNothing(earlier))
 		return
 	}
 	for j, id := range l.Preconditions.Checks {

@@ -137,13 +137,18 @@ func (l *Lab) OwnTests() *Check {
 		return nil
 	}
 	return &Check{
-		ID: OwnTestsID, Title: fmt.Sprintf("Your own tests pass on your operator and on ours, and find %d %% of our wrong solutions", l.Tests.Percentage()),
+		ID: OwnTestsID,
+		Title: fmt.Sprintf("Your own tests pass on your operator and on ours, and find %d %% of our wrong solutions",
+			l.Tests.Percentage()),
 		Points: l.Tests.Points, Lecture: l.Lecture + "#your-own-tests",
 		Hints: []string{
-			fmt.Sprintf("`make tests-%d` runs your tests on our operator and on all wrong solutions, and lists which were found and by which test.", l.Number),
-			"Go through the table of the task page: which of its lines does no test of yours ask for? Break it in your operator, and see whether a test fails.",
-			fmt.Sprintf("What is wrong with a solution is told after two versions of your tests have missed it: write a test more, run `make tests-%d` again, "+
-				"and look at those that have a name now. docs/guides/testing-operators.md says how to find more.", l.Number),
+			fmt.Sprintf("`make tests-%d` runs your tests on our operator and on all wrong solutions, "+
+				"and lists which were found and by which test.", l.Number),
+			"Go through the table of the task page: which of its lines does no test of yours ask for? " +
+				"Break it in your operator, and see whether a test fails.",
+			fmt.Sprintf("What is wrong with a solution is told after two versions of your tests have missed it: "+
+				"write a test more, run `make tests-%d` again, and look at those that have a name now. "+
+				"docs/guides/testing-operators.md says how to find more.", l.Number),
 		},
 	}
 }
@@ -416,7 +421,9 @@ func (l *Lab) Dependents(id string) []string {
 	var dependents []string
 	for _, check := range l.Checks {
 		// One pass is enough: a check needs only earlier ones.
-		if slices.ContainsFunc(slices.Concat(l.before(check.ID), check.Needs), func(need string) bool { return need == id || slices.Contains(dependents, need) }) {
+		if slices.ContainsFunc(slices.Concat(l.before(check.ID), check.Needs), func(need string) bool {
+			return need == id || slices.Contains(dependents, need)
+		}) {
 			dependents = append(dependents, check.ID)
 		}
 	}

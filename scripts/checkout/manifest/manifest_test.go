@@ -54,7 +54,8 @@ func TestLoad(t *testing.T) {
 // What several labs need is prepared once. The schema and the installer know the same add-ons.
 func TestAddonsOfLabs(t *testing.T) {
 	t.Parallel()
-	got := manifest.AddonsOf(&manifest.Lab{Addons: []string{known.Pebble, known.CertManager}}, &manifest.Lab{}, &manifest.Lab{Addons: []string{known.CertManager}})
+	got := manifest.AddonsOf(&manifest.Lab{Addons: []string{known.Pebble, known.CertManager}},
+		&manifest.Lab{}, &manifest.Lab{Addons: []string{known.CertManager}})
 	if want := []string{known.CertManager, known.Pebble}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -169,7 +170,8 @@ func TestPreconditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := lab.Checks[0]
-	if first.ID != "served" || !first.Precondition() || first.Points != 0 || first.Title != "The API server serves pancakes" || len(first.Hints) != 2 {
+	if first.ID != "served" || !first.Precondition() || first.Points != 0 ||
+		first.Title != "The API server serves pancakes" || len(first.Hints) != 2 {
 		t.Errorf("the first check is %+v", first)
 	}
 	if len(lab.Own()) != len(lab.Checks)-1 || lab.Own()[0].ID != "flips" || lab.MaxScore() != 100 {
@@ -199,7 +201,10 @@ func TestALabIsLimitedToAPart(t *testing.T) {
 		t.Errorf("the parts are %v", got)
 	}
 	for part, want := range map[string][]manifest.Check{
-		"heat": {{ID: "served"}, {ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed"}}, {ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}}},
+		"heat": {
+			{ID: "served"}, {ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed"}},
+			{ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}},
+		},
 		"bake": {{ID: "served"}, {ID: "crisp", Part: "bake", Points: 45}},
 	} {
 		limited, err := lab.Limit(part)
@@ -239,7 +244,8 @@ func TestALabIsLimitedToItsFirstSteps(t *testing.T) {
 		{ID: "warm", Step: 1, Points: 30, Causes: []string{"closed"}},
 		{ID: "closed", Step: 2, Points: 20, Needs: []string{"warm"}},
 	}
-	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" || limited.Title != "The oven, steps 1 to 2" || limited.Part == "" {
+	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" ||
+		limited.Title != "The oven, steps 1 to 2" || limited.Part == "" {
 		t.Errorf("limited it is %+v, with the checks (-want +got):\n%s", limited, diff)
 	}
 	for _, step := range []int{0, -1, 4} {
@@ -262,7 +268,8 @@ func TestALabIsLimitedToWhatNeedsNoNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []manifest.Check{{ID: "warm", Points: 70}, {ID: "clean", Points: 10, Needs: []string{"warm"}}}
-	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" || limited.MaxScore() != 80 || limited.Part == "" || limited.Node {
+	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" ||
+		limited.MaxScore() != 80 || limited.Part == "" || limited.Node {
 		t.Errorf("limited it is %+v, with the checks (-want +got):\n%s", limited, diff)
 	}
 	if len(limited.Undecided) != 1 || limited.Undecided[0].ID != "smells" || len(lab.Checks) != 3 {
@@ -298,7 +305,8 @@ func TestOwnTestsAreACheckOnlyWhereTheyHavePoints(t *testing.T) {
 	}
 	lab.Tests = &manifest.OwnTests{Points: 10}
 	got := lab.OwnTests()
-	if got == nil || got.Points != 10 || got.Lecture != "docs/lectures/09-oven.md#your-own-tests" || len(got.Hints) < 2 || lab.FullScore() != 100 || lab.MaxScore() != 90 {
+	if got == nil || got.Points != 10 || got.Lecture != "docs/lectures/09-oven.md#your-own-tests" ||
+		len(got.Hints) < 2 || lab.FullScore() != 100 || lab.MaxScore() != 90 {
 		t.Errorf("they are the check %+v, and the lab has %d points, %d without it", got, lab.FullScore(), lab.MaxScore())
 	}
 }
@@ -319,19 +327,34 @@ func TestLoadRefuses(t *testing.T) {
 		{"broken YAML", "labs:\n", "labs: [\n", `^labs/labs.yaml is not valid YAML: .*line`},
 		{"a key twice", "  title: The pancake\n", "  title: a\n  title: b\n", `(?s)not valid YAML: .*line \d+.*"title" already set`},
 		{"an empty file", "", "", `^labs/labs.yaml:1: the document: got null, want object`},
-		{"an unknown field", "  title: The pancake\n", "  title: The pancake\n  author: me\n", `^labs/labs.yaml:3: labs\[0\]: .*'author'.*expected: A lab has`},
+		{
+			"an unknown field", "  title: The pancake\n", "  title: The pancake\n  author: me\n",
+			`^labs/labs.yaml:3: labs\[0\]: .*'author'.*expected: A lab has`,
+		},
 		{"an unknown field of a check", "    points: 60\n", "    points: 60\n    hint: x\n", `:12: labs\[0\].checks\[0\]: .*'hint'`},
 		{"a missing field", "    points: 60\n", "", `:12: labs\[0\].checks\[0\]: missing property 'points'`},
-		{"points as text", "points: 60", "points: lots", `^labs/labs.yaml:14: labs\[0\].checks\[0\].points: got string, want integer; expected: What the check is worth`},
+		{
+			"points as text", "points: 60", "points: lots",
+			`^labs/labs.yaml:14: labs\[0\].checks\[0\].points: got string, want integer; expected: What the check is worth`,
+		},
 		{"no points", "points: 60", "points: 0", `:14: labs\[0\].checks\[0\].points: .*expected: What`},
 		{"one hint only", "[Look at the name of the file., It must be pancakes.]", "[x]", `:16: .*hints: .*expected: At least two hints`},
 		{"an id with capitals", "id: served", "id: Served", `:12: .*id: .*kebab-case`},
 		{"a time limit without unit", "1m30s", "90", `:10: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
 		{"a time limit of nothing", "1m30s", "0s", `:10: labs\[0\].timeLimit: .*something like 2m`},
-		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:34: labs\[1\].services\[0\]: .*'freezer', 'cloud'; expected: The name of a service`},
-		{"a service twice", "services: [freezer]", "services: [freezer, freezer]", `:34: labs\[1\].services: .*equal; expected: What runs beside`},
+		{
+			"a service that nobody knows", "services: [freezer]", "services: [oven]",
+			`:34: labs\[1\].services\[0\]: .*'freezer', 'cloud'; expected: The name of a service`,
+		},
+		{
+			"a service twice", "services: [freezer]", "services: [freezer, freezer]",
+			`:34: labs\[1\].services: .*equal; expected: What runs beside`,
+		},
 		{"a list without services", "services: [freezer]", "services: []", `:34: labs\[1\].services: .*expected: What runs beside`},
-		{"an add-on that nobody knows", "services: [freezer]", "stage: pod\n  addons: [vault]", `:35: labs\[1\].addons\[0\]: .*'cert-manager', 'ingress', 'pebble'.*; expected: The name of an add-on`},
+		{
+			"an add-on that nobody knows", "services: [freezer]", "stage: pod\n  addons: [vault]",
+			`:35: labs\[1\].addons\[0\]: .*'cert-manager', 'ingress', 'pebble'.*; expected: The name of an add-on`,
+		},
 		{"an add-on without a node", "services: [freezer]", "addons: [pebble]", `:34: labs\[1\].addons: .*need a node`},
 		{"a node twice", "services: [freezer]", "stage: pod\n  node: true", `:35: labs\[1\].node: .*has a node already`},
 		{"an add-on beside a process", "services: [freezer]", "stage: process\n  addons: [pebble]", `:35: labs\[1\].addons: .*need a node`},
@@ -343,38 +366,95 @@ func TestLoadRefuses(t *testing.T) {
 		{"a name twice", "name: 02-pan-flipper", "name: 01-pancake", `:27: labs\[1\].name: there are two labs named 01-pancake`},
 		{"a short name twice", "name: 02-pan-flipper", "name: 02-pancake", `:27: labs\[1\].name: "pancake" means 01-pancake already`},
 		{"a name with another number", "name: 02-pan-flipper", "name: 03-pan-flipper", `:27: labs\[1\].name: .*begin with 02-`},
-		{"a start that does not exist", "startsFrom: 01-pancake", "startsFrom: 01-waffle", `:30: labs\[1\].startsFrom: there is no lab 01-waffle before this one; name one of 01-pancake`},
-		{"a start from itself", "startsFrom: 01-pancake", "startsFrom: 02-pan-flipper", `:30: labs\[1\].startsFrom: there is no lab 02-pan-flipper before`},
-		{"a start from a later one", "  lecture: docs/lectures/01-batter.md\n  te", "  startsFrom: 02-pan-flipper\n  lecture: docs/lectures/01-batter.md\n  te", `:7: labs\[0\].startsFrom: .*there are none`},
+		{
+			"a start that does not exist", "startsFrom: 01-pancake", "startsFrom: 01-waffle",
+			`:30: labs\[1\].startsFrom: there is no lab 01-waffle before this one; name one of 01-pancake`,
+		},
+		{
+			"a start from itself", "startsFrom: 01-pancake", "startsFrom: 02-pan-flipper",
+			`:30: labs\[1\].startsFrom: there is no lab 02-pan-flipper before`,
+		},
+		{
+			"a start from a later one",
+			"  lecture: docs/lectures/01-batter.md\n  te",
+			"  startsFrom: 02-pan-flipper\n  lecture: docs/lectures/01-batter.md\n  te",
+			`:7: labs\[0\].startsFrom: .*there are none`,
+		},
 		{"an id twice", "id: once", "id: flips", `:42: labs\[1\].checks\[1\].id: lab 02-pan-flipper has two checks flips`},
-		{"a check that is called like that of own tests", "id: once", "id: own-tests", `:42: labs\[1\].checks\[1\].id: own-tests is the check of the student's own tests`},
-		{"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]", `:51: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`},
-		{"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]", `:51: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`},
+		{
+			"a check that is called like that of own tests", "id: once", "id: own-tests",
+			`:42: labs\[1\].checks\[1\].id: own-tests is the check of the student's own tests`,
+		},
+		{
+			"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]",
+			`:51: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`,
+		},
+		{
+			"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]",
+			`:51: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`,
+		},
 		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:51: .*cold-pan comes after never-drops`},
-		{"preconditions of a lab that does not exist", "lab: 01-pancake", "lab: 03-oven", `:61: labs\[1\].preconditions.lab: there is no lab 03-oven before this one; name one of 01-pancake`},
-		{"a precondition that does not exist", "checks: [served]", "checks: [eaten]", `:61: labs\[1\].preconditions.checks\[0\]: lab 01-pancake has no check "eaten"`},
-		{"a precondition that is called like a check", "id: flips", "id: served", `:61: labs\[1\].preconditions.checks\[0\]: served is a check of lab 02-pan-flipper, too`},
+		{
+			"preconditions of a lab that does not exist", "lab: 01-pancake", "lab: 03-oven",
+			`:61: labs\[1\].preconditions.lab: there is no lab 03-oven before this one; name one of 01-pancake`,
+		},
+		{
+			"a precondition that does not exist", "checks: [served]", "checks: [eaten]",
+			`:61: labs\[1\].preconditions.checks\[0\]: lab 01-pancake has no check "eaten"`,
+		},
+		{
+			"a precondition that is called like a check", "id: flips", "id: served",
+			`:61: labs\[1\].preconditions.checks\[0\]: served is a check of lab 02-pan-flipper, too`,
+		},
 		{"no groups", "  groups: [pan.example.com]\n- number: 2", "- number: 2", `:3: labs\[0\]: missing property 'groups'`},
-		{"a cause that does not exist", "needs: [flips, once]", "causes: [served]", `:51: labs\[1\].checks\[2\].causes\[0\]: lab 02-pan-flipper has no check served`},
+		{
+			"a cause that does not exist", "needs: [flips, once]", "causes: [served]",
+			`:51: labs\[1\].checks\[2\].causes\[0\]: lab 02-pan-flipper has no check served`,
+		},
 		{"a cause of itself", "needs: [flips, once]", "causes: [never-drops]", `:51: .*causes\[0\]: never-drops would be the cause of itself`},
 		{
-			"causes in a circle", "needs: [flips, once]\n    lecture: docs/lectures/02-pan.md#dont-drop-it\n    hints: [one, two]\n  - id: cold-pan\n" +
-				"    title: Nothing happens in a cold pan\n    points: 10\n    needs: [never-drops]", "causes: [once, cold-pan]\n    lecture: docs/lectures/02-pan.md#dont-drop-it\n" +
-				"    hints: [one, two]\n  - id: cold-pan\n    title: Nothing happens in a cold pan\n    points: 10\n    causes: [never-drops]",
-			`:51: labs\[1\].checks\[2\].causes\[1\]: never-drops would be the cause of itself; leave it out\n.*:57: .*cold-pan would be the cause of itself`,
+			"causes in a circle",
+			"needs: [flips, once]\n    lecture: docs/lectures/02-pan.md#dont-drop-it\n    hints: [one, two]\n" +
+				"  - id: cold-pan\n    title: Nothing happens in a cold pan\n    points: 10\n    needs: [never-drops]",
+			"causes: [once, cold-pan]\n    lecture: docs/lectures/02-pan.md#dont-drop-it\n    hints: [one, two]\n" +
+				"  - id: cold-pan\n    title: Nothing happens in a cold pan\n    points: 10\n    causes: [never-drops]",
+			`:51: labs\[1\].checks\[2\].causes\[1\]: never-drops would be the cause of itself; leave it out\n` +
+				`.*:57: .*cold-pan would be the cause of itself`,
 		},
-		{"a check without a part before one that has one", "id: once", "id: once\n    part: pan", `:37: labs\[1\].checks\[0\]: flips is in no part, and later checks of lab 02-pan-flipper are; name one of pan, or let it stand after them`},
+		{
+			"a check without a part before one that has one", "id: once", "id: once\n    part: pan",
+			`:37: labs\[1\].checks\[0\]: flips is in no part, ` +
+				`and later checks of lab 02-pan-flipper are; name one of pan, or let it stand after them`,
+		},
 		{"a part with capitals", "id: flips", "id: flips\n    part: Pan", `:38: labs\[1\].checks\[0\].part: .*expected: The part of the lab`},
-		{"points of tests besides 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {points: 10}\n", `: the points of lab 01-pancake sum to 110; make it 100`},
-		{"an extension that nobody announced", "id: once", "id: once\n    extension: true", `:43: labs\[1\].checks\[1\].extension: lab 02-pan-flipper has no extension`},
+		{
+			"points of tests besides 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {points: 10}\n",
+			`: the points of lab 01-pancake sum to 110; make it 100`,
+		},
+		{
+			"an extension that nobody announced", "id: once", "id: once\n    extension: true",
+			`:43: labs\[1\].checks\[1\].extension: lab 02-pan-flipper has no extension`,
+		},
 		{
 			"a check after those of the extension", "  - id: once\n", "  - id: once\n    extension: true\n",
 			`labs\[1\].checks\[2\]: never-drops comes after checks of the extension`,
 		},
-		{"an extension without checks", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  extension: {version: v2}\n", `labs\[0\].extension: no check of lab 01-pancake is one`},
-		{"an extension of no version", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  extension: {version: two}\n", `labs\[0\].extension.version: .*expected: The API version`},
-		{"a percentage over 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {find: 101}\n", `labs\[0\].tests.find: .*expected: The percentage`},
-		{"points that do not sum to 100", "points: 60", "points: 50", `:11: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
+		{
+			"an extension without checks", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  extension: {version: v2}\n",
+			`labs\[0\].extension: no check of lab 01-pancake is one`,
+		},
+		{
+			"an extension of no version", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  extension: {version: two}\n",
+			`labs\[0\].extension.version: .*expected: The API version`,
+		},
+		{
+			"a percentage over 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {find: 101}\n",
+			`labs\[0\].tests.find: .*expected: The percentage`,
+		},
+		{
+			"points that do not sum to 100", "points: 60", "points: 50",
+			`:11: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -401,8 +481,14 @@ func TestLoadRefusesStepsThatCanNotBeDoneOneAfterTheOther(t *testing.T) {
 		steps map[string]int
 		want  string
 	}{
-		{map[string]int{"flips": 2, "once": 2, "never-drops": 1, "cold-pan": 3}, `: labs\[1\].checks\[2\].step: never-drops is of step 1 and needs flips of step 2; correct one of the steps`},
-		{map[string]int{"flips": 1, "once": 2, "never-drops": 2}, `: labs\[1\].checks\[3\]: cold-pan has no step, and other checks of lab 02-pan-flipper have`},
+		{
+			map[string]int{"flips": 2, "once": 2, "never-drops": 1, "cold-pan": 3},
+			`: labs\[1\].checks\[2\].step: never-drops is of step 1 and needs flips of step 2; correct one of the steps`,
+		},
+		{
+			map[string]int{"flips": 1, "once": 2, "never-drops": 2},
+			`: labs\[1\].checks\[3\]: cold-pan has no step, and other checks of lab 02-pan-flipper have`,
+		},
 	} {
 		list := readFile(t, "testdata/repository/labs/labs.yaml")
 		for id, step := range test.steps {
@@ -439,7 +525,8 @@ func TestLoadTellsAllProblemsAtOnceInTheOrderOfTheFile(t *testing.T) {
 	writeFile(t, root, manifest.File, list)
 	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
 	_, err := manifest.Load(root)
-	wantError(t, err, `(?s)^labs/labs.yaml:11: .*\nlabs/labs.yaml:26: .*\nlabs/labs.yaml:27: .*\nlabs/labs.yaml:30: .*\nlabs/labs.yaml:36: .*\nlabs/labs.yaml:45: [^\n]*$`)
+	wantError(t, err, `(?s)^labs/labs.yaml:11: .*\nlabs/labs.yaml:26: .*\nlabs/labs.yaml:27: .*\n`+
+		`labs/labs.yaml:30: .*\nlabs/labs.yaml:36: .*\nlabs/labs.yaml:45: [^\n]*$`)
 }
 
 func TestLoadOutsideARepository(t *testing.T) {

@@ -130,7 +130,10 @@ func TestLabsNeedWhatTheManifestSays(t *testing.T) {
 func program(t *testing.T, name string) Program {
 	t.Helper()
 	dir := t.TempDir()
-	for file, content := range map[string]string{"go.mod": "module example.test/" + name + "\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n"} {
+	for file, content := range map[string]string{
+		"go.mod":  "module example.test/" + name + "\n\ngo 1.26\n",
+		"main.go": "package main\n\nfunc main() {}\n",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +163,8 @@ func TestOnlyWhatIsStaleIsPlanned(t *testing.T) {
 		}
 		return string(said)
 	}
-	if said := ensure(two); !strings.HasPrefix(said, "Building once: the two. This takes about 60 s ") || !strings.Contains(said, "\nbuild the two: done in ") {
+	if said := ensure(two); !strings.HasPrefix(said, "Building once: the two. This takes about 60 s ") ||
+		!strings.Contains(said, "\nbuild the two: done in ") {
 		t.Errorf("it says %q", said)
 	}
 	if said := ensure(one, two, three); !strings.HasPrefix(said, "Building once: the one, the three. This takes about 2 min ") ||
@@ -188,7 +192,9 @@ func TestTheChecksAreBuiltAgainWhenWhatTheyImportChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"manifest"`} {
+	for _, folder := range []string{
+		`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"manifest"`,
+	} {
 		if !strings.Contains(string(stamp), `"Folder": `+folder) {
 			t.Errorf("a change of %s goes unnoticed:\n%s", folder, stamp)
 		}

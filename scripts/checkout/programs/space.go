@@ -58,6 +58,6 @@ func (f FirstBuild) Impossible() bool { return f.Free < work }
 
 // String says in one sentence, without a full stop, how much is needed.
 func (f FirstBuild) String() string {
-	return fmt.Sprintf("the first build takes up to %.0f GB of disk with Go's caches, of which it gives %.0f GB back, and this folder's disk has %.1f GB free",
-		firstBuild/1e9, work/1e9, f.Free/1e9)
+	return fmt.Sprintf("the first build takes up to %.0f GB of disk with Go's caches, of which it gives %.0f GB back, "+
+		"and this folder's disk has %.1f GB free", firstBuild/1e9, work/1e9, f.Free/1e9)
 }

@@ -96,7 +96,9 @@ func installIcecreams(tb testing.TB, config *rest.Config) {
 		tb.Fatal(err)
 	}
 	client := dynamicClient(tb, config)
-	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	definitions := client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
 	if _, err := definitions.Create(tb.Context(), definition, metav1.CreateOptions{}); err != nil {
 		tb.Fatal(err)
 	}
@@ -210,7 +212,8 @@ func TestAStudentCanWork(t *testing.T) {
 	ada, namespace := client(t, config), "student-ada"
 
 	// The namespace is that of the context: kubectl needs no -n.
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: invited.Kubeconfig}, nil)
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: invited.Kubeconfig}, nil)
 	if got, _, err := loaded.Namespace(); err != nil || got != namespace {
 		t.Errorf("the kubeconfig's namespace is %q, %v", got, err)
 	}
@@ -238,7 +241,8 @@ func TestAStudentCanWork(t *testing.T) {
 	})
 	for what, do := range map[string]func() error{
 		"a NodePort": func() error {
-			_, err := ada.CoreV1().Services(namespace).Create(t.Context(), service(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }), metav1.CreateOptions{})
+			_, err := ada.CoreV1().Services(namespace).Create(t.Context(),
+				service(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }), metav1.CreateOptions{})
 			return err
 		},
 		"a look at the own namespace": func() error {
@@ -270,7 +274,8 @@ func TestAStudentCanWork(t *testing.T) {
 	}
 
 	// The operator that runs as a Pod has an account in the namespace.
-	token, err := ada.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := ada.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +308,8 @@ func TestAStudentIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	token, err := mallory.CoreV1().ServiceAccounts(own).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := mallory.CoreV1().ServiceAccounts(own).CreateToken(t.Context(), "default",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +328,10 @@ func TestAStudentIsRefused(t *testing.T) {
 		// want is in the refusal. Default: it is forbidden by RBAC, which says "cannot".
 		want string
 	}{
-		{what: "look into another's namespace", do: func() error { _, err := mallory.CoreV1().Pods("student-victim").List(ctx, list); return err }},
+		{what: "look into another's namespace", do: func() error {
+			_, err := mallory.CoreV1().Pods("student-victim").List(ctx, list)
+			return err
+		}},
 		{what: "read another's Secrets", do: func() error { _, err := mallory.CoreV1().Secrets("student-victim").List(ctx, list); return err }},
 		{what: "run something in another's namespace", do: func() error {
 			_, err := mallory.CoreV1().Pods("student-victim").Create(ctx, pod("x", nil), create)
@@ -383,15 +392,18 @@ func TestAStudentIsRefused(t *testing.T) {
 			return err
 		}},
 		{what: "be more important than the others", want: "exceeded quota: student-priority", do: func() error {
-			_, err := mallory.CoreV1().Pods(own).Create(ctx, pod("x", func(s *corev1.PodSpec) { s.PriorityClassName = "system-cluster-critical" }), create)
+			_, err := mallory.CoreV1().Pods(own).Create(ctx,
+				pod("x", func(s *corev1.PodSpec) { s.PriorityClassName = "system-cluster-critical" }), create)
 			return err
 		}},
 		{what: "catch what others send to an address", want: "would catch what others send", do: func() error {
-			_, err := mallory.CoreV1().Services(own).Create(ctx, service(func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.1"} }), create)
+			_, err := mallory.CoreV1().Services(own).Create(ctx,
+				service(func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.1"} }), create)
 			return err
 		}},
 		{what: "get a load balancer", want: "exceeded quota: student", do: func() error {
-			_, err := mallory.CoreV1().Services(own).Create(ctx, service(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }), create)
+			_, err := mallory.CoreV1().Services(own).Create(ctx,
+				service(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }), create)
 			return err
 		}},
 		{what: "lead a Service to any address", do: func() error {
@@ -412,8 +424,9 @@ func TestAStudentIsRefused(t *testing.T) {
 			return mallory.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, "operator-labs-shared-kinds", del)
 		}},
 		{what: "remove the kind that all share", do: func() error {
-			return dynamicMallory.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
-				Delete(ctx, "icecreams.demo.lva.io", del)
+			return dynamicMallory.Resource(schema.GroupVersionResource{
+				Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+			}).Delete(ctx, "icecreams.demo.lva.io", del)
 		}},
 		{what: "become an administrator", do: func() error {
 			_, err := mallory.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -450,7 +463,9 @@ func TestAStudentIsRefused(t *testing.T) {
 		{what: "eat that of one with a similar name", want: `whose names begin with "mallory."`, do: func() error {
 			return dynamicMallory.Resource(icecreams).Delete(ctx, "mallory-b.cup", del)
 		}},
-		{what: "eat the shop's", want: `whose names begin with "mallory."`, do: func() error { return dynamicMallory.Resource(icecreams).Delete(ctx, "shop", del) }},
+		{what: "eat the shop's", want: `whose names begin with "mallory."`, do: func() error {
+			return dynamicMallory.Resource(icecreams).Delete(ctx, "shop", del)
+		}},
 		{what: "make one in another's name", want: `whose names begin with "mallory."`, do: func() error {
 			_, err := dynamicMallory.Resource(icecreams).Create(ctx, icecream("victim.second"), create)
 			return err
@@ -505,7 +520,8 @@ func TestInvitingAgainChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			binding, err := administrator.RbacV1().ClusterRoleBindings().Get(t.Context(), "operator-labs-student:"+strings.TrimPrefix(name, "student-"), metav1.GetOptions{})
+			binding, err := administrator.RbacV1().ClusterRoleBindings().Get(t.Context(),
+				"operator-labs-student:"+strings.TrimPrefix(name, "student-"), metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -575,7 +591,9 @@ func TestAKubeconfigExpiresWhenItShould(t *testing.T) {
 	if left := time.Until(invited.Expires); left < 19*time.Minute || left > 20*time.Minute {
 		t.Errorf("it expires in %s", left)
 	}
-	if expires, ok := goodUntil(invited.Kubeconfig, &clientcmdapi.Cluster{Server: class.Config.Host, CertificateAuthorityData: class.Config.CAData}, uidOf(t, class, "eve")); !ok || expires.Sub(invited.Expires).Abs() > time.Second {
+	server := &clientcmdapi.Cluster{Server: class.Config.Host, CertificateAuthorityData: class.Config.CAData}
+	if expires, ok := goodUntil(invited.Kubeconfig, server, uidOf(t, class, "eve")); !ok ||
+		expires.Sub(invited.Expires).Abs() > time.Second {
 		t.Errorf("the token itself says %s, %t", expires, ok)
 	}
 	// Of twenty minutes eleven were wanted, and those are left.
@@ -601,7 +619,8 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)
 	administrator := client(t, class.Config)
-	_, err := administrator.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "student-union"}}, metav1.CreateOptions{})
+	_, err := administrator.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "student-union"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -626,7 +645,8 @@ func TestRevokedIsOut(t *testing.T) {
 	class := newClass(t)
 	invited := invite(t, class, "rita", "rob")
 	rita, rob := client(t, as(t, invited[0])), client(t, as(t, invited[1]))
-	if _, err := rita.CoreV1().ConfigMaps("student-rita").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "work"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := rita.CoreV1().ConfigMaps("student-rita").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "work"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	shop := dynamicClient(t, as(t, invited[0])).Resource(icecreams)
@@ -658,7 +678,8 @@ func TestRevokedIsOut(t *testing.T) {
 	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-rita", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace is still there: %v", err)
 	}
-	if _, err := dynamicClient(t, class.Config).Resource(icecreams).Get(t.Context(), "rita.cup", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := dynamicClient(t, class.Config).Resource(icecreams).Get(t.Context(),
+		"rita.cup", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("her icecream is still there: %v", err)
 	}
 	if _, err := rob.CoreV1().ConfigMaps("student-rob").List(t.Context(), metav1.ListOptions{}); err != nil {

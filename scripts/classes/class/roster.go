@@ -103,7 +103,8 @@ func parseStudent(line string) (Student, error) {
 	}
 	student := Student{Name: fields[0]}
 	if !nameForm.MatchString(student.Name) {
-		return Student{}, fmt.Errorf("%q can't be a name on a cluster: write lower-case letters, digits and dashes between them, as in ada-l", student.Name)
+		return Student{}, fmt.Errorf("%q can't be a name on a cluster: write lower-case letters, "+
+			"digits and dashes between them, as in ada-l", student.Name)
 	}
 	if len(student.Name) > maxName {
 		return Student{}, fmt.Errorf("%s has %d letters: a name has at most %d", student.Name, len(student.Name), maxName)

@@ -14,7 +14,8 @@ import (
 
 func TestARosterIsReadAsPeopleWriteIt(t *testing.T) {
 	t.Parallel()
-	got, err := parseRoster([]byte("\ufeffName,E-Mail\r\n# the first row\r\nada,ada@example.org\r\n\r\n  bob \r\n\"grace-h\", \"grace@example.org\"\r\nname2,\r\n"))
+	got, err := parseRoster([]byte("\ufeffName,E-Mail\r\n# the first row\r\n" +
+		"ada,ada@example.org\r\n\r\n  bob \r\n\"grace-h\", \"grace@example.org\"\r\nname2,\r\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,8 +65,8 @@ func TestABoardOnATerminalDrawsATable(t *testing.T) {
 			t.Errorf("a line has %d columns: %q", len(line), line)
 		}
 	}
-	if text := out.String(); !strings.Contains(text, "try 2") || !strings.Contains(text, "a-student-with-a-very-l-") || strings.Count(text, "\x1b[3A") != 2 ||
-		!strings.HasSuffix(text, "\x1b[3A\r\x1b[J") {
+	if text := out.String(); !strings.Contains(text, "try 2") || !strings.Contains(text, "a-student-with-a-very-l-") ||
+		strings.Count(text, "\x1b[3A") != 2 || !strings.HasSuffix(text, "\x1b[3A\r\x1b[J") {
 		t.Errorf("it wrote %q", text)
 	}
 }

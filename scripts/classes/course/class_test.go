@@ -81,7 +81,8 @@ func TestTheGradebookSaysWhatEachStudentHas(t *testing.T) {
 		}
 	}
 	// Equal work is graded in the folder of one student. The report of the other one names the other's folder.
-	if one, err := report.Read(filepath.Join(dir, StudentsDir, "student-09", "01-icecream", "1", report.JSONFile)); err != nil || !strings.Contains(one.Submission.Dir, "student-09") {
+	file := filepath.Join(dir, StudentsDir, "student-09", "01-icecream", "1", report.JSONFile)
+	if one, err := report.Read(file); err != nil || !strings.Contains(one.Submission.Dir, "student-09") {
 		t.Errorf("%+v, %v", one, err)
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, PageFile)); err != nil || !strings.Contains(string(content), c.Title) {
@@ -104,7 +105,10 @@ func TestTheGradebookSaysWhatEachStudentHas(t *testing.T) {
 func TestAGradeWaitsForTheOtherAttempts(t *testing.T) {
 	t.Parallel()
 	attempt := func(number, score int, outcome report.Outcome) Attempt {
-		a := Attempt{Result: &Result{Record: Record{Outcome: outcome, Score: score, Max: 100}, Report: &report.Report{Outcome: outcome, Score: score, MaxScore: 100}}}
+		a := Attempt{Result: &Result{
+			Record: Record{Outcome: outcome, Score: score, Max: 100},
+			Report: &report.Report{Outcome: outcome, Score: score, MaxScore: 100},
+		}}
 		a.Attempt = number
 		return a
 	}
@@ -119,9 +123,18 @@ func TestAGradeWaitsForTheOtherAttempts(t *testing.T) {
 	}{
 		{"nothing", rules.Mark{Missing: true}, nil, true, Missing},
 		{"one", rules.Mark{Attempt: 1, Points: 60, Max: 100}, []Attempt{attempt(1, 60, report.Graded)}, true, "graded"},
-		{"an error besides", rules.Mark{Attempt: 1, Points: 60, Max: 100}, []Attempt{attempt(1, 60, report.Graded), attempt(2, 0, report.Error)}, false, "graded"},
-		{"an error besides full marks", rules.Mark{Attempt: 1, Points: 100, Max: 100}, []Attempt{attempt(1, 100, report.Graded), attempt(2, 0, report.Error)}, true, "graded"},
-		{"a broken archive besides", rules.Mark{Attempt: 1, Points: 60, Max: 100}, []Attempt{attempt(1, 60, report.Graded), broken}, true, "graded"},
+		{
+			"an error besides", rules.Mark{Attempt: 1, Points: 60, Max: 100},
+			[]Attempt{attempt(1, 60, report.Graded), attempt(2, 0, report.Error)}, false, "graded",
+		},
+		{
+			"an error besides full marks", rules.Mark{Attempt: 1, Points: 100, Max: 100},
+			[]Attempt{attempt(1, 100, report.Graded), attempt(2, 0, report.Error)}, true, "graded",
+		},
+		{
+			"a broken archive besides", rules.Mark{Attempt: 1, Points: 60, Max: 100},
+			[]Attempt{attempt(1, 60, report.Graded), broken}, true, "graded",
+		},
 		{"only a broken archive", rules.Mark{Ungraded: true, Max: 100}, []Attempt{broken}, true, Unusable},
 		{"only errors", rules.Mark{Ungraded: true, Max: 100}, []Attempt{attempt(1, 0, report.Interrupted)}, false, "error"},
 		{"excused", rules.Mark{Excused: true, Max: 100}, []Attempt{attempt(1, 0, report.Error)}, true, Excused},

@@ -102,7 +102,8 @@ func (f *fake) Grade(ctx context.Context, job Job, try int, view View) *report.R
 		view.CheckStarted(*check)
 		check.Reason = ""
 		if check.Status = report.Passed; sum.Sum32()>>i&1 == 0 {
-			check.Status, check.Expected, check.Observed = report.Failed, "it holds", fmt.Sprintf("in %s/main.go it does not, with seed %d", job.Dir, job.Seed)
+			check.Status, check.Expected, check.Observed = report.Failed, "it holds",
+				fmt.Sprintf("in %s/main.go it does not, with seed %d", job.Dir, job.Seed)
 		} else {
 			check.Points = check.MaxPoints
 			result.Score += check.Points
@@ -116,7 +117,10 @@ func (f *fake) Grade(ctx context.Context, job Job, try int, view View) *report.R
 func fakeClass() *Class {
 	c := &Class{
 		Title: "Operators", Rules: rules.Default(), Seed: 123456789,
-		Labs: []Lab{{Name: "01-icecream", Title: "An API", Number: 1, Max: 100, Grader: "g1"}, {Name: "02-reconciler", Title: "A loop", Number: 2, Max: 100, Grader: "g2"}},
+		Labs: []Lab{
+			{Name: "01-icecream", Title: "An API", Number: 1, Max: 100, Grader: "g1"},
+			{Name: "02-reconciler", Title: "A loop", Number: 2, Max: 100, Grader: "g2"},
+		},
 	}
 	digests := []string{"right", "same", "wrong", "flaky", "broken", "unbuilt", "panics", "odd"}
 	for i := range 24 {

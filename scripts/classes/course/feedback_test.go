@@ -83,7 +83,8 @@ func TestARedactedReportHasNoSecrets(t *testing.T) {
 	secrets := []string{"/srv/prof", "/srv/prof/operator-labs/out/class/02/submissions/ada", "/tmp/lab-8123", fmt.Sprint(seed)}
 	redactor := NewRedactor("/srv/prof", "/srv/prof/operator-labs", "/tmp/lab-8123", "", "/", "relative")
 	phrases := []string{
-		"%s", "it failed in %s/cmd/main.go:3:4: undefined", "\"%s/api/v1\" (see %s)", "--seed %s", "seed: %s", "x%s", "%s.", "…%s/", "open %s: no such file", "`%s`",
+		"%s", "it failed in %s/cmd/main.go:3:4: undefined", "\"%s/api/v1\" (see %s)",
+		"--seed %s", "seed: %s", "x%s", "%s.", "…%s/", "open %s: no such file", "`%s`",
 		"stat %s/a b/c: %s",
 	}
 	for n := range uint64(300) {
@@ -100,10 +101,12 @@ func TestARedactedReportHasNoSecrets(t *testing.T) {
 			return phrase
 		}
 		r := &report.Report{
-			Schema: report.Schema, Lab: "02-reconciler", Title: "A loop", Submission: report.Submission{Dir: secrets[1], Module: text(), Arguments: []string{text()}},
-			Outcome: report.NotBuilt, Reason: text(), Seed: seed, Steps: []report.Step{{Name: "build"}},
+			Schema: report.Schema, Lab: "02-reconciler", Title: "A loop",
+			Submission: report.Submission{Dir: secrets[1], Module: text(), Arguments: []string{text()}}, Outcome: report.NotBuilt,
+			Reason: text(), Seed: seed, Steps: []report.Step{{Name: "build"}},
 			Checks: []report.Check{{
-				ID: "one", Title: "It holds", Status: report.Failed, MaxPoints: 100, Expected: text(), Observed: text(), Evidence: []string{text(), text()},
+				ID: "one", Title: "It holds", Status: report.Failed, MaxPoints: 100,
+				Expected: text(), Observed: text(), Evidence: []string{text(), text()},
 			}},
 			Forbidden: []report.Forbidden{{Verb: "get", Resource: text(), Count: 1, Marker: text()}}, Notices: []string{text()},
 			Diagnostics: []report.Diagnostic{{File: text(), Message: text()}}, OperatorLog: []string{text()},

@@ -32,25 +32,29 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 			true,
 		},
 		{
-			"no go.sum", samples.Module + "\nrequire sigs.k8s.io/yaml v1.6.0\n-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
+			"no go.sum", samples.Module + "\nrequire sigs.k8s.io/yaml v1.6.0\n" +
+				"-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
 			"its go.sum lacks modules that it needs: run `go mod tidy` in its folder",
 			[]string{"cmd/main.go:3:8: missing go.sum entry"},
 			true,
 		},
 		{
-			"a module that go.mod does not name", samples.Module + "-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
+			"a module that go.mod does not name", samples.Module +
+				"-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
 			"its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder",
 			[]string{"cmd/main.go:3:8: cannot find module"},
 			true,
 		},
 		{
-			"a package in a folder whose name is not UTF-8", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- Entw\xfcrfe/entwurf.go --\npackage entwurf\n",
+			"a package in a folder whose name is not UTF-8", samples.Module + "-- cmd/main.go --\n" + samples.Program +
+				"-- Entw\xfcrfe/entwurf.go --\npackage entwurf\n",
 			"it has an import path that Go does not allow: rename the folder that the path names, or correct the import",
 			[]string{`malformed import path "example.com/icecream/Entw\xfcrfe": invalid UTF-8`},
 			true,
 		},
 		{
-			"a file that needs a build tag", samples.Module + calls + makefile + "-- cmd/three.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n",
+			"a file that needs a build tag", samples.Module + calls + makefile +
+				"-- cmd/three.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n",
 			"it does not compile",
 			[]string{"cmd/main.go:3:15: undefined: three", "cmd/three.go: this file is left out, because grading sets no build tags"},
 			false,
@@ -62,7 +66,8 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 			false,
 		},
 		{
-			"a file for another system, and one for tests", samples.Module + calls + makefile + "-- cmd/three_windows.go --\npackage main\n\nfunc three() {}\n" +
+			"a file for another system, and one for tests", samples.Module + calls + makefile +
+				"-- cmd/three_windows.go --\npackage main\n\nfunc three() {}\n" +
 				"-- cmd/three_test.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n" +
 				"-- cmd/tool.go --\n//go:build ignore\n\npackage main\n\nfunc three() {}\n",
 			"it does not compile",
@@ -87,7 +92,8 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 					diagnostics = append(diagnostics, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
 				}
 				promises := func(diagnostic string) bool { return strings.HasSuffix(diagnostic, ":") } // what does not follow
-				if problem.Reason != test.reason || !slices.EqualFunc(diagnostics, test.diagnostics, strings.HasPrefix) || slices.ContainsFunc(diagnostics, promises) {
+				if problem.Reason != test.reason ||
+					!slices.EqualFunc(diagnostics, test.diagnostics, strings.HasPrefix) || slices.ContainsFunc(diagnostics, promises) {
 					t.Errorf("the reason is %q, and the diagnostics are %q", problem.Reason, diagnostics)
 				}
 			}
@@ -98,13 +104,21 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 // Where there are several programs, --main names the operator; the example is the one that looks like it.
 func TestSeveralPrograms(t *testing.T) {
 	t.Parallel()
-	two := samples.Module + "-- cmd/flavours/main.go --\n" + samples.Program + "-- cmd/operator/main.go --\npackage main\n\nimport _ \"k8s.io/client-go/rest\"\n\nfunc main() {}\n" +
+	two := samples.Module + "-- cmd/flavours/main.go --\n" + samples.Program +
+		"-- cmd/operator/main.go --\npackage main\n\nimport _ \"k8s.io/client-go/rest\"\n\nfunc main() {}\n" +
 		"-- pkg/pkg.go --\npackage pkg\n"
 	for _, test := range []struct{ name, main, found, wrong string }{
-		{"nothing is named", "", "", "there are several programs (./cmd/flavours, ./cmd/operator): say which one is the operator, as in `--main ./cmd/operator`"},
+		{
+			"nothing is named", "", "",
+			"there are several programs (./cmd/flavours, ./cmd/operator): " +
+				"say which one is the operator, as in `--main ./cmd/operator`",
+		},
 		{"one is named", "./cmd/flavours", "./cmd/flavours", ""},
 		{"one is named otherwise", "cmd/operator/", "./cmd/operator", ""},
-		{"a library is named", "./pkg", "", "there is no package main in ./pkg: name the folder of the operator's main, as seen from the submission's folder"},
+		{
+			"a library is named", "./pkg", "",
+			"there is no package main in ./pkg: name the folder of the operator's main, as seen from the submission's folder",
+		},
 		{"nothing that is there is named", "./cmd/none", "", "there is no package main in ./cmd/none"},
 		{"a folder elsewhere is named", "../cmd", "", "there is no package main in ../cmd"},
 	} {

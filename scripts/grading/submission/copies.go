@@ -26,7 +26,8 @@ func (w *Workshop) copyNotices() (notices []string) {
 				continue
 			}
 			if what := w.leftOut(name, w.sources[folder]); what != "" {
-				notices = append(notices, fmt.Sprintf("%s is older than the types, and leaves out %s, which copies then share: run `make generate`", name, what))
+				notices = append(notices, fmt.Sprintf("%s is older than the types, and leaves out %s, "+
+					"which copies then share: run `make generate`", name, what))
 			}
 		}
 	}

@@ -59,10 +59,14 @@ func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
 		if types == iceTypes {
 			t.Fatalf("%s: %q is not there", test.name, test.find)
 		}
-		other := "package v1\n\ntype (\n\tstruct2 struct{ Tags []string }\n\tstruct3 struct{ Tag string }\n)\n\ntype Other struct{ Tags []string }\n\nfunc (in *Other) DeepCopyInto(out *Other) { out.Tags = append(in.Tags[:0:0], in.Tags...) }\n"
-		changed := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+types+"-- api/v1/other.go --\n"+other+
+		other := "package v1\n\ntype (\n\tstruct2 struct{ Tags []string }\n\tstruct3 struct{ Tag string }\n)\n\n" +
+			"type Other struct{ Tags []string }\n\n" +
+			"func (in *Other) DeepCopyInto(out *Other) { out.Tags = append(in.Tags[:0:0], in.Tags...) }\n"
+		changed := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+			"-- api/v1/types.go --\n"+types+"-- api/v1/other.go --\n"+other+
 			"-- api/v1/zz_generated.deepcopy.go --\n"+copies))
-		want := []string{"api/v1/zz_generated.deepcopy.go is older than the types, and leaves out " + test.want + ", which copies then share: run `make generate`"}
+		want := []string{"api/v1/zz_generated.deepcopy.go is older than the types, and leaves out " + test.want +
+			", which copies then share: run `make generate`"}
 		if test.want == "" {
 			want = nil
 		}
@@ -76,7 +80,9 @@ func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
 // generateCopies has controller-gen write the copies, and returns them.
 func generateCopies(t *testing.T, w *Workshop) string {
 	t.Helper()
-	said, err := w.tool(t.Context(), tool{path: w.ControllerGen, args: []string{"object", "paths=./api/v1"}, environment: offline(), timeout: generateTimeout})
+	said, err := w.tool(t.Context(), tool{
+		path: w.ControllerGen, args: []string{"object", "paths=./api/v1"}, environment: offline(), timeout: generateTimeout,
+	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}

@@ -163,7 +163,8 @@ func isSource(name string) bool {
 		return false
 	}
 	switch path.Ext(name) {
-	case ".go", ".s", ".S", ".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".m", ".f", ".F", ".for", ".f90", ".syso", ".swig", ".swigcxx":
+	case ".go", ".s", ".S", ".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx",
+		".m", ".f", ".F", ".for", ".f90", ".syso", ".swig", ".swigcxx":
 		return true
 	}
 	return false

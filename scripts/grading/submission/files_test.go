@@ -23,10 +23,13 @@ var special = map[string]struct {
 	make func(file string) error
 	what string
 }{
-	"pipe":           {func(file string) error { return syscall.Mkfifo(file, 0o600) }, "a named pipe"},
-	"link to zero":   {func(file string) error { return os.Symlink("/dev/zero", file) }, "outside of the submission's folder"},
-	"link to stdin":  {func(file string) error { return os.Symlink("/dev/stdin", file) }, "outside of the submission's folder"},
-	"link outside":   {func(file string) error { return os.Symlink("../../../../../../etc/passwd", file) }, "outside of the submission's folder"},
+	"pipe":          {func(file string) error { return syscall.Mkfifo(file, 0o600) }, "a named pipe"},
+	"link to zero":  {func(file string) error { return os.Symlink("/dev/zero", file) }, "outside of the submission's folder"},
+	"link to stdin": {func(file string) error { return os.Symlink("/dev/stdin", file) }, "outside of the submission's folder"},
+	"link outside": {
+		func(file string) error { return os.Symlink("../../../../../../etc/passwd", file) },
+		"outside of the submission's folder",
+	},
 	"link to itself": {func(file string) error { return os.Symlink(filepath.Base(file), file) }, "a link that leads to itself"},
 	"socket":         {listen, "a socket"},
 	"folder":         {func(file string) error { return os.Mkdir(file, 0o700) }, "a folder"},

@@ -65,7 +65,8 @@ func (w *Workshop) AskFlags(ctx context.Context) error {
 	}
 	for name, flag := range map[string]*string{
 		WebhookPortFlag: &w.Launch.WebhookPort, kubeconfigFlag: &w.Launch.Kubeconfig, SecurePortFlag: &w.Launch.SecurePort,
-		"tls-cert-file": &w.Launch.Certificate, "tls-private-key-file": &w.Launch.CertificateKey, "data-dir": &w.Launch.DataDir, "etcd-servers": &w.Launch.EtcdServers,
+		"tls-cert-file": &w.Launch.Certificate, "tls-private-key-file": &w.Launch.CertificateKey,
+		"data-dir": &w.Launch.DataDir, "etcd-servers": &w.Launch.EtcdServers,
 	} {
 		if slices.Contains(known, name) {
 			*flag = "--" + name

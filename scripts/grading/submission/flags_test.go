@@ -21,17 +21,23 @@ func TestFlagsOfAProgram(t *testing.T) {
 		port       bool
 	}{
 		{
-			"package flag", `flag.String("metrics-bind-address", ":8080", "The address."); flag.String("health-probe-bind-address", ":8081", ""); flag.Int("webhook-port", 9443, ""); flag.Parse()`,
+			"package flag", `flag.String("metrics-bind-address", ":8080", "The address."); ` +
+				`flag.String("health-probe-bind-address", ":8081", ""); flag.Int("webhook-port", 9443, ""); flag.Parse()`,
 			[]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
 			true,
 		},
 		{"of 2019", `flag.String("metrics-addr", ":8080", "The address."); flag.Parse()`, []string{"--metrics-addr=0"}, false},
 		{
-			"an old flag in a help text", `flag.String("metrics-bind-address", ":8080", "Once called --metrics-addr.\n  -health-probe-bind-address is gone,\n-webhook-port too"); flag.Parse()`,
+			"an old flag in a help text", `flag.String("metrics-bind-address", ":8080", "Once called --metrics-addr.\n` +
+				`  -health-probe-bind-address is gone,\n-webhook-port too"); flag.Parse()`,
 			[]string{"--metrics-bind-address=0"},
 			false,
 		},
-		{"an old flag in a message", `flag.Parse(); if flag.NArg() > 9 { println("--metrics-addr is no more: take --metrics-bind-address") }`, nil, false},
+		{
+			"an old flag in a message",
+			`flag.Parse(); if flag.NArg() > 9 { println("--metrics-addr is no more: take --metrics-bind-address") }`,
+			nil, false,
+		},
 		{"a set of its own that goes on after an error", `
 			flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 			flags.String("metrics-bind-address", ":8080", "The address.")
@@ -49,7 +55,8 @@ func TestFlagsOfAProgram(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := workshop(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\nvar _ = flag.Parse\nvar _ = os.Exit\n\nfunc main() {\n"+test.main+"\n}\n"))
+			w := workshop(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\n"+
+				"var _ = flag.Parse\nvar _ = os.Exit\n\nfunc main() {\n"+test.main+"\n}\n"))
 			began := time.Now()
 			if err := w.Build(t.Context()); err != nil {
 				t.Fatal(err)

@@ -25,8 +25,8 @@ func (w *Workshop) Gaps(m *Manifests, operator, converted bool) (notices []strin
 	for _, definition := range m.Definitions {
 		strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy")
 		if versions := ServedVersions(definition); len(versions) > 1 && strategy != "Webhook" && !converted {
-			notices = append(notices, fmt.Sprintf("%s has the versions %s, and no webhook converts them here: the API server changes nothing but the apiVersion",
-				definition.GetName(), strings.Join(versions, ", ")))
+			notices = append(notices, fmt.Sprintf("%s has the versions %s, and no webhook converts them here: "+
+				"the API server changes nothing but the apiVersion", definition.GetName(), strings.Join(versions, ", ")))
 		}
 	}
 	if operator && len(m.ClusterRoles)+len(m.Roles) == 0 {
@@ -34,7 +34,8 @@ func (w *Workshop) Gaps(m *Manifests, operator, converted bool) (notices []strin
 			w.elsewhere("; %s has a role: copy it to config/rbac/role.yaml to have it granted", "ClusterRole", "Role"))
 	}
 	if !operator && w.generatorOptions()["crd"]["maxDescLen"] == "0" {
-		notices = append(notices, "its own `make manifests` leaves out all descriptions (crd:maxDescLen=0), and so does grading: `kubectl explain` has none to show")
+		notices = append(notices, "its own `make manifests` leaves out all descriptions (crd:maxDescLen=0), "+
+			"and so does grading: `kubectl explain` has none to show")
 	}
 	return notices
 }

@@ -20,7 +20,8 @@ func TestGaps(t *testing.T) {
 		noKind   = "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"
 		noRights = "it may do nothing: there are neither +kubebuilder:rbac markers nor a config/rbac/role.yaml"
 	)
-	two := strings.Replace(samples.Sorbets, "  versions:\n", "  versions:\n  - {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}\n"+
+	two := strings.Replace(samples.Sorbets, "  versions:\n", "  versions:\n"+
+		"  - {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}\n"+
 		"  - {name: v1alpha1, served: false, storage: false, schema: {openAPIV3Schema: {type: object}}}\n", 1)
 	for _, test := range []struct {
 		name, files string
@@ -39,16 +40,20 @@ func TestGaps(t *testing.T) {
 		},
 		{
 			"another module's, and somebody's who only mentions it",
-			main + marker + "-- tools/go.mod --\nmodule tools\n-- tools/crd.yaml --\n" + samples.Sorbets + "-- docs/x.yaml --\ntext: |\n  kind: CustomResourceDefinition\n", true,
+			main + marker + "-- tools/go.mod --\nmodule tools\n-- tools/crd.yaml --\n" + samples.Sorbets +
+				"-- docs/x.yaml --\ntext: |\n  kind: CustomResourceDefinition\n", true,
 			[]string{noKind},
 		},
 		{
 			"two versions", main + marker + "-- config/crd/bases/x.yaml --\n" + two, true,
-			[]string{"sorbets.demo.lva.io has the versions v1beta1, v1, and no webhook converts them here: the API server changes nothing but the apiVersion"},
+			[]string{"sorbets.demo.lva.io has the versions v1beta1, v1, and no webhook converts them here: " +
+				"the API server changes nothing but the apiVersion"},
 		},
 		{
-			"no descriptions", main + "-- Makefile --\nmanifests:\n\tcontroller-gen crd:maxDescLen=0 paths=./...\n-- config/crd/bases/x.yaml --\n" + samples.Sorbets, false,
-			[]string{"its own `make manifests` leaves out all descriptions (crd:maxDescLen=0), and so does grading: `kubectl explain` has none to show"},
+			"no descriptions", main + "-- Makefile --\nmanifests:\n\tcontroller-gen crd:maxDescLen=0 paths=./...\n" +
+				"-- config/crd/bases/x.yaml --\n" + samples.Sorbets, false,
+			[]string{"its own `make manifests` leaves out all descriptions (crd:maxDescLen=0), and so does grading: " +
+				"`kubectl explain` has none to show"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -53,7 +53,8 @@ func (w *Workshop) Kustomize(ctx context.Context, kubectl string) ([]*unstructur
 		return nil, err
 	}
 	if output.Full() {
-		return nil, &Problem{Reason: fmt.Sprintf("config/default comes to more than %d MB of manifests, so it can't be deployed", deployedLimit>>20)}
+		return nil, &Problem{Reason: fmt.Sprintf("config/default comes to more than %d MB of manifests, "+
+			"so it can't be deployed", deployedLimit>>20)}
 	}
 	objects, err := decodeYAML(bytes.NewReader(output.Bytes()))
 	if err != nil {

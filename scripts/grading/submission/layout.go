@@ -107,7 +107,8 @@ func (l *layout) follow(file, named string) error {
 	}
 	switch {
 	case remote.MatchString(named):
-		return &Problem{Reason: fmt.Sprintf("%s names %s, which kustomize would download: a run uses no network, so copy it into the submission", file, named)}
+		return &Problem{Reason: fmt.Sprintf("%s names %s, which kustomize would download: "+
+			"a run uses no network, so copy it into the submission", file, named)}
 	case outside:
 		return &Problem{Reason: fmt.Sprintf("%s names %s, which is outside of the submission's folder: copy it into the submission", file, named)}
 	}

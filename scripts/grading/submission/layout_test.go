@@ -47,38 +47,80 @@ func TestKustomizeReadsTheSubmissionOnly(t *testing.T) {
 	t.Cleanup(server.Close)
 	const (
 		downloads = ", which kustomize would download: a run uses no network, so copy it into the submission"
-		outside   = "config/default/kustomization.yaml names " + outsideDir + ", which is outside of the submission's folder: copy it into the submission"
+		outside   = "config/default/kustomization.yaml names " + outsideDir +
+			", which is outside of the submission's folder: copy it into the submission"
 	)
 	for _, test := range []struct{ name, files, wrong string }{
-		{"a folder below config", defaults + "resources: [../base]\n-- config/base/kustomization.yaml --\nresources: [map.yaml]\n-- config/base/map.yaml --\n" + configMap, ""},
+		{
+			"a folder below config", defaults + "resources: [../base]\n" +
+				"-- config/base/kustomization.yaml --\nresources: [map.yaml]\n-- config/base/map.yaml --\n" + configMap,
+			"",
+		},
 		{"a folder beside config", defaults + "resources: [../../deploy/base]\n" + base, ""},
-		{"a folder that is named twice", defaults + "resources: [../a, ../b]\n-- config/a/kustomization.yaml --\nresources: [../../deploy/base]\n" +
-			"-- config/b/kustomization.yaml --\nnamePrefix: b-\nresources: [../../deploy/base]\n" + base, ""},
-		{"what nobody reads", defaults + "resources: [map.yaml]\n-- config/default/map.yaml --\n" + configMap + "-- config/e2e/kustomization.yaml --\nresources: [https://example.com/x.yaml]\n", ""},
-		{"annotations with URLs", defaults + "resources: [map.yaml]\ncommonAnnotations: {page: \"https://example.com\"}\n-- config/default/map.yaml --\n" + configMap, ""},
+		{
+			"a folder that is named twice", defaults + "resources: [../a, ../b]\n" +
+				"-- config/a/kustomization.yaml --\nresources: [../../deploy/base]\n" +
+				"-- config/b/kustomization.yaml --\nnamePrefix: b-\nresources: [../../deploy/base]\n" + base,
+			"",
+		},
+		{
+			"what nobody reads", defaults + "resources: [map.yaml]\n-- config/default/map.yaml --\n" + configMap +
+				"-- config/e2e/kustomization.yaml --\nresources: [https://example.com/x.yaml]\n",
+			"",
+		},
+		{
+			"annotations with URLs", defaults + "resources: [map.yaml]\ncommonAnnotations: {page: \"https://example.com\"}\n" +
+				"-- config/default/map.yaml --\n" + configMap,
+			"",
+		},
 		{"a file that is missing", defaults + "resources: [map.yaml]\n", "config/default can't be put together by kustomize"},
-		{"a URL", defaults + "resources: [" + server.URL + "/map.yaml]\n", "config/default/kustomization.yaml names " + server.URL + "/map.yaml" + downloads},
-		{"in a field in capitals", defaults + "Resources: [" + server.URL + "/map.yaml]\n", "config/default/kustomization.yaml names " + server.URL + "/map.yaml" + downloads},
-		{"a URL in a folder that is read", defaults + "resources: [../base]\n-- config/base/kustomization.yml --\nresources: [" + server.URL + "]\n", "config/base/kustomization.yml names " + server.URL + downloads},
+		{
+			"a URL", defaults + "resources: [" + server.URL + "/map.yaml]\n",
+			"config/default/kustomization.yaml names " + server.URL + "/map.yaml" + downloads,
+		},
+		{
+			"in a field in capitals", defaults + "Resources: [" + server.URL + "/map.yaml]\n",
+			"config/default/kustomization.yaml names " + server.URL + "/map.yaml" + downloads,
+		},
+		{
+			"a URL in a folder that is read",
+			defaults + "resources: [../base]\n-- config/base/kustomization.yml --\nresources: [" + server.URL + "]\n",
+			"config/base/kustomization.yml names " + server.URL + downloads,
+		},
 		{"a patch", defaults + "patches:\n- path: " + server.URL + "\n", "config/default/kustomization.yaml names " + server.URL + downloads},
-		{"a file of a ConfigMap", defaults + "configMapGenerator:\n- name: x\n  files: [\"key=" + server.URL + "\"]\n", "config/default/kustomization.yaml names " + server.URL + downloads},
 		{
-			"a plugin's file", defaults + "generators: [generator.yaml]\n-- config/default/generator.yaml --\napiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: x}\nfiles: [\"key=" + server.URL + "\"]\n",
+			"a file of a ConfigMap", defaults + "configMapGenerator:\n- name: x\n  files: [\"key=" + server.URL + "\"]\n",
 			"config/default/kustomization.yaml names " + server.URL + downloads,
 		},
 		{
-			"a plugin in place", defaults + "generators:\n- |-\n  apiVersion: builtin\n  kind: ConfigMapGenerator\n  metadata: {name: x}\n  files: [\"key=" + server.URL + "\"]\n",
+			"a plugin's file", defaults + "generators: [generator.yaml]\n-- config/default/generator.yaml --\n" +
+				"apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: x}\nfiles: [\"key=" + server.URL + "\"]\n",
 			"config/default/kustomization.yaml names " + server.URL + downloads,
 		},
-		{"a repository", defaults + "resources: [github.com/kubernetes-sigs/kustomize//examples/helloWorld]\n", "config/default/kustomization.yaml names github.com/kubernetes-sigs/kustomize//examples/helloWorld" + downloads},
-		{"a repository by ssh", defaults + "components: [\"git@github.com:kubernetes-sigs/kustomize\"]\n", "config/default/kustomization.yaml names git@github.com:kubernetes-sigs/kustomize" + downloads},
+		{
+			"a plugin in place", defaults + "generators:\n- |-\n" +
+				"  apiVersion: builtin\n  kind: ConfigMapGenerator\n  metadata: {name: x}\n  files: [\"key=" + server.URL + "\"]\n",
+			"config/default/kustomization.yaml names " + server.URL + downloads,
+		},
+		{
+			"a repository", defaults + "resources: [github.com/kubernetes-sigs/kustomize//examples/helloWorld]\n",
+			"config/default/kustomization.yaml names github.com/kubernetes-sigs/kustomize//examples/helloWorld" + downloads,
+		},
+		{
+			"a repository by ssh", defaults + "components: [\"git@github.com:kubernetes-sigs/kustomize\"]\n",
+			"config/default/kustomization.yaml names git@github.com:kubernetes-sigs/kustomize" + downloads,
+		},
 		{"a folder outside", defaults + "resources: [" + outsideDir + "]\n", outside},
-		{"a folder of this machine", defaults + "bases: [/etc]\n", "config/default/kustomization.yaml names /etc, which is outside of the submission's folder"},
+		{
+			"a folder of this machine", defaults + "bases: [/etc]\n",
+			"config/default/kustomization.yaml names /etc, which is outside of the submission's folder",
+		},
 		{"none", "", "there is no config/default"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			dir := filepath.Join(samples.Lay(t, "-- outside/kustomization.yaml --\nresources: [map.yaml]\n-- outside/map.yaml --\n"+configMap), "submission")
+			dir := filepath.Join(samples.Lay(t, "-- outside/kustomization.yaml --\nresources: [map.yaml]\n"+
+				"-- outside/map.yaml --\n"+configMap), "submission")
 			if err := os.CopyFS(dir, os.DirFS(samples.Lay(t, program+test.files))); err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +151,8 @@ func TestWhatKustomizeMakesIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The same file of one MB, in many ConfigMaps.
-	files := program + "-- config/default/big.txt --\n" + strings.Repeat("vanilla\n", fileLimit/8-1) + defaults + "generatorOptions: {disableNameSuffixHash: true}\nconfigMapGenerator:\n"
+	files := program + "-- config/default/big.txt --\n" + strings.Repeat("vanilla\n", fileLimit/8-1) + defaults +
+		"generatorOptions: {disableNameSuffixHash: true}\nconfigMapGenerator:\n"
 	for i := range deployedLimit>>20 + 1 {
 		files += "- name: map" + strings.Repeat("x", i) + "\n  files: [big.txt]\n"
 	}
@@ -131,7 +174,8 @@ func TestLayOutLimits(t *testing.T) {
 			dir := samples.Lay(t, program+defaults+"resources: [map.yaml]\n")
 			replace(t, dir, "config/default/map.yaml", kind)
 			p := problemOf(t, workshop(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
-			if !strings.HasPrefix(p.Reason, "it can't be deployed: config/default/map.yaml must be a regular file") || !strings.HasSuffix(p.Reason, file.what) {
+			if !strings.HasPrefix(p.Reason, "it can't be deployed: config/default/map.yaml must be a regular file") ||
+				!strings.HasSuffix(p.Reason, file.what) {
 				t.Errorf("it says %q", p.Reason)
 			}
 		})

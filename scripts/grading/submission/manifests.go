@@ -120,7 +120,8 @@ func (w *Workshop) generate(ctx context.Context, generators ...string) (generate
 		return nil, firstLine(said), err
 	}
 	if content.Full() {
-		tooMuch := fmt.Sprintf("its markers generate more than %d MB of manifests: leave out descriptions, with crd:maxDescLen=0 in its Makefile", generatedLimit>>20)
+		tooMuch := fmt.Sprintf("its markers generate more than %d MB of manifests: "+
+			"leave out descriptions, with crd:maxDescLen=0 in its Makefile", generatedLimit>>20)
 		return nil, tooMuch, &Problem{Reason: tooMuch}
 	}
 	if generated, err = w.taken(content.Bytes()); err != nil {

@@ -154,7 +154,8 @@ func (k knownMarkers) judge(comment string) string {
 		return fmt.Sprintf("%s: write `// +%s=%s`", text, before, after)
 	}
 	if k.knows(strings.TrimSpace(name)) {
-		return fmt.Sprintf("%s: write `// +%s=%s`, without spaces around the equals sign", text, strings.TrimSpace(name), strings.TrimSpace(value))
+		return fmt.Sprintf("%s: write `// +%s=%s`, without spaces around the equals sign",
+			text, strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	if away > max(nearly, len(meant)/4) {
 		return text

@@ -39,7 +39,11 @@ func TestMarkerNotices(t *testing.T) {
 		{"+ and more", ""},
 		{"kubebuilder: a tool", ""},
 		// Misspelled.
-		{"+kubebuilder:validation:MaxItem=3", "knows no marker \"kubebuilder:validation:MaxItem\", and passes over it: did you mean `// +kubebuilder:validation:MaxItems=3`?"},
+		{
+			"+kubebuilder:validation:MaxItem=3",
+			"knows no marker \"kubebuilder:validation:MaxItem\", and passes over it: " +
+				"did you mean `// +kubebuilder:validation:MaxItems=3`?",
+		},
 		{"+kubebuilder:validation:MaxItems:3", "write `// +kubebuilder:validation:MaxItems=3`"},
 		{"+kubebuilder:validation:maxItems=3", "did you mean `// +kubebuilder:validation:MaxItems=3`?"},
 		{"+kubebuilder:validation:MaxItems = 3", "write `// +kubebuilder:validation:MaxItems=3`, without spaces"},
@@ -49,7 +53,10 @@ func TestMarkerNotices(t *testing.T) {
 		{"+kubebulder:resource:scope=Cluster", "did you mean"},
 		{"+kubebuilder:validation:Unique", "knows no marker"},
 		{"+kubebuilder:sorbet", "knows no marker"},
-		{"+ kubebuilder:validation:MaxItems=3", "is no marker, since there is a space after the plus sign: write `// +kubebuilder:validation:MaxItems=3`"},
+		{
+			"+ kubebuilder:validation:MaxItems=3",
+			"is no marker, since there is a space after the plus sign: write `// +kubebuilder:validation:MaxItems=3`",
+		},
 		{"kubebuilder:validation:MaxItems=3", "is no marker, since it lacks the plus sign: write `// +kubebuilder:validation:MaxItems=3`"},
 		{"+optinal", "did you mean `// +optional`?"},
 		{"+requierd", "did you mean `// +required`?"},

@@ -26,7 +26,8 @@ const needed = "github.com/go-logr/logr"
 // needing makes a submission that needs a module, and names a second one that it does not need.
 func needing(t *testing.T) string {
 	t.Helper()
-	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\npackage main\n\nimport \""+needed+"\"\n\nfunc main() { logr.Discard().Info(\"hello\") }\n")
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\npackage main\n\nimport \""+needed+
+		"\"\n\nfunc main() { logr.Discard().Info(\"hello\") }\n")
 	requirements, sums := "", ""
 	ours, err := os.ReadFile(filepath.Join("..", "..", "go.sum"))
 	if err != nil {
@@ -42,7 +43,10 @@ func needing(t *testing.T) string {
 		}
 	}
 	mod := strings.TrimPrefix(samples.Module, "-- go.mod --\n") + requirements
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600), os.WriteFile(filepath.Join(dir, "go.sum"), []byte(sums), 0o600)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600),
+		os.WriteFile(filepath.Join(dir, "go.sum"), []byte(sums), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -199,7 +203,8 @@ func TestADownloadThatHangs(t *testing.T) {
 	w := workshop(t, needing(t))
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 1, errTooLong)
 	defer cancel()
-	if hindrance, ok := errors.AsType[*HindranceError](w.Fetch(ctx, func(int, int) {})); !ok || !strings.HasPrefix(hindrance.Reason, "its modules were not downloaded within 15m0s: check the connection") {
+	if hindrance, ok := errors.AsType[*HindranceError](w.Fetch(ctx, func(int, int) {})); !ok ||
+		!strings.HasPrefix(hindrance.Reason, "its modules were not downloaded within 15m0s: check the connection") {
 		t.Errorf("it says %v", hindrance)
 	}
 }

@@ -26,7 +26,8 @@ func TestGeneratorOptions(t *testing.T) {
 			"crd", "rbac:roleName=manager-role",
 		},
 		{
-			"of its own", "-- Makefile --\nmanifests:\n\t$(CONTROLLER_GEN) rbac:roleName=icecream-manager crd:maxDescLen=0,generateEmbeddedObjectMeta=true webhook\n",
+			"of its own", "-- Makefile --\nmanifests:\n" +
+				"\t$(CONTROLLER_GEN) rbac:roleName=icecream-manager crd:maxDescLen=0,generateEmbeddedObjectMeta=true webhook\n",
 			"crd:generateEmbeddedObjectMeta=true,maxDescLen=0", "rbac:roleName=icecream-manager",
 		},
 		{
@@ -34,14 +35,27 @@ func TestGeneratorOptions(t *testing.T) {
 			"crd:maxDescLen=0", "rbac:roleName=manager-role",
 		},
 		{
-			"of 2020, which nobody knows any more", "-- Makefile --\nCRD_OPTIONS ?= \"crd:trivialVersions=true,preserveUnknownFields=false,maxDescLen=9\"\n",
+			"of 2020, which nobody knows any more", "-- Makefile --\n" +
+				"CRD_OPTIONS ?= \"crd:trivialVersions=true,preserveUnknownFields=false,maxDescLen=9\"\n",
 			"crd:maxDescLen=9", "rbac:roleName=manager-role",
 		},
 		{"in a comment", "-- Makefile --\n# crd:maxDescLen=0\n", "crd", "rbac:roleName=manager-role"},
-		{"with a value that is none", "-- Makefile --\n\tcontroller-gen crd:maxDescLen=many rbac:roleName=$(ROLE)\n", "crd", "rbac:roleName=manager-role"},
-		{"in a script", "-- hack/update.sh --\ncontroller-gen crd:maxDescLen=0 rbac:roleName=x paths=./...\n", "crd:maxDescLen=0", "rbac:roleName=x"},
-		{"in the project's file", "-- PROJECT --\ndomain: lva.io\nmakeVars: crd:maxDescLen=0\n", "crd:maxDescLen=0", "rbac:roleName=manager-role"},
-		{"in the code", "-- api/v1/types.go --\npackage v1\n\n//go:generate controller-gen crd:maxDescLen=0\n", "crd:maxDescLen=0", "rbac:roleName=manager-role"},
+		{
+			"with a value that is none", "-- Makefile --\n\tcontroller-gen crd:maxDescLen=many rbac:roleName=$(ROLE)\n",
+			"crd", "rbac:roleName=manager-role",
+		},
+		{
+			"in a script", "-- hack/update.sh --\ncontroller-gen crd:maxDescLen=0 rbac:roleName=x paths=./...\n",
+			"crd:maxDescLen=0", "rbac:roleName=x",
+		},
+		{
+			"in the project's file", "-- PROJECT --\ndomain: lva.io\nmakeVars: crd:maxDescLen=0\n",
+			"crd:maxDescLen=0", "rbac:roleName=manager-role",
+		},
+		{
+			"in the code", "-- api/v1/types.go --\npackage v1\n\n//go:generate controller-gen crd:maxDescLen=0\n",
+			"crd:maxDescLen=0", "rbac:roleName=manager-role",
+		},
 		{"in the prose of the code", "-- api/v1/types.go --\npackage v1\n\n// Try crd:maxDescLen=0.\n", "crd", "rbac:roleName=manager-role"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -76,7 +76,9 @@ var after = func() int { return 1 }()
 		})
 	}
 	t.Run("what it requires", func(t *testing.T) {
-		if after := origin(t, map[string]string{"go.mod": module, "main.go": code, "go.sum": "example.com/x v1.0.0 h1:x\n"}); after == before || after == "" {
+		if after := origin(t, map[string]string{
+			"go.mod": module, "main.go": code, "go.sum": "example.com/x v1.0.0 h1:x\n",
+		}); after == before || after == "" {
 			t.Errorf("it is %q as before", after)
 		}
 	})

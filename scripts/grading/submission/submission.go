@@ -95,7 +95,8 @@ func (s *Submission) findMain(named string) (string, error) {
 		if is, err := s.isMain(folder); err != nil {
 			return "", fmt.Errorf("the program in %s can't be read: %w", named, err)
 		} else if !is {
-			return "", fmt.Errorf("there is no package main in %s: name the folder of the operator's main, as seen from the submission's folder, as in `--main ./cmd/manager`", named)
+			return "", fmt.Errorf("there is no package main in %s: "+
+				"name the folder of the operator's main, as seen from the submission's folder, as in `--main ./cmd/manager`", named)
 		}
 		return inModule(folder), nil
 	}
@@ -115,7 +116,8 @@ func (s *Submission) findMain(named string) (string, error) {
 		case len(found) == 1:
 			return found[0], nil
 		case len(found) > 1:
-			return "", fmt.Errorf("there are several programs (%s): say which one is the operator, as in `--main %s`", strings.Join(found, ", "), s.likeliest(found))
+			return "", fmt.Errorf("there are several programs (%s): say which one is the operator, as in `--main %s`",
+				strings.Join(found, ", "), s.likeliest(found))
 		}
 	}
 	if len(mistakes) > 0 {

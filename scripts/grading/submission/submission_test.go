@@ -26,18 +26,40 @@ func TestOpen(t *testing.T) {
 	for _, test := range []struct{ name, files, main, wrong string }{
 		{"of kubebuilder v4", samples.Module + "-- cmd/main.go --\n" + samples.Program, "./cmd", ""},
 		{"of kubebuilder v3", samples.Module + "-- main.go --\n" + samples.Program, "./", ""},
-		{"with a library in the root", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- icecream.go --\npackage icecream\n", "./cmd", ""},
+		{
+			"with a library in the root",
+			samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- icecream.go --\npackage icecream\n",
+			"./cmd", "",
+		},
 		{"with a library in cmd", samples.Module + "-- cmd/cmd.go --\npackage cmd\n-- main.go --\n" + samples.Program, "./", ""},
-		{"with a mistake in a function: for the compiler to say", samples.Module + "-- cmd/main.go --\npackage main\n\nfunc main() { return 1 + }\n", "./cmd", ""},
-		{"with tests and another system's files beside main", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- cmd/main_test.go --\npackage main_test\n-- cmd/x_plan9.go --\npackage nine\n", "./cmd", ""},
+		{
+			"with a mistake in a function: for the compiler to say",
+			samples.Module + "-- cmd/main.go --\npackage main\n\nfunc main() { return 1 + }\n",
+			"./cmd", "",
+		},
+		{
+			"with tests and another system's files beside main",
+			samples.Module + "-- cmd/main.go --\n" + samples.Program +
+				"-- cmd/main_test.go --\npackage main_test\n-- cmd/x_plan9.go --\npackage nine\n",
+			"./cmd", "",
+		},
 		{"with a mistake in the package clause", samples.Module + "-- cmd/main.go --\nmain\n", "", "the program can't be read: "},
-		{"with two packages in one folder", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- cmd/shop.go --\npackage shop\n", "", "the program can't be read: found packages main (main.go) and shop (shop.go)"},
-		{"without a program", samples.Module + "-- shop/shop.go --\npackage shop\n", "", "there is no program: package main must be in cmd/ or in the module's root"},
+		{
+			"with two packages in one folder",
+			samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- cmd/shop.go --\npackage shop\n",
+			"", "the program can't be read: found packages main (main.go) and shop (shop.go)",
+		},
+		{
+			"without a program", samples.Module + "-- shop/shop.go --\npackage shop\n",
+			"", "there is no program: package main must be in cmd/ or in the module's root",
+		},
 		{
 			"with a build tag before main",
-			samples.Module + "-- cmd/main.go --\n//go:build production\n\n" + samples.Program + "-- Makefile --\nbuild:\n\tgo build --tags='production' ./cmd\n", "",
-			"there is no program: package main must be in cmd/ or in the module's root, as kubebuilder lays it out; where it is elsewhere, name its folder, " +
-				"as in `--main ./cmd/manager`; cmd/main.go: this file is left out, because grading sets no build tags: remove its //go:build line",
+			samples.Module + "-- cmd/main.go --\n//go:build production\n\n" + samples.Program +
+				"-- Makefile --\nbuild:\n\tgo build --tags='production' ./cmd\n", "",
+			"there is no program: package main must be in cmd/ or in the module's root, as kubebuilder lays it out; " +
+				"where it is elsewhere, name its folder, as in `--main ./cmd/manager`; " +
+				"cmd/main.go: this file is left out, because grading sets no build tags: remove its //go:build line",
 		},
 		{"without a go.mod", "-- main.go --\n" + samples.Program, "", "has no go.mod: name the folder of a Go module of kubebuilder's layout"},
 		{"with a go.mod that is none", "-- go.mod --\nmodule x\nrequire (\n", "", "the submission's go.mod can't be read: go.mod:"},
@@ -59,7 +81,8 @@ func TestOpen(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"submission_test.go", "no-such-folder"} {
-		if _, err := Open(name, ""); err == nil || !strings.Contains(err.Error(), "is not a folder: name the folder that holds the submission's go.mod") {
+		if _, err := Open(name, ""); err == nil ||
+			!strings.Contains(err.Error(), "is not a folder: name the folder that holds the submission's go.mod") {
 			t.Errorf("%s is no folder, and the error is %v", name, err)
 		}
 	}
@@ -184,10 +207,11 @@ func TestBuildAgainFromTheCache(t *testing.T) {
 }
 
 const (
-	roleFile = "-- config/rbac/role.yaml --\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: manager-role}\nrules:\n"
-	rule     = "- apiGroups: [demo.lva.io]\n  resources: [icecreams]\n  verbs: [list, watch]\n"
-	marker   = "\n// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch\n"
-	crdFile  = "-- config/crd/bases/x.yaml --\nkind: CustomResourceDefinition\nmetadata: {name: committed}\n"
+	roleFile = "-- config/rbac/role.yaml --\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n" +
+		"metadata: {name: manager-role}\nrules:\n"
+	rule    = "- apiGroups: [demo.lva.io]\n  resources: [icecreams]\n  verbs: [list, watch]\n"
+	marker  = "\n// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch\n"
+	crdFile = "-- config/crd/bases/x.yaml --\nkind: CustomResourceDefinition\nmetadata: {name: committed}\n"
 )
 
 func TestGenerateRoles(t *testing.T) {
@@ -204,8 +228,14 @@ func TestGenerateRoles(t *testing.T) {
 			main + marker + roleFile + strings.Replace(rule, "list, watch", "watch", 1) + strings.Replace(rule, "list, watch", "list", 1),
 			"", "list demo.lva.io icecreams , watch demo.lva.io icecreams ",
 		},
-		{"the role is stale", main + marker + roleFile + strings.Replace(rule, "list, ", "", 1), stale, "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
-		{"the role allows more than the markers say", main + marker + roleFile + strings.Replace(rule, "list", "list, delete", 1), stale, "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
+		{
+			"the role is stale", main + marker + roleFile + strings.Replace(rule, "list, ", "", 1),
+			stale, "list demo.lva.io icecreams , watch demo.lva.io icecreams ",
+		},
+		{
+			"the role allows more than the markers say", main + marker + roleFile + strings.Replace(rule, "list", "list, delete", 1),
+			stale, "list demo.lva.io icecreams , watch demo.lva.io icecreams ",
+		},
 		{
 			"a role of one namespace", main + strings.Replace(marker, "rbac:", "rbac:namespace=shop,", 1), "",
 			"list demo.lva.io icecreams shop, watch demo.lva.io icecreams shop",
@@ -215,7 +245,11 @@ func TestGenerateRoles(t *testing.T) {
 			main + strings.Replace(marker, "rbac:", "rbac:namespace=shop,", 1) + roleFile + rule, stale,
 			"list demo.lva.io icecreams shop, watch demo.lva.io icecreams shop",
 		},
-		{"YAML that is none", main + marker + roleFile + "}", "config/ holds YAML that can't be read: config/rbac/role.yaml: ", "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
+		{
+			"YAML that is none", main + marker + roleFile + "}",
+			"config/ holds YAML that can't be read: config/rbac/role.yaml: ",
+			"list demo.lva.io icecreams , watch demo.lva.io icecreams ",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -260,7 +294,10 @@ func TestGenerateDefinitions(t *testing.T) {
 	for _, test := range []struct{ name, find, replace, notice string }{
 		{"what is committed fits the types", "kind: CustomResourceDefinition", "kind: CustomResourceDefinition", ""},
 		{"it is stale", "soldOut:", "soldout:", stale},
-		{"another controller-gen made it: nobody knows whether it is stale", "controller-gen.kubebuilder.io/version: v", "controller-gen.kubebuilder.io/version: v9", ""},
+		{
+			"another controller-gen made it: nobody knows whether it is stale",
+			"controller-gen.kubebuilder.io/version: v", "controller-gen.kubebuilder.io/version: v9", "",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -290,7 +327,8 @@ func TestGenerateDefinitions(t *testing.T) {
 		wrong := samples.Module + "-- cmd/main.go --\n" + samples.Program + "\n// +kubebuilder:rbac:verb=list\n"
 		got, err := workshop(t, samples.Lay(t, wrong+crdFile)).Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 || len(got.Notices) != 1 ||
-			!strings.HasPrefix(got.Notices[0], `controller-gen fails on the markers, so what is committed in config/ was used: cmd/main.go:5:1: unknown argument "verb"`) {
+			!strings.HasPrefix(got.Notices[0], `controller-gen fails on the markers, so what is committed in config/ was used: `+
+				`cmd/main.go:5:1: unknown argument "verb"`) {
 			t.Errorf("what is committed must be used, and a notice say so: %+v, %v", got, err)
 		}
 		_, err = workshop(t, samples.Lay(t, wrong)).Generate(t.Context())

@@ -33,7 +33,8 @@ func (w *Workshop) CompileTests(ctx context.Context, folder, program string, edi
 // folder with etcd and kube-apiserver, by which envtest finds them, and home an empty folder of the run.
 func TestEnvironment(assets, home string) []string {
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KUBECONFIG=" + filepath.Join(home, "none"), "KUBEBUILDER_ASSETS=" + assets,
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
+		"KUBECONFIG=" + filepath.Join(home, "none"), "KUBEBUILDER_ASSETS=" + assets,
 		// Two test programs may start their API servers at once, while others compile: the default, 20 s, is for a quiet
 		// machine.
 		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=60s",
@@ -45,7 +46,8 @@ func (w *Workshop) TestDependencies(ctx context.Context, folder string) ([]strin
 	packages := limited.NewOutput(outputLimit)
 	args := []string{"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder)}
 	output, err := w.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: packages})
-	if err := problem(err, output, "the packages that the tests import can't be listed", "listing the packages of the tests took too long"); err != nil {
+	if err := problem(err, output, "the packages that the tests import can't be listed",
+		"listing the packages of the tests took too long"); err != nil {
 		return nil, err
 	}
 	return strings.Fields(packages.String()), nil

@@ -43,7 +43,10 @@ func TestAVersionIsHeldBack(t *testing.T) {
 		left, whole []string
 	}{
 		{"the stored one", []string{"v1alpha1", "v1beta1"}, true, []string{"v1alpha1 true"}, []string{"v1alpha1 false", "v1beta1 true"}},
-		{"one of three", []string{"v1alpha1", "v1beta1", "v1"}, true, []string{"v1alpha1 false", "v1 true"}, []string{"v1alpha1 false", "v1beta1 false", "v1 true"}},
+		{
+			"one of three", []string{"v1alpha1", "v1beta1", "v1"}, true,
+			[]string{"v1alpha1 false", "v1 true"}, []string{"v1alpha1 false", "v1beta1 false", "v1 true"},
+		},
 		{"one that it does not have", []string{"v1alpha1"}, false, []string{"v1alpha1 true"}, []string{"v1alpha1 true"}},
 		{"the only one", []string{"v1beta1"}, false, []string{"v1beta1 true"}, []string{"v1beta1 true"}},
 	} {
@@ -101,7 +104,8 @@ metadata: {name: shops.example.com, annotations: {cert-manager.io/inject-ca-from
 			converted := m.Converted(definition, "operators", []byte("CA"))
 			client, _, _ := unstructured.NestedMap(converted.Object, "spec", "conversion", "webhook", "clientConfig")
 			service, _ := client["service"].(map[string]any)
-			if client["caBundle"] != "Q0E=" || service["name"] != test.service || service["namespace"] != "operators" || service["path"] != test.path {
+			if client["caBundle"] != "Q0E=" || service["name"] != test.service ||
+				service["namespace"] != "operators" || service["path"] != test.path {
 				t.Errorf("it is asked at %v", client)
 			}
 			alone := shops("v1")

@@ -28,7 +28,8 @@ func TestGenerateWebhooks(t *testing.T) {
 	main := samples.Module + "-- cmd/main.go --\n" + samples.Program
 	const (
 		stale = "config/webhook/manifests.yaml is older than the markers: run `make manifests` (the markers were graded)"
-		old   = "config/webhook/manifests.yaml is for a Kubernetes before 1.22 (admissionregistration.k8s.io/v1beta1): it was used as if it were v1"
+		old   = "config/webhook/manifests.yaml is for a Kubernetes before 1.22 (admissionregistration.k8s.io/v1beta1): " +
+			"it was used as if it were v1"
 		wrong = "controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: "
 		lost  = "the webhook vicecream.kb.io is to be reached at the Service webhook-service, which config/webhook/service.yaml does not make: " +
 			"the API server will not find it"
@@ -42,7 +43,10 @@ func TestGenerateWebhooks(t *testing.T) {
 		{"neither", main, nil, "", ""},
 		{"a Service alone", main + samples.Service, nil, "", ""},
 		{"markers alone", main + webhookMarker, nil, "vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443"},
-		{"manifests alone", main + samples.Webhook + samples.Service, nil, "vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443"},
+		{
+			"manifests alone", main + samples.Webhook + samples.Service, nil,
+			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
+		},
 		{
 			"both, and they agree", main + webhookMarker + samples.Webhook + samples.Service, nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
@@ -58,10 +62,14 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"what an injector would fill in is not stale", main + webhookMarker + strings.Replace(samples.Webhook, "  clientConfig:\n", "  clientConfig:\n    caBundle: Cg==\n", 1), nil,
+			"what an injector would fill in is not stale", main + webhookMarker +
+				strings.Replace(samples.Webhook, "  clientConfig:\n", "  clientConfig:\n    caBundle: Cg==\n", 1), nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
-		{"manifests of 2019", main + samples.OldWebhook, []string{old}, "vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443"},
+		{
+			"manifests of 2019", main + samples.OldWebhook, []string{old},
+			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
+		},
 		{
 			"markers and manifests of 2019", main + oldMarker + samples.OldWebhook,
 			[]string{wrong + "cmd/main.go:5:1: missing argument \"admissionReviewVersions\"", old},
@@ -72,15 +80,18 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"manifests for old and new clusters", main + samples.Webhook + strings.Replace(samples.OldWebhook, "manifests.yaml", "manifests.v1beta1.yaml", 1), nil,
+			"manifests for old and new clusters", main + samples.Webhook +
+				strings.Replace(samples.OldWebhook, "manifests.yaml", "manifests.v1beta1.yaml", 1), nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"names with the prefix", main + strings.Replace(samples.Webhook, "name: webhook", "name: shop-webhook", 1) + samples.Service + samples.Prefix, nil,
+			"names with the prefix", main + strings.Replace(samples.Webhook, "name: webhook", "name: shop-webhook", 1) +
+				samples.Service + samples.Prefix, nil,
 			"vicecream.kb.io [CREATE UPDATE] shop-webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"a kustomization that is none", main + webhookMarker + samples.Webhook + samples.Service + "-- config/default/kustomization.yaml --\n}", nil,
+			"a kustomization that is none", main + webhookMarker + samples.Webhook + samples.Service +
+				"-- config/default/kustomization.yaml --\n}", nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{
@@ -93,7 +104,9 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] web-service", "web-service 443:9443",
 		},
 		{
-			"other ports", main + samples.Webhook + strings.Replace(samples.Service, "targetPort: 9443", "targetPort: webhook-server\n  - port: 8443\n    targetPort: 9444\n  - port: 80", 1), nil,
+			"other ports", main + samples.Webhook +
+				strings.Replace(samples.Service, "targetPort: 9443",
+					"targetPort: webhook-server\n  - port: 8443\n    targetPort: 9444\n  - port: 80", 1), nil,
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:webhook-server 8443:9444 80:<nil>",
 		},
 		{
@@ -162,7 +175,8 @@ func TestAMarkerOfTodayThatIsWrongIsNotPassedOver(t *testing.T) {
 		"SideEffects should not be set to `Some`": strings.Replace(webhookMarker, "sideEffects=None", "sideEffects=Some", 1),
 		`unknown argument "verb"`:                 strings.Replace(webhookMarker, "verbs=", "verb=", 1),
 	} {
-		_, err := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+wrong+samples.Webhook+samples.Service+crdFile)).Generate(t.Context())
+		files := samples.Module + "-- cmd/main.go --\n" + samples.Program + wrong + samples.Webhook + samples.Service + crdFile
+		_, err := workshop(t, samples.Lay(t, files)).Generate(t.Context())
 		problem := problemOf(t, err)
 		if len(problem.Diagnostics) == 0 || !strings.Contains(problem.Diagnostics[0].Message, said) {
 			t.Errorf("the diagnostics are %+v and must say %s", problem.Diagnostics, said)
@@ -181,7 +195,8 @@ func TestAnOldConfigurationSaysWhatItTookForGranted(t *testing.T) {
 	webhook := maps.Clone(WebhooksOf(got.Webhooks[0])[0])
 	delete(webhook, "clientConfig")
 	delete(webhook, "rules")
-	const want = "map[admissionReviewVersions:[v1beta1] failurePolicy:Ignore matchPolicy:Exact name:vicecream.kb.io sideEffects:None timeoutSeconds:30]"
+	const want = "map[admissionReviewVersions:[v1beta1] failurePolicy:Ignore " +
+		"matchPolicy:Exact name:vicecream.kb.io sideEffects:None timeoutSeconds:30]"
 	if fmt.Sprint(webhook) != want || got.Webhooks[0].GetAPIVersion() != "admissionregistration.k8s.io/v1" {
 		t.Errorf("it says %s\n%v, and must say\n%s", got.Webhooks[0].GetAPIVersion(), webhook, want)
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // foreign are words of the libraries that parse a command line. They say neither what is wanted nor what to do.
-var foreign = regexp.MustCompile(`arg\(s\)|strconv|parsing "|invalid argument|unknown (command|flag|shorthand)|in the group|needs an argument|required flag`)
+var foreign = regexp.MustCompile(`arg\(s\)|strconv|parsing "|invalid argument|` +
+	`unknown (command|flag|shorthand)|in the group|needs an argument|required flag`)
 
 // EveryCommandSaysWhatIsWrong tries wrong numbers of arguments and wrong flags with a command and all below it. newRoot
 // makes the command again each time, since a flag that was set stays set.

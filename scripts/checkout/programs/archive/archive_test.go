@@ -56,9 +56,13 @@ func newPlace(t *testing.T) place {
 
 func placeIn(root string) place {
 	return place{
-		root:      root,
-		target:    gobuild.Target{Package: ".", Module: filepath.Join(root, "module"), Output: filepath.Join(root, ".cache", "bin", "greeting")},
-		installed: gobuild.Installation{Version: "go1.26.8", ModuleCache: filepath.Join(root, "modules"), BuildCache: filepath.Join(root, "builds")},
+		root: root,
+		target: gobuild.Target{
+			Package: ".", Module: filepath.Join(root, "module"), Output: filepath.Join(root, ".cache", "bin", "greeting"),
+		},
+		installed: gobuild.Installation{
+			Version: "go1.26.8", ModuleCache: filepath.Join(root, "modules"), BuildCache: filepath.Join(root, "builds"),
+		},
 	}
 }
 
@@ -149,7 +153,8 @@ func (p place) save(t *testing.T, time string) (named.Reference, *Manifest) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"v1.0.0.zip": module.String(), "v1.0.0.ziphash": "h1:anything", "v1.0.0.mod": "module example.test/flavour\n", "v1.0.0.lock": "", "list": "v1.0.0\n",
+		"v1.0.0.zip": module.String(), "v1.0.0.ziphash": "h1:anything",
+		"v1.0.0.mod": "module example.test/flavour\n", "v1.0.0.lock": "", "list": "v1.0.0\n",
 	} {
 		write(t, filepath.Join(p.installed.ModuleCache, download, name), content)
 	}
@@ -201,7 +206,8 @@ func (p place) wantArrived(t *testing.T) {
 	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, output())); err != nil || string(content) != compiled {
 		t.Errorf("the build cache has %q: %v", content, err)
 	}
-	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, action[:2], action+"-a")); err != nil || string(content) != entry("1") {
+	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, action[:2], action+"-a")); err != nil ||
+		string(content) != entry("1") {
 		t.Errorf("the build cache has the entry %q: %v", content, err)
 	}
 	left, err := filepath.Glob(filepath.Join(p.root, ".cache", "arriving", "*"))
@@ -540,7 +546,10 @@ func TestALayerCanTakeNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"modules/../../escaped", "modules/example.test/a/@v/v1.0.0.sh", "builds/aa/README", "builds/aa/" + action + "-d", "builds/bb/" + action + "-a"} {
+	for _, name := range []string{
+		"modules/../../escaped", "modules/example.test/a/@v/v1.0.0.sh", "builds/aa/README",
+		"builds/aa/" + action + "-d", "builds/bb/" + action + "-a",
+	} {
 		there := newPlace(t)
 		reference := layerOf(t, manifest, []tar.Header{{Name: program}, {Name: name}}, []string{string(files[""]), "x"})
 		opened, err := Open(t.Context(), reference, DefaultPace)
@@ -548,7 +557,8 @@ func TestALayerCanTakeNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		opened.Layers[0].Unpacked = 64 << 20
-		if err := opened.Install(t.Context(), there.root, opened.Layers[0], []gobuild.Target{there.target}, there.installed, func(int64, int64) {}); err == nil {
+		if err := opened.Install(t.Context(), there.root, opened.Layers[0], []gobuild.Target{there.target},
+			there.installed, func(int64, int64) {}); err == nil {
 			t.Errorf("a layer with %s is installed", name)
 		}
 	}

@@ -37,7 +37,9 @@ type Content struct {
 
 // Save writes an archive of the checkout at root. The same contents give the same file. It returns its manifest, and
 // the manifest's SHA-256. progress is called with each layer that is being compressed.
-func Save(ctx context.Context, root, name string, contents []Content, installed gobuild.Installation, progress func(layer string)) (m *Manifest, sum string, err error) {
+func Save(ctx context.Context, root, name string, contents []Content, installed gobuild.Installation,
+	progress func(layer string),
+) (m *Manifest, sum string, err error) {
 	work, err := os.MkdirTemp(filepath.Dir(name), removal.Temporary("."+filepath.Base(name)+"."))
 	if err != nil {
 		return nil, "", err
@@ -105,7 +107,9 @@ func (p part) write(archive *tar.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: p.name, Size: size, Mode: 0o644, Format: tar.FormatUSTAR}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: p.name, Size: size, Mode: 0o644, Format: tar.FormatUSTAR,
+	}); err != nil {
 		return err
 	}
 	if p.file == "" {

@@ -70,7 +70,8 @@ func (s server) from(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	switch code := response.StatusCode; {
 	case code == http.StatusPartialContent:
 		if want := fmt.Sprintf("bytes %d-", offset); !strings.HasPrefix(response.Header.Get("Content-Range"), want) {
-			err = &finalError{fmt.Errorf("the server was asked for what follows byte %d, and sends %q", offset, response.Header.Get("Content-Range"))}
+			err = &finalError{fmt.Errorf("the server was asked for what follows byte %d, and sends %q",
+				offset, response.Header.Get("Content-Range"))}
 		}
 	case code == http.StatusOK: // also of a server that knows no ranges
 		_, err = io.CopyN(io.Discard, body, offset)

@@ -25,7 +25,10 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s is %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "@sha256:" + sum, "a@sha256:12", "a@sha256:" + strings.ToUpper(sum), "ftp://example.test/a", "https:///a", "oci://example.test/a"} {
+	for _, text := range []string{
+		"", "@sha256:" + sum, "a@sha256:12", "a@sha256:" + strings.ToUpper(sum),
+		"ftp://example.test/a", "https:///a", "oci://example.test/a",
+	} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%q is %+v", text, got)
 		}
@@ -37,7 +40,10 @@ func TestTheLockFile(t *testing.T) {
 		{"none", "", "", "", ""},
 		{"only comments", "# linux/amd64 a.tar\n\n", "", "", ""},
 		{"another system", "linux/riscv64 https://example.test/a@sha256:" + sum + "\n", "", "", ""},
-		{"ours", "# Two.\nlinux/riscv64 /b\nlinux/amd64 https://example.test/a@sha256:" + sum + "\n", "", "https://example.test/a@sha256:" + sum, ""},
+		{
+			"ours", "# Two.\nlinux/riscv64 /b\nlinux/amd64 https://example.test/a@sha256:" + sum + "\n",
+			"", "https://example.test/a@sha256:" + sum, "",
+		},
 		{"a file of the checkout", "linux/amd64 a.tar@sha256:" + sum + "\n", "", "ROOT/a.tar@sha256:" + sum, ""},
 		{"the variable wins", "linux/amd64 a.tar@sha256:" + sum + "\n", "b.tar", "b.tar", ""},
 		{"the variable says none", "linux/amd64 a.tar@sha256:" + sum + "\n", "none", "", ""},

@@ -153,7 +153,8 @@ func (g *Grader) Describe(name string) (course.Lab, error) {
 		return course.Lab{}, err
 	}
 	return course.Lab{
-		Name: of.Lab.Name, Title: of.Lab.Title, Number: of.Lab.Number, Max: of.Lab.FullScore(), Grader: id, Deployed: of.Lab.Stage == manifest.Deployed,
+		Name: of.Lab.Name, Title: of.Lab.Title, Number: of.Lab.Number, Max: of.Lab.FullScore(),
+		Grader: id, Deployed: of.Lab.Stage == manifest.Deployed,
 		Within: within(of.Lab),
 	}, nil
 }

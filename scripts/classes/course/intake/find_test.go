@@ -29,24 +29,49 @@ func TestFind(t *testing.T) {
 		{"in a folder of GitHub's ZIP", labFiles("operator-main/", mine), "operator-main"},
 		{"a module of tools beside it", join(labFiles("", mine), files{"tools/go.mod": "module tools\n"}), "."},
 		{"a whole repository", join(labFiles("labs/01-icecream/", path1), labFiles("labs/02-reconciler/", path2)), "labs/02-reconciler"},
-		{"one in GitHub's ZIP", join(labFiles("x-main/labs/01-icecream/", path1), labFiles("x-main/labs/02-reconciler/", path2)), "x-main/labs/02-reconciler"},
-		{"a clone of the course", join(labFiles("labs/02-reconciler/", path2), labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"),
-			labFiles("out/kept/1/02-reconciler/", path2), files{"scripts/go.mod": "module lva.io/operators/scripts\n"}), "labs/02-reconciler"},
+		{
+			"one in GitHub's ZIP",
+			join(labFiles("x-main/labs/01-icecream/", path1), labFiles("x-main/labs/02-reconciler/", path2)),
+			"x-main/labs/02-reconciler",
+		},
+		{
+			"a clone of the course",
+			join(labFiles("labs/02-reconciler/", path2),
+				labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"),
+				labFiles("out/kept/1/02-reconciler/", path2), files{"scripts/go.mod": "module lva.io/operators/scripts\n"}),
+			"labs/02-reconciler",
+		},
 		{"only the solution", labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"), "solutions/02-reconciler"},
 		{"a copy of the solution", labFiles("", "lva.io/operators/solutions/02-reconciler"), "."},
 		{"folders with other names", join(labFiles("lab1/", mine), labFiles("Lab_02/", mine)), "Lab_02"},
 		{"folders with numbers", join(labFiles("1/", mine), labFiles("2/", mine)), "2"},
 		{"numbers of two digits", join(labFiles("12/", mine), labFiles("02/", mine)), "02"},
 		{"named by their module paths", join(labFiles("a/", path1), labFiles("b/", path2)), "b"},
-		{"the folder counts more than a module path that nobody changed", join(labFiles("01-icecream/", path1), labFiles("02-reconciler/", path1)), "02-reconciler"},
+		{
+			"the folder counts more than a module path that nobody changed",
+			join(labFiles("01-icecream/", path1), labFiles("02-reconciler/", path1)), "02-reconciler",
+		},
 		{"by API group", join(labFiles("a/", mine), files{"b/go.mod": "module b\n", "b/main.go": "package b\n"}), "a"},
 		{"the only one, without the API group", files{"a/go.mod": "module a\n"}, "a"},
 		{"a module in a folder of its lab", labFiles("02-reconciler/project/", mine), "02-reconciler/project"},
-		{"what is in vendor and testdata is none", join(labFiles("a/", mine), labFiles("vendor/x/", mine), labFiles("testdata/y/", mine), labFiles(".cache/z/", mine)), "a"},
+		{
+			"what is in vendor and testdata is none",
+			join(labFiles("a/", mine), labFiles("vendor/x/", mine), labFiles("testdata/y/", mine), labFiles(".cache/z/", mine)), "a",
+		},
 		{"a broken go.mod", files{"02-reconciler/go.mod": "\x00"}, "02-reconciler"},
-		{"two fit by name", join(labFiles("a/02-reconciler/", path2), labFiles("b/02-reconciler/", path2)), "2 Go modules in it can be that of lab 2 (a/02-reconciler, b/02-reconciler): leave only one of them"},
-		{"two fit by API group", join(labFiles("a/", mine), labFiles("b/", mine)), "2 Go modules in it can be that of lab 2 (a, b): leave only one"},
-		{"another lab", labFiles("labs/01-icecream/", path1), "none of its Go modules is that of lab 2 (02-reconciler): hand in the folder of the lab, named 02-reconciler. There are labs/01-icecream of lab 1"},
+		{
+			"two fit by name", join(labFiles("a/02-reconciler/", path2), labFiles("b/02-reconciler/", path2)),
+			"2 Go modules in it can be that of lab 2 (a/02-reconciler, b/02-reconciler): leave only one of them",
+		},
+		{
+			"two fit by API group", join(labFiles("a/", mine), labFiles("b/", mine)),
+			"2 Go modules in it can be that of lab 2 (a, b): leave only one",
+		},
+		{
+			"another lab", labFiles("labs/01-icecream/", path1),
+			"none of its Go modules is that of lab 2 (02-reconciler): hand in the folder of the lab, " +
+				"named 02-reconciler. There are labs/01-icecream of lab 1",
+		},
 		{"another lab by its module path", labFiles("", path1), "none of its Go modules is that of lab 2"},
 		{"a lab that the course does not have", labFiles("lab-3/", mine), "none of its Go modules is that of lab 2"},
 		{"none", files{"main.go": "package main\n"}, "there is no go.mod in it: hand in the folder of the lab, with its go.mod"},
@@ -82,7 +107,8 @@ func TestFind(t *testing.T) {
 func TestTheNameOfTheWhole(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"operators-lab-2-alice-main": true, "02-reconciler": true, "02-reconciler-main": true, "lab1": false, "01-icecream": false, "1": true, "07-mueller": true, "lab-12": false,
+		"operators-lab-2-alice-main": true, "02-reconciler": true, "02-reconciler-main": true,
+		"lab1": false, "01-icecream": false, "1": true, "07-mueller": true, "lab-12": false,
 		"collab-1": true, "ada": true,
 	} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -103,8 +129,9 @@ func TestFindOfWhatIsNoFolder(t *testing.T) {
 func TestHasGroup(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]bool{
-		"// +groupName=demo.lva.io\n": true, `schema.GroupVersion{Group: "demo.lva.io", Version: "v1"}`: true, "apiVersion: demo.lva.io/v1\n": true,
-		"other.demo.lva.io": false, "demo.lva.io.example": false, "demoxlva.io": false, "demo.lva.io-x": false, "": false,
+		"// +groupName=demo.lva.io\n": true, `schema.GroupVersion{Group: "demo.lva.io", Version: "v1"}`: true,
+		"apiVersion: demo.lva.io/v1\n": true, "other.demo.lva.io": false,
+		"demo.lva.io.example": false, "demoxlva.io": false, "demo.lva.io-x": false, "": false,
 	} {
 		dir := t.TempDir()
 		files{"api/v1/x.go": content}.write(t, dir)

@@ -101,7 +101,8 @@ func (r *reader) fetch(ctx context.Context, url, dir string) error {
 	if _, err := r.git(ctx, r.Work, nil, "init", "--quiet", "--bare", "--template=", "--", dir); err != nil {
 		return err
 	}
-	err := errors.Join(os.MkdirAll(filepath.Join(dir, "info"), 0o700), os.WriteFile(filepath.Join(dir, "info", "attributes"), []byte(attributes), 0o600))
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "info"), 0o700),
+		os.WriteFile(filepath.Join(dir, "info", "attributes"), []byte(attributes), 0o600))
 	if err != nil {
 		return fmt.Errorf("preparing git: %w", err)
 	}
@@ -140,7 +141,8 @@ func (r *reader) revisions(ctx context.Context, dir string, asked commit, deadli
 	if asked.hash != "" {
 		// A tag or a branch that is called like a hash is none.
 		one, err := r.revision(ctx, dir, asked.hash+"^{commit}", time.Time{})
-		if _, failed := errors.AsType[problem](err); failed && ctx.Err() == nil || err == nil && (one == nil || !strings.HasPrefix(one.hash, asked.hash)) {
+		if _, failed := errors.AsType[problem](err); failed && ctx.Err() == nil ||
+			err == nil && (one == nil || !strings.HasPrefix(one.hash, asked.hash)) {
 			return nil, problemf("the repository has no commit %s on its branches: correct the roster", asked.hash)
 		}
 		return single(one, err)
@@ -233,7 +235,8 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 	if err != nil {
 		return "", errors.New("git is not installed, and the roster names Git repositories: install git")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Limits.Git, problemf("git %s took longer than %s: look at the repository", args[0], r.Limits.Git))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Limits.Git,
+		problemf("git %s took longer than %s: look at the repository", args[0], r.Limits.Git))
 	defer cancel()
 	answer, said := limited.NewOutput(gitAnswer), limited.NewOutput(gitWords)
 	if output == nil {
@@ -244,7 +247,8 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 		where = nil
 	}
 	settings := []string{
-		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "fetch.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
+		"-c", "fetch.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 		"-c", "fetch.fsckObjects=false", "-c", "submodule.recurse=false", "-c", "http.followRedirects=initial", "-c", "safe.bareRepository=all",
 		"-c", "core.attributesFile=/dev/null", "-c", "tar.umask=0022",
 	}
@@ -273,7 +277,8 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 func gitEnvironment(command string) (env []string) {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, "GIT_") || name == "GIT_SSH_COMMAND" && command == "fetch" || name == "GIT_CONFIG_GLOBAL" && command == "fetch" {
+		if !strings.HasPrefix(name, "GIT_") ||
+			name == "GIT_SSH_COMMAND" && command == "fetch" || name == "GIT_CONFIG_GLOBAL" && command == "fetch" {
 			env = append(env, variable)
 		}
 	}

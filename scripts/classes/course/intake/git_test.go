@@ -37,7 +37,9 @@ func newRepo(t *testing.T, dir string) *repo {
 
 func (r *repo) git(at string, args ...string) string {
 	r.t.Helper()
-	command := exec.CommandContext(r.t.Context(), "git", append([]string{"-c", "user.name=ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always"}, args...)...)
+	command := exec.CommandContext(r.t.Context(), "git", append([]string{
+		"-c", "user.name=ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always",
+	}, args...)...)
 	command.Dir = r.dir
 	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_COMMITTER_DATE="+at, "GIT_AUTHOR_DATE="+at)
 	output, err := command.CombinedOutput()
@@ -97,26 +99,31 @@ func TestRepositories(t *testing.T) {
 		{"2026-10-25T23:00:00Z", third, false},
 		{"2026-10-22T12:00:00+02:00", first, false},
 	} {
-		all := readRosterOf(t, dir, Options{}, "student,source,commit", fmt.Sprintf("ada,file://%s,%s", r.dir, test.commit), fmt.Sprintf("bob,ada,%s", test.commit))
+		all := readRosterOf(t, dir, Options{}, "student,source,commit",
+			fmt.Sprintf("ada,file://%s,%s", r.dir, test.commit), fmt.Sprintf("bob,ada,%s", test.commit))
 		if len(all) != 2 {
 			t.Fatalf("%s: the submissions are %+v", test.commit, all)
 		}
 		for _, s := range all {
-			if s.Problem != "" || !strings.HasSuffix(s.From, "@"+test.want[:12]) || s.Submitted.IsZero() || !strings.HasSuffix(s.Dir, "/labs/02-reconciler") {
+			if s.Problem != "" || !strings.HasSuffix(s.From, "@"+test.want[:12]) ||
+				s.Submitted.IsZero() || !strings.HasSuffix(s.Dir, "/labs/02-reconciler") {
 				t.Errorf("%s: the submission is %+v, want the commit %s", test.commit, s, test.want)
 			}
 		}
 	}
 	for commit, want := range map[string]string{
-		"2026-10-01T00:00:00Z": "the repository has no commit before 2026-10-01T00:00:00Z", "0123456789abcdef0123456789abcdef01234567": "the repository has no commit 0123456789abcdef",
+		"2026-10-01T00:00:00Z":                     "the repository has no commit before 2026-10-01T00:00:00Z",
+		"0123456789abcdef0123456789abcdef01234567": "the repository has no commit 0123456789abcdef",
 		"abcdef0": "the repository has no commit abcdef0 on its branches",
 	} {
-		if all := readRosterOf(t, dir, Options{}, "student,source,commit", "ada,ada,"+commit); len(all) != 1 || !strings.HasPrefix(all[0].Problem, want) {
+		if all := readRosterOf(t, dir, Options{}, "student,source,commit", "ada,ada,"+commit); len(all) != 1 ||
+			!strings.HasPrefix(all[0].Problem, want) {
 			t.Errorf("%s: the submissions are %+v, want %q", commit, all, want)
 		}
 	}
 	all := readRosterOf(t, dir, Options{}, "ada,file://"+filepath.Join(dir, "empty"), "bob,file://"+filepath.Join(dir, "missing.git"))
-	if len(all) != 2 || !strings.HasPrefix(all[0].Problem, "the repository has no commits") || !strings.HasPrefix(all[1].Problem, "git fetch failed (") {
+	if len(all) != 2 || !strings.HasPrefix(all[0].Problem, "the repository has no commits") ||
+		!strings.HasPrefix(all[1].Problem, "git fetch failed (") {
 		t.Errorf("the submissions are %+v", all)
 	}
 }
@@ -170,8 +177,10 @@ func TestHostileRepositories(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.commit("2026-10-20T10:00:00Z", join(labFiles("", "x"), files{
-		".gitattributes": "* filter=evil\nhidden.go export-ignore\nsubst.go export-subst\ncrlf.go text eol=crlf\nlfs.bin filter=lfs diff=lfs merge=lfs -text\n",
-		"hidden.go":      "package x\n", "subst.go": "package x // $Format:%H$\n", "crlf.go": "package x\n", ".lfsconfig": "[lfs]\nurl = file:///\n",
+		".gitattributes": "* filter=evil\nhidden.go export-ignore\nsubst.go export-subst\n" +
+			"crlf.go text eol=crlf\nlfs.bin filter=lfs diff=lfs merge=lfs -text\n",
+		"hidden.go": "package x\n", "subst.go": "package x // $Format:%H$\n",
+		"crlf.go": "package x\n", ".lfsconfig": "[lfs]\nurl = file:///\n",
 		"lfs.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 1\n",
 	}))
 	for _, hook := range []string{"post-checkout", "reference-transaction", "post-upload-pack", "pre-receive"} {
@@ -186,7 +195,10 @@ func TestHostileRepositories(t *testing.T) {
 	if len(all) != 1 || all[0].Problem != "" {
 		t.Fatalf("the submissions are %+v", all)
 	}
-	for name, want := range map[string]string{"hidden.go": "package x\n", "subst.go": "package x // $Format:%H$\n", "crlf.go": "package x\n", "link": "module x\n\ngo 1.26.0\n"} {
+	for name, want := range map[string]string{
+		"hidden.go": "package x\n", "subst.go": "package x // $Format:%H$\n",
+		"crlf.go": "package x\n", "link": "module x\n\ngo 1.26.0\n",
+	} {
 		if got, err := os.ReadFile(filepath.Join(all[0].Dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
 		}
@@ -258,8 +270,11 @@ func TestWhatGitIsTold(t *testing.T) {
 			t.Errorf("git gets %s", variable)
 		}
 	}
-	problem := gitProblem("fetch", "remote: x\nfatal: unable to access 'https://user:secret@example.org/x/': no\x1b[2J route.\n", errors.New("exit status 128")).Error()
-	if strings.Contains(problem, "secret") || strings.Contains(problem, "\x1b") || !strings.Contains(problem, "unable to access 'https://example.org/x/'") {
+	problem := gitProblem("fetch",
+		"remote: x\nfatal: unable to access 'https://user:secret@example.org/x/': no\x1b[2J route.\n",
+		errors.New("exit status 128")).Error()
+	if strings.Contains(problem, "secret") || strings.Contains(problem, "\x1b") ||
+		!strings.Contains(problem, "unable to access 'https://example.org/x/'") {
 		t.Errorf("the problem is %q", problem)
 	}
 }

@@ -151,7 +151,9 @@ func gradescopeMoment(text string) time.Time {
 	match := gradescopeTime.FindString(text)
 	match = strings.NewReplacer("T", " ", "UTC", "Z").Replace(match)
 	match = strings.ReplaceAll(match, " Z", "Z")
-	for _, form := range []string{"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05 Z0700", "2006-01-02 15:04:05Z0700"} {
+	for _, form := range []string{
+		"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05 Z0700", "2006-01-02 15:04:05Z0700",
+	} {
 		if at, err := time.Parse(form, match); err == nil {
 			return at.UTC()
 		}

@@ -394,7 +394,8 @@ func (r *reader) openInner(ctx context.Context, self tree, s source, work string
 		return []tree{self}, nil
 	}
 	if levels == 0 {
-		self.problem = fmt.Sprintf("it is an archive in an archive in an archive (%s): hand in one archive with the folder of the lab", archives[0])
+		self.problem = fmt.Sprintf("it is an archive in an archive in an archive (%s): "+
+			"hand in one archive with the folder of the lab", archives[0])
 		return []tree{self}, nil
 	}
 	if len(archives) > maxInner {

@@ -24,7 +24,8 @@ import (
 
 // course are the labs of these tests.
 var course = []Lab{
-	{Name: "01-icecream", Number: 1, Title: "Icecream"}, {Name: "02-reconciler", Number: 2, Title: "The reconciler"}, {Name: "11-workspace", Number: 11, Title: "Workspace"},
+	{Name: "01-icecream", Number: 1, Title: "Icecream"}, {Name: "02-reconciler", Number: 2, Title: "The reconciler"},
+	{Name: "11-workspace", Number: 11, Title: "Workspace"},
 }
 
 var (
@@ -129,7 +130,9 @@ func zipped(tb testing.TB, content string) string {
 // readAll reads a source for some labs.
 func readAll(t *testing.T, source string, labs ...Lab) []Submission {
 	t.Helper()
-	all, err := Read(t.Context(), Options{Labs: labs, Course: course, Source: source, Work: filepath.Join(t.TempDir(), "work"), Owns: ownsGroup})
+	all, err := Read(t.Context(), Options{
+		Labs: labs, Course: course, Source: source, Work: filepath.Join(t.TempDir(), "work"), Owns: ownsGroup,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,20 +181,24 @@ func TestAFolderOfFoldersAndArchives(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	flat := labFiles("", "lva.io/operators/labs/02-reconciler")
-	repository := join(labFiles("labs/01-icecream/", "lva.io/operators/labs/01-icecream"), labFiles("labs/02-reconciler/", "lva.io/operators/labs/02-reconciler"),
-		labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"), files{"scripts/go.mod": "module lva.io/operators/scripts\n"})
+	repository := join(labFiles("labs/01-icecream/", "lva.io/operators/labs/01-icecream"),
+		labFiles("labs/02-reconciler/", "lva.io/operators/labs/02-reconciler"),
+		labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"),
+		files{"scripts/go.mod": "module lva.io/operators/scripts\n"})
 	github := files{}
 	for name, content := range repository {
 		github["operators-main/"+name] = content
 	}
 	all := files{
-		"bob.zip": flat.zip(t), "carol.tar": flat.tar(t), "dora.tgz": zipped(t, flat.tar(t)), "emil.tar.gz": zipped(t, github.tar(t)), "fay.ZIP": github.zip(t),
+		"bob.zip": flat.zip(t), "carol.tar": flat.tar(t), "dora.tgz": zipped(t, flat.tar(t)),
+		"emil.tar.gz": zipped(t, github.tar(t)), "fay.ZIP": github.zip(t),
 		"gus.zip": files{"lab.zip": flat.zip(t)}.zip(t), "hal.zip": files{"a.zip": files{"b.zip": flat.zip(t)}.zip(t)}.zip(t),
 		"ida.zip": files{"a.zip": files{"b.zip": files{"c.zip": flat.zip(t)}.zip(t)}.zip(t)}.zip(t),
 		"jan.rar": "Rar!", "kim.zip": "PK\x03\x04 is cut here", "leo.zip": "", "max.zip": "<html>log in</html>", "nina/README.md": "nothing",
 		"olga.zip": files{"README.md": "nothing"}.zip(t), "quinn/lab.zip": flat.zip(t), "quinn/notes.txt": "my notes",
 		// no submissions
-		".DS_Store": "x", "__MACOSX/._bob.zip": "x", "Thumbs.db": "x", "grades.csv": "ada,100", "._ada.zip": "x", ".hidden/go.mod": "module x", "notes.txt": "",
+		".DS_Store": "x", "__MACOSX/._bob.zip": "x", "Thumbs.db": "x",
+		"grades.csv": "ada,100", "._ada.zip": "x", ".hidden/go.mod": "module x", "notes.txt": "",
 	}
 	all.write(t, dir)
 	flat.write(t, filepath.Join(dir, "ada"))
@@ -204,10 +211,12 @@ func TestAFolderOfFoldersAndArchives(t *testing.T) {
 		"emil 02-reconciler 1: in 02-reconciler", "fay 02-reconciler 1: in 02-reconciler", "gus 02-reconciler 1: in in-0",
 		"hal 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
 		"ida 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
-		"jan 02-reconciler 1: rar archives are not read: hand in a .zip", "kim 02-reconciler 1: the archive is damaged or not complete: hand it in again",
+		"jan 02-reconciler 1: rar archives are not read: hand in a .zip",
+		"kim 02-reconciler 1: the archive is damaged or not complete: hand it in again",
 		"leo 02-reconciler 1: the archive is empty", "max 02-reconciler 1: it is no zip, tar or tar.gz archive",
 		"nina 02-reconciler 1: there is no go.mod in it: hand in the folder of the lab", "olga 02-reconciler 1: there is no go.mod in it",
-		"pia 02-reconciler 1: in 02-reconciler", "quinn 02-reconciler 1: in in-0", "rita 02-reconciler 1: rita is a link, and links are not followed",
+		"pia 02-reconciler 1: in 02-reconciler", "quinn 02-reconciler 1: in in-0",
+		"rita 02-reconciler 1: rita is a link, and links are not followed",
 	})
 }
 
@@ -223,8 +232,11 @@ func TestDigest(t *testing.T) {
 	moved := join(work, files{"cmd/main.go": work["cmd/main.go"] + "x"})
 	files{
 		"a.zip": work.zip(t), "b.tar": work.tar(t), "c.tgz": zipped(t, work.tar(t)),
-		"e.zip": join(work, files{".git/config": "x", "bin/manager": "x", ".DS_Store": "x", "__MACOSX/x": "x", "node_modules/x/y.js": "x"}).zip(t),
-		"f.zip": changed.zip(t), "g.zip": renamed.zip(t), "h.zip": moved.zip(t), "i.zip": join(work, files{"cmd/bin/x.go": "package bin\n"}).zip(t),
+		"e.zip": join(work, files{
+			".git/config": "x", "bin/manager": "x", ".DS_Store": "x", "__MACOSX/x": "x", "node_modules/x/y.js": "x",
+		}).zip(t),
+		"f.zip": changed.zip(t), "g.zip": renamed.zip(t), "h.zip": moved.zip(t),
+		"i.zip": join(work, files{"cmd/bin/x.go": "package bin\n"}).zip(t),
 	}.write(t, dir)
 	work.write(t, filepath.Join(dir, "d"))
 	files{".git/HEAD": "x", "bin/x": "x"}.write(t, filepath.Join(dir, "d"))
@@ -272,7 +284,10 @@ func TestSeveralLabsAndAttempts(t *testing.T) {
 func TestAFolderForEachLab(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	files{"01-icecream/ada.zip": labFiles("", "x").zip(t), "02-reconciler/ada.zip": labFiles("", "y").zip(t), "11-workspace/ada.zip": "unread"}.write(t, dir)
+	files{
+		"01-icecream/ada.zip": labFiles("", "x").zip(t), "02-reconciler/ada.zip": labFiles("", "y").zip(t),
+		"11-workspace/ada.zip": "unread",
+	}.write(t, dir)
 	wantLines(t, short(readAll(t, dir, lab1, lab2), dir), []string{"ada 01-icecream 1: in 1", "ada 02-reconciler 1: in 2"})
 }
 
@@ -284,8 +299,12 @@ func TestSourcesThatAreNone(t *testing.T) {
 	labFiles("repository/02-reconciler/", "x").write(t, dir)
 	files{"empty/notes.txt": "x", "class.zip": "x", "notes.txt": "x"}.write(t, dir)
 	for source, want := range map[string]string{
-		"module": "is a Go module itself: name the folder in which there is one for each student", "repository": "seems to be the work of one student: name the folder above",
-		"missing": "there is no ", "empty": "there is no submission in ", "class.zip": "is an archive: unpack it", "notes.txt": "is neither a folder nor a roster",
+		"module":     "is a Go module itself: name the folder in which there is one for each student",
+		"repository": "seems to be the work of one student: name the folder above",
+		"missing":    "there is no ",
+		"empty":      "there is no submission in ",
+		"class.zip":  "is an archive: unpack it",
+		"notes.txt":  "is neither a folder nor a roster",
 	} {
 		_, err := Read(t.Context(), Options{Labs: []Lab{lab2}, Source: filepath.Join(dir, source), Work: t.TempDir()})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -347,7 +366,8 @@ func TestTheExportOfGradescope(t *testing.T) {
 	}
 	slices.Sort(lines)
 	wantLines(t, lines, []string{
-		"Ada-Lovelace-… 02-reconciler 1: in submission_101", "Ada-Lovelace-… 02-reconciler 1: in x", "Bob-B-Müller 02-reconciler 1: in submission_101",
+		"Ada-Lovelace-… 02-reconciler 1: in submission_101",
+		"Ada-Lovelace-… 02-reconciler 1: in x", "Bob-B-Müller 02-reconciler 1: in submission_101",
 		"Carol 02-reconciler 1: submission_metadata.yml names the folder submission_103, which is not there",
 		"submission_104 02-reconciler 1: submission_metadata.yml does not say whose folder submission_104 is",
 	})
@@ -356,7 +376,8 @@ func TestTheExportOfGradescope(t *testing.T) {
 	}
 	for _, s := range all {
 		want := map[string]string{
-			"ada@example.org": "2026-10-25T22:59:59.123456789Z", "bob@example.org": "2026-10-25T22:59:59.123456789Z", "another@example.org": "2026-10-26T08:00:00Z",
+			"ada@example.org": "2026-10-25T22:59:59.123456789Z",
+			"bob@example.org": "2026-10-25T22:59:59.123456789Z", "another@example.org": "2026-10-26T08:00:00Z",
 		}[s.Email]
 		if s.Name == "Carol" {
 			want = "2026-10-25T18:00:00Z"
@@ -368,7 +389,8 @@ func TestTheExportOfGradescope(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, gradescopeFile), []byte("nothing\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(t.Context(), Options{Labs: course, Source: dir, Work: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "export the submissions again") {
+	if _, err := Read(t.Context(), Options{Labs: course, Source: dir, Work: t.TempDir()}); err == nil ||
+		!strings.Contains(err.Error(), "export the submissions again") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -379,8 +401,10 @@ func TestTheExportOfMoodle(t *testing.T) {
 	flat := labFiles("", "x")
 	files{
 		"Ada Lovelace_1234567_assignsubmission_file_/lab.zip": flat.zip(t), "Ada Lovelace_1234568_assignsubmission_file/lab.zip": flat.zip(t),
-		"Ada Lovelace_1234567_assignsubmission_onlinetext_/onlinetext.html": "<p>hello</p>", "Bob_B_42_assignsubmission_file_my lab.zip": flat.zip(t),
-		"Carol_43_assignsubmission_file_main.go": "package main", "Teilnehmer 7_44_assignsubmission_file_/README": "x",
+		"Ada Lovelace_1234567_assignsubmission_onlinetext_/onlinetext.html": "<p>hello</p>",
+		"Bob_B_42_assignsubmission_file_my lab.zip":                         flat.zip(t),
+		"Carol_43_assignsubmission_file_main.go":                            "package main",
+		"Teilnehmer 7_44_assignsubmission_file_/README":                     "x",
 	}.write(t, dir)
 	lines := short(readAll(t, dir, lab2), dir)
 	for i, line := range lines {
@@ -390,7 +414,8 @@ func TestTheExportOfMoodle(t *testing.T) {
 	}
 	wantLines(t, lines, []string{
 		"Ada-Lovelace-… 02-reconciler 1: in in-0", "Ada-Lovelace-… 02-reconciler 1: in in-0", "Bob_B 02-reconciler 1: in 1",
-		"Carol 02-reconciler 1: Carol_43_assignsubmission_file_main.go is no archive: hand in a .zip", "Teilnehmer-7 02-reconciler 1: there is no go.mod",
+		"Carol 02-reconciler 1: Carol_43_assignsubmission_file_main.go is no archive: hand in a .zip",
+		"Teilnehmer-7 02-reconciler 1: there is no go.mod",
 	})
 }
 
@@ -399,7 +424,10 @@ func TestHostileFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
-	for _, name := range []string{"links-out", "link-inside", "dangles", "loop", "pipe", "large", "pipe-outside", "linked-module", "link-to-archive", "unreadable"} {
+	for _, name := range []string{
+		"links-out", "link-inside", "dangles", "loop", "pipe",
+		"large", "pipe-outside", "linked-module", "link-to-archive", "unreadable",
+	} {
 		labFiles(name+"/02-reconciler/", "x").write(t, dir)
 	}
 	if err := errors.Join(
@@ -422,8 +450,10 @@ func TestHostileFolders(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) }) //nolint:gosec // a folder
 	want := []string{
 		"dangles 02-reconciler 1: in 02-reconciler", "large 02-reconciler 1: its files are too large, with cmd/main.go",
-		"link-inside 02-reconciler 1: in 02-reconciler", "link-to-archive 02-reconciler 1: there is no go.mod", "linked-module 02-reconciler 1: there is no go.mod",
-		"links-out 02-reconciler 1: cmd/x.go is a link that leads out of the submission", "loop 02-reconciler 1: loop.go is a link that can't be followed",
+		"link-inside 02-reconciler 1: in 02-reconciler",
+		"link-to-archive 02-reconciler 1: there is no go.mod", "linked-module 02-reconciler 1: there is no go.mod",
+		"links-out 02-reconciler 1: cmd/x.go is a link that leads out of the submission",
+		"loop 02-reconciler 1: loop.go is a link that can't be followed",
 		"pipe 02-reconciler 1: x.go is a named pipe: remove it", "pipe-outside 02-reconciler 1: in 02-reconciler",
 		"unreadable 02-reconciler 1: reading the submission: ",
 	}
@@ -464,8 +494,10 @@ func TestReadingAgain(t *testing.T) {
 func TestNamesOfStudents(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"ada": "ada", "Ada Lovelace": "Ada-Lovelace", "Müller, Jürgen": "Müller-Jürgen", "../../etc/passwd": "etc-passwd", ".hidden": "hidden", "": "", "/": "", "..": "",
-		"a/b\\c\x00d\ne": "a-b-c-d-e", "ada@example.org": "ada@example.org", "-rf": "rf", "=cmd()": "cmd", "Mu\u0308ller": "Müller", "\xff\xfe": "", "a\u202egpj": "a-gpj",
+		"ada": "ada", "Ada Lovelace": "Ada-Lovelace", "Müller, Jürgen": "Müller-Jürgen",
+		"../../etc/passwd": "etc-passwd", ".hidden": "hidden", "": "", "/": "", "..": "",
+		"a/b\\c\x00d\ne": "a-b-c-d-e", "ada@example.org": "ada@example.org",
+		"-rf": "rf", "=cmd()": "cmd", "Mu\u0308ller": "Müller", "\xff\xfe": "", "a\u202egpj": "a-gpj",
 		"con.": "con", strings.Repeat("ä", 100): strings.Repeat("ä", 32),
 	} {
 		if got := safeName(name); got != want {

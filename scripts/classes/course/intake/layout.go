@@ -30,14 +30,16 @@ func list(o Options) ([]source, error) {
 	case archiveSuffix(o.Source) != "":
 		return nil, fmt.Errorf("%s is an archive: unpack it, and name the folder with the submissions", o.Source)
 	default:
-		return nil, fmt.Errorf("%s is neither a folder nor a roster: name a folder with a folder or an archive for each student, or a roster.csv", o.Source)
+		return nil, fmt.Errorf("%s is neither a folder nor a roster: "+
+			"name a folder with a folder or an archive for each student, or a roster.csv", o.Source)
 	}
 	sources, err := listFolder(o, o.Source, "", nil)
 	if err != nil {
 		return nil, err
 	}
 	if len(sources) == 0 {
-		return nil, fmt.Errorf("there is no submission in %s: name a folder with a folder or an archive for each student, or a roster.csv", o.Source)
+		return nil, fmt.Errorf("there is no submission in %s: "+
+			"name a folder with a folder or an archive for each student, or a roster.csv", o.Source)
 	}
 	return sources, nil
 }

@@ -67,7 +67,8 @@ func parseRoster(content []byte, o Options) (sources []source, err error) {
 			break
 		}
 		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
-			return nil, errors.Join(append(problems, fmt.Errorf("line %d: this is not CSV: quotation marks come in pairs, around a whole field", wrong.Line))...)
+			return nil, errors.Join(append(problems,
+				fmt.Errorf("line %d: this is not CSV: quotation marks come in pairs, around a whole field", wrong.Line))...)
 		}
 		if err != nil {
 			return nil, err
@@ -181,7 +182,8 @@ func momentOf(text string) (time.Time, error) {
 	}
 	at, err := rules.ParseTime(text, nil)
 	if err != nil {
-		return at, fmt.Errorf("%q is no time with a time zone: write one such as 2026-10-25 23:59 Europe/Berlin or 2026-10-25T23:59:00+01:00", printable(text))
+		return at, fmt.Errorf("%q is no time with a time zone: "+
+			"write one such as 2026-10-25 23:59 Europe/Berlin or 2026-10-25T23:59:00+01:00", printable(text))
 	}
 	return at, nil
 }
@@ -212,7 +214,8 @@ func (s *source) locate(text string, asked commit, dir string) error {
 		return nil
 	}
 	if strings.Contains(text, "::") {
-		return fmt.Errorf("%s names a program of git's, which is not run: write a URL of %s, or a path", printable(text), strings.Join(schemes, ", "))
+		return fmt.Errorf("%s names a program of git's, which is not run: write a URL of %s, or a path",
+			printable(text), strings.Join(schemes, ", "))
 	}
 	s.path = text
 	if !filepath.IsAbs(text) {

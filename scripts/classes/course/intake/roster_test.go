@@ -22,7 +22,8 @@ func TestARoster(t *testing.T) {
 	}.write(t, dir)
 	all := readAll(t, roster, lab2)
 	wantLines(t, short(all, dir), []string{
-		"Lovelace-Ada 02-reconciler 1: there is no missing: correct the path in the roster", "ada 02-reconciler 1: in ada", "bob 02-reconciler 1: in 2", "bob 02-reconciler 2: in 1",
+		"Lovelace-Ada 02-reconciler 1: there is no missing: correct the path in the roster",
+		"ada 02-reconciler 1: in ada", "bob 02-reconciler 1: in 2", "bob 02-reconciler 2: in 1",
 	})
 	if all[2].From != "bob.zip" || all[3].From != "second.zip" || all[1].Submitted.UTC().Format(time.RFC3339) != "2026-10-25T22:59:59Z" {
 		t.Errorf("the submissions are %+v", all)
@@ -43,12 +44,19 @@ func TestWhatIsWrongWithARoster(t *testing.T) {
 		{"too many fields", "ada,a,2,,,x\n", "line 1: there are 6 fields: write student,source,lab,commit,submitted"},
 		{"not CSV", "ada,\"a\nbob,b\n", "this is not CSV: quotation marks come in pairs"},
 		{"no lab", "ada,a,reconciler\n", `line 1: there is no lab "reconciler"`},
-		{"no hash and no time", "ada,a,2,main\n", `line 1: commit: "main" is no time with a time zone: write one such as 2026-10-25 23:59 Europe/Berlin or 2026-10-25T23:59:00+01:00, or the hash`},
+		{
+			"no hash and no time", "ada,a,2,main\n",
+			`line 1: commit: "main" is no time with a time zone: ` +
+				`write one such as 2026-10-25 23:59 Europe/Berlin or 2026-10-25T23:59:00+01:00, or the hash`,
+		},
 		{"a time without a zone", "ada,a,2,2026-10-25 23:59\n", "is no time with a time zone"},
 		{"no zone", "ada,a,2,2026-10-25 23:59 Europe/Berln\n", `there is no time zone "Europe/Berln"`},
 		{"a submitted time without a zone", "ada,a,2,,2026-10-25 23:59\n", "line 1: submitted: "},
 		{"a program of git's", "ada,\"ext::sh -c touch% x\"\n", "line 1: ext::sh -c touch% x names a program of git's, which is not run"},
-		{"another protocol", "ada,http://example.org/x.git\n", "line 1: a repository can't be fetched by http: write a URL of https, ssh, file, or a path"},
+		{
+			"another protocol", "ada,http://example.org/x.git\n",
+			"line 1: a repository can't be fetched by http: write a URL of https, ssh, file, or a path",
+		},
 		{"git's own", "ada,git://example.org/x.git\n", "line 1: a repository can't be fetched by git"},
 		{"no URL", "ada,https://user:secret@exa mple/%zz\n", "line 1: the source is no valid URL"},
 		{"two of them", "ada,a,99\nbob,b,98\n", "line 2: "},
@@ -77,7 +85,8 @@ func TestSourcesOfARoster(t *testing.T) {
 			continue
 		}
 		got := all[0]
-		if got.path != want.path || (got.commit != nil) != (want.url != "") || got.commit != nil && got.commit.url != want.url || got.from != want.from {
+		if got.path != want.path || (got.commit != nil) != (want.url != "") ||
+			got.commit != nil && got.commit.url != want.url || got.from != want.from {
 			t.Errorf("%s: it is %+v, want %+v", text, got, want)
 		}
 	}
@@ -85,7 +94,10 @@ func TestSourcesOfARoster(t *testing.T) {
 
 // Whatever a roster says, it is read or refused with a line.
 func FuzzRoster(f *testing.F) {
-	for _, seed := range []string{"ada,a\n", "student,source,lab,commit\nada,https://example.org/x,2,abcdef0\n", "\"a\nb\",c\n", "ada,a,2,2026-10-25 23:59 Europe/Berlin\n", "\ufeff#\n", "a,b::c"} {
+	for _, seed := range []string{
+		"ada,a\n", "student,source,lab,commit\nada,https://example.org/x,2,abcdef0\n", "\"a\nb\",c\n",
+		"ada,a,2,2026-10-25 23:59 Europe/Berlin\n", "\ufeff#\n", "a,b::c",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {

@@ -319,8 +319,8 @@ func (u *unpacker) enter(raw string, size int64) (clean string, skip bool, err e
 }
 
 func (u *unpacker) tooMany() error {
-	return problemf("there are too many files in the archive: at most %d are kept, of at most %d. Hand in the folder of the lab, and nothing else",
-		u.limits.Files, u.limits.Entries)
+	return problemf("there are too many files in the archive: at most %d are kept, of at most %d. "+
+		"Hand in the folder of the lab, and nothing else", u.limits.Files, u.limits.Entries)
 }
 
 // cleanName refuses names that mean different files on different systems, or files elsewhere.
@@ -332,7 +332,8 @@ func cleanName(raw string) (string, error) {
 	case strings.ContainsFunc(raw, unicode.IsControl):
 		return "", problemf("a name in the archive has a control character (%s): rename the file", shown)
 	case strings.Contains(raw, `\`):
-		return "", problemf("a name in the archive has a backslash (%s): make the archive with a program that separates folders with slashes", shown)
+		return "", problemf("a name in the archive has a backslash (%s): "+
+			"make the archive with a program that separates folders with slashes", shown)
 	case strings.HasPrefix(raw, "/"), slices.Contains(elements, ".."):
 		return "", problemf("a name in the archive leads out of it (%s): hand in an archive of the folder itself", shown)
 	case len(raw) > maxPath, len(elements) > maxFolders, slices.ContainsFunc(elements, func(e string) bool { return len(e) > maxElement }):
@@ -360,7 +361,8 @@ func (u *unpacker) noteOne(name string, folder bool) error {
 	before, there := u.seen[key]
 	switch {
 	case there && before.name != name:
-		return problemf("the archive has %s and %s, which are the same on some systems: rename one of them", printable(before.name), printable(name))
+		return problemf("the archive has %s and %s, which are the same on some systems: rename one of them",
+			printable(before.name), printable(name))
 	case there && (!before.folder || !folder):
 		return problemf("the archive has %s twice: make it again", printable(name))
 	case there:
@@ -463,7 +465,8 @@ func (u *unpacker) hardLink(name, target string) error {
 	}
 	from, err := limited.Open(u.root.Name(), clean, u.limits.File)
 	if err != nil {
-		return problemf("%s in the archive is a link to %s, which is not there before it: make the archive again", printable(name), printable(clean))
+		return problemf("%s in the archive is a link to %s, which is not there before it: make the archive again",
+			printable(name), printable(clean))
 	}
 	defer from.Close()
 	info, err := from.Stat()

@@ -138,10 +138,17 @@ func TestHostileArchives(t *testing.T) {
 	whole := join(labFiles("", "x"), files{"long.go": strings.Repeat("package x // much\n", 400)})
 	for _, test := range []struct{ name, archive, want string }{
 		{"a zip bomb", zipOf(t, named1("zeros", zeros)), "zeros in the archive has more than 2 MB"},
-		{"many large files", zipOf(t, named1("a", zeros[:2<<20]), named1("b", zeros[:2<<20]), named1("c", zeros[:1<<20])), "more than 4 MB are in the archive"},
+		{
+			"many large files", zipOf(t, named1("a", zeros[:2<<20]), named1("b", zeros[:2<<20]), named1("c", zeros[:1<<20])),
+			"more than 4 MB are in the archive",
+		},
 		{"a zip that lies about sizes", string(lying), "the archive is damaged or not complete"},
 		{"a tar bomb", zipped(t, tarOf(t, files{"zeros": zeros}, reg("zeros", int64(len(zeros))))), "zeros in the archive has more than 2 MB"},
-		{"a tar bomb of what is not kept", zipped(t, tarOf(t, files{".git/a": strings.Repeat(zeros, 3)}, reg(".git/a", int64(3*len(zeros))))), "more than 8 MB are in the archive"},
+		{
+			"a tar bomb of what is not kept",
+			zipped(t, tarOf(t, files{".git/a": strings.Repeat(zeros, 3)}, reg(".git/a", int64(3*len(zeros))))),
+			"more than 8 MB are in the archive",
+		},
 		{"too many files", zipOf(t, many(60)...), "there are too many files in the archive: at most 50 are kept"},
 		{"very many files", zipOf(t, many(5000)...), "there are too many files in the archive"},
 		{"too many files that are not kept", tarOf(t, nil, func() (all []tar.Header) {
@@ -150,7 +157,11 @@ func TestHostileArchives(t *testing.T) {
 			}
 			return all
 		}()...), "there are too many files in the archive"},
-		{"folders that are not there", zipOf(t, named1(strings.Repeat("a/", 39)+"b", ""), named1(strings.Repeat("c/", 39)+"b", "")), "there are too many files"},
+		{
+			"folders that are not there",
+			zipOf(t, named1(strings.Repeat("a/", 39)+"b", ""), named1(strings.Repeat("c/", 39)+"b", "")),
+			"there are too many files",
+		},
 		{"a deep folder", zipOf(t, named1(strings.Repeat("a/", 50)+"b", "")), "a name in the archive is too long"},
 		{"a long name", zipOf(t, named1(strings.Repeat("a", 300), "")), "a name in the archive is too long"},
 		{"..", zipOf(t, named1("../../x", "")), "a name in the archive leads out of it (../../x)"},
@@ -163,24 +174,51 @@ func TestHostileArchives(t *testing.T) {
 		{"NUL", zipOf(t, named1("a\x00b", "")), "a name in the archive has a control character"},
 		{"what steers a terminal", zipOf(t, named1("a\x1b[2Jb", "")), "a name in the archive has a control character"},
 		{"a line's end", tarOf(t, nil, reg("a\nb", 0)), "a name in the archive has a control character"},
-		{"not UTF-8", tarOf(t, nil, tar.Header{Name: "a\xffb", Typeflag: tar.TypeReg, Format: tar.FormatGNU}), "a name in the archive is not UTF-8"},
+		{
+			"not UTF-8", tarOf(t, nil, tar.Header{Name: "a\xffb", Typeflag: tar.TypeReg, Format: tar.FormatGNU}),
+			"a name in the archive is not UTF-8",
+		},
 		{"an empty name", zipOf(t, named1("", "")), "a name in the archive is empty"},
 		{"twice", zipOf(t, named1("a/x", "1"), named1("a/x", "2")), "the archive has a/x twice"},
 		{"twice, written differently", zipOf(t, named1("a/x", "1"), named1("a//./x", "2")), "the archive has a/x twice"},
 		{"a file and a folder", zipOf(t, named1("a", "1"), named1("a/x", "2")), "the archive has a twice"},
 		{"a folder and a file", zipOf(t, named1("a/x", "1"), named1("a", "2")), "the archive has a twice"},
-		{"another case", zipOf(t, named1("a/X.go", "1"), named1("a/x.go", "2")), "the archive has a/X.go and a/x.go, which are the same on some systems"},
+		{
+			"another case", zipOf(t, named1("a/X.go", "1"), named1("a/x.go", "2")),
+			"the archive has a/X.go and a/x.go, which are the same on some systems",
+		},
 		{"folders of another case", zipOf(t, named1("A/x", "1"), named1("a/y", "2")), "the archive has A and a, which are the same"},
 		{"other forms of one letter", zipOf(t, named1("\u00e4", "1"), named1("a\u0308", "2")), "which are the same on some systems"},
-		{"an absolute link", tarOf(t, nil, link(tar.TypeSymlink, "x", "/etc/passwd")), "x in the archive is a link that leads out of it (/etc/passwd)"},
+		{
+			"an absolute link", tarOf(t, nil, link(tar.TypeSymlink, "x", "/etc/passwd")),
+			"x in the archive is a link that leads out of it (/etc/passwd)",
+		},
 		{"a link out", tarOf(t, nil, link(tar.TypeSymlink, "a/x", "../../y")), "a/x in the archive is a link that leads out of it (../../y)"},
-		{"a link out in a zip", zipOf(t, named1("x", "../secret").as(fs.ModeSymlink|0o777)), "x in the archive is a link that leads out of it (../secret)"},
-		{"a link with a long target", zipOf(t, named1("x", strings.Repeat("y", 5000)).as(fs.ModeSymlink|0o777)), "x in the archive is a link to a name that is too long"},
-		{"links that lead out together", tarOf(t, nil, tar.Header{Name: "a/b/", Typeflag: tar.TypeDir, Mode: 0o755}, link(tar.TypeSymlink, "a/b/up", ".."), link(tar.TypeSymlink, "out", "a/b/up/../../..")), "out is a link that leads out of"},
+		{
+			"a link out in a zip", zipOf(t, named1("x", "../secret").as(fs.ModeSymlink|0o777)),
+			"x in the archive is a link that leads out of it (../secret)",
+		},
+		{
+			"a link with a long target", zipOf(t, named1("x", strings.Repeat("y", 5000)).as(fs.ModeSymlink|0o777)),
+			"x in the archive is a link to a name that is too long",
+		},
+		{
+			"links that lead out together",
+			tarOf(t, nil, tar.Header{Name: "a/b/", Typeflag: tar.TypeDir, Mode: 0o755},
+				link(tar.TypeSymlink, "a/b/up", ".."), link(tar.TypeSymlink, "out", "a/b/up/../../..")),
+			"out is a link that leads out of",
+		},
 		{"over another link", tarOf(t, nil, link(tar.TypeSymlink, "a/b/c/up", "../.."), link(tar.TypeSymlink, "out", "a/b/c/up/../x")), ""},
-		{"over another link, and further", tarOf(t, nil, link(tar.TypeSymlink, "a/b/c/up", "../../.."), link(tar.TypeSymlink, "out", "a/b/c/up/../../..")), "is a link that leads out of"},
+		{
+			"over another link, and further",
+			tarOf(t, nil, link(tar.TypeSymlink, "a/b/c/up", "../../.."), link(tar.TypeSymlink, "out", "a/b/c/up/../../..")),
+			"is a link that leads out of",
+		},
 		{"a file through a link", tarOf(t, nil, link(tar.TypeSymlink, "a", "b"), reg("a/x", 0)), "the archive has a twice"},
-		{"a link in a circle", tarOf(t, nil, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a")), "a is a link that can't be followed"},
+		{
+			"a link in a circle", tarOf(t, nil, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a")),
+			"a is a link that can't be followed",
+		},
 		{"a hard link out", tarOf(t, nil, link(tar.TypeLink, "a", "../../etc/passwd")), "a in the archive is a link that leads out of it"},
 		{"a hard link to nothing", tarOf(t, nil, link(tar.TypeLink, "a", "b")), "a in the archive is a link to b, which is not there before it"},
 		{"a device", tarOf(t, nil, tar.Header{Name: "a", Typeflag: tar.TypeBlock, Devmajor: 8}), "a in the archive is a device: remove it"},
@@ -252,13 +290,32 @@ func TestUsualArchives(t *testing.T) {
 		name, archive string
 		want          []string
 	}{
-		{"links inside", tarOf(t, files{"a/x": "1"}, tar.Header{Name: "./", Typeflag: tar.TypeDir}, tar.Header{Name: "./l", Typeflag: tar.TypeSymlink, Linkname: "a/x"},
-			tar.Header{Name: "./a/", Typeflag: tar.TypeDir}, tar.Header{Name: "a/x", Typeflag: tar.TypeReg, Size: 1, Mode: 0o600},
-			tar.Header{Name: "h", Typeflag: tar.TypeLink, Linkname: "a/x"}, tar.Header{Name: "nowhere", Typeflag: tar.TypeSymlink, Linkname: "missing"}), []string{"a/x", "h", "l"}},
-		{"of git archive", tarOf(t, nil, tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{"comment": "abc"}},
-			tar.Header{Name: "x/a", Typeflag: tar.TypeReg}), []string{"x/a"}},
-		{"what programs leave there", zipOf(t, named1("x/a", ""), named1("x/.git/config", ""), named1("__MACOSX/x/._a", ""), named1("x/.DS_Store", ""), named1("x/._a", ""),
-			named1("x/bin/kube-apiserver", strings.Repeat("\x00", 3<<20)), named1("x/bin/small", ""), named1("x/node_modules/y/z.js", "")), []string{"x/a", "x/bin/small"}},
+		{
+			"links inside",
+			tarOf(t, files{"a/x": "1"}, tar.Header{Name: "./", Typeflag: tar.TypeDir},
+				tar.Header{Name: "./l", Typeflag: tar.TypeSymlink, Linkname: "a/x"},
+				tar.Header{Name: "./a/", Typeflag: tar.TypeDir},
+				tar.Header{Name: "a/x", Typeflag: tar.TypeReg, Size: 1, Mode: 0o600},
+				tar.Header{Name: "h", Typeflag: tar.TypeLink, Linkname: "a/x"},
+				tar.Header{Name: "nowhere", Typeflag: tar.TypeSymlink, Linkname: "missing"}),
+			[]string{"a/x", "h", "l"},
+		},
+		{
+			"of git archive",
+			tarOf(t, nil, tar.Header{
+				Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header",
+				PAXRecords: map[string]string{"comment": "abc"},
+			}, tar.Header{Name: "x/a", Typeflag: tar.TypeReg}),
+			[]string{"x/a"},
+		},
+		{
+			"what programs leave there",
+			zipOf(t, named1("x/a", ""), named1("x/.git/config", ""), named1("__MACOSX/x/._a", ""),
+				named1("x/.DS_Store", ""), named1("x/._a", ""),
+				named1("x/bin/kube-apiserver", strings.Repeat("\x00", 3<<20)), named1("x/bin/small", ""),
+				named1("x/node_modules/y/z.js", "")),
+			[]string{"x/a", "x/bin/small"},
+		},
 		{"of Windows", zipOf(t, zipEntry{header: zip.FileHeader{Name: "L\x94sung/x", NonUTF8: true}}), []string{"Lösung/x"}},
 		{"folders twice", zipOf(t, named1("a/", ""), named1("a/", ""), named1("a/x", "")), []string{"a/x"}},
 		{"a link to a folder", zipOf(t, named1("a/x", ""), named1("b", "a").as(fs.ModeSymlink|0o777)), []string{"a/x", "b"}},
@@ -278,7 +335,9 @@ func TestWhatCanBeExecutedStaysSo(t *testing.T) {
 	t.Parallel()
 	for _, archive := range []string{
 		zipOf(t, named1("a", "x").as(0o755), named1("b", "x").as(0o4644)),
-		tarOf(t, files{"a": "x", "b": "x"}, tar.Header{Name: "a", Typeflag: tar.TypeReg, Size: 1, Mode: 0o755}, tar.Header{Name: "b", Typeflag: tar.TypeReg, Size: 1, Mode: 0o4644}),
+		tarOf(t, files{"a": "x", "b": "x"},
+			tar.Header{Name: "a", Typeflag: tar.TypeReg, Size: 1, Mode: 0o755},
+			tar.Header{Name: "b", Typeflag: tar.TypeReg, Size: 1, Mode: 0o4644}),
 	} {
 		dir, err := unpackInto(t, archive, small)
 		if err != nil {
@@ -305,8 +364,12 @@ func TestVeryManyFiles(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, limits := range []Limits{DefaultLimits(), {Directory: 1 << 20, Entries: 1 << 30, Files: 1 << 30, Bytes: 1 << 20, File: 1 << 20, Stream: 1 << 20}} {
-		if _, err := unpackInto(t, archive.String(), limits); err == nil || !strings.Contains(err.Error(), "there are too many files in the archive") {
+	for _, limits := range []Limits{
+		DefaultLimits(),
+		{Directory: 1 << 20, Entries: 1 << 30, Files: 1 << 30, Bytes: 1 << 20, File: 1 << 20, Stream: 1 << 20},
+	} {
+		if _, err := unpackInto(t, archive.String(), limits); err == nil ||
+			!strings.Contains(err.Error(), "there are too many files in the archive") {
 			t.Errorf("the error is %v", err)
 		}
 	}
@@ -335,10 +398,15 @@ func TestUnpackingEndsWithItsContext(t *testing.T) {
 func FuzzUnpack(f *testing.F) {
 	flat := labFiles("a/", "x")
 	for _, seed := range []string{
-		flat.zip(f), flat.tar(f), zipped(f, flat.tar(f)), zipOf(f, named1("x", "../y").as(fs.ModeSymlink|0o777)), zipOf(f, named1("a\\b", "x"), named1("A", "x"), named1("a", "x")),
-		tarOf(f, files{"a": "x"}, tar.Header{Name: "a", Typeflag: tar.TypeReg, Size: 1}, tar.Header{Name: "b", Typeflag: tar.TypeLink, Linkname: "a"},
+		flat.zip(f), flat.tar(f), zipped(f, flat.tar(f)),
+		zipOf(f, named1("x", "../y").as(fs.ModeSymlink|0o777)),
+		zipOf(f, named1("a\\b", "x"), named1("A", "x"), named1("a", "x")),
+		tarOf(f, files{"a": "x"},
+			tar.Header{Name: "a", Typeflag: tar.TypeReg, Size: 1}, tar.Header{Name: "b", Typeflag: tar.TypeLink, Linkname: "a"},
 			tar.Header{Name: "c/d", Typeflag: tar.TypeSymlink, Linkname: "../a"}),
-		tarOf(f, nil, tar.Header{Name: "a/b", Typeflag: tar.TypeSymlink, Linkname: ".."}, tar.Header{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "a/b/.."}),
+		tarOf(f, nil,
+			tar.Header{Name: "a/b", Typeflag: tar.TypeSymlink, Linkname: ".."},
+			tar.Header{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "a/b/.."}),
 		"PK\x05\x06" + strings.Repeat("\x00", 18), "PK", "\x1f\x8b", "",
 	} {
 		f.Add([]byte(seed))

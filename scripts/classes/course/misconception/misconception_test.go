@@ -103,7 +103,8 @@ func TestEachMutantIsRecognized(t *testing.T) {
 				t.Errorf("%s: no lecture explains %s", lab, k.Name)
 			}
 		}
-		t.Logf("%s: of %d misconceptions, the checks alone name %d, with what was observed %d; at most %d can't be told apart", lab, len(all), alone, told, alike)
+		t.Logf("%s: of %d misconceptions, the checks alone name %d, with what was observed %d; "+
+			"at most %d can't be told apart", lab, len(all), alone, told, alike)
 	}
 }
 
@@ -169,10 +170,19 @@ func shop(t *testing.T) []Known {
 	known, err := From("02-shop", &mutant.List{
 		Skeleton: mutant.Expectation{Fails: map[string]string{"served": "nothing", "cream": "nothing"}},
 		Mutants: []mutant.Mutant{
-			{Name: "letters", Misconception: "Letters are flavours.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 1[0-9]"}}},
-			{Name: "once", Misconception: "Counted once is counted for ever.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 2$"}}},
+			{
+				Name: "letters", Misconception: "Letters are flavours.",
+				Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 1[0-9]"}},
+			},
+			{
+				Name: "once", Misconception: "Counted once is counted for ever.",
+				Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 2$"}},
+			},
 			{Name: "twice", Misconception: "Counted twice.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is [0-9]$"}}},
-			{Name: "cherry", Misconception: "A cherry is no topping.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 0", "cherry": "none", "sold": ""}, Explained: "sold"}},
+			{
+				Name: "cherry", Misconception: "A cherry is no topping.",
+				Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 0", "cherry": "none", "sold": ""}, Explained: "sold"},
+			},
 			{Name: "crashes", Misconception: "Nothing fails.", Expectation: mutant.Expectation{Outcome: "crashed"}},
 			{Name: "tortured", Misconception: "Nothing fails.", Torture: "x"},
 		},
@@ -308,7 +318,8 @@ func TestGroups(t *testing.T) {
 func TestAnExpressionThatIsNone(t *testing.T) {
 	t.Parallel()
 	list := &mutant.List{Mutants: []mutant.Mutant{{Name: "m", Expectation: mutant.Expectation{Fails: map[string]string{"a": "("}}}}}
-	if _, err := From("02-shop", list, nil); err == nil || !regexp.MustCompile(`wrong solution m of 02-shop, the expression for a`).MatchString(err.Error()) {
+	if _, err := From("02-shop", list, nil); err == nil ||
+		!regexp.MustCompile(`wrong solution m of 02-shop, the expression for a`).MatchString(err.Error()) {
 		t.Errorf("the error is %v", err)
 	}
 }

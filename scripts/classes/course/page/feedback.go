@@ -72,7 +72,10 @@ func Feedback(w io.Writer, c *Class, student string) error {
 				one.Hidden++
 				continue
 			}
-			failed := feedbackFailure{Failure: Failure{failure.Check, withoutSeeds(failure.Expected), withoutSeeds(failure.Observed)}, Title: failure.Check}
+			failed := feedbackFailure{
+				Failure: Failure{failure.Check, withoutSeeds(failure.Expected), withoutSeeds(failure.Observed)},
+				Title:   failure.Check,
+			}
 			if check := lab.check(failure.Check); check != nil {
 				failed.Title, failed.Lecture, failed.Points = check.Title, check.Lecture, check.Points
 			}

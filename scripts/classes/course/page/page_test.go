@@ -22,7 +22,8 @@ import (
 )
 
 // hostile is what a name, a path, a sentence or a line of code may be.
-const hostile = `</style></title><script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>"'` + "`" + `{{.Students}}` + "\x1b[31m\u202e\u2066\x00"
+const hostile = `</style></title><script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>"'` +
+	"`" + `{{.Students}}` + "\x1b[31m\u202e\u2066\x00"
 
 // fill writes a text, with a number, into every string of a value.
 func fill(v reflect.Value, text string, n *int) {
@@ -50,10 +51,15 @@ func fill(v reflect.Value, text string, n *int) {
 func hostileClass() *Class {
 	c := &Class{
 		Started: time.Now(), Took: time.Minute, Notices: []string{""}, Labs: []Lab{{Checks: []Check{{}, {}}}},
-		Students:       []Student{{Works: []Work{{Failed: []Failure{{}, {}}, Skipped: []string{""}, Look: []string{""}, Scores: []int{1, 2}}}}, {}},
+		Students: []Student{
+			{Works: []Work{{Failed: []Failure{{}, {}}, Skipped: []string{""}, Look: []string{""}, Scores: []int{1, 2}}}},
+			{},
+		},
 		Misconceptions: []Misconception{{Sentences: []string{"", ""}, Students: []string{"", ""}, Lectures: []string{""}}},
-		Alike:          []Alike{{Pair: similarity.Pair{Score: .9, Matches: []similarity.Match{{A: similarity.Region{From: 1, To: 2}, B: similarity.Region{From: 1, To: 2}}}}}},
-		Run:            []Span{{Took: time.Second}},
+		Alike: []Alike{{Pair: similarity.Pair{Score: .9, Matches: []similarity.Match{
+			{A: similarity.Region{From: 1, To: 2}, B: similarity.Region{From: 1, To: 2}},
+		}}}},
+		Run: []Span{{Took: time.Second}},
 	}
 	n := 0
 	fill(reflect.ValueOf(c), hostile, &n)
@@ -244,7 +250,8 @@ func TestFeedbackHasOneStudent(t *testing.T) {
 			t.Errorf("with hidden checks %v, %d students are told of one, and %d see what it observed", secrets, hidden, observed)
 		}
 	}
-	if err := Feedback(io.Discard, &Class{}, "nobody"); err == nil || !strings.Contains(err.Error(), `of "nobody": the class has no such student`) {
+	if err := Feedback(io.Discard, &Class{}, "nobody"); err == nil ||
+		!strings.Contains(err.Error(), `of "nobody": the class has no such student`) {
 		t.Errorf("a student who is not there: %v", err)
 	}
 }
@@ -346,7 +353,10 @@ func TestALargeClassIsASmallPage(t *testing.T) {
 	for i := range 200 {
 		a := Alike{Lab: "02-reconciler", Pair: similarity.Pair{A: c.Students[i].Name, B: c.Students[i+1].Name, Score: .9}}
 		for range 20 {
-			a.Matches = append(a.Matches, similarity.Match{A: similarity.Region{File: "a.go", From: 1, To: 4000}, B: similarity.Region{File: "a.go", From: 2, To: 400}})
+			a.Matches = append(a.Matches, similarity.Match{
+				A: similarity.Region{File: "a.go", From: 1, To: 4000},
+				B: similarity.Region{File: "a.go", From: 2, To: 400},
+			})
 		}
 		c.Alike = append(c.Alike, a)
 	}

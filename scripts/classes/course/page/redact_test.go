@@ -62,7 +62,8 @@ func TestRedactedReportsSayNoSecret(t *testing.T) {
 				t.Errorf("%s: it has %q", file, text)
 			}
 		}
-		if !strings.Contains(string(content), "linseed") || redacted.Score != r.Score || redacted.Outcome != r.Outcome || len(redacted.Checks) != len(r.Checks) {
+		if !strings.Contains(string(content), "linseed") ||
+			redacted.Score != r.Score || redacted.Outcome != r.Outcome || len(redacted.Checks) != len(r.Checks) {
 			t.Errorf("%s: it has less than it may", file)
 		}
 		for i, c := range r.Checks {

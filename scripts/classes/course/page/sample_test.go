@@ -55,7 +55,8 @@ func sample(tb testing.TB, students int) *Class {
 		}
 		c.Labs = append(c.Labs, lab)
 	}
-	first, last := strings.Fields("Ada Björn Chidi Dörte Emre Fatima Grace Hồng Ivana Jürgen"), strings.Fields("Adebayo Øster Castañeda van-der-Berg Ebert Nguyễn Saint-Exupéry")
+	first, last := strings.Fields("Ada Björn Chidi Dörte Emre Fatima Grace Hồng Ivana Jürgen"),
+		strings.Fields("Adebayo Øster Castañeda van-der-Berg Ebert Nguyễn Saint-Exupéry")
 	at := make([]time.Duration, 2)
 	for i := range students {
 		s := Student{Name: fmt.Sprintf("%s %s %d", first[i%len(first)], last[i%len(last)], i)}
@@ -64,7 +65,10 @@ func sample(tb testing.TB, students int) *Class {
 			if draw.IntN(12) == 0 {
 				continue
 			}
-			w := Work{Lab: lab.Name, Attempt: 1 + draw.IntN(2), Attempts: 2, Max: 100, Points: 100, Outcome: "graded", Report: fmt.Sprintf("reports/%d/%s/report.html", i, lab.Name)}
+			w := Work{
+				Lab: lab.Name, Attempt: 1 + draw.IntN(2), Attempts: 2, Max: 100, Points: 100,
+				Outcome: "graded", Report: fmt.Sprintf("reports/%d/%s/report.html", i, lab.Name),
+			}
 			fails := known[lab.Name][min(len(known[lab.Name])-1, int(draw.ExpFloat64()*7))].Fails
 			for _, check := range lab.Checks {
 				if _, failed := fails[check.ID]; failed && i%3 > 0 {

@@ -456,7 +456,9 @@ func (v *view) figures() {
 			totals[i] = s.Total
 		}
 		slices.Sort(totals)
-		v.Figures = append(v.Figures, figure{points((totals[(len(totals)-1)/2]+totals[len(totals)/2])/2) + " %", "is the median", "#distribution"})
+		v.Figures = append(v.Figures, figure{
+			points((totals[(len(totals)-1)/2]+totals[len(totals)/2])/2) + " %", "is the median", "#distribution",
+		})
 	}
 	verb := "need"
 	if len(v.Looks) == 1 {

@@ -38,14 +38,16 @@ func parseDue(text string, zone *time.Location) (*due, error) {
 		}
 		at, exists := inZone(wall, zone)
 		if !exists {
-			return nil, fmt.Errorf("%s does not exist in %s, where clocks are set forward over it: write an earlier or a later time", wall.Format(toTheMinute), zone)
+			return nil, fmt.Errorf("%s does not exist in %s, where clocks are set forward over it: "+
+				"write an earlier or a later time", wall.Format(toTheMinute), zone)
 		}
 		if form == toTheMinute {
 			at = at.Add(time.Minute - time.Nanosecond)
 		}
 		return &due{at}, nil
 	}
-	return nil, fmt.Errorf("%q is no time: write one such as %q, or with an offset, such as %q", text, "2026-10-25 23:59", "2026-10-25T23:59:00+01:00")
+	return nil, fmt.Errorf("%q is no time: write one such as %q, or with an offset, such as %q",
+		text, "2026-10-25 23:59", "2026-10-25T23:59:00+01:00")
 }
 
 // inZone is the moment at which clocks in a zone show a time. Where they show it twice, because they are turned back,

@@ -180,7 +180,8 @@ func (p *parser) checkSchema(content []byte) error {
 	var walk func(*jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		if name, ok := e.ErrorKind.(*kind.PropertyNames); ok {
-			p.add(append(slices.Clone(e.InstanceLocation), name.Property), "%q is no name of a lab: write a lab's number or name, such as 2 or 02-reconciler", name.Property)
+			p.add(append(slices.Clone(e.InstanceLocation), name.Property),
+				"%q is no name of a lab: write a lab's number or name, such as 2 or 02-reconciler", name.Property)
 			return
 		}
 		for _, cause := range e.Causes {

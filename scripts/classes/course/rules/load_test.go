@@ -24,9 +24,15 @@ func TestWhatIsWrongWithAFile(t *testing.T) {
 		{"a tab", "labs:\n\t2: {}\n", []string{"class.yaml:2: this is not valid YAML"}},
 		{"a list", "- 1\n", []string{"class.yaml:1: the file: got array, want object"}},
 		{"a text", "hello\n", []string{"class.yaml:1: the file: got string, want object"}},
-		{"a misspelled field", "title: x\nlabs:\n  2:\n    weight: 1\n    deadlin: 2026-07-01 12:00\n", []string{"class.yaml:5: labs.2.deadlin: ", "expected: The fields deadline, weight"}},
+		{
+			"a misspelled field", "title: x\nlabs:\n  2:\n    weight: 1\n    deadlin: 2026-07-01 12:00\n",
+			[]string{"class.yaml:5: labs.2.deadlin: ", "expected: The fields deadline, weight"},
+		},
 		{"a misspelled field at the top", "title: x\ngrace: 3\n", []string{"class.yaml:2: grace: "}},
-		{"a wrong type", "title: x\ngraceDays: many\n", []string{"class.yaml:2: graceDays: got string, want integer; expected: A whole number of days from 0 to 100"}},
+		{
+			"a wrong type", "title: x\ngraceDays: many\n",
+			[]string{"class.yaml:2: graceDays: got string, want integer; expected: A whole number of days from 0 to 100"},
+		},
 		{"too many", "graceDays: 101\n", []string{"class.yaml:1: graceDays: "}},
 		{"half a day", "graceDays: 1.5\n", []string{"class.yaml:1: graceDays: "}},
 		{"nothing", "late:\n", []string{"class.yaml:1: late: got null, want object"}},
@@ -38,19 +44,38 @@ func TestWhatIsWrongWithAFile(t *testing.T) {
 		{"a number in words", "late: {percent: !!int ten}\n", []string{"class.yaml:1:"}},
 		{"a negative weight", "labs:\n  2: {weight: -1}\n", []string{"class.yaml:2: labs.2.weight: "}},
 		{"no lab", "labs:\n  reconciler: {weight: 1}\n", []string{`class.yaml:2: labs.reconciler: "reconciler" is no name of a lab`}},
-		{"a lab twice", "labs:\n  2: {weight: 1}\n  02-reconciler: {weight: 1}\n", []string{"class.yaml:", "are the same lab: put what they say below one of them"}},
+		{
+			"a lab twice", "labs:\n  2: {weight: 1}\n  02-reconciler: {weight: 1}\n",
+			[]string{"class.yaml:", "are the same lab: put what they say below one of them"},
+		},
 		{"a key twice", "labs:\n  2: {weight: 1}\n  2: {weight: 2}\n", []string{`class.yaml:3: "2" is in line 2 already`}},
 		{"a key that is a list", "[1, 2]: x\n", []string{"class.yaml:1: a key must be a word"}},
-		{"a student's lab twice", "students:\n  ada:\n    labs:\n      2: {points: 1}\n      02: {points: 1}\n", []string{"students.ada.labs.2: 02 and 2 are the same lab"}},
-		{"no time zone", "timezone: Europe/Berln\n", []string{`class.yaml:1: timezone: there is no time zone "Europe/Berln": write a name such as Europe/Berlin`}},
+		{
+			"a student's lab twice", "students:\n  ada:\n    labs:\n      2: {points: 1}\n      02: {points: 1}\n",
+			[]string{"students.ada.labs.2: 02 and 2 are the same lab"},
+		},
+		{
+			"no time zone", "timezone: Europe/Berln\n",
+			[]string{`class.yaml:1: timezone: there is no time zone "Europe/Berln": write a name such as Europe/Berlin`},
+		},
 		{"the time zone of the machine", "timezone: Local\n", []string{"class.yaml:1: timezone: "}},
 		{"a path as time zone", "timezone: ../../etc/passwd\n", []string{"class.yaml:1: timezone: "}},
-		{"no time", "labs:\n  2:\n    deadline: tomorrow evening\n", []string{`class.yaml:3: labs.2.deadline: "tomorrow evening" is no time: write one such as "2026-10-25 23:59"`}},
+		{
+			"no time", "labs:\n  2:\n    deadline: tomorrow evening\n",
+			[]string{`class.yaml:3: labs.2.deadline: "tomorrow evening" is no time: write one such as "2026-10-25 23:59"`},
+		},
 		{"no day", "labs:\n  2:\n    deadline: 2026-02-30 23:59\n", []string{"class.yaml:3: labs.2.deadline: "}},
 		{"24 hours", "labs:\n  2:\n    deadline: 2026-02-28 24:00\n", []string{"class.yaml:3: labs.2.deadline: "}},
-		{"a time that clocks skip", berlin + "labs:\n  2:\n    deadline: 2027-03-28 02:30\n", []string{"class.yaml:4: labs.2.deadline: 2027-03-28 02:30 does not exist in Europe/Berlin, where clocks are set forward over it"}},
+		{
+			"a time that clocks skip", berlin + "labs:\n  2:\n    deadline: 2027-03-28 02:30\n",
+			[]string{"class.yaml:4: labs.2.deadline: 2027-03-28 02:30 does not exist in Europe/Berlin, " +
+				"where clocks are set forward over it"},
+		},
 		{"two mistakes", "graceDays: many\nlabs:\n  2: {weight: heavy}\n", []string{"class.yaml:1: graceDays", "class.yaml:3: labs.2.weight"}},
-		{"two mistakes of meaning", "labs:\n  2: {deadline: 01.02.2026 at 10}\n  3: {deadline: 2026-13-01 10:00}\n", []string{"class.yaml:2: labs.2.deadline", "class.yaml:3: labs.3.deadline"}},
+		{
+			"two mistakes of meaning", "labs:\n  2: {deadline: 01.02.2026 at 10}\n  3: {deadline: 2026-13-01 10:00}\n",
+			[]string{"class.yaml:2: labs.2.deadline", "class.yaml:3: labs.3.deadline"},
+		},
 		{"a second document", "title: x\n---\ntitle: y\n", []string{"class.yaml:2: there is a second document"}},
 		{"a steered terminal", "title: \"\\e[2J\"\n", []string{"class.yaml:1: title: "}},
 		{"an alias of what it is in", "a: &a [*a]\n", []string{"class.yaml:1: "}},
@@ -123,7 +148,8 @@ func TestLoad(t *testing.T) {
 // Aliases save typing, and can't make a small file a large one.
 func TestAliases(t *testing.T) {
 	t.Parallel()
-	rules := parse(t, "labs:\n  2: {late: &strict {percent: 50}, deadline: 2026-07-01 12:00}\n  3: {late: *strict, deadline: 2026-07-01 12:00}\n")
+	rules := parse(t, "labs:\n  2: {late: &strict {percent: 50}, deadline: 2026-07-01 12:00}\n"+
+		"  3: {late: *strict, deadline: 2026-07-01 12:00}\n")
 	if marks, _ := rules.Marks("ada", map[string][]Attempt{"03-finalizer": {in(1, 80, 1)}}); marks["03-finalizer"].Final != 40 {
 		t.Errorf("the marks are %+v", marks)
 	}
@@ -172,7 +198,8 @@ func FuzzParse(f *testing.F) {
 		"", "labs: {2: {deadline: 2026-10-25 23:59}}", berlin + "graceDays: 3\nattempts: last\nlate: {percent: 10, days: 5}\n",
 		"students:\n  ada:\n    graceDays: 1\n    labs:\n      2: {points: 2.5, comment: |\n        a\n        b\n      }\n",
 		"a: &a [*a, *a]\n", "? [1]\n: 2\n", "labs: !!binary aGVsbG8=\n", "%YAML 1.1\n---\nx: y\n", "late: {points: 1e999}\n", "title: \"\\0\"\n",
-		"labs: {2: {deadline: 9999-12-31 23:59, weight: 0.01}}\n", "labs: {2: {deadline: 0000-01-01 00:00}}\nlate: {points: 1}\n", "<<: {title: x}\n",
+		"labs: {2: {deadline: 9999-12-31 23:59, weight: 0.01}}\n",
+		"labs: {2: {deadline: 0000-01-01 00:00}}\nlate: {points: 1}\n", "<<: {title: x}\n",
 	} {
 		f.Add([]byte(seed))
 	}

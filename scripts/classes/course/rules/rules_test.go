@@ -149,7 +149,9 @@ func zone(t *testing.T, name string) *time.Location {
 func TestStartedDaysAreCounted(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
-	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "Pacific/Apia"} {
+	for _, name := range []string{
+		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "Pacific/Apia",
+	} {
 		place := zone(t, name)
 		for range 300 {
 			end := &due{time.Unix(1_700_000_000+random.Int64N(100_000_000), 0).In(place)}
@@ -189,17 +191,50 @@ func TestMarksOfALab(t *testing.T) {
 		{"in time", due + "late: {percent: 10}\n", []Attempt{in(1, 80, 0)}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
 		{"nothing was handed in", due, nil, Mark{Max: 100, Missing: true}},
 		{"without a time", due + "late: {percent: 10}\n", []Attempt{undated}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
-		{"percent of what it has", due + "late: {percent: 10}\n", []Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, Penalty: 16, Final: 64}},
-		{"parts of a point", due + "late: {percent: 12.5}\n", []Attempt{in(1, 85, 1)}, Mark{Attempt: 1, Points: 85, Max: 100, Late: 1, Penalty: 10.625, Final: 74.375}},
-		{"points", due + "late: {points: 7.5}\n", []Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, Penalty: 15, Final: 65}},
-		{"never more than it has", due + "late: {points: 50}\n", []Attempt{in(1, 80, 5)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 5, Penalty: 80}},
-		{"being late costs nothing unless a rule says so", due, []Attempt{in(1, 80, 5)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 5, Final: 80}},
-		{"accepted on the last day", due + "late: {percent: 10, days: 3}\n", []Attempt{in(1, 80, 3)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 3, Penalty: 24, Final: 56}},
-		{"too late", due + "late: {percent: 10, days: 3}\n", []Attempt{in(1, 80, 4)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 4, Penalty: 80, TooLate: true}},
-		{"nothing late is accepted", due + "late: {days: 0}\n", []Attempt{in(1, 80, 1)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 1, Penalty: 80, TooLate: true}},
-		{"a grace day", due + "late: {percent: 10, days: 3}\ngraceDays: 1\n", []Attempt{in(1, 80, 4)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 4, GraceUsed: 1, Penalty: 24, Final: 56}},
-		{"no grace day where being late costs nothing", due + "graceDays: 3\n", []Attempt{in(1, 80, 4)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 4, Final: 80}},
-		{"no grace day where it helps nothing", due + "late: {percent: 10, days: 1}\ngraceDays: 3\n", []Attempt{in(1, 80, 9)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 9, Penalty: 80, TooLate: true}},
+		{
+			"percent of what it has", due + "late: {percent: 10}\n",
+			[]Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, Penalty: 16, Final: 64},
+		},
+		{
+			"parts of a point", due + "late: {percent: 12.5}\n",
+			[]Attempt{in(1, 85, 1)}, Mark{Attempt: 1, Points: 85, Max: 100, Late: 1, Penalty: 10.625, Final: 74.375},
+		},
+		{
+			"points", due + "late: {points: 7.5}\n",
+			[]Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, Penalty: 15, Final: 65},
+		},
+		{
+			"never more than it has", due + "late: {points: 50}\n",
+			[]Attempt{in(1, 80, 5)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 5, Penalty: 80},
+		},
+		{
+			"being late costs nothing unless a rule says so", due,
+			[]Attempt{in(1, 80, 5)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 5, Final: 80},
+		},
+		{
+			"accepted on the last day", due + "late: {percent: 10, days: 3}\n",
+			[]Attempt{in(1, 80, 3)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 3, Penalty: 24, Final: 56},
+		},
+		{
+			"too late", due + "late: {percent: 10, days: 3}\n",
+			[]Attempt{in(1, 80, 4)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 4, Penalty: 80, TooLate: true},
+		},
+		{
+			"nothing late is accepted", due + "late: {days: 0}\n",
+			[]Attempt{in(1, 80, 1)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 1, Penalty: 80, TooLate: true},
+		},
+		{
+			"a grace day", due + "late: {percent: 10, days: 3}\ngraceDays: 1\n",
+			[]Attempt{in(1, 80, 4)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 4, GraceUsed: 1, Penalty: 24, Final: 56},
+		},
+		{
+			"no grace day where being late costs nothing", due + "graceDays: 3\n",
+			[]Attempt{in(1, 80, 4)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 4, Final: 80},
+		},
+		{
+			"no grace day where it helps nothing", due + "late: {percent: 10, days: 1}\ngraceDays: 3\n",
+			[]Attempt{in(1, 80, 9)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 9, Penalty: 80, TooLate: true},
+		},
 		{
 			"the best attempt", due + "late: {percent: 10}\n",
 			[]Attempt{in(1, 80, 0), in(2, 90, 1), in(3, 100, 3)},
@@ -226,7 +261,10 @@ func TestMarksOfALab(t *testing.T) {
 			[]Attempt{in(1, 80, 0), in(2, 90, 1), in(3, 50, 2)},
 			Mark{Attempt: 2, Points: 90, Max: 100, Late: 1, Final: 90},
 		},
-		{"a lab's own rules", "late: {points: 50}\nlabs: {2: {deadline: 2026-07-01 12:00, late: {points: 1}, attempts: last}}\n", []Attempt{in(1, 80, 1), in(2, 70, 1)}, Mark{Attempt: 2, Points: 70, Max: 100, Late: 1, Penalty: 1, Final: 69}},
+		{
+			"a lab's own rules", "late: {points: 50}\nlabs: {2: {deadline: 2026-07-01 12:00, late: {points: 1}, attempts: last}}\n",
+			[]Attempt{in(1, 80, 1), in(2, 70, 1)}, Mark{Attempt: 2, Points: 70, Max: 100, Late: 1, Penalty: 1, Final: 69},
+		},
 		{"an attempt without a grade", due, []Attempt{in(1, 80, 0), failed}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
 		{"no attempt has a grade", due, []Attempt{failed}, Mark{Max: 100, Ungraded: true}},
 		{
@@ -234,12 +272,30 @@ func TestMarksOfALab(t *testing.T) {
 			[]Attempt{in(1, 80, 1)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Late: 1, Penalty: 8, Manual: -2.5, Comment: "no tests", Final: 69.5},
 		},
-		{"more than all points", due + "students: {ada: {labs: {2: {points: 5}}}}\n", []Attempt{in(1, 100, 0)}, Mark{Attempt: 1, Points: 100, Max: 100, Manual: 5, Final: 105}},
-		{"never below nothing", due + "students: {ada: {labs: {2: {points: -500}}}}\n", []Attempt{in(1, 80, 0)}, Mark{Attempt: 1, Points: 80, Max: 100, Manual: -500}},
-		{"points for what was shown in person", due + "students: {ada: {labs: {2: {points: 40}}}}\n", nil, Mark{Max: 100, Manual: 40, Final: 40, Missing: true}},
-		{"another student's", due + "students: {bob: {labs: {2: {points: 40}}}}\n", []Attempt{in(1, 80, 0)}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
-		{"a student's deadline", due + "late: {percent: 10}\nstudents: {ada: {labs: {2: {deadline: 2026-07-03 12:00}}}}\n", []Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
-		{"a student's grace days", due + "late: {percent: 10}\nstudents: {ada: {graceDays: 1}}\n", []Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, GraceUsed: 1, Penalty: 8, Final: 72}},
+		{
+			"more than all points", due + "students: {ada: {labs: {2: {points: 5}}}}\n",
+			[]Attempt{in(1, 100, 0)}, Mark{Attempt: 1, Points: 100, Max: 100, Manual: 5, Final: 105},
+		},
+		{
+			"never below nothing", due + "students: {ada: {labs: {2: {points: -500}}}}\n",
+			[]Attempt{in(1, 80, 0)}, Mark{Attempt: 1, Points: 80, Max: 100, Manual: -500},
+		},
+		{
+			"points for what was shown in person", due + "students: {ada: {labs: {2: {points: 40}}}}\n",
+			nil, Mark{Max: 100, Manual: 40, Final: 40, Missing: true},
+		},
+		{
+			"another student's", due + "students: {bob: {labs: {2: {points: 40}}}}\n",
+			[]Attempt{in(1, 80, 0)}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
+		},
+		{
+			"a student's deadline", due + "late: {percent: 10}\nstudents: {ada: {labs: {2: {deadline: 2026-07-03 12:00}}}}\n",
+			[]Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80},
+		},
+		{
+			"a student's grace days", due + "late: {percent: 10}\nstudents: {ada: {graceDays: 1}}\n",
+			[]Attempt{in(1, 80, 2)}, Mark{Attempt: 1, Points: 80, Max: 100, Late: 2, GraceUsed: 1, Penalty: 8, Final: 72},
+		},
 		{"excused", due + "students: {ada: {labs: {2: {excused: true}}}}\n", nil, Mark{Max: 100, Missing: true, Excused: true}},
 	} {
 		marks, total := parse(t, test.rules).Marks("ada", map[string][]Attempt{"02-reconciler": test.attempts})
@@ -325,7 +381,8 @@ func randomTrial(random *rand.Rand) *trial {
 			attempt.Max, attempt.Valid = full, random.IntN(8) > 0
 			attempts, days = append(attempts, attempt), append(days, at)
 		}
-		made.limits, made.weights, made.late, made.last = append(made.limits, limit), append(made.weights, weight), append(made.late, rule), append(made.last, isLast)
+		made.limits, made.weights, made.late, made.last = append(made.limits, limit), append(made.weights, weight),
+			append(made.late, rule), append(made.last, isLast)
 		made.manual, made.attempts, made.days = append(made.manual, points), append(made.attempts, attempts), append(made.days, days)
 	}
 	made.text = text.String() + "students: {ada: {labs: {" + strings.TrimSuffix(manual.String(), ", ") + "}}}\n"

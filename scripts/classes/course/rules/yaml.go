@@ -59,7 +59,8 @@ func parseYAML(data []byte) (*node, error) {
 
 func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
 	if *count++; *count > maxNodes || depth > maxDepth {
-		return nil, fmt.Errorf("%d: there is too much in this file: it has at most %d values, and lists and mappings in at most %d others", from.Line, maxNodes, maxDepth)
+		return nil, fmt.Errorf("%d: there is too much in this file: "+
+			"it has at most %d values, and lists and mappings in at most %d others", from.Line, maxNodes, maxDepth)
 	}
 	made := &node{at: from.Line}
 	switch from.Kind {

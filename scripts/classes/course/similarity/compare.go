@@ -262,7 +262,8 @@ func matches(a, b *document, x *index) []Match {
 		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b Match) int {
-		return cmp.Or(cmp.Compare(a.A.File, b.A.File), cmp.Compare(a.A.From, b.A.From), cmp.Compare(a.A.To, b.A.To), cmp.Compare(a.B.File, b.B.File), cmp.Compare(a.B.From, b.B.From))
+		return cmp.Or(cmp.Compare(a.A.File, b.A.File), cmp.Compare(a.A.From, b.A.From), cmp.Compare(a.A.To, b.A.To),
+			cmp.Compare(a.B.File, b.B.File), cmp.Compare(a.B.From, b.B.From))
 	})
 	return all
 }

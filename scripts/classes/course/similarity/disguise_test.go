@@ -213,7 +213,8 @@ func (c *copied) remark(content []byte) []byte {
 	for line := range strings.Lines(string(content)) {
 		out.WriteString(line)
 		raw = raw != (strings.Count(line, "`")%2 == 1)
-		if text := strings.TrimSpace(line); raw || !strings.HasSuffix(text, "{") && !strings.HasSuffix(text, "}") && !strings.HasSuffix(text, ")") {
+		if text := strings.TrimSpace(line); raw ||
+			!strings.HasSuffix(text, "{") && !strings.HasSuffix(text, "}") && !strings.HasSuffix(text, ")") {
 			continue
 		}
 		switch c.draw.IntN(4) {
@@ -345,7 +346,10 @@ func (c *copied) extract() {
 			if _, call := at.Parent().(*ast.CallExpr); is && call && at.Name() == "Args" {
 				name := fmt.Sprintf("constant%d%d", len(g.Specs), c.draw.IntN(1e6))
 				at.Replace(&ast.Ident{NamePos: value.ValuePos, Name: name})
-				g.Specs = append(g.Specs, &ast.ValueSpec{Names: []*ast.Ident{ast.NewIdent(name)}, Values: []ast.Expr{&ast.BasicLit{Kind: value.Kind, Value: value.Value}}})
+				g.Specs = append(g.Specs, &ast.ValueSpec{
+					Names:  []*ast.Ident{ast.NewIdent(name)},
+					Values: []ast.Expr{&ast.BasicLit{Kind: value.Kind, Value: value.Value}},
+				})
 			}
 			return true
 		}, nil)

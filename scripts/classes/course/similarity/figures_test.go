@@ -140,7 +140,8 @@ func (f *figures) table() string {
 		f.originals, len(disguises)*f.originals, f.possible, len(f.independent))
 	for _, d := range disguises {
 		lowest := slices.MinFunc(f.copies[d.name], func(a, b measured) int { return cmp.Compare(a.score, b.score) })
-		fmt.Fprintf(&out, "%-26s found %2d of %d; lowest score %.2f (%s)\n", d.name, atLeast(f.copies[d.name], DefaultThreshold), len(f.copies[d.name]), lowest.score, lowest.what)
+		fmt.Fprintf(&out, "%-26s found %2d of %d; lowest score %.2f (%s)\n",
+			d.name, atLeast(f.copies[d.name], DefaultThreshold), len(f.copies[d.name]), lowest.score, lowest.what)
 	}
 	for _, threshold := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} {
 		right, wrong := atLeast(claimed, threshold), atLeast(f.independent, threshold)
