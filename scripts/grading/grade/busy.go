@@ -24,7 +24,8 @@ const slowAnswer = 2 * time.Second
 // processor, or its API server did not answer. Points would then tell of the machine. nil: it had its chance.
 func (o *operator) tooBusy(patience time.Duration) *verdict {
 	if used := o.usage(); starved(used, patience) {
-		return overloaded(fmt.Sprintf("in %s the operator ran for %.1f s, and its threads waited for a processor for %.0f s", patience, used.CPU, used.Waited))
+		return overloaded(fmt.Sprintf("in %s the operator ran for %.1f s, and its threads waited for a processor for %.0f s",
+			patience, used.CPU, used.Waited))
 	}
 	if took, err := answers(o.cluster.Config, 2*slowAnswer); err != nil || took > slowAnswer {
 		return overloaded(fmt.Sprintf("the API server took %s to say that it is ready", took.Round(time.Second/10)))
@@ -33,7 +34,8 @@ func (o *operator) tooBusy(patience time.Duration) *verdict {
 }
 
 func overloaded(observed string) *verdict {
-	return &verdict{outcome: report.Error, reason: theMachine + "was too busy to tell whether the operator starts: " + observed + ". End other programs, and grade again"}
+	return &verdict{outcome: report.Error, reason: theMachine + "was too busy to tell whether the operator starts: " +
+		observed + ". End other programs, and grade again"}
 }
 
 // starved reports whether a program that has used this much since its start had no processor. One that hangs waits for

@@ -37,7 +37,10 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
-	protocolRun := protocol.Run{Kubectl: r.Kubectl, Exchange: s.workshop.Exchange(), Services: s.services, Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules}
+	protocolRun := protocol.Run{
+		Kubectl: r.Kubectl, Exchange: s.workshop.Exchange(), Services: s.services,
+		Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules,
+	}
 	r.report.Seed = r.Seed // what is not checked draws nothing from it
 	if s.injector != nil {
 		protocolRun.AuditMark = s.injector.AuditMark()
@@ -85,7 +88,9 @@ const storyLimit = 20 * time.Second
 
 // runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes
 // from gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
-func (r *run) runChecks(ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error) (said *logTail, err error) {
+func (r *run) runChecks(
+	ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error,
+) (said *logTail, err error) {
 	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.user()
 	if err := r.handOver(s, &run); err != nil {
 		return nil, err
@@ -142,7 +147,8 @@ func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Pr
 	checks, err := s.workshop.Scope.Start(process.Spec{
 		Name: "the checks", Path: r.Checks, Args: []string{"-test.v", "-test.timeout=0"},
 		// What checks that are killed leave in their temporary folder is removed with the run.
-		Env: append(os.Environ(), protocol.RunVariable+"="+file, "TMPDIR="+s.workshop.Scope.Dir), Stdout: output, Stderr: output, Files: []*os.File{write},
+		Env:    append(os.Environ(), protocol.RunVariable+"="+file, "TMPDIR="+s.workshop.Scope.Dir),
+		Stdout: output, Stderr: output, Files: []*os.File{write},
 	})
 	if err != nil {
 		events.Close()

@@ -83,7 +83,8 @@ func TestTheSeedDecidesWhatGoesWrong(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			_, check := badDay(t, seed, "labels", "labels-thoughtless")
-			if check.Status != want.status || len(check.Evidence) > 0 != (want.evidence != "") || want.evidence != "" && check.Evidence[0] != want.evidence {
+			if check.Status != want.status || len(check.Evidence) > 0 != (want.evidence != "") ||
+				want.evidence != "" && check.Evidence[0] != want.evidence {
 				t.Errorf("it %s: %s %q", check.Status, check.Observed, check.Evidence)
 			}
 		})

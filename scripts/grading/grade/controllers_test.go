@@ -120,7 +120,8 @@ func TestARunWhoseControllersEndIsNoGrade(t *testing.T) {
 	options := options(t, "2", lay(t, "base"))
 	options.Start = own.Start(withControllers(t, "echo 'no memory'; exit 1"))
 	got := grade(t.Context(), t, options)
-	if got.Outcome != report.Error || !strings.Contains(got.Reason, "kube-controller-manager has ended") || !strings.Contains(got.Reason, "no memory") {
+	if got.Outcome != report.Error || !strings.Contains(got.Reason, "kube-controller-manager has ended") ||
+		!strings.Contains(got.Reason, "no memory") {
 		t.Errorf("the run is %s: %s", got.Outcome, got.Reason)
 	}
 }

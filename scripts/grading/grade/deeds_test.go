@@ -20,9 +20,18 @@ func TestDeedsOfTheOperator(t *testing.T) {
 		failed                         int // 0: it depends on who is faster
 	}
 	for _, test := range []row{
-		{"labels-deletes-the-kind", `icecreams\.demo\.lva\.io "sundae" not found|could not find the requested resource`, "delete customresourcedefinitions icecreams.demo.lva.io → 200", 2},
-		{"labels-deletes-at-start", "watching icecreams: the API server has not listed them within 10s|could not find the requested resource|custom resource definition is terminating", "", 0},
-		{"labels-orders-more", "the cluster can't be brought back to how it was: [0-9]+ icecreams could not be deleted", "[0-9]+ × create icecreams", 1},
+		{
+			"labels-deletes-the-kind", `icecreams\.demo\.lva\.io "sundae" not found|could not find the requested resource`,
+			"delete customresourcedefinitions icecreams.demo.lva.io → 200", 2,
+		},
+		{
+			"labels-deletes-at-start", "watching icecreams: the API server has not listed them within 10s|" +
+				"could not find the requested resource|custom resource definition is terminating", "", 0,
+		},
+		{
+			"labels-orders-more", "the cluster can't be brought back to how it was: [0-9]+ icecreams could not be deleted",
+			"[0-9]+ × create icecreams", 1,
+		},
 	} {
 		t.Run(test.submission, func(t *testing.T) {
 			t.Parallel()

@@ -34,7 +34,9 @@ func TestALongEventIsNoFailureOfTheGrader(t *testing.T) {
 	t.Parallel()
 	events, err := followed(t, func(to io.Writer) error {
 		encoder := json.NewEncoder(to)
-		return errors.Join(encoder.Encode(protocol.Event{Check: "long", Evidence: []string{strings.Repeat("x", 5<<20)}}), encoder.Encode(protocol.Event{Check: "next"}))
+		return errors.Join(
+			encoder.Encode(protocol.Event{Check: "long", Evidence: []string{strings.Repeat("x", 5<<20)}}),
+			encoder.Encode(protocol.Event{Check: "next"}))
 	})
 	if err != nil || len(events) != 2 || len(events[0].Evidence[0]) != 5<<20 || events[1].Check != "next" {
 		t.Errorf("there are %d events: %v", len(events), err)

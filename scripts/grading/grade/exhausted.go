@@ -23,15 +23,18 @@ var exhaustions = []struct {
 }{
 	{
 		regexp.MustCompile(`(?i)(?:inotify|fsnotify|watcher).*too many open files`), noInotify,
-		"this user has fewer instances of inotify left than the operator needs to watch files: end other programs that watch files, or let root run: sysctl -w fs.inotify.max_user_instances=1024",
+		"this user has fewer instances of inotify left than the operator needs to watch files: end other programs " +
+			"that watch files, or let root run: sysctl -w fs.inotify.max_user_instances=1024",
 	},
 	{
 		regexp.MustCompile(`(?i)no space left on device`), func() bool { return diskIsFull(os.TempDir()) },
 		"the disk of TMPDIR is full: free some space, or set TMPDIR to a folder on another disk",
 	},
 	{
-		regexp.MustCompile(`runtime: failed to create new OS thread|pthread_create failed|fork/exec .*: resource temporarily unavailable`), noProcess,
-		"this user can start fewer processes or threads than the operator needs: end other programs, or raise the limit (ulimit -u, or pids.max of the control group)",
+		regexp.MustCompile(`runtime: failed to create new OS thread|pthread_create failed|` +
+			`fork/exec .*: resource temporarily unavailable`), noProcess,
+		"this user can start fewer processes or threads than the operator needs: end other programs, " +
+			"or raise the limit (ulimit -u, or pids.max of the control group)",
 	},
 }
 
@@ -91,7 +94,8 @@ func exhausted(said string, ending error, kills int) *verdict {
 		}
 	}
 	if ending != nil && strings.Contains(ending.Error(), "signal: killed") && kills > 0 {
-		return &verdict{outcome: report.Error, reason: "the kernel has killed a program, since the machine had no memory left, and the operator is one that was killed: " +
+		return &verdict{outcome: report.Error, reason: "the kernel has killed a program, since the machine had no " +
+			"memory left, and the operator is one that was killed: " +
 			"end other programs, and look at how much memory the operator takes"}
 	}
 	return nil

@@ -148,7 +148,9 @@ func TestAnOperatorThatTheKernelKilledForLackOfMemory(t *testing.T) {
 		t.Errorf("the verdict is %+v", v)
 	}
 	for what, v := range map[string]*verdict{
-		"nobody was killed": exhausted("", killed, 0), "it ended otherwise": exhausted("", errors.New("exit status 1"), 1), "it ended well": exhausted("", nil, 1),
+		"nobody was killed":  exhausted("", killed, 0),
+		"it ended otherwise": exhausted("", errors.New("exit status 1"), 1),
+		"it ended well":      exhausted("", nil, 1),
 	} {
 		if v != nil {
 			t.Errorf("%s, and the verdict is %+v", what, v)

@@ -268,7 +268,8 @@ func (r *run) install(
 		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)
 	}
 	what := stage.Submission{
-		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
+		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups,
+		APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
 		Workloads: r.Lab.Node, ControlPlane: r.Kubectl,
 	}
 	err := r.step(ctx, on.Installing(), func(ctx context.Context) (_ string, err error) {

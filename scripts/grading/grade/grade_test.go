@@ -45,71 +45,135 @@ func TestSubmissions(t *testing.T) {
 	for _, test := range longtest.First([]row{
 		{
 			name: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$",
-			diagnostics: []string{"cmd/behaviour.go:3:18 undefined: watch", "cmd/behaviour.go:5:36 declared and not used: count", "cmd/behaviour.go:5:48 cannot use name"},
+			diagnostics: []string{
+				"cmd/behaviour.go:3:18 undefined: watch", "cmd/behaviour.go:5:36 declared and not used: count",
+				"cmd/behaviour.go:5:48 cannot use name",
+			},
 		},
 		{name: "no-module", outcome: report.NotBuilt, reason: "has no go.mod: name the folder of a Go module"},
 		{name: "no-program", outcome: report.NotBuilt, reason: "there is no program: package main must be in cmd/ or in the module's root"},
-		{name: "missing-module", outcome: report.NotBuilt, reason: "are not on this machine: grade it with --fetch", diagnostics: []string{"cmd/behaviour.go:3:8 "}},
-		{name: "untidy", outcome: report.NotBuilt, reason: "run `go mod tidy` in its folder", diagnostics: []string{"cmd/behaviour.go:3:8 cannot find module"}},
+		{
+			name: "missing-module", outcome: report.NotBuilt, reason: "are not on this machine: grade it with --fetch",
+			diagnostics: []string{"cmd/behaviour.go:3:8 "},
+		},
+		{
+			name: "untidy", outcome: report.NotBuilt, reason: "run `go mod tidy` in its folder",
+			diagnostics: []string{"cmd/behaviour.go:3:8 cannot find module"},
+		},
 		{
 			name: "no-sums", outcome: report.NotBuilt, reason: "^its go.sum lacks modules that it needs: run `go mod tidy`",
-			diagnostics: []string{"cmd/behaviour.go:4:2 missing go.sum entry", "cmd/behaviour.go:5:2 missing go.sum entry", "cmd/behaviour.go:6:2 missing go.sum entry"},
+			diagnostics: []string{
+				"cmd/behaviour.go:4:2 missing go.sum entry", "cmd/behaviour.go:5:2 missing go.sum entry",
+				"cmd/behaviour.go:6:2 missing go.sum entry",
+			},
 		},
-		{name: "old-go", outcome: report.Graded, failed: "toppings-count", log: "watching", notice: "^its go.mod says go 1.20: before 1.22 all rounds of a loop share one variable"},
-		{name: "bad-marker-and-code", outcome: report.NotBuilt, reason: "^it does not compile$", diagnostics: []string{"cmd/behaviour.go:5:18 undefined: watch"}},
+		{
+			name: "old-go", outcome: report.Graded, failed: "toppings-count", log: "watching",
+			notice: "^its go.mod says go 1.20: before 1.22 all rounds of a loop share one variable",
+		},
+		{
+			name: "bad-marker-and-code", outcome: report.NotBuilt, reason: "^it does not compile$",
+			diagnostics: []string{"cmd/behaviour.go:5:18 undefined: watch"},
+		},
 		{
 			name: "bad-marker-and-code", outcome: report.NotGenerated, reason: "^no manifests can be generated from its markers$",
-			diagnostics: []string{`cmd/behaviour.go:3:1 unknown argument "verb"`, "cmd/behaviour.go:3:1 extra arguments", `cmd/behaviour.go:3:1 missing argument "verbs"`},
-			change:      func(o *Options) { o.BuildGrace, o.BuildCache = time.Second, endless(t) },
+			diagnostics: []string{
+				`cmd/behaviour.go:3:1 unknown argument "verb"`, "cmd/behaviour.go:3:1 extra arguments",
+				`cmd/behaviour.go:3:1 missing argument "verbs"`,
+			},
+			change: func(o *Options) { o.BuildGrace, o.BuildCache = time.Second, endless(t) },
 		},
 		{name: "newer-go", outcome: report.NotBuilt, reason: "asks for a newer Go", diagnostics: []string{" go: go.mod requires go >= 1.99"}},
 		{
 			name: "bad-marker", outcome: report.NotGenerated, reason: "^no manifests can be generated from its markers$",
-			diagnostics: []string{`cmd/behaviour.go:3:1 unknown argument "verb"`, "cmd/behaviour.go:3:1 extra arguments", `cmd/behaviour.go:3:1 missing argument "verbs"`},
+			diagnostics: []string{
+				`cmd/behaviour.go:3:1 unknown argument "verb"`, "cmd/behaviour.go:3:1 extra arguments",
+				`cmd/behaviour.go:3:1 missing argument "verbs"`,
+			},
 		},
 		{
 			name: "bad-marker-committed", outcome: report.Graded, failed: "toppings-count", log: "watching: 200 OK",
 			notice: `^controller-gen fails on the markers, so what is committed in config/ was used: cmd/behaviour.go:3:1: unknown argument "verb"`,
 		},
-		{name: "refused-definition", outcome: report.NotGenerated, reason: `^the API server refuses the CustomResourceDefinition icecreams\.demo\.lva\.io: .*"delicious"`},
-		{name: "no-such-field", outcome: report.NotGenerated, reason: `^the API server refuses the CustomResourceDefinition icecreams\.demo\.lva\.io: .*flavour`},
-		{name: "refused-role", outcome: report.NotGenerated, reason: `^the API server refuses the ClusterRole manager-role: .*verbs`},
-		{name: "crashes-at-start", outcome: report.NotStarted, reason: `^it ended before it listed or watched anything at the API server: exit status 2; it panicked: the freezer is empty, at cmd/behaviour\.go:3$`, log: `(?s)^panic: the freezer is empty\n.*behaviour\.go:3`},
-		{name: "ends-at-start", outcome: report.NotStarted, reason: "^it ended before it listed or watched anything at the API server: exit status 0$", log: "^all icecreams are right$"},
 		{
-			name: "hangs", outcome: report.NotStarted, reason: "^it ran for 1.5s without listing or watching anything at the API server: does main start the manager", log: "^waiting for icecreams$",
+			name: "refused-definition", outcome: report.NotGenerated,
+			reason: `^the API server refuses the CustomResourceDefinition icecreams\.demo\.lva\.io: .*"delicious"`,
+		},
+		{
+			name: "no-such-field", outcome: report.NotGenerated,
+			reason: `^the API server refuses the CustomResourceDefinition icecreams\.demo\.lva\.io: .*flavour`,
+		},
+		{name: "refused-role", outcome: report.NotGenerated, reason: `^the API server refuses the ClusterRole manager-role: .*verbs`},
+		{
+			name: "crashes-at-start", outcome: report.NotStarted,
+			reason: `^it ended before it listed or watched anything at the API server: exit status 2; ` +
+				`it panicked: the freezer is empty, at cmd/behaviour\.go:3$`,
+			log: `(?s)^panic: the freezer is empty\n.*behaviour\.go:3`,
+		},
+		{
+			name: "ends-at-start", outcome: report.NotStarted,
+			reason: "^it ended before it listed or watched anything at the API server: exit status 0$",
+			log:    "^all icecreams are right$",
+		},
+		{
+			name: "hangs", outcome: report.NotStarted,
+			reason: "^it ran for 1.5s without listing or watching anything at the API server: does main start the manager",
+			log:    "^waiting for icecreams$",
 			change: func(o *Options) { o.StartTimeout = 1500 * time.Millisecond },
 		},
 		{name: "namespaced", outcome: report.Graded, failed: "served", observed: "^icecreams are namespaced$"},
-		{name: "another-group", outcome: report.Graded, failed: "served", observed: `^there is no CustomResourceDefinition icecreams\.demo\.lva\.io$`},
+		{
+			name: "another-group", outcome: report.Graded, failed: "served",
+			observed: `^there is no CustomResourceDefinition icecreams\.demo\.lva\.io$`,
+		},
 		{name: "another-version", outcome: report.Graded, failed: "served", observed: "^it does not serve the version demo.lva.io/v1: "},
 		{name: "another-kind", outcome: report.Graded, failed: "served", observed: "^the kind is IceCream; icecreams are namespaced$"},
 		{name: "other-fields", outcome: report.Graded, failed: "sample", observed: `^spec is map\[flavour:`},
 		{name: "ends-silently", outcome: report.NotStarted, reason: "exit status 1, and its log is empty: let main print why it ends"},
-		{name: "wants-a-command", outcome: report.NotStarted, reason: "exit status 0. It printed its commands, and was started without one: name it in the Deployment", log: "start +Start the operator"},
-		{name: "in-cluster-only", outcome: report.Error, reason: "^the operator runs only as a Pod in a cluster .*: grade it on a kind cluster, with --cluster kind, or let it take its cluster from KUBECONFIG", log: "in-cluster"},
-		{name: "elects-in-its-namespace", outcome: report.Error, reason: "with --cluster kind, or set LeaderElectionNamespace in main", log: "leader election namespace"},
 		{
-			name: "takes-a-port", outcome: report.Error, reason: "^port 18081, at which the operator listens, is another program's on this machine: end that", log: "address already in use",
+			name: "wants-a-command", outcome: report.NotStarted,
+			reason: "exit status 0. It printed its commands, and was started without one: name it in the Deployment",
+			log:    "start +Start the operator",
+		},
+		{
+			name: "in-cluster-only", outcome: report.Error,
+			reason: "^the operator runs only as a Pod in a cluster .*: grade it on a kind cluster, with --cluster kind, " +
+				"or let it take its cluster from KUBECONFIG",
+			log: "in-cluster",
+		},
+		{
+			name: "elects-in-its-namespace", outcome: report.Error,
+			reason: "with --cluster kind, or set LeaderElectionNamespace in main", log: "leader election namespace",
+		},
+		{
+			name: "takes-a-port", outcome: report.Error,
+			reason: "^port 18081, at which the operator listens, is another program's on this machine: end that",
+			log:    "address already in use",
 			change: func(*Options) { occupy(t, ":18081") },
 		},
 		{
-			name: "takes-a-port-late", outcome: report.Error, reason: "^port 18082, at which the operator listens, is another program's on this machine: end that", log: "address already in use",
+			name: "takes-a-port-late", outcome: report.Error,
+			reason: "^port 18082, at which the operator listens, is another program's on this machine: end that",
+			log:    "address already in use",
 			change: func(*Options) { occupy(t, ":18082") },
 		},
 		{
-			name: "awaits-a-lease", outcome: report.NotStarted, reason: "^it waits to be elected as the leader, and may not use the Lease", log: "error retrieving",
+			name: "awaits-a-lease", outcome: report.NotStarted,
+			reason: "^it waits to be elected as the leader, and may not use the Lease", log: "error retrieving",
 			change:    func(o *Options) { o.StartTimeout = 1500 * time.Millisecond },
 			forbidden: "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=shop,resources=leases,verbs=get;create;update",
 		},
 		{name: "floods-at-start", outcome: report.Flooded, reason: "^it wrote more than 8 MB into its log", log: "again, and again\n"},
 		{
 			name: "floods-at-an-icecream", outcome: report.Flooded, log: "reconciling sundae", failed: "toppings-count",
-			reason:   "^it wrote more than 8 MB into its log: it does the same thing over and over; most often: Reconcile returned the same error [0-9]+ times: reconciling sundae",
+			reason: "^it wrote more than 8 MB into its log: it does the same thing over and over; " +
+				"most often: Reconcile returned the same error [0-9]+ times: reconciling sundae",
 			evidence: "^Reconcile returned the same error [0-9]+ times: reconciling sundae",
 		},
 		{
-			name: "crashes-at-an-icecream", outcome: report.Crashed, reason: `^it ended by itself: exit status 2; it panicked: index out of range \[0\] with length 0, at cmd/behaviour\.go:9$`,
+			name: "crashes-at-an-icecream", outcome: report.Crashed,
+			reason: `^it ended by itself: exit status 2; ` +
+				`it panicked: index out of range \[0\] with length 0, at cmd/behaviour\.go:9$`,
 			log: "(?s)panic: runtime error: index out of range.*behaviour.go:9", failed: "toppings-count",
 			evidence: `^the operator panicked: index out of range \[0\] with length 0, at cmd/behaviour\.go:9$`,
 		},
@@ -119,14 +183,18 @@ func TestSubmissions(t *testing.T) {
 				`Reconcile returned (an error|the same error [0-9] times): write the status of sundae: it is locked\nthe operator has sent no request`,
 		},
 		{
-			name: "base", outcome: report.TimedOut, reason: "^the checks were not done within 1s$", log: "watching: 200 OK", failed: "toppings-count",
+			name: "base", outcome: report.TimedOut, reason: "^the checks were not done within 1s$",
+			log: "watching: 200 OK", failed: "toppings-count",
 			change: func(o *Options) {
 				lab := *o.Lab
 				lab.TimeLimit = metav1.Duration{Duration: time.Second}
 				o.Lab = &lab
 			},
 		},
-		{name: "flags-of-2019", outcome: report.Graded, log: `(?s)^arguments \[--metrics-addr=0\] metrics at 0\nwatching`, failed: "toppings-count"},
+		{
+			name: "flags-of-2019", outcome: report.Graded,
+			log: `(?s)^arguments \[--metrics-addr=0\] metrics at 0\nwatching`, failed: "toppings-count",
+		},
 		{name: "no-flags", outcome: report.Graded, log: `(?s)^arguments \[\]\nwatching`, failed: "toppings-count"},
 		{name: "ignores-the-end", outcome: report.Graded, log: "watching", failed: "toppings-count"},
 	}) {
@@ -264,8 +332,12 @@ func TestErrorsOfOurs(t *testing.T) {
 			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) {
 				return nil, &node.Unavailable{Reason: "no namespaces"}
 			})
-		}, "^lab 2 needs Pods, and none can run on this machine: no namespaces; with --without-node, only the checks that need no Pod are graded$"},
-		{"no folder for the log", func(o *Options) { o.OperatorLog = "/nowhere/operator.log" }, "^the grader itself failed: making the operator's log"},
+		}, "^lab 2 needs Pods, and none can run on this machine: no namespaces; " +
+			"with --without-node, only the checks that need no Pod are graded$"},
+		{
+			"no folder for the log", func(o *Options) { o.OperatorLog = "/nowhere/operator.log" },
+			"^the grader itself failed: making the operator's log",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -288,9 +360,15 @@ func TestErrorsOfOurChecks(t *testing.T) {
 		reason       string
 		score        int
 	}{
-		{"they panic", `echo '{"check":"open"}' >&3; echo 'panic: a mistake of ours' >&2; exit 2`, `(?s)^the grader itself failed: the checks ended before open: panic: a mistake of ours$`, 0},
+		{
+			"they panic", `echo '{"check":"open"}' >&3; echo 'panic: a mistake of ours' >&2; exit 2`,
+			`(?s)^the grader itself failed: the checks ended before open: panic: a mistake of ours$`, 0,
+		},
 		{"they stop too early", `echo '{"check":"open","status":"passed"}' >&3`, "the checks ended before clean", 60},
-		{"they know a check that nobody listed", `echo '{"check":"cosy","status":"passed"}' >&3`, `the checks speak of "cosy", which labs.yaml does not list`, 0},
+		{
+			"they know a check that nobody listed", `echo '{"check":"cosy","status":"passed"}' >&3`,
+			`the checks speak of "cosy", which labs.yaml does not list`, 0,
+		},
 		{"they leave a folder", `mktemp -d >&2; kill -9 $$`, "^the grader itself failed: the checks ended before open: .*/tmp", 0},
 		{"they can't try something here", `echo '{"check":"open","prevented":"the cluster has no node"}' >&3`, "^the cluster has no node$", 0},
 		{"they mumble", "echo hm >&3", "reading what the checks say", 0},

@@ -26,7 +26,8 @@ func TestWhatTheMachineDidIsNoVerdict(t *testing.T) {
 		change                   func(*testing.T, *Options)
 	}{
 		{
-			"the compiler is killed", "base", `^a program of Go was killed or had no memory left \(.*compile: signal: killed\): close other programs`,
+			"the compiler is killed", "base",
+			`^a program of Go was killed or had no memory left \(.*compile: signal: killed\): close other programs`,
 			func(t *testing.T, o *Options) {
 				t.Helper()
 				t.Setenv("GOROOT", killedCompiler(t))
@@ -38,7 +39,8 @@ func TestWhatTheMachineDidIsNoVerdict(t *testing.T) {
 			},
 		},
 		{
-			"the network is down", "missing-module", `^modules could not be downloaded, because the network or the module proxy failed \(.*connection refused\)`,
+			"the network is down", "missing-module",
+			`^modules could not be downloaded, because the network or the module proxy failed \(.*connection refused\)`,
 			func(t *testing.T, o *Options) {
 				t.Helper()
 				t.Setenv("GOPROXY", "http://127.0.0.1:1")
@@ -77,7 +79,8 @@ func killedCompiler(t *testing.T) (goroot string) {
 	tools := filepath.Join("pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH)
 	compiler := filepath.Join(tools, "compile")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in -V=full) exec %s \"$@\";; esac\nkill -9 $$\n", filepath.Join(installed, compiler))
-	if err := errors.Join(os.MkdirAll(filepath.Join(goroot, tools), 0o755), os.WriteFile(filepath.Join(goroot, compiler), []byte(script), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(goroot, tools), 0o755),
+		os.WriteFile(filepath.Join(goroot, compiler), []byte(script), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"src", "lib", "VERSION", "go.env", "pkg/include"}

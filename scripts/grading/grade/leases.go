@@ -33,7 +33,8 @@ func (s *subject) releaseLeases() error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), leaseTimeout, fmt.Errorf("the API server has not answered within %s", leaseTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), leaseTimeout,
+		fmt.Errorf("the API server has not answered within %s", leaseTimeout))
 	defer cancel()
 	for _, lease := range leases {
 		_, err := client.Leases(lease.Namespace).Patch(ctx, lease.Name, types.MergePatchType, released, metav1.PatchOptions{})

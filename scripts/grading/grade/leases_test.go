@@ -15,7 +15,10 @@ import (
 func TestOnlyLeasesOfTheOperatorAreReleased(t *testing.T) {
 	t.Parallel()
 	wrote := func(verb, resource, namespace, name string, code int) faults.Entry {
-		return faults.Entry{Service: faults.API, Verb: verb, Resource: resource, Namespace: namespace, Name: name, Code: code, Write: verb != "get"}
+		return faults.Entry{
+			Service: faults.API, Verb: verb, Resource: resource, Namespace: namespace, Name: name,
+			Code: code, Write: verb != "get",
+		}
 	}
 	got := heldLeases([]faults.Entry{
 		wrote("get", "leases", "shop", "read", 200),

@@ -177,7 +177,8 @@ func TestABusyMachineGivesMoreTime(t *testing.T) {
 			defer cancel()
 			<-ctx.Done()
 			// What is counted begins with the first second that is read.
-			if took := time.Since(began); !errors.Is(context.Cause(ctx), over) || took < test.least-200*time.Millisecond || test.machine.wasCut() != test.cut {
+			if took := time.Since(began); !errors.Is(context.Cause(ctx), over) ||
+				took < test.least-200*time.Millisecond || test.machine.wasCut() != test.cut {
 				t.Errorf("it ended after %s with %v, want at least %s, and that it was cut short: %t", took, context.Cause(ctx), test.least, test.cut)
 			}
 		})

@@ -83,7 +83,9 @@ func TestOneOperatorAtATime(t *testing.T) {
 	o, all := newSlow(t, nil)
 	var group sync.WaitGroup
 	for range 20 {
-		for _, change := range []func() error{o.start, o.restart, func() error { return o.stop(stage.StopGrace) }, func() error { return o.stop(0) }} {
+		for _, change := range []func() error{
+			o.start, o.restart, func() error { return o.stop(stage.StopGrace) }, func() error { return o.stop(0) },
+		} {
 			group.Go(func() {
 				if err := change(); err != nil {
 					t.Error(err)
@@ -140,7 +142,8 @@ func TestAnOperatorIsStartedWithOtherFlags(t *testing.T) {
 	o, all := newSlow(t, nil)
 	var started [][]string
 	o.place = adjustable{slowPlace{census: all}, &started}
-	if err := o.startAs(protocol.Start{Flags: []string{"--leader-elect", "--namespace=herd"}}); !errors.Is(err, errNoSuchFlag) || !strings.Contains(err.Error(), "--namespace") {
+	unknown := protocol.Start{Flags: []string{"--leader-elect", "--namespace=herd"}}
+	if err := o.startAs(unknown); !errors.Is(err, errNoSuchFlag) || !strings.Contains(err.Error(), "--namespace") {
 		t.Errorf("a flag that there is not: %v", err)
 	}
 	for _, do := range []func() error{

@@ -122,8 +122,11 @@ func theLolcowOperatorOf2022(t *testing.T) {
 		fails: map[string]string{
 			"deleted-child": `^\S+ has no Service `, "drift-template": `^the (image|template) of the Deployment `,
 			"drift-service": "^the (Service|selector of the Service) ", "others-fields": "^spec.replicas, which an autoscaler set to [0-9], is 1; ",
-			"any-greeting": `^it says: \$5 `, "fortune": `^it says: Moo\. `, "available": `^\S+ has no condition Available `, "quota": noDegraded, "port-range": noDegraded, "port-taken": noDegraded,
-			"leader": "^there is no such file$", "namespaced": "^there is no config/namespaced/kustomization.yaml$", "least-privilege": "^it allows ",
+			"any-greeting": `^it says: \$5 `, "fortune": `^it says: Moo\. `,
+			"available": `^\S+ has no condition Available `,
+			"quota":     noDegraded, "port-range": noDegraded, "port-taken": noDegraded,
+			"leader": "^there is no such file$", "namespaced": "^there is no config/namespaced/kustomization.yaml$",
+			"least-privilege": "^it allows ",
 		},
 		skipped: []string{"degraded-image", "degraded-crash", "events", "restart", "story", "metrics", "bad-day"},
 	}.compare(t, got)
@@ -143,7 +146,10 @@ func anOperatorAsPeoplePublishedItIn2024(t *testing.T) {
 		want verdicts
 	}{
 		{"2", verdicts{
-			fails:   map[string]string{"sold-out": `^status\.soldOut of kiwi-1 \(kiwi\) is false`, "least-privilege": spareCreate, "old-news": `^acai-\d-4 was deleted `},
+			fails: map[string]string{
+				"sold-out": `^status\.soldOut of kiwi-1 \(kiwi\) is false`, "least-privilege": spareCreate,
+				"old-news": `^acai-\d-4 was deleted `,
+			},
 			skipped: []string{"place-frees", "story", "bad-day"},
 		}},
 		{"3", verdicts{
@@ -162,7 +168,8 @@ func anOperatorAsPeoplePublishedItIn2024(t *testing.T) {
 		}},
 		{"4", verdicts{
 			fails: map[string]string{
-				"names":        `^it does not name vanilla, chocolate and strawberry: admission webhook "vicecream.kb.io" denied the request: invalid flavour: matcha$`,
+				"names": `^it does not name vanilla, chocolate and strawberry: ` +
+					`admission webhook "vicecream.kb.io" denied the request: invalid flavour: matcha$`,
 				"on-update":    "^a change from vanilla to matcha: it was accepted$",
 				"defaults":     `^an icecream without flavour and topping: it has the toppings \[\]$`,
 				"warns":        "^an icecream of vanilla, chocolate and strawberry: it was accepted without a warning$",
@@ -229,15 +236,20 @@ func theOperatorOfThePublishedLecture(t *testing.T) {
 	t.Parallel()
 	got := inTime(t, time.Minute, options(t, "2", bring(t, "lecture-v0.16")))
 	verdicts{
-		fails: map[string]string{"newest-goes": "^(there are|gone are|status.toppingsCount of) ", "settles": "writes that change nothing", "least-privilege": spareCreate},
+		fails: map[string]string{
+			"newest-goes": "^(there are|gone are|status.toppingsCount of) ", "settles": "writes that change nothing",
+			"least-privilege": spareCreate,
+		},
 		skipped: []string{
 			"ties-by-name", "two-flavours", "sold-out", "place-frees", "burst", "restart", "old-news", "story", "bad-day",
 		},
 	}.compare(t, got)
-	if explained := got.Explained(); explained == nil || explained.ID != "newest-goes" || got.Score != 27 || got.Reason != "" || len(got.Forbidden) > 0 {
+	if explained := got.Explained(); explained == nil || explained.ID != "newest-goes" || got.Score != 27 ||
+		got.Reason != "" || len(got.Forbidden) > 0 {
 		t.Errorf("what is explained is %+v; the reason is %q, and it was forbidden %+v", explained, got.Reason, got.Forbidden)
 	}
-	if len(got.Notices) != 1 || !strings.HasPrefix(got.Notices[0], "its go.mod says go 1.20: before 1.22 all rounds of a loop share one variable") {
+	if len(got.Notices) != 1 ||
+		!strings.HasPrefix(got.Notices[0], "its go.mod says go 1.20: before 1.22 all rounds of a loop share one variable") {
 		t.Errorf("the notices are %q", got.Notices)
 	}
 	if s := got.Submission; s.ControllerRuntime != "v0.16.1" || s.Module != "example.com/lecture" || s.Go != "1.20" {
@@ -272,7 +284,8 @@ func TestPublishedOperators(t *testing.T) {
 	}
 	for _, test := range []row{
 		{
-			name: "website-v0.14", labs: []string{"1", "4"}, within: 30 * time.Second, outcome: report.Graded, failed: "served", observed: noIcecreams,
+			name: "website-v0.14", labs: []string{"1", "4"}, within: 30 * time.Second,
+			outcome: report.Graded, failed: "served", observed: noIcecreams,
 			notices: []string{"^its go.mod says go 1.19: before 1.22"},
 		},
 		{
@@ -284,7 +297,8 @@ func TestPublishedOperators(t *testing.T) {
 			notices: []string{"^its go.mod says go 1.13: before 1.22", noRights + "deploy/role.yaml has a role"},
 		},
 		{
-			name: "memcached-v0.14", labs: anything, within: time.Minute, outcome: report.Graded, failed: "watches", observed: `^refused were: memcacheds \(403\), pods \(403\)`,
+			name: "memcached-v0.14", labs: anything, within: time.Minute,
+			outcome: report.Graded, failed: "watches", observed: `^refused were: memcacheds \(403\), pods \(403\)`,
 			notices: []string{"^its go.mod says go 1.13: before 1.22", noRights + "deploy/role.yaml has a role"},
 			forbidden: []string{
 				"// +kubebuilder:rbac:groups=\"\",resources=pods,verbs=list;watch",
@@ -292,12 +306,20 @@ func TestPublishedOperators(t *testing.T) {
 			},
 		},
 		{
-			name: "crontab-client-go", labs: []string{"3"}, within: 30 * time.Second, outcome: report.Graded, failed: "served", observed: noIcecreams,
-			notices: []string{"^it defines no kind: .*; artifacts/crd.yaml has a CustomResourceDefinition", noRights + "artifacts/rbac.yaml has a role"},
+			name: "crontab-client-go", labs: []string{"3"}, within: 30 * time.Second,
+			outcome: report.Graded, failed: "served", observed: noIcecreams,
+			notices: []string{
+				"^it defines no kind: .*; artifacts/crd.yaml has a CustomResourceDefinition",
+				noRights + "artifacts/rbac.yaml has a role",
+			},
 		},
 		{
-			name: "crontab-client-go", labs: anything, within: time.Minute, outcome: report.Graded, failed: "watches", observed: `^refused were: crontabs \(403\)`,
-			notices:   []string{"^it defines no kind: .*; artifacts/crd.yaml has a CustomResourceDefinition", noRights + "artifacts/rbac.yaml has a role"},
+			name: "crontab-client-go", labs: anything, within: time.Minute,
+			outcome: report.Graded, failed: "watches", observed: `^refused were: crontabs \(403\)`,
+			notices: []string{
+				"^it defines no kind: .*; artifacts/crd.yaml has a CustomResourceDefinition",
+				noRights + "artifacts/rbac.yaml has a role",
+			},
 			forbidden: []string{"// +kubebuilder:rbac:groups=stable.example.com,resources=crontabs,verbs=list;watch"},
 		},
 		{
@@ -306,15 +328,18 @@ func TestPublishedOperators(t *testing.T) {
 			notices: []string{"^its own `make manifests` leaves out all descriptions"},
 		},
 		{
-			name: "nested-v0.19", labs: []string{"2"}, within: 30 * time.Second, outcome: report.Graded, failed: "newest-goes", observed: "^there are .*mango-a, mango-b, mango-c, mango-d",
+			name: "nested-v0.19", labs: []string{"2"}, within: 30 * time.Second,
+			outcome: report.Graded, failed: "newest-goes", observed: "^there are .*mango-a, mango-b, mango-c, mango-d",
 			arguments: []string{"--metrics-bind-address=0"},
 		},
 		{
 			name: "elected-v0.24", labs: []string{"1", "2"}, within: 10 * time.Second, outcome: report.NotBuilt,
-			reason: "^there are several programs \\(./cmd/flavours, ./cmd/operator\\): say which one is the operator, as in `--main ./cmd/operator`$",
+			reason: "^there are several programs \\(./cmd/flavours, ./cmd/operator\\): " +
+				"say which one is the operator, as in `--main ./cmd/operator`$",
 		},
 		{
-			name: "elected-v0.24", main: "./cmd/operator", labs: []string{"1"}, within: 30 * time.Second, outcome: report.Graded, failed: "explained", observed: "^17 have none$",
+			name: "elected-v0.24", main: "./cmd/operator", labs: []string{"1"}, within: 30 * time.Second,
+			outcome: report.Graded, failed: "explained", observed: "^17 have none$",
 			notices: []string{"^its own `make manifests` leaves out all descriptions"},
 		},
 		{

@@ -53,7 +53,10 @@ func played(t *testing.T, name, dir string) Options {
 		t.Fatal(err)
 	}
 	options.Checks = program
-	lab := &manifest.Lab{Name: name, Title: "A played lab", Operator: true, Groups: options.Lab.Groups, TimeLimit: metav1.Duration{Duration: time.Minute}}
+	lab := &manifest.Lab{
+		Name: name, Title: "A played lab", Operator: true, Groups: options.Lab.Groups,
+		TimeLimit: metav1.Duration{Duration: time.Minute},
+	}
 	for id := range playedChecks[name] {
 		lab.Checks = append(lab.Checks, manifest.Check{ID: id, Title: "The title of " + id, Points: 10})
 	}

@@ -36,13 +36,16 @@ func TestAControlPlaneIsLentAgain(t *testing.T) {
 	}{
 		{name: "the first", submission: "base", lab: "2", another: true},
 		{name: "after one that served icecreams", submission: "another-version", lab: "2"},
-		{name: "after one that served them in another version", submission: "base", lab: "1", change: func(t *testing.T, client kubernetes.Interface) {
-			t.Helper()
-			if _, err := client.CoreV1().Namespaces().Patch(t.Context(), "default", "application/merge-patch+json",
-				[]byte(`{"metadata":{"labels":{"changed":"yes"}}}`), metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		{
+			name: "after one that served them in another version", submission: "base", lab: "1",
+			change: func(t *testing.T, client kubernetes.Interface) {
+				t.Helper()
+				if _, err := client.CoreV1().Namespaces().Patch(t.Context(), "default", "application/merge-patch+json",
+					[]byte(`{"metadata":{"labels":{"changed":"yes"}}}`), metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
 		{name: "after one that has changed what was there", submission: "base", lab: "2", another: true},
 	} {
 		lease := pool.Lease()

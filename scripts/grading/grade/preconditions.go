@@ -59,7 +59,8 @@ func (r *run) preconditions(ctx context.Context, s *subject) error {
 		r.report.Checks[i].Reason = fmt.Sprintf("skipped: it needs %s of lab %s, which failed", failed.ID, r.Lab.Preconditions.Lab)
 	}
 	if r.torture != nil {
-		return &verdict{outcome: report.NotGenerated, reason: fmt.Sprintf("%s of lab %s fails: %s", failed.ID, r.Lab.Preconditions.Lab, failed.Observed)}
+		return &verdict{outcome: report.NotGenerated, reason: fmt.Sprintf("%s of lab %s fails: %s",
+			failed.ID, r.Lab.Preconditions.Lab, failed.Observed)}
 	}
 	r.report.Checks = append([]report.Check{*failed}, r.report.Checks...)
 	return errUnmet

@@ -52,15 +52,16 @@ type MissingWallsError struct{ Walls []string }
 
 func (e *MissingWallsError) Error() string {
 	return fmt.Sprintf("this machine cannot shut a submission in, and --sandbox=required asks for it: there is no wall for %s. "+
-		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` names it), or in a machine that you throw away with --sandbox=off",
-		english.WordSeries(e.Walls, "and"))
+		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` names it), "+
+		"or in a machine that you throw away with --sandbox=off", english.WordSeries(e.Walls, "and"))
 }
 
 // TrySandbox shuts in a program of the system, and names the walls that it had. A *MissingWallsError says that others
 // are missing.
 func TrySandbox(ctx context.Context, scope *process.Scope) ([]string, error) {
 	tried, err := scope.Start(process.Spec{
-		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{}, Contained: true, Walls: (&submission.Workshop{Walled: true}).Walls(nil, nil),
+		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{},
+		Contained: true, Walls: (&submission.Workshop{Walled: true}).Walls(nil, nil),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("trying the sandbox: %w", err)
@@ -69,7 +70,10 @@ func TrySandbox(ctx context.Context, scope *process.Scope) ([]string, error) {
 		return nil, fmt.Errorf("trying the sandbox: %w", err)
 	}
 	built := names(scope.Walls())
-	if missing := slices.DeleteFunc(names(submission.RequiredWalls()), func(wall string) bool { return slices.Contains(built, wall) }); len(missing) > 0 {
+	missing := slices.DeleteFunc(names(submission.RequiredWalls()), func(wall string) bool {
+		return slices.Contains(built, wall)
+	})
+	if len(missing) > 0 {
 		return built, &MissingWallsError{missing}
 	}
 	return built, nil

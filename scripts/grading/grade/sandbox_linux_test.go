@@ -106,8 +106,10 @@ func TestASpyFindsNothing(t *testing.T) {
 func TestASpySucceedsWithoutASandbox(t *testing.T) {
 	t.Parallel()
 	ways := []string{
-		"read the run", "list the run's folder", "speak to the grader", "disarm the faults", "find a key", "see the checkout", "read a solution", "read a cache",
-		"read another submission", "reach a service of the machine", "make an abstract socket", "follow a link out of its home", "have a shell read another's file",
+		"read the run", "list the run's folder", "speak to the grader", "disarm the faults", "find a key",
+		"see the checkout", "read a solution", "read a cache", "read another submission",
+		"reach a service of the machine", "make an abstract socket", "follow a link out of its home",
+		"have a shell read another's file",
 	}
 	spying, _ := spy(t, ways...)
 	spying.Sandbox = SandboxOff

@@ -129,9 +129,10 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	case err != nil:
 		return nil, err
 	}
-	if windows, lines := bytes.Count(content, []byte("\r\n")), bytes.Count(content, []byte("\n")); windows > 0 && (windows == lines || result.Exit > 0) {
-		result.Hindered = fmt.Sprintf("the script has Windows line endings (CRLF), of which sh takes the CR for a part of each line: save it with LF, "+
-			"as `sed -i 's/\\r$//' %s` does", path)
+	windows, lines := bytes.Count(content, []byte("\r\n")), bytes.Count(content, []byte("\n"))
+	if windows > 0 && (windows == lines || result.Exit > 0) {
+		result.Hindered = fmt.Sprintf("the script has Windows line endings (CRLF), of which sh takes the CR for a part of "+
+			"each line: save it with LF, as `sed -i 's/\\r$//' %s` does", path)
 	}
 	return result, nil
 }

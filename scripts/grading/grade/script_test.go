@@ -65,12 +65,16 @@ func scripted(t *testing.T) *scripts {
 		t.Fatal(err)
 	}
 	groups := []string{"demo.lva.io"}
-	if _, err := on.Install(t.Context(), stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups}, stage.Gateway{}); err != nil {
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups}
+	if _, err := on.Install(t.Context(), what, stage.Gateway{}); err != nil {
 		t.Fatal(err)
 	}
 	watched := watchMachine()
 	t.Cleanup(func() { watched.stop() })
-	return &scripts{machine: watched, subject: &subject{workshop: workshop, cluster: on.Cluster(), groups: groups}, kubectl: have.ControlPlane.Path}
+	return &scripts{
+		machine: watched, subject: &subject{workshop: workshop, cluster: on.Cluster(), groups: groups},
+		kubectl: have.ControlPlane.Path,
+	}
 }
 
 // administrator runs kubectl with all rights.
@@ -195,16 +199,20 @@ func TestHowScriptsAreRun(t *testing.T) {
 		}
 	})
 	t.Run("Windows line endings are named", func(t *testing.T) {
-		const windows = "the script has Windows line endings (CRLF), of which sh takes the CR for a part of each line: save it with LF, as `sed -i 's/\\r$//' zombie/"
+		const windows = "the script has Windows line endings (CRLF), of which sh takes the CR for a part of each line: " +
+			"save it with LF, as `sed -i 's/\\r$//' zombie/"
 		for script, content := range map[string]string{
-			"windows.sh": "#!/bin/sh\r\nset -eu\r\nexit 0\r\n", "windows-quiet.sh": "echo order: sundae\r\n", "windows-comment.sh": "# order\r\necho order: sundae\n",
+			"windows.sh":         "#!/bin/sh\r\nset -eu\r\nexit 0\r\n",
+			"windows-quiet.sh":   "echo order: sundae\r\n",
+			"windows-comment.sh": "# order\r\necho order: sundae\n",
 		} {
 			if err := os.WriteFile(filepath.Join(s.workshop.Dir, "zombie", script), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for script, named := range map[string]bool{"echo.sh": false, "windows.sh": true, "windows-quiet.sh": true, "windows-comment.sh": false} {
-			if got := do(t.Context(), t, script); strings.HasPrefix(got.Hindered, windows+script+"` does") != named || (got.Hindered != "") != named {
+			if got := do(t.Context(), t, script); strings.HasPrefix(got.Hindered, windows+script+"` does") != named ||
+				(got.Hindered != "") != named {
 				t.Errorf("%s was hindered: %q", script, got.Hindered)
 			}
 		}
@@ -219,7 +227,8 @@ func TestHowScriptsAreRun(t *testing.T) {
 	t.Run("it ends with the check that wanted it", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if got := do(ctx, t, "hang.sh"); got.Exit != -1 || got.Hindered != "the script did not end, and was killed when the time of its check was over" {
+		if got := do(ctx, t, "hang.sh"); got.Exit != -1 ||
+			got.Hindered != "the script did not end, and was killed when the time of its check was over" {
 			t.Errorf("it ended with %d and was hindered: %q", got.Exit, got.Hindered)
 		}
 		wantNone(t, home)
@@ -239,7 +248,8 @@ func TestHowScriptsAreRun(t *testing.T) {
 		}
 		s.timeout = 2 * time.Second
 		began := time.Now()
-		if got := do(t.Context(), t, "hang.sh"); got.Exit != -1 || got.Text != "begins\n" || !strings.HasPrefix(got.Hindered, "the script did not end, and was killed after ") {
+		if got := do(t.Context(), t, "hang.sh"); got.Exit != -1 || got.Text != "begins\n" ||
+			!strings.HasPrefix(got.Hindered, "the script did not end, and was killed after ") {
 			t.Errorf("it ended with %d, printed %q and was hindered: %q", got.Exit, got.Text, got.Hindered)
 		}
 		if took := time.Since(began); took < s.timeout {

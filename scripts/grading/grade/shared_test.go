@@ -149,7 +149,8 @@ func wantFull(t *testing.T, got *report.Report) {
 	if got.FullMarks() {
 		return
 	}
-	t.Errorf("the outcome is %s with %d of %d points: %s\n%s", got.Outcome, got.Score, got.MaxScore, got.Reason, strings.Join(got.OperatorLog, "\n"))
+	t.Errorf("the outcome is %s with %d of %d points: %s\n%s",
+		got.Outcome, got.Score, got.MaxScore, got.Reason, strings.Join(got.OperatorLog, "\n"))
 	for _, check := range got.Checks {
 		if check.Status != report.Passed {
 			t.Errorf("%s: expected %s\nobserved %s\n%s", check.ID, check.Expected, check.Observed, strings.Join(check.Evidence, "\n"))
@@ -261,7 +262,8 @@ func (e *elsewhere) keepsWhatIsInTheWay(t *testing.T) {
 func (e *elsewhere) cannotBeReached(t *testing.T) {
 	t.Helper()
 	for _, test := range []struct{ submission, reason string }{
-		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster which others use, too: grade it on the embedded cluster"},
+		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster " +
+			"which others use, too: grade it on the embedded cluster"},
 		{"wants-a-namespace", "^the Role manager-role needs rights that no lab's operator has on a cluster which others use, too"},
 	} {
 		before := e.snapshot(t)

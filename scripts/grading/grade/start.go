@@ -20,7 +20,10 @@ var podOnly = []struct {
 	todo string
 }{
 	{regexp.MustCompile(`unable to load in-cluster configuration`), "let it take its cluster from KUBECONFIG, as ctrl.GetConfigOrDie does"},
-	{regexp.MustCompile(`unable to find leader election namespace`), "set LeaderElectionNamespace in main, or leave leader election off unless a flag asks for it"},
+	{
+		regexp.MustCompile(`unable to find leader election namespace`),
+		"set LeaderElectionNamespace in main, or leave leader election off unless a flag asks for it",
+	},
 	{regexp.MustCompile(`open /var/run/secrets/kubernetes\.io/serviceaccount/`), "let it do without the files of a Pod's account"},
 }
 
@@ -36,7 +39,8 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 	said := strings.Join(o.log.last(allLines), "\n")
 	for _, only := range podOnly {
 		if line := only.said.FindString(said); line != "" {
-			return &verdict{outcome: report.Error, reason: fmt.Sprintf("the operator runs only as a Pod in a cluster (it said %q), and here it is a process on this machine: "+
+			return &verdict{outcome: report.Error, reason: fmt.Sprintf("the operator runs only as a Pod in a cluster "+
+				"(it said %q), and here it is a process on this machine: "+
 				"grade it on a kind cluster, with --cluster kind, or %s", line, only.todo)}
 		}
 	}
@@ -52,7 +56,8 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 		return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without listing or watching anything at the API server: "+
 			"does main start the manager, and is the controller set up with it?", patience)}
 	case commands.MatchString(said):
-		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager (args: [start]), or let the program start without"
+		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager " +
+			"(args: [start]), or let the program start without"
 	case strings.TrimSpace(said) == "":
 		ended += ", and its log is empty: let main print why it ends (what is logged before ctrl.SetLogger is lost)"
 	}
@@ -66,8 +71,9 @@ func (o *operator) portTaken() *verdict {
 	if taken == nil || !o.place.Occupied(taken[1]) {
 		return nil
 	}
-	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, at which the operator listens, is another program's on this machine: "+
-		"end that (`ss -ltnp` names it), or let the operator's main take the port from a flag, as --metrics-bind-address", taken[1])}
+	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, at which the operator listens, is "+
+		"another program's on this machine: end that (`ss -ltnp` names it), "+
+		"or let the operator's main take the port from a flag, as --metrics-bind-address", taken[1])}
 }
 
 // awaitsLease reports whether all that the operator was forbidden is a Lease.

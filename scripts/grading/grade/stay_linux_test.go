@@ -93,7 +93,8 @@ func TestADaemonOfAScript(t *testing.T) {
 	s := scripted(t)
 	dir := t.TempDir()
 	alive := filepath.Join(dir, "alive")
-	const daemon = `cd "$0"; env -i setsid sh -c 'echo >begun; sleep 1; echo >alive' >/dev/null 2>&1 & while ! [ -e begun ]; do sleep 0.01; done; exit 4`
+	const daemon = `cd "$0"; env -i setsid sh -c 'echo >begun; sleep 1; echo >alive' >/dev/null 2>&1 & ` +
+		`while ! [ -e begun ]; do sleep 0.01; done; exit 4`
 	got, err := s.run(t.Context(), "zombie/try.sh", []string{"sh", "-c", daemon, dir})
 	if err != nil || got.Exit != 4 {
 		t.Fatalf("the script ended with %v, %v", got, err)

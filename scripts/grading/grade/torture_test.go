@@ -47,7 +47,8 @@ func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 	t.Helper()
 	var seen seen
 	trials := Torture(t.Context(), options, random, seen.view)
-	if len(trials.Run.Checks) != 0 || trials.Run.Score != 0 || trials.Run.MaxScore != 0 || (trials.Run.Seed == 0) != (trials.Of == 0 && trials.Run.Outcome != report.Crashed) {
+	if len(trials.Run.Checks) != 0 || trials.Run.Score != 0 || trials.Run.MaxScore != 0 ||
+		(trials.Run.Seed == 0) != (trials.Of == 0 && trials.Run.Outcome != report.Crashed) {
 		t.Errorf("the run around the trials has a grade, or no seed: %+v", trials.Run)
 	}
 	content, err := json.Marshal(trials)
@@ -115,17 +116,23 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 			submission: "base", outcome: report.Graded, schedule: "no faults", expected: "^sundae has a cup and a spoon$",
 			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1,
 			// It has listed before the check began. On a busy machine, its watch comes later.
-			evidence: "^what went wrong: no faults\n(the operator has sent no request since this check began\n)?.*the check: create icecreams sundae → 201 Created(\n.* watch icecreams → 200 OK)?$",
+			evidence: "^what went wrong: no faults\n(the operator has sent no request since this check began\n)?" +
+				".*the check: create icecreams sundae → 201 Created(\n.* watch icecreams → 200 OK)?$",
 			timeline: "^the check: create icecreams sundae(\nwatch icecreams)?$",
 		},
 		{
 			submission: "labels-thoughtless", outcome: report.Graded, schedule: "kill-after write 1", expected: "^sundae has a cup and a spoon$",
 			observed: `^its labels are \["cup"\] \(and the operator has been silent for [\d.]+s\)$`, tried: 3,
-			evidence: `(?s)^what went wrong: kill-after write 1\n.* patch icecreams sundae → 200 OK \(write 1, kill-after\)\n.*the operator was killed\n.*the operator was started\n.*list icecreams`,
-			timeline: "^the check: create icecreams sundae\npatch icecreams sundae kill-after\nthe operator was killed\nthe operator was started\nlist icecreams\nwatch icecreams$",
+			evidence: `(?s)^what went wrong: kill-after write 1\n` +
+				`.* patch icecreams sundae → 200 OK \(write 1, kill-after\)\n` +
+				`.*the operator was killed\n.*the operator was started\n.*list icecreams`,
+			timeline: "^the check: create icecreams sundae\npatch icecreams sundae kill-after\n" +
+				"the operator was killed\nthe operator was started\nlist icecreams\nwatch icecreams$",
 		},
 		{
-			submission: "labels-brittle", outcome: report.Crashed, reason: "^it ended by itself: exit status 2; it panicked: a cup without a spoon, at cmd/behaviour.go:", schedule: "kill-after write 1",
+			submission: "labels-brittle", outcome: report.Crashed,
+			reason:   "^it ended by itself: exit status 2; it panicked: a cup without a spoon, at cmd/behaviour.go:",
+			schedule: "kill-after write 1",
 			expected: "^the operator goes on, whatever it is answered$", observed: "^it ended by itself: exit status 2; it panicked: ", tried: 2,
 			evidence: "(?s)panic: a cup without a spoon.*behaviour.go:",
 		},
@@ -190,13 +197,17 @@ func TestTrialsThatAreCutShort(t *testing.T) {
 		failure string
 		tried   int
 	}{
-		{"they end too early", passed(1, 1) + passed(2, 3) + "echo 'panic: a mistake of ours'", "labels", report.Error, "(?s)the trials ended after 2 of 3.*a mistake of ours", "", 2},
+		{
+			"they end too early", passed(1, 1) + passed(2, 3) + "echo 'panic: a mistake of ours'",
+			"labels", report.Error, "(?s)the trials ended after 2 of 3.*a mistake of ours", "", 2,
+		},
 		{
 			// Then the schedule that is tried at the moment is the one that brought it out.
 			"the operator ends while a shorter schedule is looked for", passed(1, 1) + event(protocol.Trial{Number: 2, Of: 9, Schedule: both}) +
 				event(protocol.Trial{Number: 2, Of: 9, Schedule: both, Ended: true}) + event(protocol.Trial{Of: 9, Schedule: kill}) +
 				"touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",
-			"labels-ends-when-told", report.Crashed, "^it ended by itself: exit status 3$", "kill-after write 3: it ended by itself: exit status 3", 2,
+			"labels-ends-when-told", report.Crashed, "^it ended by itself: exit status 3$",
+			"kill-after write 3: it ended by itself: exit status 3", 2,
 		},
 		{
 			"the operator ends before the first trial", "touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",

@@ -59,7 +59,10 @@ func TestWhatEndedARunIsExplained(t *testing.T) {
 	t.Parallel()
 	o := logging(t, "panic: before the restart", "", "goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/old.go:1 +0x1", "")
 	o.logBegan = o.logged()
-	for _, line := range []string{`{"msg":"Reconciler error","error":"no cone"}`, "panic: no cup", "", "goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/main.go:7 +0x1"} {
+	for _, line := range []string{
+		`{"msg":"Reconciler error","error":"no cone"}`, "panic: no cup", "",
+		"goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/main.go:7 +0x1",
+	} {
 		fmt.Fprintln(o.log, line)
 	}
 	for outcome, want := range map[report.Outcome]string{
@@ -74,7 +77,8 @@ func TestWhatEndedARunIsExplained(t *testing.T) {
 		}
 	}
 	last := logging(t, `{"level":"error","msg":"unable to start manager","error":"no cache"}`, "bye")
-	if got := last.explain(&verdict{outcome: report.NotStarted, reason: "it ended"}); got.Error() != "it ended; its last error: unable to start manager: no cache" {
+	ended := &verdict{outcome: report.NotStarted, reason: "it ended"}
+	if got := last.explain(ended); got.Error() != "it ended; its last error: unable to start manager: no cache" {
 		t.Errorf("the reason is %q", got)
 	}
 	if got := o.explain(nil); got != nil {
@@ -110,14 +114,29 @@ func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		{"a line that does not end", []string{conflict, strings.Repeat("vanilla ", 1<<18)}, reason + `, most of it as one line of 2.1 MB, which begins "` + strings.Repeat("vanilla ", 13)[:100] + `"`},
-		{"long lines", []string{conflict, strings.Repeat("x", 1<<17), strings.Repeat("x", 1<<18)}, reason + `, most of it as 2 lines of up to 262 kB, which begin "` + strings.Repeat("x", 100) + `"`},
-		{"long lines of which each begins otherwise", append(different, conflict), reason + `, most of it as 26 lines of up to 8.0 kB, which begin "a` + strings.Repeat("vanilla ", 13)[:99] + `"`},
+		{
+			"a line that does not end", []string{conflict, strings.Repeat("vanilla ", 1<<18)},
+			reason + `, most of it as one line of 2.1 MB, which begins "` + strings.Repeat("vanilla ", 13)[:100] + `"`,
+		},
+		{
+			"long lines", []string{conflict, strings.Repeat("x", 1<<17), strings.Repeat("x", 1<<18)},
+			reason + `, most of it as 2 lines of up to 262 kB, which begin "` + strings.Repeat("x", 100) + `"`,
+		},
+		{
+			"long lines of which each begins otherwise", append(different, conflict),
+			reason + `, most of it as 26 lines of up to 8.0 kB, which begin "a` + strings.Repeat("vanilla ", 13)[:99] + `"`,
+		},
 		{"long lines without an end of their own", glued, same + "; 1000 times: " + strings.Repeat("vanilla ", 13)[:100]},
-		{"longer lines without an end of their own", longer, reason + `, most of it as 1000 lines of up to 8.1 kB, which begin "` + strings.Repeat("vanilla ", 13)[:100] + `"`},
+		{
+			"longer lines without an end of their own", longer,
+			reason + `, most of it as 1000 lines of up to 8.1 kB, which begin "` + strings.Repeat("vanilla ", 13)[:100] + `"`,
+		},
 		{"a message", many(`{"level":"info","msg":"sold icecream N"}`), same + "; 1000 times: sold icecream 0"},
 		{"a line of no logger", many("again, and again"), same + "; 1000 times: again, and again"},
-		{"an error of Reconcile", append(many(conflict), "vanilla"), same + "; most often: Reconcile returned the same error 1001 times: the object has been modified"},
+		{
+			"an error of Reconcile", append(many(conflict), "vanilla"),
+			same + "; most often: Reconcile returned the same error 1001 times: the object has been modified",
+		},
 	} {
 		o := logging(t, test.lines...)
 		if got := o.explain(&verdict{outcome: report.Flooded, reason: same}); got.Error() != test.want {
@@ -131,7 +150,9 @@ func TestWhereWebhooksAreServedIsToldWhereNoneAnswers(t *testing.T) {
 	o := logging(t, `{"msg":"Registering webhook","path":"/validate"}`)
 	unanswered := []*report.Check{
 		{Observed: `it was not answered: failed calling webhook "shop": no`},
-		{Observed: "it was accepted", Evidence: []string{"create icecreams a → 201; the webhook shop gave no answer, and failurePolicy Ignore let it pass"}},
+		{Observed: "it was accepted", Evidence: []string{
+			"create icecreams a → 201; the webhook shop gave no answer, and failurePolicy Ignore let it pass",
+		}},
 	}
 	for _, check := range unanswered {
 		if got := strings.Join(o.served(check), "\n"); got != "the operator serves webhooks, by its log, at /validate" {

@@ -31,7 +31,11 @@ func TestAnOperatorThatEndsAfterTheUpgradeCostsOnlyTheExtension(t *testing.T) {
 				{ID: "converts", Title: "It converts", Extension: true, MaxPoints: 4, Status: report.Skipped},
 				{ID: "migrates", Title: "It migrates", Extension: true, MaxPoints: 6, Status: report.Skipped},
 			}}},
-			operator: &operator{subject: &subject{workshop: &submission.Workshop{Submission: &submission.Submission{}}}, log: &operatorLog{file: log}}, running: "converts", ended: sets.New("bakes"),
+			operator: &operator{
+				subject: &subject{workshop: &submission.Workshop{Submission: &submission.Submission{}}},
+				log:     &operatorLog{file: log},
+			},
+			running: "converts", ended: sets.New("bakes"),
 		}
 		r.operator.upgraded.Store(upgraded)
 		r.failRunning("it ended by itself")
@@ -46,7 +50,8 @@ func TestAnOperatorThatEndsAfterTheUpgradeCostsOnlyTheExtension(t *testing.T) {
 		if !r.report.FullMarks() || r.report.Complete() || r.report.Points() != "100 of 100 points, and 0 of 10 of the extension" {
 			t.Errorf("it has %s, full marks: %v", r.report.Points(), r.report.FullMarks())
 		}
-		if converts.Status != report.Failed || converts.Observed != "it ended by itself" || migrates.Status != report.Skipped || migrates.Reason != "skipped: it ended by itself" {
+		if converts.Status != report.Failed || converts.Observed != "it ended by itself" ||
+			migrates.Status != report.Skipped || migrates.Reason != "skipped: it ended by itself" {
 			t.Errorf("the checks of the extension are %+v and %+v", converts, migrates)
 		}
 	}

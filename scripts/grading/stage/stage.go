@@ -65,8 +65,8 @@ type Submission struct {
 	// DataDir is the folder in which such a server stores on this machine. Default: one that goes with the workshop's
 	// scope.
 	DataDir string
-	// ControlPlane is the program that is etcd when etcd is its first argument: an aggregated API server that knows a flag --etcd-servers gets
-	// one. It is not used if Aggregated is false.
+	// ControlPlane is the program that is etcd when etcd is its first argument: an aggregated API server that knows a
+	// flag --etcd-servers gets one. It is not used if Aggregated is false.
 	ControlPlane string
 }
 

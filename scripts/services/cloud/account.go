@@ -207,7 +207,8 @@ func (a *account) launch(wanted Launch) (launched Instance, fresh bool, err erro
 	defer a.mutex.Unlock()
 	now := a.now()
 	remembered := func(t token) bool { return now.Sub(t.At) < a.settings.Retention.Duration }
-	if i := slices.IndexFunc(a.state.Tokens, func(t token) bool { return t.Token == wanted.Token && remembered(t) }); wanted.Token != "" && i >= 0 {
+	i := slices.IndexFunc(a.state.Tokens, func(t token) bool { return t.Token == wanted.Token && remembered(t) })
+	if wanted.Token != "" && i >= 0 {
 		before := a.state.Tokens[i]
 		if !before.same(wanted) {
 			return Instance{}, false, refuse(http.StatusConflict, "with the token %s something else was launched (%s %s, %s): take a new token for "+
@@ -248,7 +249,8 @@ func (a *account) get(id string, customer bool) (Instance, error) {
 }
 
 func unknown(id string) error {
-	return refuse(http.StatusNotFound, "there is no instance %.40q, or this answer is behind: one that was just launched is seen a moment later", id)
+	return refuse(http.StatusNotFound, "there is no instance %.40q, or this answer is behind: "+
+		"one that was just launched is seen a moment later", id)
 }
 
 // list is all instances with these tags, in the order in which they were launched: also those that are terminated.
@@ -353,7 +355,8 @@ func (l Launch) check() error {
 	case l.Token != "" && !allowed.MatchString(l.Token):
 		return refuse(http.StatusBadRequest, "the token %.40q is not one: take 1 to 64 of the characters A-Z a-z 0-9 . _ : / -", l.Token)
 	case Prices[l.Type] == 0:
-		return refuse(http.StatusBadRequest, "the type %.40q is not one: take one of %s", l.Type, strings.Join(slices.Sorted(maps.Keys(Prices)), ", "))
+		return refuse(http.StatusBadRequest, "the type %.40q is not one: take one of %s",
+			l.Type, strings.Join(slices.Sorted(maps.Keys(Prices)), ", "))
 	case l.Image == "" || len(l.Image) > maxText:
 		return refuse(http.StatusBadRequest, "the image is missing or too long: say in at most %d bytes what runs", maxText)
 	case len(l.Tags) > maxTags:
@@ -369,8 +372,8 @@ func (l Launch) check() error {
 
 func checkTag(key, value string) error {
 	if !allowed.MatchString(key) || strings.Contains(key, "/") || value == "" || len(value) > maxText {
-		return refuse(http.StatusBadRequest, "the tag %.40q is not one: take 1 to 64 of the characters A-Z a-z 0-9 . _ : - for its key, and a value "+
-			"of at most %d bytes", key, maxText)
+		return refuse(http.StatusBadRequest, "the tag %.40q is not one: take 1 to 64 of the characters "+
+			"A-Z a-z 0-9 . _ : - for its key, and a value of at most %d bytes", key, maxText)
 	}
 	return nil
 }

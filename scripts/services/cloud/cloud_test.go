@@ -94,7 +94,8 @@ func TestATokenLaunchesOnceWhileItIsRemembered(t *testing.T) {
 	if again := s.demand("POST", "/v1/instances", small, 200); again != first {
 		t.Errorf("the second answer differs: %s, then %s", first, again)
 	}
-	s.demand("POST", "/v1/instances", strings.Replace(small, "small", "large", 1), 409, "with the token t-1 something else was launched (small nginx, i-")
+	s.demand("POST", "/v1/instances", strings.Replace(small, "small", "large", 1), 409,
+		"with the token t-1 something else was launched (small nginx, i-")
 	s.demand("POST", "/v1/instances", strings.Replace(small, "u-1", "u-2", 1), 409)
 	id := s.id("owner", "u-1")
 	s.demand("DELETE", "/v1/instances/"+id, "", 200, `"state":"terminated"`)

@@ -75,7 +75,8 @@ func TestWhatCantBeKeptIsNotBooked(t *testing.T) {
 	}
 	_, err := client.Book(t.Context(), movement("2", "a", freezer.Out, freezer.Topping, "cream"))
 	var problem *freezer.Error
-	if !errors.As(err, &problem) || problem.Status != http.StatusInternalServerError || !strings.Contains(problem.Detail, "writing the freezer's ledger") {
+	if !errors.As(err, &problem) || problem.Status != http.StatusInternalServerError ||
+		!strings.Contains(problem.Detail, "writing the freezer's ledger") {
 		t.Errorf("the answer is %v", err)
 	}
 	demandStock(t, client, "topping cream 999")
@@ -89,16 +90,20 @@ func TestWhatCantBeKeptIsNotBooked(t *testing.T) {
 func TestAFileThatIsNoLedgerIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ content, want string }{
-		"no JSON":           {"cream", "is not a ledger"},
-		"half of it":        {`{"movements":[{"id":"1",`, "is not a ledger"},
-		"a movement of air": {`{"movements":[{"id":"1","owner":"a","direction":"up","kind":"topping","ingredient":"cream"}]}`, `movement 1 of .*: the direction "up"`},
+		"no JSON":    {"cream", "is not a ledger"},
+		"half of it": {`{"movements":[{"id":"1",`, "is not a ledger"},
+		"a movement of air": {
+			`{"movements":[{"id":"1","owner":"a","direction":"up","kind":"topping","ingredient":"cream"}]}`,
+			`movement 1 of .*: the direction "up"`,
+		},
 	} {
 		file := filepath.Join(t.TempDir(), "freezer.json")
 		if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := freezer.Open(file)
-		if err == nil || !strings.Contains(err.Error(), "to begin with a full freezer") || !regexp.MustCompile(test.want).MatchString(err.Error()) {
+		if err == nil || !strings.Contains(err.Error(), "to begin with a full freezer") ||
+			!regexp.MustCompile(test.want).MatchString(err.Error()) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 		if content, err := os.ReadFile(file); err != nil || string(content) != test.content {

@@ -105,7 +105,8 @@ func shorten(id string) string {
 func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {
 	var m Movement
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&m); err != nil {
-		service.Refuse(w, http.StatusBadRequest, fmt.Sprintf("the body is not a movement: %v; send JSON with owner, direction, kind and ingredient", err))
+		service.Refuse(w, http.StatusBadRequest, fmt.Sprintf("the body is not a movement: %v; "+
+			"send JSON with owner, direction, kind and ingredient", err))
 		return
 	}
 	m.ID = r.PathValue("id") // the address names it, whatever the body says
@@ -118,7 +119,8 @@ func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errNoneLeft):
 		service.Refuse(w, http.StatusConflict, fmt.Sprintf("there is none left of the %s %s: return some first", m.Kind, m.Ingredient.Ingredient))
 	case errors.Is(err, errOther):
-		service.Refuse(w, http.StatusConflict, fmt.Sprintf("under the id %s another movement is booked (%s %s %s for %s): take a new id for a new movement",
+		service.Refuse(w, http.StatusConflict, fmt.Sprintf("under the id %s another movement is booked (%s %s %s for %s): "+
+			"take a new id for a new movement",
 			m.ID, booked.Direction, booked.Kind, booked.Ingredient.Ingredient, booked.Owner))
 	case err != nil:
 		service.Refuse(w, http.StatusInternalServerError, err.Error())

@@ -103,33 +103,69 @@ func TestTheAPI(t *testing.T) {
 		{"nothing moved yet", "GET", "/v1/stock", "", 200, `{"items":[]}`},
 		{"an owner that has nothing", "GET", "/v1/owners/u-1", "", 200, `{"owner":"u-1","out":[]}`},
 		{"no movements", "GET", "/v1/movements", "", 200, `{"movements":[]}`},
-		{"taken", "PUT", "/v1/movements/m-1", cream, 201, `{"id":"m-1","owner":"u-1","direction":"out","kind":"topping","ingredient":"cream","booked":"T"}`},
-		{"taken already", "PUT", "/v1/movements/m-1", cream, 200, `{"id":"m-1","owner":"u-1","direction":"out","kind":"topping","ingredient":"cream","booked":"T"}`},
-		{"another owner's under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "u-1", "u-2", 1), 409, `under the id m-1 another movement is booked (out topping cream for u-1): take a new id for a new movement`},
+		{
+			"taken", "PUT", "/v1/movements/m-1", cream, 201,
+			`{"id":"m-1","owner":"u-1","direction":"out","kind":"topping","ingredient":"cream","booked":"T"}`,
+		},
+		{
+			"taken already", "PUT", "/v1/movements/m-1", cream, 200,
+			`{"id":"m-1","owner":"u-1","direction":"out","kind":"topping","ingredient":"cream","booked":"T"}`,
+		},
+		{
+			"another owner's under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "u-1", "u-2", 1), 409,
+			`under the id m-1 another movement is booked (out topping cream for u-1): take a new id for a new movement`,
+		},
 		{"the return under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "out", "in", 1), 409, `~another movement is booked`},
-		{"another kind under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "topping", "flavour", 1), 409, `~another movement is booked`},
-		{"another ingredient under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "cream", "nuts", 1), 409, `~another movement is booked`},
+		{
+			"another kind under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "topping", "flavour", 1), 409,
+			`~another movement is booked`,
+		},
+		{
+			"another ingredient under the id", "PUT", "/v1/movements/m-1", strings.Replace(cream, "cream", "nuts", 1), 409,
+			`~another movement is booked`,
+		},
 		{"an id of all characters", "PUT", "/v1/movements/Az09._:-", cream, 201, `~"id":"Az09._:-"`},
 		{"the longest id", "PUT", "/v1/movements/" + long, cream, 201, `~"id":"xxx`},
-		{"the id stands in the address", "PUT", "/v1/movements/m-2", strings.Replace(cream, "{", `{"id":"other","booked":"2020-01-01T00:00:00Z",`, 1), 201, `~"id":"m-2"`},
+		{
+			"the id stands in the address", "PUT", "/v1/movements/m-2",
+			strings.Replace(cream, "{", `{"id":"other","booked":"2020-01-01T00:00:00Z",`, 1), 201, `~"id":"m-2"`,
+		},
 		{"stock", "GET", "/v1/stock", "", 200, `{"items":[{"kind":"topping","ingredient":"cream","count":996}]}`},
 		{"out", "GET", "/v1/owners/u-1", "", 200, `~{"owner":"u-1","out":[{"kind":"topping","ingredient":"cream"},{`},
 		{"movements of another", "GET", "/v1/movements?owner=u-2", "", 200, `{"movements":[]}`},
 
 		{"an id that is too long", "PUT", "/v1/movements/" + long + "x", cream, 400, `~take 1 to 200 of the characters`},
-		{"an id with a space", "PUT", "/v1/movements/a%20b", cream, 400, `the id "a b" is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -`},
+		{
+			"an id with a space", "PUT", "/v1/movements/a%20b", cream, 400,
+			`the id "a b" is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -`,
+		},
 		{"an id with a slash", "PUT", "/v1/movements/a%2Fb", cream, 400, `~the id "a/b" is not one`},
 		{"no body", "PUT", "/v1/movements/m-9", "", 400, `the body is not a movement: EOF; send JSON with owner, direction, kind and ingredient`},
 		{"no JSON", "PUT", "/v1/movements/m-9", "cream", 400, `~the body is not a movement`},
 		{"a number for an owner", "PUT", "/v1/movements/m-9", strings.Replace(cream, `"u-1"`, "1", 1), 400, `~the body is not a movement`},
-		{"a body without end", "PUT", "/v1/movements/m-9", `{"owner":"` + strings.Repeat("x", 70<<10), 400, `~the body is not a movement: http: request body too large`},
+		{
+			"a body without end", "PUT", "/v1/movements/m-9", `{"owner":"` + strings.Repeat("x", 70<<10), 400,
+			`~the body is not a movement: http: request body too large`,
+		},
 		{"no owner", "PUT", "/v1/movements/m-9", strings.Replace(cream, "u-1", "", 1), 400, `~the owner "" is not one`},
-		{"no direction", "PUT", "/v1/movements/m-9", strings.Replace(cream, "out", "", 1), 400, `the direction "" is not one: write "out" for what you take or "in" for what you return`},
+		{
+			"no direction", "PUT", "/v1/movements/m-9", strings.Replace(cream, "out", "", 1), 400,
+			`the direction "" is not one: write "out" for what you take or "in" for what you return`,
+		},
 		{"another direction", "PUT", "/v1/movements/m-9", strings.Replace(cream, "out", "up", 1), 400, `~the direction "up"`},
-		{"another kind", "PUT", "/v1/movements/m-9", strings.Replace(cream, "topping", "cone", 1), 400, `the kind "cone" is not one: write "topping" or "flavour"`},
+		{
+			"another kind", "PUT", "/v1/movements/m-9", strings.Replace(cream, "topping", "cone", 1), 400,
+			`the kind "cone" is not one: write "topping" or "flavour"`,
+		},
 		{"no ingredient", "PUT", "/v1/movements/m-9", strings.Replace(cream, "cream", "", 1), 400, `the ingredient is missing: say what moves`},
-		{"an endless ingredient", "PUT", "/v1/movements/m-9", strings.Replace(cream, "cream", long+"x", 1), 400, `~the name of the ingredient is too long`},
-		{"an unknown place", "GET", "/v2/stock", "", 404, `there is nothing at "/v2/stock": try /v1/stock, /v1/owners/OWNER, /v1/movements or /v1/movements/ID`},
+		{
+			"an endless ingredient", "PUT", "/v1/movements/m-9", strings.Replace(cream, "cream", long+"x", 1), 400,
+			`~the name of the ingredient is too long`,
+		},
+		{
+			"an unknown place", "GET", "/v2/stock", "", 404,
+			`there is nothing at "/v2/stock": try /v1/stock, /v1/owners/OWNER, /v1/movements or /v1/movements/ID`,
+		},
 		{"the top", "GET", "/", "", 404, `~there is nothing at "/"`},
 		{"a movement is not read alone", "GET", "/v1/movements/m-1", "", 405, `/v1/movements/m-1 is not for GET: use PUT`},
 		{"a movement is not taken back", "DELETE", "/v1/movements/m-1", "", 405, `~use PUT`},
@@ -172,7 +208,8 @@ func TestWhatIsTakenAndReturned(t *testing.T) {
 	t.Parallel()
 	client, _ := serve(t, freezer.New())
 	vanilla := freezer.Ingredient{Kind: freezer.Flavour, Ingredient: "vanilla"}
-	cream, nuts := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "cream"}, freezer.Ingredient{Kind: freezer.Topping, Ingredient: "nuts"}
+	cream := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "cream"}
+	nuts := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "nuts"}
 	book(t, client,
 		movement("1", "a", freezer.Out, freezer.Topping, "cream"), movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"),
 		movement("3", "b", freezer.Out, freezer.Topping, "cream"), movement("4", "a", freezer.Out, freezer.Topping, "nuts"),
@@ -244,7 +281,8 @@ func TestTheLastOneIsTakenOnce(t *testing.T) {
 	demandStock(t, client, "topping cream 0")
 	for id := range refused {
 		// What was refused is not booked: under its id it comes through when there is some again.
-		book(t, client, movement("back", "owner-x", freezer.In, freezer.Topping, "cream"), movement(id, "owner-"+id, freezer.Out, freezer.Topping, "cream"))
+		book(t, client, movement("back", "owner-x", freezer.In, freezer.Topping, "cream"),
+			movement(id, "owner-"+id, freezer.Out, freezer.Topping, "cream"))
 		break
 	}
 	// And who has it already is not told that there is none.
@@ -260,7 +298,8 @@ func TestClientErrors(t *testing.T) {
 	t.Parallel()
 	client, _ := serve(t, freezer.New())
 	_, err := client.Book(t.Context(), movement("1", "", freezer.Out, freezer.Topping, "cream"))
-	if err == nil || !strings.HasPrefix(err.Error(), `asking the freezer (PUT /v1/movements/1): the freezer answers 400: the owner "" is not one`) {
+	if err == nil || !strings.HasPrefix(err.Error(), "asking the freezer (PUT /v1/movements/1): "+
+		`the freezer answers 400: the owner "" is not one`) {
 		t.Errorf("the error is %v", err)
 	}
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -272,14 +311,16 @@ func TestClientErrors(t *testing.T) {
 	}))
 	t.Cleanup(broken.Close)
 	other := freezer.NewClient(broken.URL)
-	if _, err := other.Out(t.Context(), "a/b"); err == nil || err.Error() != "asking the freezer (GET /v1/owners/a%2Fb): the freezer answers 502: 502 Bad Gateway" {
+	if _, err := other.Out(t.Context(), "a/b"); err == nil ||
+		err.Error() != "asking the freezer (GET /v1/owners/a%2Fb): the freezer answers 502: 502 Bad Gateway" {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err := other.Stock(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "asking the freezer (GET /v1/stock): ") {
 		t.Errorf("the error is %v", err)
 	}
 	broken.Close()
-	if _, err := other.Movements(t.Context(), "a&b"); err == nil || !strings.HasPrefix(err.Error(), "asking the freezer (GET /v1/movements?owner=a%26b): ") {
+	if _, err := other.Movements(t.Context(), "a&b"); err == nil ||
+		!strings.HasPrefix(err.Error(), "asking the freezer (GET /v1/movements?owner=a%26b): ") {
 		t.Errorf("the error is %v", err)
 	}
 }

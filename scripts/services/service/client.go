@@ -34,7 +34,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the %s answers %d: %s", e.Service, e.Status, e.Detail)
 }
 
-// Ask sends a request, with a body unless that is nil, and returns the answer. An answer that is none of success is an *Error.
+// Ask sends a request, with a body unless that is nil, and returns the answer. An answer that is none of success is an
+// *Error.
 func Ask[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
 	var answer T
 	fail := func(err error) (T, error) {

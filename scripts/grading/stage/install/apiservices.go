@@ -31,8 +31,10 @@ func (in Into) MayServe(registrations []*unstructured.Unstructured) error {
 	for _, registration := range registrations {
 		group, _, _ := unstructured.NestedString(registration.Object, "spec", "group")
 		if !slices.Contains(in.Groups, group) {
-			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s wants to serve the API group %q, and on a cluster which others use, too, "+
-				"it may serve %s alone: name that as its group, or grade it on the embedded cluster", registration.GetName(), group, strings.Join(in.Groups, ", "))}
+			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s wants to serve the API group %q, "+
+				"and on a cluster which others use, too, it may serve %s alone: "+
+				"name that as its group, or grade it on the embedded cluster",
+				registration.GetName(), group, strings.Join(in.Groups, ", "))}
 		}
 	}
 	return nil
@@ -53,7 +55,9 @@ func Trusting(registration *unstructured.Unstructured, ca []byte) (*unstructured
 
 // AwaitAvailable waits until the API server reaches the servers of APIServices, for as long as it may reasonably take
 // to find that out. That it does not is no error: it is for the checks to find.
-func AwaitAvailable(ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured, patience time.Duration) error {
+func AwaitAvailable(
+	ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured, patience time.Duration,
+) error {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := awaitAvailable(waiting, client, registrations)
@@ -65,7 +69,8 @@ func AwaitAvailable(ctx context.Context, client dynamic.Interface, registrations
 
 func awaitAvailable(ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured) error {
 	for _, registration := range registrations {
-		err := await.Change(ctx, client.Resource(submission.APIServices), metav1.ListOptions{FieldSelector: "metadata.name=" + registration.GetName()},
+		err := await.Change(ctx, client.Resource(submission.APIServices),
+			metav1.ListOptions{FieldSelector: "metadata.name=" + registration.GetName()},
 			func(change watch.Event) (bool, error) {
 				now, ok := change.Object.(*unstructured.Unstructured)
 				if !ok {

@@ -281,8 +281,8 @@ func subjects() []rbacv1.Subject {
 func installing(what string, err error) error {
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "operator-labs-") {
 		// Said of the account that installs: see existing.Account.
-		return &submission.Problem{Reason: fmt.Sprintf("%s needs rights that no lab's operator has on a cluster which others use, too: grade it on the embedded cluster, "+
-			"or ask for less: %v", what, err)}
+		return &submission.Problem{Reason: fmt.Sprintf("%s needs rights that no lab's operator has on a cluster "+
+			"which others use, too: grade it on the embedded cluster, or ask for less: %v", what, err)}
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
 		err != nil && strings.Contains(err.Error(), "failed to create typed patch object") { // a field that there is not; it has no code
@@ -292,7 +292,9 @@ func installing(what string, err error) error {
 }
 
 // Apply makes an object that the submission brings, or brings it up to date. In a shared cluster it only makes it.
-func (in Into) Apply(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (in Into) Apply(
+	ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	if object.GetName() == "" {
 		return nil, &submission.Problem{Reason: fmt.Sprintf("a %s of the submission has no name: give it one under metadata", object.GetKind())}
 	}

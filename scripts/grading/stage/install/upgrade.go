@@ -28,7 +28,8 @@ const (
 // Upgrade brings definitions with all their versions into a cluster that has them with fewer, and returns when the API
 // server serves all. What in.Shared says does not count: they are this run's own.
 func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, upgradeTimeout, fmt.Errorf("the API server did not serve all versions within %s", upgradeTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, upgradeTimeout,
+		fmt.Errorf("the API server did not serve all versions within %s", upgradeTimeout))
 	defer cancel()
 	in.Shared = false
 	client, err := dynamic.NewForConfig(in.Config)

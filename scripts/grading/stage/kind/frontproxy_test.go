@@ -22,7 +22,10 @@ func TestOnlyTheOwnerCanReadTheFrontProxysKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{files.Cert: "content of /etc/kubernetes/pki/front-proxy-client.crt\n", files.Key: "content of /etc/kubernetes/pki/front-proxy-client.key\n"} {
+	for file, want := range map[string]string{
+		files.Cert: "content of /etc/kubernetes/pki/front-proxy-client.crt\n",
+		files.Key:  "content of /etc/kubernetes/pki/front-proxy-client.key\n",
+	} {
 		content, err := os.ReadFile(file)
 		if err != nil || string(content) != want {
 			t.Errorf("%s: %q, %v", file, content, err)
@@ -31,7 +34,8 @@ func TestOnlyTheOwnerCanReadTheFrontProxysKey(t *testing.T) {
 			t.Errorf("%s: %v, %v", file, info.Mode(), err)
 		}
 	}
-	if _, err := (FrontProxy{Node: "another"}).Files(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "from the node another") {
+	if _, err := (FrontProxy{Node: "another"}).Files(t.Context(), t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "from the node another") {
 		t.Errorf("of a node that does not have it the error is %v", err)
 	}
 }

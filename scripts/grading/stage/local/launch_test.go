@@ -64,15 +64,29 @@ func main() {
 // kubeconfig.
 func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
 	t.Parallel()
-	const head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\nspec:\n  template:\n    spec:\n      containers:\n"
+	const head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
+		"spec:\n  template:\n    spec:\n      containers:\n"
 	const nothing, config = "command: \nflag:  false\nhome: the kubeconfig true\n", "flag: the kubeconfig true\nhome: the kubeconfig true\n"
 	for _, test := range []struct{ name, file, container, saw string }{
 		{"no Deployment", "README.md", "", nothing},
 		{"YAML that is none", "config/manager/manager.yaml", "      - {", nothing},
-		{"containers of which none is the operator", "config/manager/manager.yaml", "      - {name: a, args: [start]}\n      - {name: b, args: [start]}\n", nothing},
-		{"a command in the arguments", "config/manager/manager.yaml", "      - {name: manager, args: [start, --leader-elect, now]}\n", "command: start \n" + config},
-		{"a command of two words", "deploy/operator.yaml", "      - {name: shop, command: [/manager, run], args: [operator, /etc/shop.yaml]}\n", "command: run operator \n" + config},
-		{"the program alone", "config/manager/manager.yaml", "      - {name: proxy, args: [start]}\n      - {name: manager, command: [manager], args: [--leader-elect]}\n", nothing},
+		{
+			"containers of which none is the operator", "config/manager/manager.yaml",
+			"      - {name: a, args: [start]}\n      - {name: b, args: [start]}\n", nothing,
+		},
+		{
+			"a command in the arguments", "config/manager/manager.yaml",
+			"      - {name: manager, args: [start, --leader-elect, now]}\n", "command: start \n" + config,
+		},
+		{
+			"a command of two words", "deploy/operator.yaml",
+			"      - {name: shop, command: [/manager, run], args: [operator, /etc/shop.yaml]}\n",
+			"command: run operator \n" + config,
+		},
+		{
+			"the program alone", "config/manager/manager.yaml", "      - {name: proxy, args: [start]}\n" +
+				"      - {name: manager, command: [manager], args: [--leader-elect]}\n", nothing,
+		},
 		{
 			"an environment", "config/manager/manager.yaml", `      - name: manager
         env:
@@ -121,8 +135,8 @@ func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
 // A check can start a program without its flag --kubeconfig, so that it uses the variable KUBECONFIG.
 func TestTheFlagForTheKubeconfigCanBeLeftOut(t *testing.T) {
 	t.Parallel()
-	const manager = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\nspec:\n  template:\n    spec:\n      containers:\n" +
-		"      - {name: manager, args: [start]}\n"
+	const manager = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
+		"spec:\n  template:\n    spec:\n      containers:\n      - {name: manager, args: [start]}\n"
 	w := stagetest.Workshop(t, samples.Lay(t, samples.Module+seeing+"-- config/manager/manager.yaml --\n"+manager))
 	if err := w.Build(t.Context()); err != nil {
 		t.Fatal(err)

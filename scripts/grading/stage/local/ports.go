@@ -57,8 +57,8 @@ func claimAny() (*claim, error) {
 		}
 		c.Close()
 	}
-	return nil, &submission.HindranceError{Reason: fmt.Sprintf("none of the ports %d to %d is free for the operator's webhooks: end a program that listens there",
-		firstPort, firstPort+portCount-1)}
+	return nil, &submission.HindranceError{Reason: fmt.Sprintf("none of the ports %d to %d is free for the operator's "+
+		"webhooks: end a program that listens there", firstPort, firstPort+portCount-1)}
 }
 
 // claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for. That
@@ -71,15 +71,15 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 	c, err := tryClaim(port)
 	for ; errors.Is(err, errClaimed); c, err = tryClaim(port) {
 		if reason == "" {
-			reason = fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator that is graded or run on this machine%s",
-				port, claimant(port))
+			reason = fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator "+
+				"that is graded or run on this machine%s", port, claimant(port))
 			waits(reason)
 		}
 		select {
 		case <-tick.C:
 		case <-giveUp:
-			return nil, &submission.HindranceError{Reason: fmt.Sprintf("%s, and was so for %s: end that, or let the operator's main take its port from a flag %s",
-				reason, patience, submission.WebhookPortFlag)}
+			return nil, &submission.HindranceError{Reason: fmt.Sprintf("%s, and was so for %s: end that, "+
+				"or let the operator's main take its port from a flag %s", reason, patience, submission.WebhookPortFlag)}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s: %w", reason, context.Cause(ctx))
 		}
@@ -95,8 +95,9 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 			return nil, context.Cause(ctx)
 		case <-deadline:
 			c.Close()
-			return nil, &submission.HindranceError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, is another program's on this machine: "+
-				"end that (`ss -ltnp` names it), or let the operator's main take its port from a flag %s", port, submission.WebhookPortFlag)}
+			return nil, &submission.HindranceError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, "+
+				"is another program's on this machine: end that (`ss -ltnp` names it), "+
+				"or let the operator's main take its port from a flag %s", port, submission.WebhookPortFlag)}
 		}
 	}
 	return c, nil

@@ -68,7 +68,8 @@ func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
 	}
 
 	// Nor does anybody wait for ever.
-	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), want+", and was so for 1s: end that") {
+	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil ||
+		!strings.HasPrefix(err.Error(), want+", and was so for 1s: end that") {
 		t.Errorf("whose patience is at its end gets %v", err)
 	} else if _, is := errors.AsType[*submission.HindranceError](err); !is {
 		t.Errorf("that is nobody's fault, and the error is a %T", err)

@@ -140,7 +140,9 @@ func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
 }
 
 // route creates a Service and routes its requests to the operator.
-func (o *operator) route(ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
+func (o *operator) route(
+	ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured,
+) (made *unstructured.Unstructured, err error) {
 	ports, err := portsOf(service)
 	if err != nil {
 		return nil, err

@@ -36,10 +36,19 @@ func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct{ name, portFlag, files, version string }{
 		{"of 2025, which can be told its port", anyPort, samples.Webhook + samples.Service, "v1"},
-		{"of 2023, which insists on 9443", fixedPort, strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1\n  - v1beta1\n  client", 1) + samples.Service, "v1"},
-		{"of 2021, whose webhook knows v1beta1 only", fixedPort, strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1beta1\n  client", 1), "v1beta1"},
+		{
+			"of 2023, which insists on 9443", fixedPort,
+			strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1\n  - v1beta1\n  client", 1) + samples.Service, "v1",
+		},
+		{
+			"of 2021, whose webhook knows v1beta1 only", fixedPort,
+			strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1beta1\n  client", 1), "v1beta1",
+		},
 		{"of 2019", fixedPort, samples.OldWebhook + samples.Service, "v1beta1"},
-		{"with kustomize's prefix", anyPort, strings.Replace(samples.Webhook, "name: webhook", "name: shop-webhook", 1) + samples.Service + samples.Prefix, "v1"},
+		{
+			"with kustomize's prefix", anyPort,
+			strings.Replace(samples.Webhook, "name: webhook", "name: shop-webhook", 1) + samples.Service + samples.Prefix, "v1",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPlace(t)
@@ -71,7 +80,8 @@ func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
 func TestPodsOfANodeAreLedHereWhileTheOperatorIsPrepared(t *testing.T) {
 	longtest.Proof(t)
 	p := newPlace(t)
-	prepared, err := p.installBy(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service)).Prepare(t.Context(), p.waits)
+	onNode := p.installBy(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service))
+	prepared, err := onNode.Prepare(t.Context(), p.waits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +168,8 @@ func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.
 	client := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1()
 	// Of both kinds, and under the same name.
 	mutating := strings.Replace(samples.Webhook, "-- config/webhook/manifests.yaml --\n", "", 1)
-	mutating = strings.NewReplacer("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "vicecream", "micecream").Replace(mutating)
+	mutating = strings.NewReplacer("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+		"vicecream", "micecream").Replace(mutating)
 	p.operate(operatorWith(anyPort, samples.Webhook+mutating))
 	p.becomes("vanilla", "failed calling webhook")
 	// A policy of ours goes too, somebody else's objects stay.
@@ -169,7 +180,9 @@ func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.
 				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-						Rule:       admissionregistrationv1.Rule{APIGroups: []string{"demo.lva.io"}, APIVersions: []string{"v1"}, Resources: []string{"icecreams"}},
+						Rule: admissionregistrationv1.Rule{
+							APIGroups: []string{"demo.lva.io"}, APIVersions: []string{"v1"}, Resources: []string{"icecreams"},
+						},
 					},
 				}}},
 				Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
@@ -199,7 +212,10 @@ func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.
 		return strings.Join(all, ", ")
 	}
 	for _, test := range []struct{ name, files, want string }{
-		{"the same again: there is no moment at which nobody decides", samples.Webhook + mutating, "validating vicecream.kb.io, mutating micecream.kb.io, of-a-student"},
+		{
+			"the same again: there is no moment at which nobody decides", samples.Webhook + mutating,
+			"validating vicecream.kb.io, mutating micecream.kb.io, of-a-student",
+		},
 		{"one that has no mutating ones", samples.Webhook, "validating vicecream.kb.io, of-a-student"},
 		{"one without webhooks", "", "of-a-student"},
 	} {
@@ -234,7 +250,8 @@ func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
-			"a configuration without a name", strings.Replace(samples.Webhook, "  name: validating-webhook-configuration", "  labels: {app: shop}", 1),
+			"a configuration without a name",
+			strings.Replace(samples.Webhook, "  name: validating-webhook-configuration", "  labels: {app: shop}", 1),
 			"a ValidatingWebhookConfiguration of the submission has no name: give it one under metadata",
 		},
 		{
@@ -369,7 +386,8 @@ func TestAPortOfAnotherProgramIsNotTheSubmissionsFault(t *testing.T) {
 	if _, wrong := errors.AsType[*submission.Problem](err); wrong || err == nil {
 		t.Fatalf("it must be an error of ours, and is %v", err)
 	}
-	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is another program's on this machine: end that (`ss -ltnp` names it)", port)
+	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is another program's on this machine: "+
+		"end that (`ss -ltnp` names it)", port)
 	if !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("it says %q, and must begin %q", err, want)
 	}

@@ -49,11 +49,12 @@ type server struct {
 // prepareServer is Prepare for an aggregated API server. After Close nothing of it is registered.
 func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	if len(i.Manifests.APIServices) == 0 || len(i.Manifests.APIServers) == 0 {
-		return nil, &submission.Problem{Reason: "config/apiservice brings no APIService, or no Service: write both there, and the APIService names the Service"}
+		return nil, &submission.Problem{Reason: "config/apiservice brings no APIService, or no Service: " +
+			"write both there, and the APIService names the Service"}
 	}
 	if i.Launch.SecurePort == "" {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("the server can't be told at which port to listen: let main take it from a flag --%s, which -h must name",
-			submission.SecurePortFlag)}
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the server can't be told at which port to listen: "+
+			"let main take it from a flag --%s, which -h must name", submission.SecurePortFlag)}
 	}
 	s := &server{operator: &operator{installed: i, targets: map[int]int{}, data: cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data"))}}
 	defer func() {

@@ -132,7 +132,8 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	becomes := func(status string) {
 		t.Helper()
 		began := time.Now()
-		if err := await.Change(t.Context(), client.Resource(submission.APIServices), metav1.ListOptions{FieldSelector: "metadata.name=v1alpha.farm.example.com"},
+		if err := await.Change(t.Context(), client.Resource(submission.APIServices),
+			metav1.ListOptions{FieldSelector: "metadata.name=v1alpha.farm.example.com"},
 			func(change watch.Event) (bool, error) {
 				now, ok := change.Object.(*unstructured.Unstructured)
 				return ok && install.ConditionIs(now, "Available", status), nil
@@ -163,7 +164,8 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	}
 	// Its account gets the roles that delegate, and no others that it names.
 	rbac := kubernetes.NewForConfigOrDie(p.Config()).RbacV1()
-	if _, err := rbac.RoleBindings("kube-system").Get(t.Context(), "operator-labs:extension-apiserver-authentication-reader", metav1.GetOptions{}); err != nil {
+	if _, err := rbac.RoleBindings("kube-system").Get(t.Context(),
+		"operator-labs:extension-apiserver-authentication-reader", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := rbac.ClusterRoleBindings().Get(t.Context(), "operator-labs:cluster-admin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -173,10 +175,12 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Resource(submission.APIServices).Get(t.Context(), "v1alpha.farm.example.com", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := client.Resource(submission.APIServices).Get(t.Context(),
+		"v1alpha.farm.example.com", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the APIService is there: %v", err)
 	}
-	if _, err := client.Resource(install.Services).Namespace(submission.AccountNamespace).Get(t.Context(), "llama", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := client.Resource(install.Services).Namespace(submission.AccountNamespace).Get(t.Context(),
+		"llama", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Service is there: %v", err)
 	}
 }

@@ -54,7 +54,10 @@ func (l *local) Install(ctx context.Context, what stage.Submission, gateway stag
 	if err != nil {
 		return nil, err
 	}
-	i := &installed{Submission: what, into: into, way: l.way, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"), environment: gateway.Environment, reached: ports}
+	i := &installed{
+		Submission: what, into: into, way: l.way, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"),
+		environment: gateway.Environment, reached: ports,
+	}
 	if err := os.WriteFile(i.kubeconfig, content, 0o600); err != nil {
 		return nil, fmt.Errorf("writing the operator's kubeconfig: %w", err)
 	}

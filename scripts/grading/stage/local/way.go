@@ -170,7 +170,9 @@ func (a *addressed) route(ctx context.Context, client dynamic.Interface, made *u
 }
 
 // routeIf is route to an operator that is ready, or not.
-func (a *addressed) routeIf(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int, ready bool) error {
+func (a *addressed) routeIf(
+	ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int, ready bool,
+) error {
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: slicesResource.GroupVersion().String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{

@@ -54,7 +54,9 @@ func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster,
 // NewPool makes a pool of embedded clusters with their nodes, for runs that may share. The parameters are those of
 // Start.
 func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) *own.Pool {
-	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) }, func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
+	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) {
+		return start(ctx, func(string) {})
+	}, func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
 		return onNode(lent, described, store, kubectl)
 	})
 }

@@ -63,7 +63,8 @@ func TestAPoolOfNodesLendsACluster(t *testing.T) {
 	if closed != 1 {
 		t.Errorf("%d runs have ended their part, want 1", closed)
 	}
-	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}); err != nil {
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left"}}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), left, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("after its part the cluster is gone: %v", err)
 	}
 	first.Return()

@@ -146,7 +146,8 @@ func (c *confinement) object(object *unstructured.Unstructured) error {
 	case group == rbacv1.GroupName && strings.HasSuffix(kind, "Binding"):
 		return c.binding(object)
 	case group == rbacv1.GroupName:
-		if name := object.GetName(); strings.HasPrefix(name, "system:") || name == frontProxyReader && object.GetNamespace() == metav1.NamespaceSystem ||
+		if name := object.GetName(); strings.HasPrefix(name, "system:") ||
+			name == frontProxyReader && object.GetNamespace() == metav1.NamespaceSystem ||
 			slices.Contains([]string{"admin", "cluster-admin", "edit", "view"}, name) {
 			return exceeds(object, "which is one of Kubernetes' own: give your role a name of its own, as kustomize's "+
 				"namePrefix does")

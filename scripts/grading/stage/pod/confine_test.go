@@ -106,8 +106,9 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 	}
 	const operator = "{kind: ServiceAccount, name: lolcow-controller-manager, namespace: lolcow-system}"
 	const role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mallory}\n"
-	const job = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: mallory, namespace: lolcow-system}\nspec: {template: {spec: {serviceAccountName: " +
-		"lolcow-controller-manager, automountServiceAccountToken: %, containers: [{name: a, image: controller}]}}}\n"
+	const job = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: mallory, namespace: lolcow-system}\n" +
+		"spec: {template: {spec: {serviceAccountName: lolcow-controller-manager, " +
+		"automountServiceAccountToken: %, containers: [{name: a, image: controller}]}}}\n"
 	for _, test := range []struct {
 		name   string
 		change func([]*unstructured.Unstructured) []*unstructured.Unstructured
@@ -115,9 +116,13 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 		// that differs.
 		delivered, gated string
 	}{
-		{"cluster-admin", besides(bind("ClusterRole", "cluster-admin", operator)), "ClusterRoleBinding mallory, which gives the operator the ClusterRole cluster-admin", ""},
 		{
-			"a role for everything", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n" + bind("ClusterRole", "mallory", operator)),
+			"cluster-admin", besides(bind("ClusterRole", "cluster-admin", operator)),
+			"ClusterRoleBinding mallory, which gives the operator the ClusterRole cluster-admin", "",
+		},
+		{
+			"a role for everything", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n" +
+				bind("ClusterRole", "mallory", operator)),
 			"ClusterRoleBinding mallory, whose ClusterRole mallory lets the operator * * of *", "",
 		},
 		{
@@ -132,27 +137,53 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 		{"what its markers say, again", besides(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
 			bind("ClusterRole", "mallory", operator)), "", ""},
 		{"a role for people", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"), "", ""},
-		{"rules of others", besides(role + "aggregationRule: {clusterRoleSelectors: [{}]}\n" + bind("ClusterRole", "mallory", operator)), "gathers the rules of others", ""},
-		{"one of Kubernetes' roles", besides(strings.Replace(role, "mallory", "system:basic-user", 1)), "ClusterRole system:basic-user, which is one of Kubernetes' own", ""},
 		{
-			"all accounts", besides(bind("ClusterRole", "lolcow-manager-role", "{kind: Group, apiGroup: rbac.authorization.k8s.io, name: 'system:serviceaccounts'}")),
+			"rules of others",
+			besides(role + "aggregationRule: {clusterRoleSelectors: [{}]}\n" + bind("ClusterRole", "mallory", operator)),
+			"gathers the rules of others", "",
+		},
+		{
+			"one of Kubernetes' roles", besides(strings.Replace(role, "mallory", "system:basic-user", 1)),
+			"ClusterRole system:basic-user, which is one of Kubernetes' own", "",
+		},
+		{
+			"all accounts", besides(bind("ClusterRole", "lolcow-manager-role",
+				"{kind: Group, apiGroup: rbac.authorization.k8s.io, name: 'system:serviceaccounts'}")),
 			"gives rights to the Group system:serviceaccounts", "",
 		},
 		{
-			"an account of others", besides(bind("ClusterRole", "lolcow-manager-role", "{kind: ServiceAccount, name: default, namespace: kube-system}")),
+			"an account of others", besides(bind("ClusterRole", "lolcow-manager-role",
+				"{kind: ServiceAccount, name: default, namespace: kube-system}")),
 			"gives rights to the ServiceAccount kube-system/default", "",
 		},
-		{"who the front proxy is", besides(strings.NewReplacer("ClusterRoleBinding", "RoleBinding", "name: mallory}", "name: mallory, namespace: kube-system}").Replace(
-			bind("Role", "extension-apiserver-authentication-reader", operator))), "", ""},
+		{
+			"who the front proxy is", besides(strings.NewReplacer(
+				"ClusterRoleBinding", "RoleBinding", "name: mallory}", "name: mallory, namespace: kube-system}",
+			).Replace(bind("Role", "extension-apiserver-authentication-reader", operator))), "", "",
+		},
 		{"who asks", besides(bind("ClusterRole", "system:auth-delegator", operator)), "", ""},
-		{"kube-system", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: kube-system}}"), "the namespace kube-system is the cluster's own", ""},
-		{"a namespace of an add-on", besides("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}"), "the namespace cert-manager is the cluster's own", ""},
-		{"a namespace of others", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: parlour}}"), "and not its namespace parlour", ""},
+		{
+			"kube-system", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: kube-system}}"),
+			"the namespace kube-system is the cluster's own", "",
+		},
+		{
+			"a namespace of an add-on", besides("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}"),
+			"the namespace cert-manager is the cluster's own", "",
+		},
+		{
+			"a namespace of others",
+			besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: parlour}}"),
+			"and not its namespace parlour", "",
+		},
 		{"an object of its own kind", besides("{apiVersion: my.domain/v1alpha1, kind: Lolcow, metadata: {name: mallory}}"), "", ""},
 		{"cert-manager's kinds", besides("{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: mallory}}"), "", ""},
-		{"a volume of the node", besides("{apiVersion: v1, kind: PersistentVolume, metadata: {name: mallory}}"), "PersistentVolume mallory, a kind that may lead past", ""},
 		{
-			"a request for a certificate", besides("{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: mallory}}"),
+			"a volume of the node", besides("{apiVersion: v1, kind: PersistentVolume, metadata: {name: mallory}}"),
+			"PersistentVolume mallory, a kind that may lead past", "",
+		},
+		{
+			"a request for a certificate",
+			besides("{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: mallory}}"),
 			"CertificateSigningRequest mallory, a kind that may lead past", "",
 		},
 		{
@@ -163,66 +194,115 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 			"a bootstrap token", besides("{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: mallory}}"),
 			"Secret mallory, of the type bootstrap.kubernetes.io/token", "",
 		},
-		{"a webhook about roles", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
-			"webhooks: [{name: a, rules: [{apiGroups: ['*']}]}]}"), `MutatingWebhookConfiguration mallory, which changes objects of the API group "*"`, ""},
-		{"a policy about roles", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
-			"spec: {matchConstraints: {resourceRules: [{apiGroups: [rbac.authorization.k8s.io]}]}}}"), "MutatingAdmissionPolicy mallory, which changes objects", ""},
 		{
-			"a policy about Pods", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"a webhook about roles",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+				"metadata: {name: mallory}, webhooks: [{name: a, rules: [{apiGroups: ['*']}]}]}"),
+			`MutatingWebhookConfiguration mallory, which changes objects of the API group "*"`, "",
+		},
+		{
+			"a policy about roles",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [rbac.authorization.k8s.io]}]}}}"),
+			"MutatingAdmissionPolicy mallory, which changes objects", "",
+		},
+		{
+			"a policy about Pods",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [pods]}]}}}"),
 			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (pods)`, "",
 		},
-		{"a policy about all that is the core's", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
-			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: ['*/*']}]}}}"), `of the API group "" (*/*)`, ""},
-		{"a policy about Deployments", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
-			"spec: {matchConstraints: {resourceRules: [{apiGroups: [my.domain, apps], resources: [deployments]}]}}}"), `of the API group "apps" (deployments)`, ""},
 		{
-			"a policy about volumes", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
-				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumes]}]}}}"),
-			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (persistentvolumes), and so may change who has which rights, or what Pods get of their nodes`, "",
+			"a policy about all that is the core's",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: ['*/*']}]}}}"),
+			`of the API group "" (*/*)`, "",
 		},
 		{
-			"a webhook about volumes' status", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+			"a policy about Deployments",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [my.domain, apps], resources: [deployments]}]}}}"),
+			`of the API group "apps" (deployments)`, "",
+		},
+		{
+			"a policy about volumes",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumes]}]}}}"),
+			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (persistentvolumes), ` +
+				`and so may change who has which rights, or what Pods get of their nodes`, "",
+		},
+		{
+			"a webhook about volumes' status",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+				"metadata: {name: mallory}, " +
 				"webhooks: [{name: a, rules: [{apiGroups: [''], resources: [persistentvolumes/status]}]}]}"),
 			`MutatingWebhookConfiguration mallory, which changes objects of the API group "" (persistentvolumes/status)`, "",
 		},
 		{
-			"a webhook about StorageClasses", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+			"a webhook about StorageClasses",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+				"metadata: {name: mallory}, " +
 				"webhooks: [{name: a, rules: [{apiGroups: [storage.k8s.io], resources: [storageclasses]}]}]}"),
 			`of the API group "storage.k8s.io" (storageclasses)`, "",
 		},
 		{
-			"a policy about requests for certificates", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"a policy about requests for certificates",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests]}]}}}"),
 			`of the API group "certificates.k8s.io" (certificatesigningrequests)`, "",
 		},
-		{"a policy about claims", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
-			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumeclaims]}]}}}"), "", ""},
-		{"a policy about ConfigMaps", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
-			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [configmaps]}]}}}"), "", ""},
-		{"a webhook about its own kind", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
-			"webhooks: [{name: a, rules: [{apiGroups: [my.domain], resources: [lolcows]}]}]}"), "", ""},
 		{
-			"a second role of the manager's name", besides(strings.Replace(role, "mallory", "lolcow-manager-role", 1) + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"),
+			"a policy about claims",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumeclaims]}]}}}"), "", "",
+		},
+		{
+			"a policy about ConfigMaps",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [configmaps]}]}}}"), "", "",
+		},
+		{
+			"a webhook about its own kind",
+			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
+				"metadata: {name: mallory}, " +
+				"webhooks: [{name: a, rules: [{apiGroups: [my.domain], resources: [lolcows]}]}]}"), "", "",
+		},
+		{
+			"a second role of the manager's name", besides(strings.Replace(role, "mallory", "lolcow-manager-role", 1) +
+				"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"),
 			"ClusterRoleBinding lolcow-manager-rolebinding, whose ClusterRole lolcow-manager-role lets the operator * * of *", "",
 		},
-		{"the host's files", inPod(t, "volumes: [{name: a, hostPath: {path: /}}]"), "Deployment lolcow-controller-manager, whose Pods would get past their containers", ""},
+		{
+			"the host's files", inPod(t, "volumes: [{name: a, hostPath: {path: /}}]"),
+			"Deployment lolcow-controller-manager, whose Pods would get past their containers", "",
+		},
 		{"the host's network", inPod(t, "hostNetwork: true"), "hostNetwork=true", ""},
 		{"the host's processes", inPod(t, "hostPID: true"), "hostPID=true", ""},
 		{"the host's IPC", inPod(t, "hostIPC: true"), "hostIPC=true", ""},
 		{"privileged", inPod(t, "container: {securityContext: {privileged: true}}"), "must not set securityContext.privileged=true", ""},
 		{"a port of the host", inPod(t, "container: {ports: [{containerPort: 80, hostPort: 80}]}"), "hostPort", ""},
-		{"a network drive", inPod(t, "volumes: [{name: a, nfs: {server: example.com, path: /}}]"), "whose volume a comes from outside of the cluster", ""},
-		{"another account", inPod(t, "serviceAccountName: mallory"), "config/default brings no ServiceAccount mallory, which its Deployment lolcow-controller-manager names", ""},
 		{
-			"a token of its own", inPod(t, "volumes: [{name: a, projected: {sources: [{configMap: {name: x}}, {serviceAccountToken: {path: token}}]}}]"),
+			"a network drive", inPod(t, "volumes: [{name: a, nfs: {server: example.com, path: /}}]"),
+			"whose volume a comes from outside of the cluster", "",
+		},
+		{
+			"another account", inPod(t, "serviceAccountName: mallory"), "config/default brings no ServiceAccount mallory, " +
+				"which its Deployment lolcow-controller-manager names", "",
+		},
+		{
+			"a token of its own", inPod(t, "volumes: [{name: a, projected: {sources: "+
+				"[{configMap: {name: x}}, {serviceAccountToken: {path: token}}]}}]"),
 			"", "Deployment lolcow-controller-manager, whose volume a projects a credential of its own",
 		},
 		{
-			"a certificate of its own", inPod(t, "volumes: [{name: a, projected: {sources: [{podCertificate: {signerName: kubernetes.io/kube-apiserver-client-pod}}]}}]"),
+			"a certificate of its own", inPod(t, "volumes: [{name: a, projected: {sources: "+
+				"[{podCertificate: {signerName: kubernetes.io/kube-apiserver-client-pod}}]}}]"),
 			"whose volume a projects a credential of its own", "",
 		},
-		{"another Pod", besides(strings.Replace(job, "%", "true", 1)), "", "Job mallory, whose Pods would get to the API server by a way on which the grader does not see them"},
+		{
+			"another Pod", besides(strings.Replace(job, "%", "true", 1)), "",
+			"Job mallory, whose Pods would get to the API server by a way on which the grader does not see them",
+		},
 		{"another Pod without a token", besides(strings.Replace(job, "%", "false", 1)), "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -284,7 +364,9 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 // Role.
 func TestTheRoleForTheFrontProxyIsKubernetesOwn(t *testing.T) {
 	t.Parallel()
-	manifests := &submission.Manifests{Roles: []rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: metav1.NamespaceSystem}}}}
+	manifests := &submission.Manifests{Roles: []rbacv1.Role{{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: metav1.NamespaceSystem},
+	}}}
 	const in = `---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -318,7 +400,8 @@ func TestWhatNamesNoNamespaceIsInstalledIntoDefault(t *testing.T) {
 		}
 	}()
 	const roles = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader, namespace: reach-system}\n" +
-		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader}\nrules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
+		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader}\n" +
+		"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
 	d, err := newDeployment(stagetest.Objects(t, manager+roles), &submission.Manifests{})
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +431,8 @@ func TestAnAdministratorIsNeitherInstalledNorDelivered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(content), "name: manager-role\n", "name: cluster-admin\n", 1)), 0o600); err != nil {
+	bound := strings.Replace(string(content), "name: manager-role\n", "name: cluster-admin\n", 1)
+	if err := os.WriteFile(file, []byte(bound), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w := stagetest.Workshop(t, dir)
@@ -371,7 +455,8 @@ func TestWhatTheClusterHasIsNotReplaced(t *testing.T) {
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config()).RbacV1().ClusterRoles()
 	const name = "of-the-cluster"
-	if _, err := admin.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := admin.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	all, err := existing.Open(t.Context(), own.Kubeconfig, embedded.Context)
@@ -386,7 +471,8 @@ func TestWhatTheClusterHasIsNotReplaced(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	const role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: of-the-cluster}\nrules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
+	const role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: of-the-cluster}\n" +
+		"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
 	how := image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
 	for _, brings := range []string{manager, manager + role} {
 		// The second time, what the first one brought may be replaced.
@@ -396,7 +482,8 @@ func TestWhatTheClusterHasIsNotReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err = d.install(t.Context(), install.Into{Config: own.Config()}, how)
-			if refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which the cluster has already"); refused != strings.Contains(brings, role) {
+			refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which the cluster has already")
+			if refused != strings.Contains(brings, role) {
 				t.Errorf("it is refused: %t: %v", refused, err)
 			}
 		}

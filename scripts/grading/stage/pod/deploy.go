@@ -65,8 +65,9 @@ type Deployment struct {
 	upgraded []*unstructured.Unstructured
 }
 
-// Render puts a submission's deployment together. kubectl is as in submission.Workshop.Kustomize. What can't be put together, or is no
-// deployment of one operator, or brings more rights than the manifests' roles, is a *submission.Problem.
+// Render puts a submission's deployment together. kubectl is as in submission.Workshop.Kustomize. What can't be put
+// together, or is no deployment of one operator, or brings more rights than the manifests' roles, is a
+// *submission.Problem.
 func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests) (*Deployment, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
@@ -123,7 +124,8 @@ func newDeployment(objects []*unstructured.Unstructured, manifests *submission.M
 		}
 	}
 	if len(deployments) != 1 {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("config/default brings %d Deployments, and must bring the one of the operator", len(deployments))}
+		return nil, &submission.Problem{Reason: fmt.Sprintf("config/default brings %d Deployments, "+
+			"and must bring the one of the operator", len(deployments))}
 	}
 	d.manager = deployments[0]
 	d.Namespace, d.Name = cmp.Or(d.manager.Namespace, metav1.NamespaceDefault), d.manager.Name
@@ -171,7 +173,9 @@ type image struct {
 // install brings all of it into a cluster but the registrations of its webhooks: the operator is there, and does not
 // run yet. register makes those: from then on the API server asks the operator. server is nil but for an aggregated API
 // server.
-func (d *Deployment) install(ctx context.Context, into install.Into, how image) (register func(context.Context) error, server *apiServer, err error) {
+func (d *Deployment) install(
+	ctx context.Context, into install.Into, how image,
+) (register func(context.Context) error, server *apiServer, err error) {
 	client, err := dynamic.NewForConfig(into.Config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
@@ -183,7 +187,10 @@ func (d *Deployment) install(ctx context.Context, into install.Into, how image) 
 	if err := errors.Join(into.MayDecide(d.registers), into.MayServe(d.apiServices)); err != nil {
 		return nil, nil, err
 	}
-	in := &installation{into: into, client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d}
+	in := &installation{
+		into: into, client: client,
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d,
+	}
 	if !slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Namespace" && o.GetName() == d.Namespace
 	}) {
@@ -254,7 +261,9 @@ func (in *installation) makeAccess(ctx context.Context, gateway stage.Gateway) e
 // mounts reports whether the operator's container brings something of its own to a folder.
 func (d *Deployment) mounts(folder string) bool {
 	container, err := submission.OperatorOf(&d.manager.Spec.Template.Spec)
-	return err == nil && slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == folder })
+	return err == nil && slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return path.Clean(m.MountPath) == folder
+	})
 }
 
 // adapt makes of a Deployment one that gets to the API server by the way that it is told. Nothing runs yet.
@@ -275,7 +284,8 @@ func adapt(manager *appsv1.Deployment, how image, serving bool) error {
 	if container.ReadinessProbe != nil {
 		container.ReadinessProbe.PeriodSeconds = 1 // a run that waits for the operator does not wait for the next probe
 	}
-	environment := append(slices.Clone(how.gateway.Environment), "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
+	environment := append(slices.Clone(how.gateway.Environment),
+		"KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
 	for _, variable := range environment {
 		name, value, _ := strings.Cut(variable, "=")
 		container.Env = append(slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name }),
@@ -320,7 +330,8 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 	kind := object.GroupVersionKind()
 	mapping, err := in.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
-		return &submission.Problem{Reason: fmt.Sprintf("config/default brings the %s, a kind that the cluster does not have: %v", submission.NameOf(object), err)}
+		return &submission.Problem{Reason: fmt.Sprintf("config/default brings the %s, "+
+			"a kind that the cluster does not have: %v", submission.NameOf(object), err)}
 	}
 	if err != nil {
 		return fmt.Errorf("asking the cluster for its kinds: %w", err)
@@ -338,7 +349,8 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 	if mapping.Resource == install.Definitions {
 		// Versions that the manifests hold back are those that config/default has besides.
 		for _, version := range submission.ServedVersions(object) {
-			if found := submission.Find(in.deployment.manifests.Definitions, object.GetName()); found != nil && !slices.Contains(submission.ServedVersions(found), version) {
+			if found := submission.Find(in.deployment.manifests.Definitions, object.GetName()); found != nil &&
+				!slices.Contains(submission.ServedVersions(found), version) {
 				object, _ = submission.WithoutVersion(object, version)
 			}
 		}

@@ -65,7 +65,9 @@ func TestWhatIsDeployed(t *testing.T) {
 		}
 	}
 	manager := d.manager.DeepCopy()
-	how := image{reference: "cone:v8", gateway: stage.Gateway{Host: "https://172.18.0.1:40000", Environment: []string{"FREEZER_URL=http://172.18.0.1:40001"}}}
+	how := image{reference: "cone:v8", gateway: stage.Gateway{
+		Host: "https://172.18.0.1:40000", Environment: []string{"FREEZER_URL=http://172.18.0.1:40001"},
+	}}
 	if err := adapt(manager, how, true); err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,8 @@ func (o *operator) begin(ctx context.Context, flags []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.client.AppsV1().Deployments(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := o.client.AppsV1().Deployments(o.Namespace).Patch(ctx, o.Name,
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("giving the operator's Deployment the flags %s: %w", strings.Join(flags, " "), err)
 	}
 	o.flags = flags

@@ -76,9 +76,20 @@ kind: StorageClass
 metadata: {name: mallory}
 provisioner: example.com/none
 `, "the StorageClass mallory needs rights that no lab's operator has"},
-		{"a namespace that is there", strings.ReplaceAll(manager, "reach-system", "kube-system"), "the Namespace kube-system is in the cluster already"},
-		{"the account of others", strings.ReplaceAll(strings.Replace(manager, "name: reach-system", "name: reach-too", 1), "namespace: reach-system", "namespace: kube-system"), "does not bring it"},
-		{"no account", strings.Replace(manager, "serviceAccountName: manager", "serviceAccountName: nobody", 1), "config/default brings no ServiceAccount nobody"},
+		{
+			"a namespace that is there", strings.ReplaceAll(manager, "reach-system", "kube-system"),
+			"the Namespace kube-system is in the cluster already",
+		},
+		{
+			"the account of others",
+			strings.ReplaceAll(strings.Replace(manager, "name: reach-system", "name: reach-too", 1),
+				"namespace: reach-system", "namespace: kube-system"),
+			"does not bring it",
+		},
+		{
+			"no account", strings.Replace(manager, "serviceAccountName: manager", "serviceAccountName: nobody", 1),
+			"config/default brings no ServiceAccount nobody",
+		},
 		{"a webhook for everything", manager + `---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration

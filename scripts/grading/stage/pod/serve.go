@@ -42,7 +42,9 @@ type apiServer struct {
 
 // withoutCertManager is what config/default brings and what does not need cert-manager: its certificates are made here.
 func withoutCertManager(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return o.GroupVersionKind().Group == certManager })
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		return o.GroupVersionKind().Group == certManager
+	})
 }
 
 // makeServer makes the Secrets that the server's container mounts and config/default does not bring, with a certificate
@@ -51,7 +53,8 @@ func withoutCertManager(objects []*unstructured.Unstructured) []*unstructured.Un
 func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
 	d := in.deployment
 	if len(d.apiServices) == 0 {
-		return nil, &submission.Problem{Reason: "config/default brings no APIService: write it in config/apiservice, and name that folder among the resources of config/default"}
+		return nil, &submission.Problem{Reason: "config/default brings no APIService: write it in config/apiservice, " +
+			"and name that folder among the resources of config/default"}
 	}
 	serving, err := servingOf(d.apiServices[0])
 	if err != nil {
@@ -124,7 +127,8 @@ func servingOf(registration *unstructured.Unstructured) (stage.Serving, error) {
 	namespace, _, _ := unstructured.NestedString(registration.Object, "spec", "service", "namespace")
 	port, _, _ := unstructured.NestedInt64(registration.Object, "spec", "service", "port")
 	if name == "" || namespace == "" {
-		return stage.Serving{}, &submission.Problem{Reason: fmt.Sprintf("the APIService %s names no Service: its spec.service needs name and namespace", registration.GetName())}
+		return stage.Serving{}, &submission.Problem{Reason: fmt.Sprintf("the APIService %s names no Service: "+
+			"its spec.service needs name and namespace", registration.GetName())}
 	}
 	return stage.Serving{Name: name + "." + namespace + ".svc", Namespace: namespace, Service: name, Port: int32(cmp.Or(port, httpsPort))}, nil
 }

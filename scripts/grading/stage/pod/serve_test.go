@@ -52,7 +52,8 @@ spec:
   service: {name: barn, namespace: reach-system}
 `
 
-var withCertificate = strings.Replace(manager, "      containers:", "      volumes: [{name: tls, secret: {secretName: barn-cert}}]\n      containers:", 1)
+var withCertificate = strings.Replace(manager, "      containers:",
+	"      volumes: [{name: tls, secret: {secretName: barn-cert}}]\n      containers:", 1)
 
 // An aggregated API server gets the certificate that it mounts, and its APIService the authority of that.
 func TestAnAggregatedServerIsTrusted(t *testing.T) {
@@ -67,8 +68,15 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 	for _, test := range []struct{ name, brings, problem string }{
 		{"as it is written", withCertificate + barn, ""},
 		{"in vain", withCertificate, "config/default brings no APIService"},
-		{"for others", withCertificate + strings.ReplaceAll(barn, "group: barn.example.com", "group: apps"), `wants to serve the API group "apps"`},
-		{"without a Service", withCertificate + strings.ReplaceAll(barn, "service: {name: barn, namespace: reach-system}", "caBundle: null"), "names no Service"},
+		{
+			"for others", withCertificate + strings.ReplaceAll(barn, "group: barn.example.com", "group: apps"),
+			`wants to serve the API group "apps"`,
+		},
+		{
+			"without a Service",
+			withCertificate + strings.ReplaceAll(barn, "service: {name: barn, namespace: reach-system}", "caBundle: null"),
+			"names no Service",
+		},
 		{"with a bundle that is none", withCertificate + barn + "  caBundle: '*'\n", "can't be read"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -90,7 +98,9 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 				t.Fatal(err)
 			}
 			into := install.Into{Config: account.Config, Shared: true, Made: account.Own, Groups: []string{"barn.example.com"}}
-			register, server, err := d.install(t.Context(), into, image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}, aggregated: true})
+			register, server, err := d.install(t.Context(), into, image{
+				reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}, aggregated: true,
+			})
 			if test.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), test.problem) {
 					t.Errorf("the error must say %q and is %v", test.problem, err)
@@ -115,7 +125,8 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 				t.Error("cert-manager is told to put another authority there")
 			}
 			wantTrusted(t, registered, secret)
-			if s := server.serving; s.Namespace != "reach-system" || s.Service != "barn" || s.Port != 443 || s.Name != "barn.reach-system.svc" || len(s.CA) == 0 {
+			if s := server.serving; s.Namespace != "reach-system" || s.Service != "barn" || s.Port != 443 ||
+				s.Name != "barn.reach-system.svc" || len(s.CA) == 0 {
 				t.Errorf("it is said to serve at %+v", s)
 			}
 		})

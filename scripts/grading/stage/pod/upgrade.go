@@ -72,11 +72,13 @@ func (o *operator) Upgrade(ctx context.Context) error {
 		definition := object.DeepCopy()
 		if len(submission.ServedVersions(definition)) > 1 {
 			if service, _ := converterOf(definition); service == "" {
-				return &submission.Problem{Reason: fmt.Sprintf("config/default brings the CustomResourceDefinition %s with several versions, and names no Service "+
-					"that converts between them: kubebuilder writes it into config/crd/patches", definition.GetName())}
+				return &submission.Problem{Reason: fmt.Sprintf("config/default brings the CustomResourceDefinition %s "+
+					"with several versions, and names no Service that converts between them: "+
+					"kubebuilder writes it into config/crd/patches", definition.GetName())}
 			}
 			bundle := base64.StdEncoding.EncodeToString(o.converting.PEM)
-			if err := unstructured.SetNestedField(definition.Object, bundle, "spec", "conversion", "webhook", "clientConfig", "caBundle"); err != nil {
+			if err := unstructured.SetNestedField(definition.Object, bundle,
+				"spec", "conversion", "webhook", "clientConfig", "caBundle"); err != nil {
 				return fmt.Errorf("writing the authority into the CustomResourceDefinition %s: %w", definition.GetName(), err)
 			}
 			annotations := definition.GetAnnotations()

@@ -29,7 +29,9 @@ func TestAConvertingWebhookIsReachedSteadily(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		if time.Since(began) > lost && failed.CompareAndSwap(0, time.Since(began).Nanoseconds()) {
 			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":"conversion webhook for apps.lva.io/v1alpha1, Kind=WebApp failed: Post \"https://x/convert\": no route to host"}`)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,`+
+				`"message":"conversion webhook for apps.lva.io/v1alpha1, Kind=WebApp failed: `+
+				`Post \"https://x/convert\": no route to host"}`)
 			return
 		}
 		_, _ = io.WriteString(w, `{"kind":"WebAppList","apiVersion":"apps.lva.io/v1beta1","items":[]}`)

@@ -36,7 +36,10 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 			Resources: []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}, Verbs: bring,
 		},
 		// What an operator needs besides its own kinds: Events, and to ask who scrapes its metrics.
-		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"get", "list", "watch", "create", "patch", "update"}},
+		{
+			APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"},
+			Verbs: []string{"get", "list", "watch", "create", "patch", "update"},
+		},
 		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 		{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},

@@ -134,8 +134,9 @@ func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened
 		for _, right := range lacks {
 			missing = append(missing, right.String())
 		}
-		return nil, fmt.Errorf("the account of the context %s may not %s: a lab brings kinds and rights of its own, so it takes an administrator's; "+
-			"grade on the embedded cluster (leave out --cluster), or on one of your own (`make cluster`)", c.Context, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("the account of the context %s may not %s: a lab brings kinds and rights of its own, "+
+			"so it takes an administrator's; grade on the embedded cluster (leave out --cluster), "+
+			"or on one of your own (`make cluster`)", c.Context, strings.Join(missing, ", "))
 	}
 	o := &opened{Cluster: cluster, shared: c}
 	if o.scope, err = process.NewScope(process.Options{}); err != nil {
@@ -195,7 +196,8 @@ func (o *opened) way() local.Way {
 	if err != nil {
 		return local.Unknown(fmt.Errorf("reading the cluster's address: %w", err))
 	}
-	unknown := local.Unknown(fmt.Errorf("at which address the cluster at %s reaches this machine is not known: name it with --address", target.Host))
+	unknown := local.Unknown(fmt.Errorf("at which address the cluster at %s reaches this machine is not known: "+
+		"name it with --address", target.Host))
 	// Nothing is sent: the system only says from which address it would.
 	connection, err := net.Dial("udp", net.JoinHostPort(target.Hostname(), "443"))
 	if err != nil {
