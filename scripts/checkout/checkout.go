@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package checkout knows where things are in a checkout of this repository, and builds the programs that a grading run
-// needs when they are missing or old. It runs none of them.
+// Package checkout finds the files and programs of a checkout of this repository, and builds the programs that a
+// grading run needs when they are missing or old. It runs none of them.
+//
+// The packages below it are what every command needs from a checkout: the list of labs (manifest), the programs and
+// their archives (programs), what changed since a commit (changes), running other programs (command), starting and
+// ending our commands (cli), and add-ons (addons). Packages that grade, check or generate belong in other wings. This
+// wing imports none of them.
 package checkout
 
 import (
