@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package await waits: for what a watch tells of, and by looking again and again for what nobody tells of. The loops
-// are client-go's and apimachinery's; what this adds is that who waits learns, when the time is up, why it was in vain.
+// Package await waits for a condition: by a watch, and by polling where no watch reports it. The loops are client-go's
+// and apimachinery's. This package adds the reason to the error when the time is up.
 package await
 
 import (
@@ -32,8 +32,8 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Cause }
 
-// Until looks at something at once, and then at each interval, until look objects to nothing. It ends with look's
-// error, unless the context has ended: then with a *LateError.
+// Until looks at something at once, and then at each interval, until look objects to nothing. It ends with look's error, unless the
+// context has ended: then with a *LateError.
 func Until(ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	objection := ""
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {
