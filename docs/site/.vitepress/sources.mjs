@@ -60,7 +60,9 @@ export function sidebar() {
     .sort((a, b) => position(a) - position(b))
   const folders = all.map((source) => source.split('/')).filter((parts) => parts[0] === 'docs' && parts.length > 2).map((parts) => parts[1])
   const others = [...new Set(folders)].filter((name) => !['site', 'decisions', ...Object.keys(groups)].includes(name))
-  const about = group('About', ['docs/README.md', 'README.md', 'CONTRIBUTING.md', 'docs/benchmarks.md', 'docs/proof.md', 'docs/decisions/README.md'])
+  const about = group('About', [
+    'docs/README.md', 'README.md', 'CONTRIBUTING.md', 'docs/house.md', 'docs/benchmarks.md', 'docs/proof.md', 'docs/decisions/README.md',
+  ])
   return {
     '/': [
       group('Lectures', all.filter((source) => numbered.test(source))),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package docs keeps the code and the tables in Markdown pages equal to the files they are taken from, and finds dead
-// links. It neither renders pages nor looks at links to other sites.
+// Package docs keeps the code, tables and diagrams in Markdown pages equal to the files from which they are made, and
+// finds dead links. It neither renders pages nor looks at links to other sites.
 //
 // A page names the code that it shows:
 //
@@ -19,4 +19,7 @@
 //
 //	<!-- table: checks -->
 //	<!-- /table -->
+//
+// Other tables list recorded results, and how the repository is laid out: its wings, packages and sizes. A diagram
+// (<!-- diagram: wings -->) is written in Mermaid.
 package docs

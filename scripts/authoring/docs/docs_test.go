@@ -18,10 +18,16 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// repository lays the shop into a temporary folder and returns it with the files below want/.
+// repository is the shop, unpacked.
 func repository(t *testing.T) (root string, want map[string]string) {
 	t.Helper()
-	content, err := os.ReadFile("testdata/shop.txtar")
+	return unpacked(t, "testdata/shop.txtar")
+}
+
+// unpacked lays an archive into a temporary folder and returns it with the files below want/.
+func unpacked(t *testing.T, archive string) (root string, want map[string]string) {
+	t.Helper()
+	content, err := os.ReadFile(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +273,17 @@ func TestMistakesInCodeMarkers(t *testing.T) {
 		},
 		{
 			"a table that does not exist", "<!-- table: prices -->\n<!-- /table -->\n",
-			"docs/page.md:1: there is no table prices: there are blind-sets, checks, conformance, conformance-reasons, labs, lectures, mutants, runs",
+			"docs/page.md:1: there is no table prices: there are blind-sets, checks, conformance, conformance-reasons, labs, " +
+				"lectures, mutants, packages, runs, sizes, wings",
+		},
+		{
+			"a diagram that does not exist", "<!-- diagram: prices -->\n<!-- /diagram -->\n",
+			"docs/page.md:1: there is no diagram prices: there are wings",
+		},
+		{
+			"a diagram that is closed as a table", "<!-- diagram: wings -->\n<!-- /table -->\n",
+			"docs/page.md:2: the diagram of line 1 is not closed before this one: end it with <!-- /diagram -->\n" +
+				"docs/page.md:1: this diagram is not closed: end it with <!-- /diagram -->",
 		},
 		{"a table without a name", "<!-- table -->\n", "docs/page.md:1: write <!-- table: name --> in a line of its own"},
 		{

@@ -27,6 +27,8 @@ x := 1
 %<!-- table: labs -->
 | a | b |
 %  <!-- /table -->
+%<!-- diagram: wings -->
+%<!-- /diagram -->
 `
 	var all, want strings.Builder
 	for line := range strings.Lines(page) {

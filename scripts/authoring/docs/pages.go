@@ -61,25 +61,27 @@ type Problem struct {
 func (p *Problem) Error() string { return fmt.Sprintf("%s:%d: %s", p.Page, p.Line, p.Message) }
 
 var (
-	opening = regexp.MustCompile(`^<!--\s*(code|table):\s*([^\s#]+)(?:#(\S+))?\s*-->$`)
-	closing = regexp.MustCompile(`^<!--\s*/(code|table)\s*-->$`)
-	attempt = regexp.MustCompile(`^<!--\s*/?\s*(code|table)\b`)
+	opening = regexp.MustCompile(`^<!--\s*(code|table|diagram):\s*([^\s#]+)(?:#(\S+))?\s*-->$`)
+	closing = regexp.MustCompile(`^<!--\s*/(code|table|diagram)\s*-->$`)
+	attempt = regexp.MustCompile(`^<!--\s*/?\s*(code|table|diagram)\b`)
 	fence   = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
 )
 
 // usage is how each kind of marker is written.
 var usage = map[string]string{
-	"code":  "<!-- code: file#name --> in a line of its own, the file's path from the root of the repository",
-	"table": "<!-- table: name --> in a line of its own",
+	"code":    "<!-- code: file#name --> in a line of its own, the file's path from the root of the repository",
+	"table":   "<!-- table: name --> in a line of its own",
+	"diagram": "<!-- diagram: name --> in a line of its own",
 }
 
-// Refresh returns a page (its path from the root) with its code and tables as they are in the files now. All mistakes
-// are reported, each as a *Problem of the joined error.
+// Refresh returns a page (its path from the root) with its code, tables and diagrams as they are in the files now. All
+// mistakes are reported, each as a *Problem of the joined error.
 func Refresh(root, page string) ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
 	if err != nil {
 		return nil, fmt.Errorf("reading the page: %w", err)
 	}
+	repository := newHouse(root)
 	var out []string
 	var problems []error
 	problem := func(line int, format string, args ...any) {
@@ -118,7 +120,7 @@ func Refresh(root, page string) ([]byte, error) {
 			problem(number, "write %s", usage[tried[1]])
 		default:
 			opened, kind = number, reference[1]
-			shown, err := generate(root, page, kind, reference[2], reference[3])
+			shown, err := generate(repository, page, kind, reference[2], reference[3])
 			if err != nil {
 				problem(number, "%v", err)
 			}
@@ -151,7 +153,7 @@ func (f *openFence) take(line string) bool {
 	return true
 }
 
-// WithoutMarkers returns a page without the markers of its code and tables. What is between them stays.
+// WithoutMarkers returns a page without the markers of its code, tables and diagrams. What is between them stays.
 func WithoutMarkers(page []byte) []byte {
 	var out []byte
 	var fenced openFence
@@ -164,16 +166,19 @@ func WithoutMarkers(page []byte) []byte {
 }
 
 // generate makes what stands between two markers.
-func generate(root, page, kind, name, part string) ([]string, error) {
-	if kind == "table" {
-		return makeTable(root, page, name)
+func generate(h *house, page, kind, name, part string) ([]string, error) {
+	switch kind {
+	case "table":
+		return makeTable(h, page, name)
+	case "diagram":
+		return makeDiagram(h, name)
 	}
 	// Whoever reads a lecture in an editor sees what is folded, and then does not find it themselves.
 	if strings.HasPrefix(page, "docs/lectures/") && strings.HasPrefix(name, "solutions/") {
 		return nil, fmt.Errorf("a lecture shows no solution, since an editor that it is read in folds nothing: link to it, as %s",
 			linkTo(page, "the solution", strings.TrimSuffix(name+"#"+part, "#")))
 	}
-	shown, err := show(root, name, part)
+	shown, err := show(h.root, name, part)
 	return block(language(name), shown), err
 }
 
@@ -186,13 +191,14 @@ func block(language string, lines []string) []string {
 	return slices.Concat([]string{mark + language}, lines, []string{mark})
 }
 
-// Change is a page whose code or tables are not what the files have.
+// Change is a page whose code, tables or diagrams are not what the files have.
 type Change struct {
 	Page       string // path from the root
 	Have, Want []byte
 }
 
-// Stale lists the pages whose code or tables are not what the files have. The error lists the mistakes of all pages.
+// Stale lists the pages whose code, tables or diagrams are not what the files have. The error lists the mistakes of all
+// pages.
 func Stale(root string) ([]Change, error) {
 	pages, err := Pages(root)
 	if err != nil {
@@ -217,7 +223,7 @@ func Stale(root string) ([]Change, error) {
 	return changes, errors.Join(problems...)
 }
 
-// Check returns the mistakes of all pages: code and tables that can't be made or are stale, and dead links.
+// Check returns the mistakes of all pages: code, tables and diagrams that can't be made or are stale, and dead links.
 func Check(root string) error {
 	changes, err := Stale(root)
 	problems := []error{err}
@@ -230,8 +236,8 @@ func Check(root string) error {
 	return errors.Join(append(problems, CheckLinks(root))...)
 }
 
-// Fix refreshes the code and the tables in all pages and returns those that changed. A page with a mistake is left
-// alone. The README of a lab is not touched: it comes from the TASK.md of its solution.
+// Fix refreshes the code, tables and diagrams in all pages and returns those that changed. A page with a mistake is
+// left alone. The README of a lab is not touched: it comes from the TASK.md of its solution.
 func Fix(root string) ([]string, error) {
 	changes, err := Stale(root)
 	var changed []string

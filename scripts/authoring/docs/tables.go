@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report/replay"
 )
 
-// tables are those that a page can have, by their names.
+// tables are those that a page can have, by their names, besides houseTables.
 var tables = map[string]func(root, page string, list *manifest.Manifest) (*table, error){
 	"checks":              checksOf,
 	"conformance":         conformanceFigures,
@@ -33,20 +33,33 @@ var tables = map[string]func(root, page string, list *manifest.Manifest) (*table
 }
 
 // makeTable returns the lines of a table for a page, given by its path from the root.
-func makeTable(root, page, name string) ([]string, error) {
+func makeTable(h *house, page, name string) ([]string, error) {
+	if of, known := houseTables[name]; known {
+		made, err := of(h, page)
+		if err != nil {
+			return nil, err
+		}
+		return made.lines(), nil
+	}
 	of, known := tables[name]
 	if !known {
-		return nil, fmt.Errorf("there is no table %s: there are %s", name, strings.Join(slices.Sorted(maps.Keys(tables)), ", "))
+		return nil, unknown("table", name, slices.AppendSeq(slices.Collect(maps.Keys(tables)), maps.Keys(houseTables)))
 	}
-	list, err := manifest.Load(root)
+	list, err := manifest.Load(h.root)
 	if err != nil {
 		return nil, fmt.Errorf("there is no list of labs to make this table from: %w", err)
 	}
-	made, err := of(root, page, list)
+	made, err := of(h.root, page, list)
 	if err != nil {
 		return nil, err
 	}
 	return made.lines(), nil
+}
+
+// unknown is the error that a page names a table or a diagram which does not exist.
+func unknown(kind, name string, known []string) error {
+	slices.Sort(known)
+	return fmt.Errorf("there is no %s %s: there are %s", kind, name, strings.Join(known, ", "))
 }
 
 // checksOf lists the checks of the lab whose page it is, with their steps if it has some.

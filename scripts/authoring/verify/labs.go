@@ -31,7 +31,7 @@ var labsList = Check{
 
 var pages = Check{
 	Name:     "pages",
-	Sentence: "pages have the code and the tables of the files that they name, and their links lead somewhere",
+	Sentence: "pages have the code, tables and diagrams of the files that they name, and their links lead somewhere",
 	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
 		changes, err := docs.Stale(r.Root)
 		findings := messages(err)

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package docs
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// wings are the folders of scripts in the order of their imports: a wing may import only those before it. The rules of
+// depguard in .golangci.yml have the same order.
+var wings = []string{"services", "checkout", "grading", "checks", "authoring", "classes", "proving", "cmd"}
+
+// scripts and clusters are the folders whose packages have a comment and are listed in docs/house.md.
+const (
+	scripts  = "scripts"
+	clusters = "clusters"
+	node     = "clusters/node"
+)
+
+// house is how a repository is laid out. Each folder is read once, however many tables of a page need it.
+type house struct {
+	root string
+	read map[string][]goPackage // by the folder whose packages they are
+}
+
+func newHouse(root string) *house { return &house{root: root, read: map[string][]goPackage{}} }
+
+// goPackage is a folder with Go files.
+type goPackage struct {
+	folder  string   // from the root, with slashes
+	comment string   // the first sentence of its package comment, or nothing
+	lines   goLines  // those of its files that no program wrote
+	imports []string // the wings that it imports
+}
+
+// goLines counts the lines of Go files.
+type goLines struct{ code, tests int }
+
+func (l goLines) plus(other goLines) goLines {
+	return goLines{code: l.code + other.code, tests: l.tests + other.tests}
+}
+
+// notOurs are names of folders with input of tests, built programs and installed modules of npm.
+var notOurs = []string{"testdata", "bin", "out", "node_modules"}
+
+// packages lists the packages in a folder of the repository and below it, in the order of their folders.
+func (h *house) packages(folder string) ([]goPackage, error) {
+	if packages, known := h.read[folder]; known {
+		return packages, nil
+	}
+	byFolder := map[string]*goPackage{}
+	err := filepath.WalkDir(filepath.Join(h.root, folder), func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if base := entry.Name(); strings.HasPrefix(base, ".") || slices.Contains(notOurs, base) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		relative, err := filepath.Rel(h.root, filepath.Dir(name))
+		if err != nil {
+			return err
+		}
+		in := filepath.ToSlash(relative)
+		if byFolder[in] == nil {
+			byFolder[in] = &goPackage{folder: in}
+		}
+		return byFolder[in].add(name)
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the packages of %s: %w", folder, err)
+	}
+	var packages []goPackage
+	for _, found := range byFolder {
+		packages = append(packages, *found)
+	}
+	slices.SortFunc(packages, func(a, b goPackage) int { return cmp.Compare(a.folder, b.folder) })
+	h.read[folder] = packages
+	return packages, nil
+}
+
+// add reads a file of the package.
+func (p *goPackage) add(name string) error {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, content, parser.ImportsOnly|parser.ParseComments)
+	if err != nil {
+		return fmt.Errorf("reading Go: %w", err)
+	}
+	if text := file.Doc.Text(); text != "" && (p.comment == "" || filepath.Base(name) == "doc.go") {
+		p.comment = new(doc.Package).Synopsis(text)
+	}
+	isTest := strings.HasSuffix(name, "_test.go")
+	if lines := bytes.Count(content, []byte("\n")); !generated(content[:files.Position(file.Package).Offset]) {
+		if isTest {
+			p.lines.tests += lines
+		} else {
+			p.lines.code += lines
+		}
+	}
+	// The checks of a lab are test files, so there they are what the package is for.
+	if isTest && wingOf(p.folder) != "checks" {
+		return nil
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		folder, ours := strings.CutPrefix(imported, "lva.io/operators/")
+		if wing := wingOf(folder); ours && wing != "" && !slices.Contains(p.imports, wing) {
+			p.imports = append(p.imports, wing)
+		}
+	}
+	return nil
+}
+
+// generated reports whether the lines before a package clause say that a program wrote the file.
+func generated(before []byte) bool {
+	for line := range bytes.Lines(before) {
+		line = bytes.TrimSpace(line)
+		if bytes.HasPrefix(line, []byte("// Code generated ")) && bytes.HasSuffix(line, []byte(" DO NOT EDIT.")) {
+			return true
+		}
+	}
+	return false
+}
+
+// wingOf is the wing that a folder belongs to, or nothing.
+func wingOf(folder string) string {
+	below, _ := strings.CutPrefix(folder, scripts+"/")
+	if below == folder {
+		return ""
+	}
+	wing, _, _ := strings.Cut(below, "/")
+	return wing
+}
+
+// Undocumented lists the folders of scripts and clusters whose package has no comment in any of its files.
+func Undocumented(root string) ([]string, error) {
+	var folders []string
+	h := newHouse(root)
+	for _, top := range []string{scripts, clusters} {
+		packages, err := h.packages(top)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range packages {
+			if p.comment == "" {
+				folders = append(folders, p.folder)
+			}
+		}
+	}
+	return folders, nil
+}
+
+// byWing lists the packages of scripts by their wings. A package elsewhere in scripts is an error.
+func (h *house) byWing() (map[string][]goPackage, error) {
+	all, err := h.packages(scripts)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]goPackage{}
+	for _, p := range all {
+		wing := wingOf(p.folder)
+		if !slices.Contains(wings, wing) {
+			return nil, fmt.Errorf("%s is in no wing: move it into one of %s, or add a wing to "+
+				"scripts/authoring/docs/house.go and .golangci.yml", p.folder, strings.Join(wings, ", "))
+		}
+		found[wing] = append(found[wing], p)
+	}
+	return found, nil
+}
+
+// linesOf is the sum of the lines of packages.
+func linesOf(packages []goPackage) (sum goLines) {
+	for _, p := range packages {
+		sum = sum.plus(p.lines)
+	}
+	return sum
+}
+
+// houseTables are the tables of a page that show how the repository is laid out, by their names.
+var houseTables = map[string]func(h *house, page string) (*table, error){
+	"wings":    wingTable,
+	"packages": packageTable,
+	"sizes":    sizeTable,
+}
+
+// wingTable lists what each wing holds, and how large it is.
+func wingTable(h *house, page string) (*table, error) {
+	found, err := h.byWing()
+	if err != nil {
+		return nil, err
+	}
+	t := newTable("wing", "what it holds", "packages", "lines of code", "lines of tests")
+	for _, wing := range wings {
+		packages, folder := found[wing], path.Join(scripts, wing)
+		if len(packages) == 0 {
+			continue
+		}
+		holds, below := "", len(packages)
+		if packages[0].folder == folder {
+			holds, below = packages[0].comment, below-1 // the wing's own folder is not one of the packages that it holds
+		}
+		lines := linesOf(packages)
+		t.add(linkTo(page, wing, folder), inCell(holds), fmt.Sprint(below), hundreds(lines.code), hundreds(lines.tests))
+	}
+	return t, nil
+}
+
+// packageTable lists the packages of each wing and of clusters, below a row for the wing itself.
+func packageTable(h *house, page string) (*table, error) {
+	found, err := h.byWing()
+	if err != nil {
+		return nil, err
+	}
+	t := newTable("package", "what it does")
+	add := func(group string, packages []goPackage) {
+		if len(packages) == 0 {
+			return
+		}
+		if packages[0].folder != group { // it holds packages, and is none itself
+			packages = append([]goPackage{{folder: group}}, packages...)
+		}
+		for _, p := range packages {
+			link := linkTo(page, "`"+p.folder+"`", p.folder)
+			if p.folder == group {
+				link = "**" + link + "**"
+			}
+			t.add(link, inCell(p.comment))
+		}
+	}
+	for _, wing := range wings {
+		add(path.Join(scripts, wing), found[wing])
+	}
+	others, ofNode, err := h.clusters()
+	add(clusters, others)
+	add(node, ofNode)
+	return t, err
+}
+
+// clusters lists the packages of clusters: those of the embedded cluster's node, and the others.
+func (h *house) clusters() (others, ofNode []goPackage, err error) {
+	all, err := h.packages(clusters)
+	for _, p := range all {
+		if p.folder == node || strings.HasPrefix(p.folder, node+"/") {
+			ofNode = append(ofNode, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return others, ofNode, err
+}
+
+// sizeTable lists how many lines the parts of the repository have.
+func sizeTable(h *house, page string) (*table, error) {
+	found, err := h.byWing()
+	if err != nil {
+		return nil, err
+	}
+	t := newTable("folder", "lines of code", "lines of tests")
+	add := func(folder, besides string, lines goLines) {
+		if lines != (goLines{}) {
+			t.add(linkTo(page, "`"+folder+"`", folder)+besides, hundreds(lines.code), hundreds(lines.tests))
+		}
+	}
+	var all goLines
+	for _, wing := range wings {
+		lines := linesOf(found[wing])
+		all = all.plus(lines)
+		add(path.Join(scripts, wing), "", lines)
+	}
+	add(scripts, ", all wings", all)
+	others, ofNode, err := h.clusters()
+	if err != nil {
+		return nil, err
+	}
+	add(clusters, ", without its node", linesOf(others))
+	add(node, "", linesOf(ofNode))
+	for _, folder := range []string{"solutions", "labs"} {
+		packages, err := h.packages(folder)
+		if err != nil {
+			return nil, err
+		}
+		add(folder, "", linesOf(packages))
+	}
+	return t, nil
+}
+
+// hundreds rounds a number of lines to hundreds, so that a page does not become stale with every commit.
+func hundreds(lines int) string {
+	rounded := (lines + 50) / 100 * 100
+	switch {
+	case lines == 0:
+		return "0"
+	case rounded == 0:
+		return "under 50"
+	case rounded < 1000:
+		return fmt.Sprint(rounded)
+	}
+	return fmt.Sprintf("%d,%03d", rounded/1000, rounded%1000)
+}
+
+// inCell is a sentence of a comment as Markdown: VitePress takes < for a tag.
+func inCell(sentence string) string { return strings.ReplaceAll(sentence, "<", "&lt;") }
+
+// diagrams are those that a page can have, by their names. Each returns the lines of a Mermaid diagram.
+var diagrams = map[string]func(h *house) ([]string, error){
+	"wings": wingDiagram,
+}
+
+// makeDiagram returns the lines of a diagram for a page.
+func makeDiagram(h *house, name string) ([]string, error) {
+	of, known := diagrams[name]
+	if !known {
+		return nil, unknown("diagram", name, slices.Collect(maps.Keys(diagrams)))
+	}
+	lines, err := of(h)
+	if err != nil {
+		return nil, err
+	}
+	return block("mermaid", lines), nil
+}
+
+// wingDiagram draws which wing imports which. An import of a wing that another imported wing reaches as well is left
+// out. An import against the order is never left out.
+func wingDiagram(h *house) ([]string, error) {
+	found, err := h.byWing()
+	if err != nil {
+		return nil, err
+	}
+	lines, arrows := []string{"flowchart LR"}, []string(nil)
+	reached := map[string][]string{} // the wings that a wing imports, also by others
+	for i, wing := range wings {
+		if len(found[wing]) > 0 {
+			lines = append(lines, "    "+wing)
+		}
+		direct := importsOf(wing, found[wing])
+		for _, imported := range direct {
+			inOrder := slices.Contains(wings[:i], imported)
+			implied := inOrder && slices.ContainsFunc(direct, func(other string) bool {
+				return slices.Contains(reached[other], imported)
+			})
+			if !implied {
+				arrows = append(arrows, "    "+wing+" --> "+imported)
+			}
+			if inOrder {
+				reached[wing] = append(append(reached[wing], imported), reached[imported]...)
+			}
+		}
+	}
+	return append(lines, arrows...), nil
+}
+
+// importsOf lists the other wings that the packages of a wing import, in the order of wings.
+func importsOf(wing string, packages []goPackage) (imports []string) {
+	for _, other := range wings {
+		imported := slices.ContainsFunc(packages, func(p goPackage) bool { return slices.Contains(p.imports, other) })
+		if imported && other != wing {
+			imports = append(imports, other)
+		}
+	}
+	return imports
+}

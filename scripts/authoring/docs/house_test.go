@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package docs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAPageShowsHowTheRepositoryIsLaidOut(t *testing.T) {
+	t.Parallel()
+	root, want := unpacked(t, "testdata/house.txtar")
+	for range 2 { // the second time with what the first has written
+		got, err := Refresh(root, "docs/page.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want["docs/page.md"], string(got)); diff != "" {
+			t.Errorf("refreshed page (-want +got):\n%s", diff)
+		}
+		write(t, root, "docs/page.md", string(got))
+	}
+}
+
+func TestTheDiagramShowsImportsAgainstTheOrder(t *testing.T) {
+	t.Parallel()
+	root, _ := unpacked(t, "testdata/house.txtar")
+	write(t, root, "scripts/services/freezer/b.go", "package freezer\n\nimport _ \"lva.io/operators/scripts/cmd/lab\"\n")
+	lines, err := wingDiagram(newHouse(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if arrow := "    services --> cmd"; !slices.Contains(lines, arrow) {
+		t.Errorf("the diagram has no %q:\n%s", arrow, strings.Join(lines, "\n"))
+	}
+}
+
+func TestAPackageOutsideTheWingsIsAnError(t *testing.T) {
+	t.Parallel()
+	root, _ := unpacked(t, "testdata/house.txtar")
+	write(t, root, "scripts/attic/attic.go", "// Package attic is in no wing.\npackage attic\n")
+	const want = "docs/page.md:1: scripts/attic is in no wing: move it into one of services, checkout, "
+	if _, err := Refresh(root, "docs/page.md"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestPackagesWithoutACommentAreFound(t *testing.T) {
+	t.Parallel()
+	root, _ := unpacked(t, "testdata/house.txtar")
+	got, err := Undocumented(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"scripts/grading/grade"}, got); diff != "" {
+		t.Errorf("packages without a comment (-want +got):\n%s", diff)
+	}
+}
+
+func TestLinesAreRoundedToHundreds(t *testing.T) {
+	t.Parallel()
+	for lines, want := range map[int]string{
+		0: "0", 1: "under 50", 49: "under 50", 50: "100", 149: "100", 150: "200", 949: "900", 950: "1,000",
+		12_049: "12,000", 12_050: "12,100",
+	} {
+		if got := hundreds(lines); got != want {
+			t.Errorf("%d lines are shown as %s, want %s", lines, got, want)
+		}
+	}
+}
