@@ -4,11 +4,13 @@
 package docs
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 func TestAPageShowsHowTheRepositoryIsLaidOut(t *testing.T) {
@@ -69,6 +71,52 @@ func TestLinesAreRoundedToHundreds(t *testing.T) {
 	} {
 		if got := hundreds(lines); got != want {
 			t.Errorf("%d lines are shown as %s, want %s", lines, got, want)
+		}
+	}
+}
+
+// The list of wings here and the linter's rules are written by hand, and have the same order.
+func TestTheLinterHasTheOrderOfTheWings(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../../../.golangci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Linters struct {
+			Settings struct {
+				Depguard struct {
+					Rules map[string]struct {
+						Files []string
+						Deny  []struct{ Pkg string }
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		t.Fatal(err)
+	}
+	rules := config.Linters.Settings.Depguard.Rules
+	for i, wing := range wings[:len(wings)-1] {
+		denied := slices.Clone(wings[i+1:])
+		if wing == "checkout" { // it imports no other wing
+			denied = slices.Concat(wings[:i], denied)
+		}
+		files := []string{"${config-path}/scripts/" + wing + "/**", "!$test"}
+		if wing == "checks" { // its test files are the checks
+			files = files[:1]
+		}
+		rule := rules[wing]
+		var got []string
+		for _, deny := range rule.Deny {
+			got = append(got, strings.TrimPrefix(deny.Pkg, "lva.io/operators/scripts/"))
+		}
+		if diff := cmp.Diff(denied, got); diff != "" {
+			t.Errorf("wings that %s may not import (-want +got):\n%s", wing, diff)
+		}
+		if diff := cmp.Diff(files, rule.Files); diff != "" {
+			t.Errorf("files of the rule for %s (-want +got):\n%s", wing, diff)
 		}
 	}
 }
