@@ -16,11 +16,25 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/authoring/docs"
 	"lva.io/operators/scripts/checkout/command"
 )
 
 // sharedCache makes tools compile with the flags of our builds, so that they find what is compiled already.
 var sharedCache = "GOFLAGS=-mod=readonly " + strings.Join(gobuild.Flags, " ")
+
+var packageComments = Check{
+	Name:     "package-comments",
+	Sentence: "every package of scripts and clusters has a comment that says what it is for",
+	Find: func(_ context.Context, r *Repository) ([]Finding, error) {
+		folders, err := docs.Undocumented(r.Root)
+		var findings []Finding
+		for _, folder := range folders {
+			findings = append(findings, Finding{Where: folder, Message: "no file has a package comment: write a doc.go"})
+		}
+		return findings, err
+	},
+}
 
 var lint = Check{
 	Name:     "lint",

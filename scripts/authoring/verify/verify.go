@@ -65,7 +65,7 @@ type Options struct {
 // Checks are all checks: first those that fix what later ones look at, last the slow ones.
 func Checks(extra ...Check) []Check {
 	return slices.Concat(
-		[]Check{files, labsList, mutants, recordings, formatting, prose, sharedFiles, goVersion},
+		[]Check{files, labsList, mutants, recordings, formatting, packageComments, prose, sharedFiles, goVersion},
 		extra,
 		[]Check{moduleVersions, tidiness, generatedFiles, clients, pages, skeletons, lint},
 		otherSystems,

@@ -24,7 +24,8 @@ import (
 
 // quick are the checks that the small repository can go through within a test.
 var quick = []string{
-	"files", "labs-list", "mutants", "recordings", "format", "prose", "shared-files", "go-version", "module-versions", "tidy",
+	"files", "labs-list", "mutants", "recordings", "format", "package-comments", "prose", "shared-files", "go-version",
+	"module-versions", "tidy",
 	"generated", "pages", "skeletons", "lint",
 }
 
@@ -319,6 +320,22 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "files", want: "scripts/scripts.go: does not begin with the two SPDX lines",
 		},
 		{
+			name: "a package without a comment",
+			spoil: func(s scene) {
+				s.edit("scripts/scripts.go", "// Package scripts does nothing.\n", "")
+			},
+			check: "package-comments", want: "scripts: no file has a package comment: write a doc.go", byHand: true,
+		},
+		{
+			name: "a command without a comment",
+			spoil: func(s scene) {
+				s.write("scripts/cmd/shop/main.go", license+"\npackage main\n\nfunc main() {}\n")
+				s.write("scripts/cmd/till/main.go", license+"\n// Command till counts.\npackage main\n\nfunc main() {}\n")
+				s.write("scripts/cmd/testdata/main.go", license+"\npackage main\n")
+			},
+			check: "package-comments", want: "  scripts/cmd/shop: no file has a package comment: write a doc.go\n", byHand: true,
+		},
+		{
 			name: "a path of a machine",
 			spoil: func(s scene) {
 				s.edit("README.md", "See", "In /"+"home/anna/labs/ see")
@@ -341,7 +358,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 		},
 		{
 			name:  "code that is not formatted",
-			spoil: func(s scene) { s.edit("scripts/scripts.go", "package", "\n\n\npackage") },
+			spoil: func(s scene) { s.edit("scripts/scripts.go", "package scripts", "package scripts\n\n\n") },
 			check: "format", want: "scripts/scripts.go: is stale: gofmt formats it another way",
 		},
 		{
