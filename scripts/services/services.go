@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package services lists the servers that operators of some labs talk to besides the API server. Each has a package below this one, which
-// needs neither a cluster nor a lab.
 package services
 
 import (
