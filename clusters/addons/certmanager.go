@@ -65,7 +65,8 @@ func (c *certManager) Install(ctx context.Context, target Target, say func(strin
 		return err
 	}
 	if foreign != nil {
-		say(fmt.Sprintf("cert-manager %s is in namespace %s and not ours: leaving it as it is", imageVersion(foreign.Spec.Template.Spec), foreign.Namespace))
+		say(fmt.Sprintf("cert-manager %s is in namespace %s and not ours: leaving it as it is",
+			imageVersion(foreign.Spec.Template.Spec), foreign.Namespace))
 		return c.wait(ctx, target, foreign.Namespace, say)
 	}
 	source, err := c.charts(ctx, c.Name())
@@ -158,7 +159,8 @@ func webhookObjection(ctx context.Context, target Target, namespace string) (str
 	if err := unstructured.SetNestedField(probe.Object, "10m", "spec", "duration"); err != nil {
 		return "", err
 	}
-	_, err = objects.Resource(certificateKind).Namespace(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = objects.Resource(certificateKind).Namespace(namespace).Create(ctx, probe,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
 		return "its webhook does not validate yet", nil

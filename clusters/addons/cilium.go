@@ -140,7 +140,8 @@ func ciliumObjection(ctx context.Context, target Target) (string, error) {
 		set.Status.UpdatedNumberScheduled < set.Status.DesiredNumberScheduled || set.Status.NumberReady < set.Status.DesiredNumberScheduled {
 		return fmt.Sprintf("%d of %d agents are ready", min(set.Status.NumberReady, set.Status.UpdatedNumberScheduled), len(nodes.Items)), nil
 	}
-	operators, err := client.AppsV1().Deployments(agents.Items[0].Namespace).List(ctx, metav1.ListOptions{LabelSelector: "name=cilium-operator"})
+	operators, err := client.AppsV1().Deployments(agents.Items[0].Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: "name=cilium-operator"})
 	if err != nil {
 		return "", err
 	}

@@ -57,15 +57,17 @@ func ensureNames(ctx context.Context, p *plain, say func(string)) (resolver stri
 	}
 	rules, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, coredns, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("the cluster's DNS is not CoreDNS with its Corefile in the ConfigMap kube-system/%s, so names below lab.test can't be "+
-			"led to an Ingress controller, and Pebble could validate none: take public names and a public issuer instead (docs/guides/rke2.md)", coredns)
+		return "", fmt.Errorf("the cluster's DNS is not CoreDNS with its Corefile in the ConfigMap kube-system/%s, "+
+			"so names below lab.test can't be led to an Ingress controller, and Pebble could validate none: "+
+			"take public names and a public issuer instead (docs/guides/rke2.md)", coredns)
 	}
 	if err != nil {
 		return "", fmt.Errorf("reading the rules of the cluster's DNS: %w", err)
 	}
 	if !strings.Contains(rules.Data[corefile], labZone) {
 		if p.target.Shared {
-			return "", fmt.Errorf("the cluster is not ours, and neither is its DNS: Pebble needs this rule in the Corefile of the ConfigMap kube-system/%s, "+
+			return "", fmt.Errorf("the cluster is not ours, and neither is its DNS: "+
+				"Pebble needs this rule in the Corefile of the ConfigMap kube-system/%s, "+
 				"or take public names and a public issuer instead (docs/guides/rke2.md):\n%s", coredns, labNames)
 		}
 		say("adding lab.test to the cluster's DNS")
@@ -88,7 +90,8 @@ func addLabNames(ctx context.Context, p *plain, rules *corev1.ConfigMap) error {
 	rules.Data[corefile] = strings.TrimRight(rules.Data[corefile], "\n") + "\n" + labNames
 	sum := sha256.Sum256([]byte(rules.Data[corefile]))
 	rules.Annotations[rewritten] = hex.EncodeToString(sum[:8])
-	if _, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, rules, metav1.UpdateOptions{FieldManager: fieldOwner}); err != nil {
+	if _, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, rules,
+		metav1.UpdateOptions{FieldManager: fieldOwner}); err != nil {
 		return fmt.Errorf("adding lab.test to the cluster's DNS: %w", err)
 	}
 	return nil
@@ -107,7 +110,8 @@ func removeNames(ctx context.Context, p *plain) error {
 	if rules.Annotations[rewritten] != "" {
 		delete(rules.Annotations, rewritten)
 		rules.Data[corefile] = strings.Replace(rules.Data[corefile], labNames, "", 1)
-		if _, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, rules, metav1.UpdateOptions{FieldManager: fieldOwner}); err != nil {
+		if _, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, rules,
+			metav1.UpdateOptions{FieldManager: fieldOwner}); err != nil {
 			return fmt.Errorf("removing lab.test from the cluster's DNS: %w", err)
 		}
 	}

@@ -37,7 +37,8 @@ func (i ingress) Install(ctx context.Context, target Target, say func(string)) e
 		return err
 	}
 	if class != "" {
-		say(fmt.Sprintf("the cluster has the class %s, so it gets no Ingress controller of the course: let your Ingresses name that class", class))
+		say(fmt.Sprintf("the cluster has the class %s, so it gets no Ingress controller of the course: "+
+			"let your Ingresses name that class", class))
 		return nil
 	}
 	objects, err := p.objects()

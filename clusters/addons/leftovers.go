@@ -208,7 +208,9 @@ func servedVersions(release *helm, wanted *chart.Chart, values map[string]any) (
 
 // dropUnknownVersions deals with a definition that has stored objects in a version that the chart's no longer has: the
 // API server would refuse the chart's. Without objects, it is deleted. With objects there is no way that keeps them.
-func dropUnknownVersions(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, served []string, say func(string)) error {
+func dropUnknownVersions(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured,
+	served []string, say func(string),
+) error {
 	stored, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
 	unknown := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return slices.Contains(served, v) })
 	if len(unknown) == 0 || len(served) == 0 {

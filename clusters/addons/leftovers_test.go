@@ -40,7 +40,9 @@ func TestKindsThatSomebodyLeftBehindAreTakenOver(t *testing.T) {
 		}
 	}
 	s.installed(t)
-	if after, err := s.dynamic.Resource(certificateKind).Namespace(kept.GetNamespace()).Get(t.Context(), kept.GetName(), metav1.GetOptions{}); err != nil || after.GetUID() != kept.GetUID() {
+	certificates := s.dynamic.Resource(certificateKind).Namespace(kept.GetNamespace())
+	if after, err := certificates.Get(t.Context(), kept.GetName(), metav1.GetOptions{}); err != nil ||
+		after.GetUID() != kept.GetUID() {
 		t.Errorf("an object of a kind that was taken over is gone: %v", err)
 	}
 	for _, name := range []string{old.GetName(), dying.GetName()} {
@@ -64,7 +66,8 @@ func TestObjectsOfAVersionThatIsNoMoreAreNotThrownAway(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "issuers.cert-manager.io with objects in version v1alpha2") {
 		t.Errorf("error: %v", err)
 	}
-	if _, err := s.dynamic.Resource(resourceOf(old)).Namespace(metav1.NamespaceDefault).Get(t.Context(), "old", metav1.GetOptions{}); err != nil {
+	if _, err := s.dynamic.Resource(resourceOf(old)).Namespace(metav1.NamespaceDefault).Get(t.Context(),
+		"old", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -98,7 +101,9 @@ func TestACertManagerOfSomebodyElseIsLeftAlone(t *testing.T) {
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "controller", Image: "registry.example.com:5000/cert-manager:v1.18.0@sha256:" + strings.Repeat("0", 64)}},
+				Containers: []corev1.Container{{
+					Name: "controller", Image: "registry.example.com:5000/cert-manager:v1.18.0@sha256:" + strings.Repeat("0", 64),
+				}},
 			}},
 		},
 	}, metav1.CreateOptions{}); err != nil {

@@ -59,7 +59,8 @@ func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured,
 	if p.target.Shared {
 		namespace, err := p.client.CoreV1().Namespaces().Get(ctx, p.name, metav1.GetOptions{})
 		if err == nil && namespace.Labels[createdBy] == "" {
-			return fmt.Errorf("the cluster has a namespace %s that we did not create, and %s needs that name: ask the administrator of the cluster", p.name, p.name)
+			return fmt.Errorf("the cluster has a namespace %s that we did not create, and %s needs that name: "+
+				"ask the administrator of the cluster", p.name, p.name)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("looking for the namespace %s: %w", p.name, err)

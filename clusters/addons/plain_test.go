@@ -67,7 +67,8 @@ func TestImagesOfManifestsAreInTheCatalogue(t *testing.T) {
 			t.Fatal(err)
 		}
 		set := catalogue.Set(name)
-		if len(set) != 1 || !strings.HasSuffix(set[0].Reference, ":"+pinnedBy(objects)) && !strings.HasSuffix(set[0].Reference, ":v"+pinnedBy(objects)) {
+		if len(set) != 1 || !strings.HasSuffix(set[0].Reference, ":"+pinnedBy(objects)) &&
+			!strings.HasSuffix(set[0].Reference, ":v"+pinnedBy(objects)) {
 			t.Errorf("%s runs version %s, and the catalogue has %v", name, pinnedBy(objects), set)
 		}
 		for _, object := range objects {
@@ -234,11 +235,13 @@ func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
 		t.Errorf("after the uninstall there are classes: %v, error %v", classes.Items, err)
 	}
 	// A namespace of others stays as it is.
-	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ingress"}}, metav1.CreateOptions{}); err != nil {
+	theirs := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ingress"}}
+	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.target.Shared = true
-	if err := Ingress().Install(t.Context(), s.target, s.say); err == nil || !strings.Contains(err.Error(), "a namespace ingress that we did not create") {
+	if err := Ingress().Install(t.Context(), s.target, s.say); err == nil ||
+		!strings.Contains(err.Error(), "a namespace ingress that we did not create") {
 		t.Errorf("in a namespace of others: %v", err)
 	}
 	if _, err := s.client.NetworkingV1().IngressClasses().Create(t.Context(), &networkingv1.IngressClass{
@@ -256,7 +259,8 @@ func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
 	if err != nil || !state.Usable || state.Detail != "class nginx" {
 		t.Errorf("state: %+v, error %v", state, err)
 	}
-	if deployments, err := s.client.AppsV1().Deployments("ingress").List(t.Context(), metav1.ListOptions{}); err != nil || len(deployments.Items) != 0 {
+	if deployments, err := s.client.AppsV1().Deployments("ingress").List(t.Context(), metav1.ListOptions{}); err != nil ||
+		len(deployments.Items) != 0 {
 		t.Errorf("ours is there all the same: %v, error %v", deployments.Items, err)
 	}
 }

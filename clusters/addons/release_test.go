@@ -59,7 +59,8 @@ func TestWhatSomebodyDeletedIsPutBack(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
-	if err := s.client.CoreV1().Services(certManagerNamespace).Delete(t.Context(), "cert-manager-webhook", metav1.DeleteOptions{}); err != nil {
+	if err := s.client.CoreV1().Services(certManagerNamespace).Delete(t.Context(), "cert-manager-webhook",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.install(t)

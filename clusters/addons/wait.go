@@ -31,7 +31,9 @@ var errPatience = errors.New("patience is over")
 
 // become is until for a thing of an add-on: it says each objection that is another than the one before, and its
 // time-out explains itself by what is in the namespace.
-func become(ctx context.Context, target Target, namespace string, patience time.Duration, what string, say func(string), look func(context.Context) (objection string, err error)) error {
+func become(ctx context.Context, target Target, namespace string, patience time.Duration, what string,
+	say func(string), look func(context.Context) (objection string, err error),
+) error {
 	said := ""
 	err := until(ctx, patience, what, func(ctx context.Context) (string, error) {
 		objection, err := look(ctx)

@@ -60,17 +60,26 @@ func TestChange(t *testing.T) {
 		versions []string // of which the watches were asked for
 		err      error
 	}{
-		{name: "it is there", script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}}, told: []string{"other", "wanted"}},
+		{
+			name: "it is there", script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}},
+			told: []string{"other", "wanted"},
+		},
 		{name: "the list is refused", script: &script{refused: forbidden}, err: forbidden},
 		{
 			name: "it comes", script: &script{watches: [][]watch.Event{{{Type: watch.Added, Object: pod("wanted", "8")}}}},
 			told: []string{"wanted"}, versions: []string{"7"},
 		},
 		{
-			name: "a watch ends before", script: &script{watches: [][]watch.Event{{{Type: watch.Added, Object: pod("other", "8")}}, {{Type: watch.Added, Object: pod("wanted", "9")}}}},
+			name: "a watch ends before", script: &script{watches: [][]watch.Event{
+				{{Type: watch.Added, Object: pod("other", "8")}},
+				{{Type: watch.Added, Object: pod("wanted", "9")}},
+			}},
 			told: []string{"other", "wanted"}, versions: []string{"7", "8"},
 		},
-		{name: "it never comes", script: &script{listed: []corev1.Pod{*pod("other", "5")}}, told: []string{"other"}, versions: []string{"7"}, err: late},
+		{
+			name: "it never comes", script: &script{listed: []corev1.Pod{*pod("other", "5")}},
+			told: []string{"other"}, versions: []string{"7"}, err: late,
+		},
 		{name: "who looks finds an error", script: &script{listed: []corev1.Pod{*pod("broken", "5")}}, told: []string{"broken"}, err: broken},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -93,7 +93,8 @@ func TestCiliumsOwnTestIsRunWhereItsCommandIs(t *testing.T) {
 		t.Errorf("a test that fails: %v, error %v", there, err)
 	}
 	content, err := os.ReadFile(called)
-	if want := "/some/kubeconfig connectivity test --single-node\n/some/kubeconfig connectivity test\n"; err != nil || string(content) != want {
+	if want := "/some/kubeconfig connectivity test --single-node\n" +
+		"/some/kubeconfig connectivity test\n"; err != nil || string(content) != want {
 		t.Errorf("it was called with\n%serror %v; want\n%s", content, err, want)
 	}
 }

@@ -48,7 +48,8 @@ func Install(ctx context.Context, packages ...string) error {
 	list := strings.Join(packages, " ")
 	apt, err := exec.LookPath("apt-get")
 	if err != nil {
-		return fmt.Errorf("%s: these Debian packages are needed, and this machine has no apt: install them another way, or do this on Debian as root (for images, `cluster bundle` carries the result here)", list)
+		return fmt.Errorf("%s: these Debian packages are needed, and this machine has no apt: "+
+			"install them another way, or do this on Debian as root (for images, `cluster bundle` carries the result here)", list)
 	}
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%s: these Debian packages are needed: run `sudo apt-get install --no-install-recommends %s`", list, list)

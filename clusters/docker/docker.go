@@ -40,12 +40,15 @@ const (
 )
 
 // ErrMissing says that there is no docker command on PATH.
-var ErrMissing = errors.New("docker is needed and not on PATH: on Debian `apt-get install docker.io` installs it, elsewhere https://docs.docker.com/engine/install says how")
+var ErrMissing = errors.New("docker is needed and not on PATH: " +
+	"on Debian `apt-get install docker.io` installs it, elsewhere https://docs.docker.com/engine/install says how")
 
 // ErrNoEngine and ErrForbidden say why the docker command reached no engine.
 var (
-	ErrNoEngine  = errors.New("Docker's engine does not answer: start it, `sudo systemctl start docker` or Docker Desktop; as root on Debian `make cluster` starts one by itself") //nolint:staticcheck // Docker is a name
-	ErrForbidden = errors.New("you may not use Docker's engine: `sudo usermod -aG docker $USER` allows it after you have logged in again; anyone in that group can become root on this machine")
+	ErrNoEngine = errors.New("Docker's engine does not answer: start it, " + //nolint:staticcheck // Docker is a name
+		"`sudo systemctl start docker` or Docker Desktop; as root on Debian `make cluster` starts one by itself")
+	ErrForbidden = errors.New("you may not use Docker's engine: `sudo usermod -aG docker $USER` allows it " +
+		"after you have logged in again; anyone in that group can become root on this machine")
 )
 
 // ErrNoCluster says that no container belongs to a cluster of that name.
@@ -101,7 +104,8 @@ func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string)
 // reason is why no engine was reached, if that is why a command failed.
 func reason(said string) error {
 	switch {
-	case strings.Contains(said, "permission denied while trying to connect to the Docker"), strings.Contains(said, "dial unix") && strings.Contains(said, "permission denied"):
+	case strings.Contains(said, "permission denied while trying to connect to the Docker"),
+		strings.Contains(said, "dial unix") && strings.Contains(said, "permission denied"):
 		return ErrForbidden
 	case strings.Contains(said, "Cannot connect to the Docker daemon"), strings.Contains(said, "error during connect"):
 		return ErrNoEngine
@@ -249,7 +253,8 @@ func parseGateway(output string) (string, error) {
 			return prefix.Masked().Addr().Next().String(), nil
 		}
 	}
-	return "", fmt.Errorf("docker's network %q has no IPv4 address: `docker network rm %s` removes it when no cluster runs, and kind creates it again", Network, Network)
+	return "", fmt.Errorf("docker's network %q has no IPv4 address: "+
+		"`docker network rm %s` removes it when no cluster runs, and kind creates it again", Network, Network)
 }
 
 // Import puts the images of a docker archive into a node, where the kubelet finds them. What the node has already is

@@ -51,7 +51,9 @@ func TestTheGatewayIsAnIPv4Address(t *testing.T) {
 
 func TestImageIDsAreByReference(t *testing.T) {
 	t.Parallel()
-	ids, err := parseImageIDs([]byte(`{"images":[{"id":"sha256:12","repoTags":["docker.io/operator-labs/probe:v1"],"repoDigests":["docker.io/operator-labs/probe@sha256:34"]}]}`))
+	ids, err := parseImageIDs([]byte(`{"images":[{"id":"sha256:12",` +
+		`"repoTags":["docker.io/operator-labs/probe:v1"],` +
+		`"repoDigests":["docker.io/operator-labs/probe@sha256:34"]}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,9 @@ func startGuests(t *testing.T) *guests {
 	t.Helper()
 	parts, program := guestParts(t), controlPlane(t)
 	words := filepath.Join(t.TempDir(), "words")
-	said := slices.Concat(builds.Progress("1 of 9 packages compiled"), builds.Progress("5 of 9 packages compiled"), builds.Answer(errors.New("slow.go:1: no such word")))
+	said := slices.Concat(builds.Progress("1 of 9 packages compiled"),
+		builds.Progress("5 of 9 packages compiled"),
+		builds.Answer(errors.New("slow.go:1: no such word")))
 	if err := os.WriteFile(words, said, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +171,8 @@ func (g *guests) leaves(t *testing.T, name string) {
 func (g *guests) events(t *testing.T, name, reason, message string) (found []corev1.Event) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%s is told of %s: %s", name, reason, message), func() (bool, error) {
-		all, err := g.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		all, err := g.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(),
+			metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 		if err != nil {
 			return false, err
 		}
@@ -219,7 +222,8 @@ func (g *guests) deaf(t *testing.T, name string) {
 	if ended := pod.Status.ContainerStatuses[0].State.Terminated; ended.ExitCode != 137 || ended.Reason != "Error" {
 		t.Errorf("it ended as %+v", ended)
 	}
-	if _, err := pods.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := pods.Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -243,7 +247,8 @@ func (g *guests) exits(t *testing.T, name string) {
 	g.invite(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways })
 	pod := g.becomes(t, name, "is in CrashLoopBackOff", func(pod *corev1.Pod) bool {
 		s := pod.Status.ContainerStatuses
-		return len(s) > 0 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff" && s[0].LastTerminationState.Terminated != nil
+		return len(s) > 0 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff" &&
+			s[0].LastTerminationState.Terminated != nil
 	})
 	if ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended.ExitCode != 3 || ended.Reason != "Error" {
 		t.Errorf("it ended as %+v", ended)
@@ -374,7 +379,8 @@ func TestADiskThatPodsHaveFilledIsCleared(t *testing.T) {
 		}
 	}
 	playground := newPlayground(t)
-	starts := newActor(t, "up on a small disk", testExecutable(t), program, t.TempDir(), dirVariable+"="+playground.Dir, partsVariable+"="+home)
+	starts := newActor(t, "up on a small disk", testExecutable(t), program, t.TempDir(),
+		dirVariable+"="+playground.Dir, partsVariable+"="+home)
 	starts.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	starts.begin(t)
 	starts.hear(t)

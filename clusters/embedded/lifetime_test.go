@@ -58,7 +58,8 @@ func TestClustersSideBySideDoNotMeet(t *testing.T) {
 		t.Errorf("the ports are %v", ports)
 	}
 	for i, cluster := range clusters {
-		list, err := clientOf(t, cluster).CoreV1().ConfigMaps(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{LabelSelector: "of=test"})
+		list, err := clientOf(t, cluster).CoreV1().ConfigMaps(metav1.NamespaceDefault).List(t.Context(),
+			metav1.ListOptions{LabelSelector: "of=test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +311,8 @@ func TestTooFewOpenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			named := strings.HasPrefix(said, fmt.Sprintf("error: starting a cluster: the system allows a program %d open files, and a cluster needs %d: raise ", limit, openfiles.Least))
+			named := strings.HasPrefix(said, fmt.Sprintf("error: starting a cluster: "+
+				"the system allows a program %d open files, and a cluster needs %d: raise ", limit, openfiles.Least))
 			if named == starts || starts && !strings.HasPrefix(said, "{") {
 				t.Errorf("with %d open files it must start: %t, and says %s", limit, starts, said)
 			}

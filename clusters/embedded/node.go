@@ -112,7 +112,8 @@ func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface)
 	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("letting the node's agent watch Services: %w", err)
 	}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("letting the node's agent watch Services: %w", err)
 	}
 	return nil
@@ -142,7 +143,10 @@ func nodeFiles(ca *certificates.Authority, host string) (map[string][]byte, erro
 		return nil, err
 	}
 	files[kubeletClient+".crt"], files[kubeletClient+".key"] = pair.Certificate, pair.Key
-	for _, client := range []client{{kubeletKubeconfig, "system:node:" + NodeName, "system:nodes"}, {agentKubeconfig, "operator-labs-agent", agents}} {
+	for _, client := range []client{
+		{kubeletKubeconfig, "system:node:" + NodeName, "system:nodes"},
+		{agentKubeconfig, "operator-labs-agent", agents},
+	} {
 		if files[client.file], err = client.kubeconfig(ca, host); err != nil {
 			return nil, err
 		}

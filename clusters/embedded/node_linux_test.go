@@ -225,13 +225,16 @@ func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 	client := clientOf(t, cluster)
 	pod := runWeb(t, client, "web")
 
-	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(said, "web answers") {
+	if said, code := kubectl(t, program, cluster.Kubeconfig,
+		"exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(said, "web answers") {
 		t.Errorf("in the Pod, %q was said, and the exit code is %d", said, code)
 	}
-	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 || !strings.Contains(said, "usage") {
+	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 ||
+		!strings.Contains(said, "usage") {
 		t.Errorf("in the Pod, %q was said, and the exit code is %d", said, code)
 	}
-	if said, _ := kubectl(t, program, cluster.Kubeconfig, "get", "--raw", "/api/v1/namespaces/default/pods/web:8080/proxy/"); !strings.HasPrefix(said, "web answers") {
+	if said, _ := kubectl(t, program, cluster.Kubeconfig,
+		"get", "--raw", "/api/v1/namespaces/default/pods/web:8080/proxy/"); !strings.HasPrefix(said, "web answers") {
 		t.Errorf("the API server was told %q by the Pod", said)
 	}
 
@@ -258,10 +261,12 @@ func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 		t.Errorf("two Pods have the address %s", pod.Status.PodIP)
 	}
 	now, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil || now.Status.ContainerStatuses[0].RestartCount != 0 || now.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
+	if err != nil || now.Status.ContainerStatuses[0].RestartCount != 0 ||
+		now.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
 		t.Errorf("the Pod of before is %+v, %v", now.Status, err)
 	}
-	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "get", "http://"+other.Status.PodIP+":8080"); code != 0 {
+	if said, code := kubectl(t, program, cluster.Kubeconfig,
+		"exec", "web", "--", "/probe", "get", "http://"+other.Status.PodIP+":8080"); code != 0 {
 		t.Errorf("from Pod to Pod, %q was said, and the exit code is %d", said, code)
 	}
 
@@ -321,9 +326,12 @@ func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Progr
 	}
 	kubelet := filepath.Join(cluster.Dir, kubeletKubeconfig)
 	for _, args := range [][]string{
-		{"get", "secrets", "--all-namespaces"}, {"create", "namespace", "mine"}, {"label", "node", NodeName, "node-role.kubernetes.io/control-plane=yes"},
+		{"get", "secrets", "--all-namespaces"},
+		{"create", "namespace", "mine"},
+		{"label", "node", NodeName, "node-role.kubernetes.io/control-plane=yes"},
 	} {
-		if said, code := kubectl(t, program, kubelet, args...); code == 0 || !strings.Contains(said, "forbidden") && !strings.Contains(said, "Forbidden") {
+		if said, code := kubectl(t, program, kubelet, args...); code == 0 ||
+			!strings.Contains(said, "forbidden") && !strings.Contains(said, "Forbidden") {
 			t.Errorf("the kubelet's credential may %v: %s", args, said)
 		}
 	}
@@ -440,7 +448,9 @@ func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	parts := nodeParts(t)
-	refused := NodeParts{Unavailable: &node.Unavailable{Reason: "user namespaces are turned off on this machine", Remedy: "let root turn them on"}}
+	refused := NodeParts{Unavailable: &node.Unavailable{
+		Reason: "user namespaces are turned off on this machine", Remedy: "let root turn them on",
+	}}
 	playground := newPlayground(t)
 	up := func(again bool, start func() (bool, error)) {
 		t.Helper()
@@ -486,12 +496,16 @@ func TestTheNodeSaysWhichLimitsHold(t *testing.T) {
 // conditions.
 func wantPending(t *testing.T, client kubernetes.Interface, name, words string) {
 	t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: probeImage}}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: probeImage}}},
+	}
 	if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Events of "+name+" say: "+words, func() (bool, error) {
-		events, err := client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		events, err := client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(),
+			metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 		if err != nil {
 			return false, err
 		}

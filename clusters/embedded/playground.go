@@ -123,7 +123,8 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	}
 	// Written before anything is started: a command that finds this folder after a crash knows what to look for.
 	state = playgroundState{
-		Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(), Wanted: parts != nil, NoNode: noNode, Init: state.Init,
+		Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(),
+		Wanted: parts != nil, NoNode: noNode, Init: state.Init,
 	}
 	how := manner{durable: true, scheduler: true, node: parts, noNode: noNode}
 	switch {

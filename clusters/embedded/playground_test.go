@@ -75,7 +75,8 @@ func guardOf(t *testing.T, owner int) (guard int) {
 		stat, _ := os.ReadFile(file)
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(owner) && bytes.HasPrefix(command, []byte("operator-labs-guard")) {
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(owner) &&
+			bytes.HasPrefix(command, []byte("operator-labs-guard")) {
 			guard, _ = strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			return guard
 		}
@@ -192,7 +193,8 @@ func TestAPlaygroundSurvivesWhatEndsItsCommandsAndPrograms(t *testing.T) {
 	// The page of its checks has 2,000 characters.
 	eventually(t, "the API server's check of etcd fails, and is named", func() (bool, error) {
 		status, err := playground.Status(t.Context())
-		return err == nil && status.Ready != nil && regexp.MustCompile(`^it is not ready: its checks of etcd(, [a-z-]+)* fail$`).MatchString(status.Ready.Error()), err
+		return err == nil && status.Ready != nil &&
+			regexp.MustCompile(`^it is not ready: its checks of etcd(, [a-z-]+)* fail$`).MatchString(status.Ready.Error()), err
 	})
 	if !up(t, playground) {
 		t.Error("Up did not mend the playground")
@@ -242,7 +244,8 @@ func TestAPlaygroundThatCannotStartLeavesNoProcess(t *testing.T) {
 	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := playground.Up(t.Context(), program); err == nil || !strings.HasSuffix(err.Error(), "the last lines of its log:\n  unknown flag") {
+	if _, err := playground.Up(t.Context(), program); err == nil ||
+		!strings.HasSuffix(err.Error(), "the last lines of its log:\n  unknown flag") {
 		t.Errorf("the error is %v", err)
 	}
 	if left := processesOf(stateOf(t, playground).Scope); len(left) > 0 {

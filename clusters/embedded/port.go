@@ -55,7 +55,8 @@ func (r *reservation) reach() error {
 		return connection.Close()
 	}
 	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EADDRNOTAVAIL) {
-		return errors.New("this machine does not reach itself at 127.0.0.1: its loopback interface is down; let root bring it up: ip link set lo up")
+		return errors.New("this machine does not reach itself at 127.0.0.1: its loopback interface is down; " +
+			"let root bring it up: ip link set lo up")
 	}
 	return nil
 }

@@ -64,7 +64,8 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	if err != nil {
 		return "", nil // the start returns this error
 	}
-	digest := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %d", program.Version, file.Size(), file.ModTime().UnixNano(), flagsDigest(), preparation))
+	digest := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %d",
+		program.Version, file.Size(), file.ModTime().UnixNano(), flagsDigest(), preparation))
 	beside := filepath.Dir(program.Path)
 	dir = filepath.Join(beside, preparedPrefix+hex.EncodeToString(digest[:8]))
 	if _, err := os.Stat(dir); err == nil {

@@ -177,7 +177,8 @@ func TestAServerIsReadyBeforeItsControllers(t *testing.T) {
 	if _, err := cluster.whole(t.Context()); err != nil || cluster.Failed() != nil {
 		t.Error(err, cluster.Failed())
 	}
-	if programs := slices.Sorted(maps.Keys(cluster.PIDs())); !slices.Equal(programs, []string{"etcd", "kube-apiserver", "kube-controller-manager"}) {
+	programs := slices.Sorted(maps.Keys(cluster.PIDs()))
+	if !slices.Equal(programs, []string{"etcd", "kube-apiserver", "kube-controller-manager"}) {
 		t.Errorf("in the end these run: %v", programs)
 	}
 }

@@ -45,7 +45,8 @@ const (
 )
 
 // ErrContainers says that an engine can't be ended, because there are containers in it.
-var ErrContainers = errors.New("there are containers in Docker's engine: `docker ps` lists them, `cluster delete` removes those of a cluster")
+var ErrContainers = errors.New("there are containers in Docker's engine: " +
+	"`docker ps` lists them, `cluster delete` removes those of a cluster")
 
 // folder is where an engine that we started keeps its data.
 func folder(root string) string { return filepath.Join(root, ".cache", "engine") }
@@ -77,9 +78,12 @@ func answers(ctx context.Context) bool {
 
 // ping asks the engine at the usual socket.
 func ping(ctx context.Context) bool {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/_ping", nil)
 	if err != nil {
 		return false
@@ -100,7 +104,8 @@ func Start(ctx context.Context, root string, say func(string)) (string, error) {
 		return "runs", nil
 	}
 	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
-		return "", errors.New("Docker's engine does not run, and only root on Linux can start it here: start it as usual on this machine") //nolint:staticcheck // Docker is a name
+		return "", errors.New("Docker's engine does not run, " + //nolint:staticcheck // Docker is a name
+			"and only root on Linux can start it here: start it as usual on this machine")
 	}
 	if err := os.MkdirAll(folder(root), 0o711); err != nil {
 		return "", fmt.Errorf("making the folder of Docker's engine: %w", err)
@@ -190,7 +195,8 @@ func start(ctx context.Context, root string, say func(string)) (string, error) {
 			return "", fmt.Errorf("starting Docker's engine: dockerd ended (%w): its last words, of %s:\n%s", err, log.Name(), lastLines(log.Name()))
 		case <-deadline:
 			_ = command.Process.Signal(syscall.SIGTERM)
-			return "", fmt.Errorf("starting Docker's engine: it does not answer after %s: its last words, of %s:\n%s", startTime, log.Name(), lastLines(log.Name()))
+			return "", fmt.Errorf("starting Docker's engine: it does not answer after %s: "+
+				"its last words, of %s:\n%s", startTime, log.Name(), lastLines(log.Name()))
 		case <-time.After(interval):
 			if ping(ctx) {
 				return how, nil

@@ -62,7 +62,8 @@ func NewAccount(ctx context.Context, config *rest.Config, rules []rbacv1.PolicyR
 func (a *Account) Own(ctx context.Context, namespace string) error {
 	all := []string{rbacv1.ResourceAll} // which is the wildcard of groups and verbs, too
 	rules := []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}
-	if _, err := a.admin.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: a.metadata(namespace), Rules: rules}, metav1.CreateOptions{}); err != nil {
+	role := &rbacv1.Role{ObjectMeta: a.metadata(namespace), Rules: rules}
+	if _, err := a.admin.RbacV1().Roles(namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("making the role of an account: %w", err)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: a.metadata(namespace), Subjects: a.subjects(), RoleRef: rbacv1.RoleRef{

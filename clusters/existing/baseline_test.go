@@ -76,15 +76,18 @@ func TestAClusterIsBroughtBackToWhatItWas(t *testing.T) {
 			}
 			for _, create := range []func() error{
 				func() error {
-					_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "parlour"}}, metav1.CreateOptions{})
+					_, err := client.CoreV1().Namespaces().Create(t.Context(),
+						&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "parlour"}}, metav1.CreateOptions{})
 					return err
 				},
 				func() error {
-					_, err := client.CoreV1().ConfigMaps("parlour").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "menu"}}, metav1.CreateOptions{})
+					_, err := client.CoreV1().ConfigMaps("parlour").Create(t.Context(),
+						&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "menu"}}, metav1.CreateOptions{})
 					return err
 				},
 				func() error {
-					_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "menu"}}, metav1.CreateOptions{})
+					_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(),
+						&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "menu"}}, metav1.CreateOptions{})
 					return err
 				},
 			} {
@@ -126,7 +129,8 @@ func TestWhatCanNotBeUndoneIsSaid(t *testing.T) {
 		change func() error
 	}{
 		{"changed", func() error {
-			_, err := menus.Patch(t.Context(), menu.Name, "application/merge-patch+json", []byte(`{"data":{"scoop":"large"}}`), metav1.PatchOptions{})
+			_, err := menus.Patch(t.Context(), menu.Name, "application/merge-patch+json",
+				[]byte(`{"data":{"scoop":"large"}}`), metav1.PatchOptions{})
 			return err
 		}},
 		{"gone", func() error { return menus.Delete(t.Context(), menu.Name, metav1.DeleteOptions{}) }},

@@ -138,7 +138,8 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 			continue
 		}
 		const noConversion = `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`
-		if _, err := all.Patch(ctx, definition.GetName(), types.MergePatchType, []byte(noConversion), metav1.PatchOptions{}); ignoreGone(err) != nil {
+		if _, err := all.Patch(ctx, definition.GetName(), types.MergePatchType, []byte(noConversion),
+			metav1.PatchOptions{}); ignoreGone(err) != nil {
 			return fmt.Errorf("ending the conversion of %s: %w", definition.GetName(), err)
 		}
 		if err := awaitUnconverted(ctx, client, &definition); err != nil {
@@ -227,7 +228,8 @@ func (c *Cluster) list(ctx context.Context, selector string) ([]object, error) {
 			resource := version.WithResource(kind.Name)
 			group.Go(func() error {
 				found, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
-				if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsServiceUnavailable(err) {
+				if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
+					apierrors.IsMethodNotSupported(err) || apierrors.IsServiceUnavailable(err) {
 					return nil
 				}
 				if err != nil {

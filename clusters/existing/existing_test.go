@@ -118,7 +118,8 @@ func TestRights(t *testing.T) {
 	config := c.Config()
 	config.Impersonate.UserName = "student"
 	c = &Cluster{Context: theirs, config: config}
-	lacks, err = c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"}, Right{Verb: "create", Group: "apps", Resource: "deployments"})
+	lacks, err = c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"},
+		Right{Verb: "create", Group: "apps", Resource: "deployments"})
 	if err != nil || len(lacks) != 2 || lacks[1].String() != "create deployments.apps" {
 		t.Errorf("a student lacks %v, %v", lacks, err)
 	}
@@ -357,7 +358,10 @@ func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config())
 	version := func(name string, storage bool) map[string]any {
-		return map[string]any{"name": name, "served": true, "storage": storage, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}
+		return map[string]any{
+			"name": name, "served": true, "storage": storage,
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
+		}
 	}
 	const name = "wafers.ours.example.com"
 	definition := &unstructured.Unstructured{Object: map[string]any{
@@ -372,7 +376,10 @@ func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	wafers := client.Resource(schema.GroupVersionResource{Group: "ours.example.com", Version: "v1", Resource: "wafers"})
-	wafer := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "ours.example.com/v1", "kind": "Wafer", "metadata": map[string]any{"name": "thin", "finalizers": []any{"example.com/held"}}}}
+	wafer := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "ours.example.com/v1", "kind": "Wafer",
+		"metadata": map[string]any{"name": "thin", "finalizers": []any{"example.com/held"}},
+	}}
 	if err := poll(t.Context(), "wafers to be served", func() (bool, error) {
 		_, err := wafers.Create(t.Context(), wafer, metav1.CreateOptions{})
 		return !apierrors.IsNotFound(err), ignoreGone(err)
@@ -381,13 +388,18 @@ func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
 	}
 	// The other version is stored now, and nobody is behind the Service.
 	const converted = `{"spec":{"versions":[` +
-		`{"name":"v1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}],` +
-		`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"service":{"name":"gone","namespace":"default"}}}}}}`
-	if _, err := client.Resource(definitionsResource).Patch(t.Context(), name, types.MergePatchType, []byte(converted), metav1.PatchOptions{}); err != nil {
+		`{"name":"v1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},` +
+		`{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}],` +
+		`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],` +
+		`"clientConfig":{"service":{"name":"gone","namespace":"default"}}}}}}`
+	if _, err := client.Resource(definitionsResource).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(converted), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := poll(t.Context(), "a wafer to need the webhook", func() (bool, error) {
-		_, err := client.Resource(schema.GroupVersionResource{Group: "ours.example.com", Version: "v2", Resource: "wafers"}).List(t.Context(), metav1.ListOptions{})
+		_, err := client.Resource(schema.GroupVersionResource{
+			Group: "ours.example.com", Version: "v2", Resource: "wafers",
+		}).List(t.Context(), metav1.ListOptions{})
 		return err != nil && strings.Contains(err.Error(), "conversion webhook"), nil
 	}); err != nil {
 		t.Fatal(err)

@@ -179,7 +179,8 @@ func (h *Hold) stillOurs(ctx context.Context, otherwise error) (*coordinationv1.
 		return nil, err
 	}
 	ours := h.lease
-	if now.UID != ours.UID || !now.Spec.AcquireTime.Equal(ours.Spec.AcquireTime) || !reflect.DeepEqual(now.Spec.HolderIdentity, ours.Spec.HolderIdentity) {
+	if now.UID != ours.UID || !now.Spec.AcquireTime.Equal(ours.Spec.AcquireTime) ||
+		!reflect.DeepEqual(now.Spec.HolderIdentity, ours.Spec.HolderIdentity) {
 		return nil, otherwise
 	}
 	return now, nil

@@ -23,23 +23,59 @@ func TestWhatTheMachineDidIsToldFromWhatIsWrongWithTheCode(t *testing.T) {
 	const get = `main.go:3:8: golang.org/x/text@v0.30.0: `
 	const reading = get + `reading http://127.0.0.1:8081/golang.org/x/text/@v/v0.30.0.zip: `
 	for _, test := range []struct{ output, reason string }{
-		{get + `Get "https://proxy.example/golang.org/x/text/@v/v0.30.0.zip": dial tcp: lookup proxy.example on 10.0.0.1:53: no such host`, "modules could not be downloaded"},
-		{`go: golang.org/x/text@v0.30.0: Get "https://proxy.example/@v/v0.30.0.mod": dial tcp: lookup proxy.example: no such host`, "modules could not be downloaded"},
+		{
+			get + `Get "https://proxy.example/golang.org/x/text/@v/v0.30.0.zip": ` +
+				`dial tcp: lookup proxy.example on 10.0.0.1:53: no such host`,
+			"modules could not be downloaded",
+		},
+		{
+			`go: golang.org/x/text@v0.30.0: Get "https://proxy.example/@v/v0.30.0.mod": dial tcp: lookup proxy.example: no such host`,
+			"modules could not be downloaded",
+		},
 		{get + `Get "http://192.0.2.1/v0.30.0.zip": dial tcp 192.0.2.1:80: connect: network is unreachable`, "modules could not be downloaded"},
-		{get + `Get "https://proxy.example/v0.30.0.zip": proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused`, "modules could not be downloaded"},
-		{get + `Get "https://127.0.0.1:8081/v0.30.0.zip": tls: first record does not look like a TLS handshake`, "modules could not be downloaded"},
-		{get + `Get "https://proxy.example/v0.30.0.zip": tls: failed to verify certificate: x509: certificate signed by unknown authority`, "modules could not be downloaded"},
+		{
+			get + `Get "https://proxy.example/v0.30.0.zip": proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused`,
+			"modules could not be downloaded",
+		},
+		{
+			get + `Get "https://127.0.0.1:8081/v0.30.0.zip": tls: first record does not look like a TLS handshake`,
+			"modules could not be downloaded",
+		},
+		{
+			get + `Get "https://proxy.example/v0.30.0.zip": tls: failed to verify certificate: ` +
+				`x509: certificate signed by unknown authority`,
+			"modules could not be downloaded",
+		},
 		{get + `Get "https://proxy.example/v0.30.0.zip": net/http: TLS handshake timeout`, "modules could not be downloaded"},
 		{get + `read "http://127.0.0.1:8081/golang.org/x/text/@v/v0.30.0.zip": unexpected EOF`, "modules could not be downloaded"},
 		{reading + "403 Forbidden", "modules could not be downloaded"},
 		{reading + "407 Proxy Authentication Required", "modules could not be downloaded"},
 		{reading + "429 Too Many Requests", "modules could not be downloaded"},
 		{reading + "503 Service Unavailable", "modules could not be downloaded"},
-		{`main.go:3:8: unrecognized import path "golang.org/x/text": https fetch: Get "https://golang.org/x/text?go-get=1": dial tcp: lookup golang.org: no such host`, "modules could not be downloaded"},
-		{"go: github.com/a/b@v1.0.0: git ls-remote -q origin in /srv/a/go/pkg/mod/cache/vcs/1: exit status 128:\n\tfatal: unable to access 'https://github.com/a/b/': Could not resolve host: github.com", "modules could not be downloaded"},
-		{"verifying golang.org/x/text@v0.30.0: checksum mismatch\n\tdownloaded: h1:a=\n\tgo.sum:     h1:b=\n\nSECURITY ERROR", "a module is not the one that go.sum names"},
-		{`main.go:3:8: golang.org/x/text@v0.30.0: exec: "git": executable file not found in $PATH`, "a module has to be downloaded from its repository"},
-		{get + `read "https://proxy.example/v0.30.0.zip": write /mnt/cache/download/v0.30.0.zip858981202.tmp: no space left on device`, "the disk is full"},
+		{
+			`main.go:3:8: unrecognized import path "golang.org/x/text": https fetch: Get "https://golang.org/x/text?go-get=1": ` +
+				`dial tcp: lookup golang.org: no such host`,
+			"modules could not be downloaded",
+		},
+		{
+			"go: github.com/a/b@v1.0.0: git ls-remote -q origin in /srv/a/go/pkg/mod/cache/vcs/1: exit status 128:\n" +
+				"\tfatal: unable to access 'https://github.com/a/b/': Could not resolve host: github.com",
+			"modules could not be downloaded",
+		},
+		{
+			"verifying golang.org/x/text@v0.30.0: checksum mismatch\n" +
+				"\tdownloaded: h1:a=\n\tgo.sum:     h1:b=\n\nSECURITY ERROR",
+			"a module is not the one that go.sum names",
+		},
+		{
+			`main.go:3:8: golang.org/x/text@v0.30.0: exec: "git": executable file not found in $PATH`,
+			"a module has to be downloaded from its repository",
+		},
+		{
+			get + `read "https://proxy.example/v0.30.0.zip": ` +
+				`write /mnt/cache/download/v0.30.0.zip858981202.tmp: no space left on device`,
+			"the disk is full",
+		},
 		{"# internal/runtime/maps\ncompile: writing output: write $WORK/b030/_pkg_.a: no space left on device", "the disk is full"},
 		{"example.test/x: go build example.test/x: copying /tmp/a.out to /mnt/x: write /mnt/x: no space left on device", "the disk is full"},
 		{"main.go:3:8: write /srv/a/.cache/go-build/97/9761-d: file too large", "the disk is full"},
@@ -47,15 +83,29 @@ func TestWhatTheMachineDidIsToldFromWhatIsWrongWithTheCode(t *testing.T) {
 		{"math/bits: /usr/local/go/pkg/tool/linux_amd64/compile: signal: killed", "a program of Go was killed"},
 		{"# example.test/x\n/usr/local/go/pkg/tool/linux_amd64/link: signal: killed", "a program of Go was killed"},
 		{"signal: killed", "a program of Go was killed"},
-		{"# example.test/x\nruntime: out of memory: cannot allocate 4194304-byte block (0 in use)\nfatal error: out of memory", "a program of Go was killed"},
+		{
+			"# example.test/x\nruntime: out of memory: cannot allocate 4194304-byte block (0 in use)\nfatal error: out of memory",
+			"a program of Go was killed",
+		},
 		{"fatal error: failed to reserve page summary memory\n\nruntime stack:", "a program of Go was killed"},
 		{"runtime: failed to create new OS thread (have 2 already; errno=11)\nfatal error: newosproc", "the system allows no more processes"},
 		{"go: open /srv/a/go.mod: too many open files", "the system allows no more processes"},
-		{"build cache is required, but could not be located: GOCACHE is not defined and neither $XDG_CACHE_HOME nor $HOME are defined", "Go can't use the folders of its caches"},
-		{"failed to initialize build cache at /nonexistent/.cache/go-build: mkdir /nonexistent: permission denied", "Go can't use the folders of its caches"},
+		{
+			"build cache is required, but could not be located: GOCACHE is not defined and " +
+				"neither $XDG_CACHE_HOME nor $HOME are defined",
+			"Go can't use the folders of its caches",
+		},
+		{
+			"failed to initialize build cache at /nonexistent/.cache/go-build: mkdir /nonexistent: permission denied",
+			"Go can't use the folders of its caches",
+		},
 		{"go: module cache not found: neither GOMODCACHE nor GOPATH is set", "Go can't use the folders of its caches"},
 		{"go: could not create module cache: mkdir /nonexistent: permission denied", "Go can't use the folders of its caches"},
-		{"Error: load packages in root \"/a\": err: exit status 1: stderr: go: could not create module cache: mkdir /nonexistent: permission denied", "Go can't use the folders of its caches"},
+		{
+			"Error: load packages in root \"/a\": err: exit status 1: stderr: " +
+				"go: could not create module cache: mkdir /nonexistent: permission denied",
+			"Go can't use the folders of its caches",
+		},
 		{"go: GOPATH entry is relative; must be absolute path: \"rel\".", "Go can't use the folders of its caches"},
 		{"go: creating work dir: stat /nonexistent: no such file or directory", "Go can't make its temporary files"},
 		{`go: parsing $GOFLAGS: non-flag "nonsense"`, "Go is set up wrong"},
@@ -64,7 +114,10 @@ func TestWhatTheMachineDidIsToldFromWhatIsWrongWithTheCode(t *testing.T) {
 		{"go: golang.org/x/sync@v0.24.0: verifying go.mod: invalid GOSUMDB: malformed verifier id", "Go is set up wrong"},
 		{"go: cannot find GOROOT directory: /nonsense", "the installation of Go is damaged"},
 		{`go: no such tool "compile"`, "the installation of Go is damaged"},
-		{"../../go/pkg/mod/golang.org/x/text@v0.30.0/transform/transform.go:12:2: package bytes is not in std (/opt/go/src/bytes)", "the installation of Go is damaged"},
+		{
+			"../../go/pkg/mod/golang.org/x/text@v0.30.0/transform/transform.go:12:2: package bytes is not in std (/opt/go/src/bytes)",
+			"the installation of Go is damaged",
+		},
 		{"fork/exec /usr/local/go/pkg/tool/linux_amd64/compile: exec format error", "the installation of Go is damaged"},
 
 		{"# example.test/x\n./main.go:4:2: undefined: undefinedName", ""},
@@ -76,7 +129,10 @@ func TestWhatTheMachineDidIsToldFromWhatIsWrongWithTheCode(t *testing.T) {
 		{reading + "410 Gone", ""},
 		{"go: go.mod requires go >= 1.99 (running go 1.26.8; GOTOOLCHAIN=local)", ""},
 		// What a submission can make the go command say.
-		{"# example.test/x\n./main.go:4:16: cannot use \"no space left on device\" (untyped string constant) as int value in variable declaration", ""},
+		{
+			"# example.test/x\n./main.go:4:16: cannot use \"no space left on device\" " +
+				"(untyped string constant) as int value in variable declaration", "",
+		},
 		{"# example.test/x\ngo: creating work dir:1: undefined: watch\nno space left on device:1:5: undefined: watch", ""},
 		{"# example.test/x\ngo: a@v1.0.0: Get \"https://a\": dial tcp 1.1.1.1:443: undefined: watch", ""},
 		{"go: errors parsing go.mod:\ngo.mod:5: unknown block type: compile: signal: killed", ""},
@@ -146,7 +202,8 @@ func TestAKilledCompilerIsTheMachinesFault(t *testing.T) {
 			write(t, target, "main.go", hello+"\n// "+target.Module+" has never been compiled\n")
 			err := target.Ensure(t.Context(), nil)
 			if err == nil || !strings.HasPrefix(err.Error(), "building greeting: a program of Go was killed or had no memory left (") ||
-				!strings.Contains(err.Error(), tool+": signal: killed): close other programs") || !strings.Contains(err.Error(), "\ngo build: exit status 1\n") {
+				!strings.Contains(err.Error(), tool+": signal: killed): close other programs") ||
+				!strings.Contains(err.Error(), "\ngo build: exit status 1\n") {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -162,7 +219,9 @@ func TestAFullDiskIsTheMachinesFault(t *testing.T) {
 			`mount -t tmpfs -o size=1m tmpfs "$TMPDIR" || exit 111; exec "$0" -test.run '^TestAFullDiskIsTheMachinesFault$' -test.v`, os.Args[0])
 		command.Env = append(os.Environ(), "OPERATOR_LABS_SMALL_DISK=1", "TMPDIR="+small)
 		out, err := command.CombinedOutput()
-		if missing := errors.Is(err, exec.ErrNotFound); missing || (command.ProcessState != nil && command.ProcessState.ExitCode() == 111) || strings.HasPrefix(string(out), "unshare: ") {
+		if missing := errors.Is(err, exec.ErrNotFound); missing ||
+			(command.ProcessState != nil && command.ProcessState.ExitCode() == 111) ||
+			strings.HasPrefix(string(out), "unshare: ") {
 			t.Skipf("a small disk can't be mounted here: %v: %s", err, out)
 		}
 		if err != nil || !strings.Contains(string(out), "--- PASS") {
@@ -188,7 +247,8 @@ func TestTheUsersSettingsDoNotBreakABuild(t *testing.T) {
 	}
 	for _, settings := range longtest.First([]string{
 		"GOFLAGS=nonsense", "HOME= XDG_CACHE_HOME= GOPATH= GOMODCACHE= GOCACHE=", "HOME=here", "GOCACHE=off", "GOCACHE=here",
-		"GOCACHE= XDG_CACHE_HOME=here", "GOPATH=here", "GOFLAGS=-mod=vendor", "GO111MODULE=off", "GOOS=nonsense", "GOEXPERIMENT=nonsense", "GOTMPDIR=/nonexistent",
+		"GOCACHE= XDG_CACHE_HOME=here", "GOPATH=here", "GOFLAGS=-mod=vendor", "GO111MODULE=off",
+		"GOOS=nonsense", "GOEXPERIMENT=nonsense", "GOTMPDIR=/nonexistent",
 		"GOROOT=" + empty, "GOENV=" + empty, "GOENV=" + written, "XDG_CONFIG_HOME=" + configuration,
 	}) {
 		t.Run(settings, func(t *testing.T) {

@@ -52,7 +52,8 @@ type Target struct {
 type Progress func(unit string, done, total int)
 
 // ErrNoGo says that there is no go command.
-var ErrNoGo = errors.New("Go is not installed or not on PATH: install it from go.dev/dl or your system's packages") //nolint:staticcheck // Go is a name
+var ErrNoGo = errors.New("Go is not installed or not on PATH: " + //nolint:staticcheck // Go is a name
+	"install it from go.dev/dl or your system's packages")
 
 // Ensure builds the program unless it is there and fits its sources. A second Ensure of the same program, in this
 // process or another, waits for the first.

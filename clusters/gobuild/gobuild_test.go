@@ -172,7 +172,8 @@ func TestATestBinaryIsAlsoMadeFromTests(t *testing.T) {
 	target.Package = "./tests"
 	write(t, target, "tests/one_test.go", strings.Replace(aTest, "main", "tests", 1))
 	built := ensure(t, target)
-	if said, err := exec.Command(target.Output, "-test.v").CombinedOutput(); err != nil || !strings.Contains(string(said), "--- PASS: TestNothing") {
+	if said, err := exec.Command(target.Output, "-test.v").CombinedOutput(); err != nil ||
+		!strings.Contains(string(said), "--- PASS: TestNothing") {
 		t.Errorf("the test binary says %q (%v)", said, err)
 	}
 	write(t, target, "main.go", goodby)

@@ -185,7 +185,9 @@ func (s *Store) copyTo(w io.Writer, b blob) error {
 		return err
 	}
 	if found := "sha256:" + hex.EncodeToString(content.Sum(nil)); found != b.Digest {
-		return errors.Join(fmt.Errorf("a layer of an image was damaged on disk (%s), and is removed: do the same again", b.Digest), os.Remove(file.Name()))
+		return errors.Join(
+			fmt.Errorf("a layer of an image was damaged on disk (%s), and is removed: do the same again", b.Digest),
+			os.Remove(file.Name()))
 	}
 	return nil
 }

@@ -154,7 +154,8 @@ func TestReferencesAreThoseThatKubeadmAndKindAskFor(t *testing.T) {
 			}
 		}
 	}
-	if coredns, err := gobuild.Required(s.path("coredns"), "github.com/coredns/coredns"); err != nil || !slices.Contains(wanted, "registry.k8s.io/coredns/coredns:"+coredns) {
+	if coredns, err := gobuild.Required(s.path("coredns"), "github.com/coredns/coredns"); err != nil ||
+		!slices.Contains(wanted, "registry.k8s.io/coredns/coredns:"+coredns) {
 		t.Errorf("CoreDNS is built from %s (%v), and kubeadm asks for another", coredns, err)
 	}
 }
@@ -210,15 +211,31 @@ func TestAWrongCatalogueIsRefused(t *testing.T) {
 		{"unknown field in a layer", program + strings.Replace(image, "programs", "program", 1), "program"},
 		{"unknown layer", program + strings.Replace(image, "{programs: {/p: hello}}", "nowhere", 1), "there is no layer nowhere"},
 		{"unknown root", strings.Replace(image, "{programs: {/p: hello}}", "{debian: trixie}", 1), "there is no Debian root trixie"},
-		{"unknown module", strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, from: x}]}", 1), "there is no module m"},
+		{
+			"unknown module",
+			strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, from: x}]}", 1),
+			"there is no module m",
+		},
 		{"two sources", strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, content: x}]}", 1), "comes from one of"},
 		{"no tag", program + strings.Replace(image, "a/b:1", "a/b", 1), "name/of/it:tag"},
-		{"twice", program + strings.Replace(image, "}]}]", "}]}, {reference: 'a/b:1', set: x, layers: [{programs: {/p: hello}}]}]", 1), "is there twice"},
+		{
+			"twice",
+			program + strings.Replace(image, "}]}]", "}]}, {reference: 'a/b:1', set: x, layers: [{programs: {/p: hello}}]}]", 1),
+			"is there twice",
+		},
 		{"relative path", program + strings.Replace(image, "/p:", "p:", 1), "absolute path"},
 		{"path through a link of Debian", program + strings.Replace(image, "/p:", "/bin/p:", 1), "must be written /usr/bin/p"},
 		{"mode", program + strings.Replace(image, "{programs: {/p: hello}}", "{directories: {/d: '9'}}", 1), "must be octal"},
-		{"mode of a program", program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/p: '9'}}", 1), "must be octal"},
-		{"mode of no program", program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/q: '4755'}}", 1), "/q has a mode, and is no program"},
+		{
+			"mode of a program",
+			program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/p: '9'}}", 1),
+			"must be octal",
+		},
+		{
+			"mode of no program",
+			program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/q: '4755'}}", 1),
+			"/q has a mode, and is no program",
+		},
 		{"version without module", strings.Replace(program, "hello}", "hello, variables: [main.v=$VERSION]}", 1) + image, "needs versionOf"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

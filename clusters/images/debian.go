@@ -44,7 +44,10 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 	}
 	defer scope.Close()
 	// dpkg waits for the disk after each file, unless it is told that a root which is only half there is worth nothing.
-	command := []string{"mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"}
+	command := []string{
+		"mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io",
+		"--include=" + strings.Join(root.Packages, ","), root.Suite, "-",
+	}
 	// What it mounts in the root, as /proc, goes with it, also when it is killed.
 	alone := []string{"unshare", "--mount"}
 	if os.Geteuid() != 0 {

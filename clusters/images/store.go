@@ -478,7 +478,10 @@ func (s *Store) collect(ctx context.Context, c *Catalogue, l Layer, progress Pro
 			}
 			packed = append(packed, built.built(reference))
 		}
-		err := files.add(path, entry{mode: 0o644, size: archiveSize(packed), write: func(w io.Writer) error { return s.Archive(ctx, w, packed...) }})
+		err := files.add(path, entry{
+			mode: 0o644, size: archiveSize(packed),
+			write: func(w io.Writer) error { return s.Archive(ctx, w, packed...) },
+		})
 		if err != nil {
 			return nil, err
 		}

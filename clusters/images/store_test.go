@@ -51,7 +51,9 @@ func smallStore(t *testing.T) (*Store, *Catalogue) {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "programs", "hello", "main.go"), helloGo)
-	write(t, filepath.Join(dir, "programs", "hello", "go.mod"), "module hello\n\ngo 1.26.0\n\n// indirect on purpose: it is only asked for its version.\nrequire example.com/needed v1.2.3\n")
+	write(t, filepath.Join(dir, "programs", "hello", "go.mod"),
+		"module hello\n\ngo 1.26.0\n\n"+
+			"// indirect on purpose: it is only asked for its version.\nrequire example.com/needed v1.2.3\n")
 	c, err := parse([]byte(small))
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +124,8 @@ func TestWhatIsThereIsNotMadeAgainAndWhatChangedIs(t *testing.T) {
 // The site's pages are written by another command: until it has run, only their image can't be made.
 func TestAnImageOfWhatACommandWrites(t *testing.T) {
 	root := t.TempDir()
-	c, err := parse([]byte(`images: [{reference: "a/site:v1", set: site, layers: [{files: [{to: /site, command: make docs, from: out/site}]}]}]`))
+	c, err := parse([]byte(`images: [{reference: "a/site:v1", set: site, ` +
+		`layers: [{files: [{to: /site, command: make docs, from: out/site}]}]}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +133,8 @@ func TestAnImageOfWhatACommandWrites(t *testing.T) {
 	if found, err := s.Find(c.Images); err != nil || len(found) != 0 {
 		t.Errorf("before the command has run, %d images are found (%v)", len(found), err)
 	}
-	if _, err := s.Ensure(t.Context(), c.Images, nil); err == nil || !strings.Contains(err.Error(), "out/site is not there: run make docs first") {
+	if _, err := s.Ensure(t.Context(), c.Images, nil); err == nil ||
+		!strings.Contains(err.Error(), "out/site is not there: run make docs first") {
 		t.Errorf("before the command has run, the error is %v", err)
 	}
 	write(t, filepath.Join(root, "out", "site", "lectures", "01.html"), "one")
@@ -208,7 +212,9 @@ func TestWhatTheCatalogueHasNoMoreGoesAfterADay(t *testing.T) {
 		t.Errorf("there were %d blobs, and are %d: what is young must stay", len(before), len(after))
 	}
 	yesterday := time.Now().Add(-keep - time.Hour)
-	if err := filepath.WalkDir(s.Dir, func(name string, _ fs.DirEntry, _ error) error { return os.Chtimes(name, yesterday, yesterday) }); err != nil {
+	if err := filepath.WalkDir(s.Dir, func(name string, _ fs.DirEntry, _ error) error {
+		return os.Chtimes(name, yesterday, yesterday)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	ensure(t, s, c.Set("large")[:1])
@@ -417,7 +423,10 @@ func TestARootOfPackagesLosesWhatTellsWhenItWasMade(t *testing.T) {
 			{Typeflag: tar.TypeReg, Name: "./etc/passwd", Mode: 0o644},
 			{Typeflag: tar.TypeDir, Name: "./usr/share/doc/bash/", Mode: 0o755},
 			{Typeflag: tar.TypeReg, Name: "./usr/share/doc/bash/README", Mode: 0o644},
-			{Typeflag: tar.TypeReg, Name: "./usr/bin/ping", Mode: 0o4755, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": "x", "mtime": "1"}},
+			{
+				Typeflag: tar.TypeReg, Name: "./usr/bin/ping", Mode: 0o4755,
+				PAXRecords: map[string]string{"SCHILY.xattr.security.capability": "x", "mtime": "1"},
+			},
 			{Typeflag: tar.TypeLink, Name: "./usr/bin/ping6", Linkname: "./usr/bin/ping"},
 			{Typeflag: tar.TypeReg, Name: "./var/log/dpkg.log", Mode: 0o644},
 		} {
@@ -436,7 +445,10 @@ func TestARootOfPackagesLosesWhatTellsWhenItWasMade(t *testing.T) {
 		return &b
 	}
 	var first, second bytes.Buffer
-	if err := errors.Join(normalise(root(time.Now()), &first, []string{"/usr/share/doc/*"}), normalise(root(time.Now().Add(-time.Hour)), &second, []string{"/usr/share/doc/*"})); err != nil {
+	if err := errors.Join(
+		normalise(root(time.Now()), &first, []string{"/usr/share/doc/*"}),
+		normalise(root(time.Now().Add(-time.Hour)), &second, []string{"/usr/share/doc/*"}),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {

@@ -448,7 +448,8 @@ func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 func (c *Cluster) removeNodes(ctx context.Context) error {
 	c.access = ""
 	_ = os.Remove(c.Kubeconfig() + ".lock")
-	ctx, cancel := context.WithTimeoutCause(ctx, removalTime, fmt.Errorf("Docker did not remove them within %s", removalTime)) //nolint:staticcheck // Docker is a name
+	ctx, cancel := context.WithTimeoutCause(ctx, removalTime,
+		fmt.Errorf("Docker did not remove them within %s", removalTime)) //nolint:staticcheck // Docker is a name
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		failed := c.guarded(ctx, nil, func() error { return c.provider.Delete(c.Name, c.Kubeconfig()) })

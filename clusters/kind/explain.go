@@ -98,7 +98,9 @@ func (c *Cluster) Explain(ctx context.Context) string {
 			continue
 		}
 		c.lines(&out, "kubelet", func(w *bytes.Buffer) error {
-			return docker.Exec(ctx, node.Name, nil, w, "sh", "-c", `journalctl --unit=kubelet --no-pager --output=cat --lines=200 | grep -E '^[EF][0-9]|"command failed"|^Error' | tail -n 5`)
+			return docker.Exec(ctx, node.Name, nil, w, "sh", "-c",
+				`journalctl --unit=kubelet --no-pager --output=cat --lines=200 `+
+					`| grep -E '^[EF][0-9]|"command failed"|^Error' | tail -n 5`)
 		})
 		c.lines(&out, "containers that do not run", func(w *bytes.Buffer) error {
 			return docker.Exec(ctx, node.Name, nil, w, "sh", "-c", `crictl ps --all 2>/dev/null | grep -v Running | tail -n +2 | tail -n 5`)

@@ -76,7 +76,8 @@ func TestAnAPIServerForOthersHasThisMachinesNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(last.Patch, `"`+host+`"`) || !strings.Contains(last.Patch, `"127.0.0.1"`) || patch[0].Path != "/apiServer/certSANs/-" {
+	if !strings.Contains(last.Patch, `"`+host+`"`) || !strings.Contains(last.Patch, `"127.0.0.1"`) ||
+		patch[0].Path != "/apiServer/certSANs/-" {
 		t.Errorf("the certificate is for %s", last.Patch)
 	}
 	alone, err := load(t, "student").forCluster("mine", "/folder")
@@ -162,7 +163,9 @@ func TestPreflightKnowsTroublesAndTheirFix(t *testing.T) {
 		"few inotify instances":     {"classroom", func(f *Facts) { f.InstancesFree = 20 }, true, "max_user_instances"},
 		"a low limit, not root":     {"classroom", func(f *Facts) { f.InotifyInstances, f.InstancesFree = 64, -1 }, true, "max_user_instances"},
 		"few inotify watches":       {"student", func(f *Facts) { f.InotifyWatches = 2048 }, true, "max_user_watches"},
-		"a port in use":             {"classroom", func(f *Facts) { f.Taken = map[int]string{0: "the container other"} }, true, "the container other"},
+		"a port in use": {"classroom", func(f *Facts) {
+			f.Taken = map[int]string{0: "the container other"}
+		}, true, "the container other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -235,8 +238,11 @@ func TestWhatTheEngineAnsweredIsUnderstood(t *testing.T) {
 		err         error
 		unreachable string
 	}{
-		"an engine":            {`{"ServerVersion":"20.10.24","CgroupVersion":"1","SecurityOptions":["name=rootless"]}`, nil, ""},
-		"no engine":            {`{"ServerErrors":["Cannot connect to the Docker daemon"]}`, &docker.Error{Stderr: "exit", Err: errors.New("exit status 1")}, "Cannot connect"},
+		"an engine": {`{"ServerVersion":"20.10.24","CgroupVersion":"1","SecurityOptions":["name=rootless"]}`, nil, ""},
+		"no engine": {
+			`{"ServerErrors":["Cannot connect to the Docker daemon"]}`,
+			&docker.Error{Stderr: "exit", Err: errors.New("exit status 1")}, "Cannot connect",
+		},
 		"no engine, old":       {"", &docker.Error{Stderr: "permission denied", Err: errors.New("exit status 1")}, "permission denied"},
 		"podman, named docker": {`{"host":{"arch":"amd64"},"version":{"Version":"4.3.1"}}`, nil, "podman"},
 		"something else":       {"hello", nil, "not JSON"},
@@ -366,7 +372,10 @@ func TestWhatALibraryStartsEndsWithItsTime(t *testing.T) {
 
 func TestAClustersNameIsOneOfAContainer(t *testing.T) {
 	t.Parallel()
-	for name, good := range map[string]bool{"operator-labs": true, "a": true, "": false, "-a": false, "A": false, "a b": false, "../a": false, strings.Repeat("a", 41): false} {
+	for name, good := range map[string]bool{
+		"operator-labs": true, "a": true,
+		"": false, "-a": false, "A": false, "a b": false, "../a": false, strings.Repeat("a", 41): false,
+	} {
 		cluster, err := New("/checkout", name)
 		if (err == nil) != good {
 			t.Errorf("%q: %v", name, err)

@@ -17,7 +17,9 @@ import (
 )
 
 // EnsureNodeImage gives Docker a node image of the store, unless it has it. It reports whether it had not.
-func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Built, progress func(done, total int64)) (loaded bool, err error) {
+func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Built,
+	progress func(done, total int64),
+) (loaded bool, err error) {
 	output, err := docker.Output(ctx, "image", "inspect", "--format", "{{.Id}} {{len .RepoTags}}", image.Reference)
 	old, names, _ := strings.Cut(strings.TrimSpace(output), " ")
 	if err == nil && old == image.ID {

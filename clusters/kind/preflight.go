@@ -145,7 +145,8 @@ func (f *Facts) engine(output string, err error) {
 	case info.ServerVersion == "":
 		f.Unreachable = "podman, which does not tell a version where Docker does"
 	}
-	f.Version, f.Cgroup, f.Kernel, f.System, f.Root = info.ServerVersion, info.CgroupVersion, info.KernelVersion, info.OperatingSystem, info.DockerRootDir
+	f.Version, f.Cgroup, f.Kernel, f.System, f.Root = info.ServerVersion, info.CgroupVersion, info.KernelVersion,
+		info.OperatingSystem, info.DockerRootDir
 	f.Memory = info.MemTotal
 	for _, option := range info.SecurityOptions {
 		f.Rootless = f.Rootless || strings.Contains(option, "rootless")
@@ -165,7 +166,10 @@ func (t Trouble) String() string { return t.What + ": " + t.Fix }
 // Troubles are all that the facts have against the profile. A cluster that is there needs no room any more.
 func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 	if f.Missing {
-		return []Trouble{{"there is no docker command on PATH", "on Debian `apt-get install docker.io` as root installs it; elsewhere see https://docs.docker.com/engine/install", true}}
+		return []Trouble{{
+			"there is no docker command on PATH",
+			"on Debian `apt-get install docker.io` as root installs it; elsewhere see https://docs.docker.com/engine/install", true,
+		}}
 	}
 	if f.Unreachable != "" {
 		return []Trouble{f.unreachable()}
@@ -183,9 +187,12 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 	if f.Cgroup == "1" {
 		switch {
 		case f.Rootless:
-			fatal("Docker runs without root on a machine with cgroup v1", "kind needs cgroup v2 for that: start Linux with systemd.unified_cgroup_hierarchy=1, or use Docker's engine of root")
+			fatal("Docker runs without root on a machine with cgroup v1",
+				"kind needs cgroup v2 for that: start Linux with systemd.unified_cgroup_hierarchy=1, or use Docker's engine of root")
 		case !profile.ToleratesCgroupV1():
-			fatal("the machine has cgroup v1, which Kubernetes 1.36 refuses", "start Linux with systemd.unified_cgroup_hierarchy=1, or put failCgroupV1: false into a KubeletConfiguration of the profile's kubeadmConfigPatches")
+			fatal("the machine has cgroup v1, which Kubernetes 1.36 refuses",
+				"start Linux with systemd.unified_cgroup_hierarchy=1, "+
+					"or put failCgroupV1: false into a KubeletConfiguration of the profile's kubeadmConfigPatches")
 		default:
 			note("the machine has cgroup v1", "the profile lets Kubernetes 1.36 take it (failCgroupV1: false); a later version will not")
 		}
@@ -195,9 +202,13 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 	}
 	nodes := int64(profile.Nodes())
 	if need := baseMemory + nodes*nodeMemory; f.Memory > 0 && f.Memory < need {
-		fatal(fmt.Sprintf("Docker has %s of memory", size(f.Memory)), fmt.Sprintf("%s needs %s: take a smaller profile, or give Docker's virtual machine more, if it has one", count(nodes), size(need)))
+		fatal(fmt.Sprintf("Docker has %s of memory", size(f.Memory)),
+			fmt.Sprintf("%s needs %s: take a smaller profile, or give Docker's virtual machine more, if it has one",
+				count(nodes), size(need)))
 	} else if f.Available > 0 && f.Available < need {
-		fatal(fmt.Sprintf("%s of memory are available", size(f.Available)), fmt.Sprintf("%s needs %s: end other programs or clusters (`docker ps`), or take a smaller profile", count(nodes), size(need)))
+		fatal(fmt.Sprintf("%s of memory are available", size(f.Available)),
+			fmt.Sprintf("%s needs %s: end other programs or clusters (`docker ps`), or take a smaller profile",
+				count(nodes), size(need)))
 	}
 	if trouble, full := noRoom(f.Root, f.DiskFree, diskOf(profile), count(nodes), makeDockersRoom); full {
 		troubles = append(troubles, trouble)
@@ -208,10 +219,12 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 		if left < 0 {
 			left = f.InotifyInstances
 		}
-		fatal(fmt.Sprintf("of %d inotify instances root can have %d more", f.InotifyInstances, left), fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
+		fatal(fmt.Sprintf("of %d inotify instances root can have %d more", f.InotifyInstances, left),
+			fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
 	}
 	if need := baseInotifyWatches + profile.Nodes()*nodeInotifyWatches; f.InotifyWatches > 0 && f.InotifyWatches < need {
-		fatal(fmt.Sprintf("a user may have %d inotify watches", f.InotifyWatches), fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
+		fatal(fmt.Sprintf("a user may have %d inotify watches", f.InotifyWatches),
+			fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
 	}
 	for i, port := range profile.Ports() {
 		if owner, taken := f.Taken[i]; taken {

@@ -48,7 +48,8 @@ func Profiles() []string {
 // LoadProfile reads a profile. It is an error if there is none of that name, or if kind would not understand it.
 func LoadProfile(name string) (*Profile, error) {
 	if !slices.Contains(Profiles(), name) {
-		return nil, fmt.Errorf("there is no profile %q: choose one of %s, or add clusters/config/kind/%s.yaml", name, strings.Join(Profiles(), ", "), name)
+		return nil, fmt.Errorf("there is no profile %q: choose one of %s, or add clusters/config/kind/%s.yaml",
+			name, strings.Join(Profiles(), ", "), name)
 	}
 	content, err := config.Kind.ReadFile(path.Join("kind", name+".yaml"))
 	if err != nil {
@@ -125,7 +126,8 @@ func (p *Profile) ToleratesCgroupV1() bool {
 			Kind         string `yaml:"kind"`
 			FailCgroupV1 *bool  `yaml:"failCgroupV1"`
 		}
-		if yaml.Unmarshal([]byte(patch), &kubelet) == nil && kubelet.Kind == "KubeletConfiguration" && kubelet.FailCgroupV1 != nil && !*kubelet.FailCgroupV1 {
+		if yaml.Unmarshal([]byte(patch), &kubelet) == nil && kubelet.Kind == "KubeletConfiguration" &&
+			kubelet.FailCgroupV1 != nil && !*kubelet.FailCgroupV1 {
 			return true
 		}
 	}

@@ -51,7 +51,8 @@ func (n *Node) write() error {
 	}
 	o := n.options
 	host := plan.Host{
-		Name: o.Name, Dir: n.dir, Keep: o.Keep, Init: o.Programs.Init, Agent: o.Programs.Agent, ControlPlane: o.ControlPlane, Images: o.Images, Builder: o.Programs.Builder,
+		Name: o.Name, Dir: n.dir, Keep: o.Keep, Init: o.Programs.Init, Agent: o.Programs.Agent,
+		ControlPlane: o.ControlPlane, Images: o.Images, Builder: o.Programs.Builder,
 		API: o.API, Egress: o.Egress, Local: o.Local, Runtime: o.Runtime, SingleID: o.SingleID,
 		AgentArgs:   []string{"agent", "-node=" + o.Name, "-kubeconfig=" + plan.Etc + "/" + AgentKubeconfig},
 		KubeletArgs: kubelet.Args(o.Name),
@@ -169,7 +170,8 @@ func probe(ctx context.Context, programs Programs) (s plan.Status, again bool, e
 	defer func() { _ = scope.Close() }() // the answer is known; another run removes what is left
 	var said, mistakes bytes.Buffer
 	started, err := scope.Start(process.Spec{
-		Name: "the probe", Path: programs.Init, Args: []string{"probe"}, Stdout: &said, Stderr: &mistakes, Env: append(os.Environ(), "TMPDIR="+scope.Dir),
+		Name: "the probe", Path: programs.Init, Args: []string{"probe"},
+		Stdout: &said, Stderr: &mistakes, Env: append(os.Environ(), "TMPDIR="+scope.Dir),
 	})
 	if err != nil {
 		return s, false, err

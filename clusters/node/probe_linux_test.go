@@ -24,7 +24,8 @@ func TestAProbeThatIsKilled(t *testing.T) {
 		{"once", leaves + "[ -e \"$0.tried\" ] && echo '{}' && exit\n: > \"$0.tried\"\nkill -9 $$\n", ""},
 		{"each time", leaves + "kill -9 $$\n", "trying whether there can be a node: signal: killed"},
 		{
-			"not at all, and it fails", leaves + ": >> \"$0.tried\"; [ -s \"$0.tried\" ] && echo '{}' && exit; echo x > \"$0.tried\"; echo no disk >&2; exit 1\n",
+			"not at all, and it fails", leaves + ": >> \"$0.tried\"; [ -s \"$0.tried\" ] && echo '{}' && exit; " +
+				"echo x > \"$0.tried\"; echo no disk >&2; exit 1\n",
 			"trying whether there can be a node: exit status 1: no disk",
 		},
 		{"when all is said", leaves + "echo '{\"reason\": \"no namespaces\"}'\nkill -9 $$\n", "no namespaces"},
@@ -49,7 +50,8 @@ func TestAProbeEndsWithItsRun(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	program := filepath.Join(t.TempDir(), "init")
 	begun := program + ".begun"
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nmkdir \"$TMPDIR/operator-labs-probe-1\"\necho > \"$0.begun\"\nexec sleep 600\n"), 0o700); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nmkdir \"$TMPDIR/operator-labs-probe-1\"\n"+
+		"echo > \"$0.begun\"\nexec sleep 600\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mkfifo(begun, 0o600); err != nil {

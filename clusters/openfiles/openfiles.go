@@ -20,8 +20,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("the system allows a program %d open files, and a cluster needs %d: raise the hard limit (`ulimit -n 4096` as root, nofile in "+
-		"/etc/security/limits.conf, LimitNOFILE= of a systemd service, or --ulimit of a container), or use a shell in which it was not lowered",
+	return fmt.Sprintf("the system allows a program %d open files, and a cluster needs %d: "+
+		"raise the hard limit (`ulimit -n 4096` as root, nofile in /etc/security/limits.conf, "+
+		"LimitNOFILE= of a systemd service, or --ulimit of a container), or use a shell in which it was not lowered",
 		e.Limit, Least)
 }
 

@@ -52,7 +52,8 @@ func TestAttendNamesWhatIsLeft(t *testing.T) {
 			a.start(t)
 			said := strings.Join(a.line(t), " ")
 			// One that has just been forked still has another name.
-			if got := strings.NewReplacer("(sh)", "(sleep)", "(setsid)", "(sleep)").Replace(numbers.ReplaceAllString(said, "N (")); got != test.want {
+			if got := strings.NewReplacer("(sh)", "(sleep)", "(setsid)", "(sleep)").Replace(
+				numbers.ReplaceAllString(said, "N (")); got != test.want {
 				t.Errorf("it says %s, want %s", said, test.want)
 			}
 			// What it has started is dead when it says so.

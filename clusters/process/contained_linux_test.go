@@ -322,7 +322,8 @@ func TestASupervisorBuriesOrphansAndMindsNoSignal(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		p, output, _ := contain(t, scope, `for i in 1 2 3 4 5; do (sleep 0.01 &); done; kill -HUP $PPID; kill -INT $PPID; kill -USR1 $PPID; echo $PPID; sleep 1000`)
+		p, output, _ := contain(t, scope, `for i in 1 2 3 4 5; do (sleep 0.01 &); done; `+
+			`kill -HUP $PPID; kill -INT $PPID; kill -USR1 $PPID; echo $PPID; sleep 1000`)
 		readLine(t, output)
 		eventually(t, "the supervisor has one child", func() bool {
 			children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID()))

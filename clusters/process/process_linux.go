@@ -107,7 +107,8 @@ func killMarked(id string) {
 			}
 		}
 		if none == 0 {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody; what is dying or becoming another program needs the processor more than we do
+			// What is dying or becoming another program needs the processor more than we do.
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
 		}
 	}
 }

@@ -39,7 +39,8 @@ func TestWhatCannotBeRemovedIsSaidAndTriedAgain(t *testing.T) {
 	err := scope.Close()
 	leftover, ok := errors.AsType[*LeftoverError](err)
 	if !ok || leftover.Dir != scope.Dir ||
-		!strings.HasPrefix(err.Error(), "the run folder "+scope.Dir+" can't be removed (removeat file: operation not permitted): the next run tries again") {
+		!strings.HasPrefix(err.Error(), "the run folder "+scope.Dir+" can't be removed "+
+			"(removeat file: operation not permitted): the next run tries again") {
 		t.Errorf("the error is %v", err)
 	}
 	if exists(filepath.Join(scope.Dir, "other")) {

@@ -97,7 +97,8 @@ func Root() (string, error) {
 	}
 	root := filepath.Join(temporary, fmt.Sprintf("operator-labs-%d", os.Getuid()))
 	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("no folder can be made in %s, which is for temporary files (%w): set TMPDIR to a folder that exists and that you may write to",
+		return "", fmt.Errorf("no folder can be made in %s, which is for temporary files (%w): "+
+			"set TMPDIR to a folder that exists and that you may write to",
 			temporary, errors.Unwrap(err))
 	}
 	// In a shared temporary folder somebody else could have made it first, to read our keys.
@@ -107,7 +108,8 @@ func Root() (string, error) {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() {
-		return "", fmt.Errorf("%s is not a folder of yours, so others could read what is in it: remove it, or set TMPDIR to a folder of yours", root)
+		return "", fmt.Errorf("%s is not a folder of yours, so others could read what is in it: "+
+			"remove it, or set TMPDIR to a folder of yours", root)
 	}
 	// A submission runs as the same user, and may have let others in.
 	if info.Mode().Perm() != 0o700 {

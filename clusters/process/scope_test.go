@@ -167,7 +167,8 @@ func TestAFolderForTemporaryFilesThatCannotBeUsedIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cannot := func(tmp, why string) string {
-		return "no folder can be made in " + tmp + ", which is for temporary files (" + why + "): set TMPDIR to a folder that exists and that you may write to"
+		return "no folder can be made in " + tmp + ", which is for temporary files (" + why + "): " +
+			"set TMPDIR to a folder that exists and that you may write to"
 	}
 	for tmp, want := range map[string]string{
 		dir + "/nowhere": cannot(dir+"/nowhere", "no such file or directory"),

@@ -16,11 +16,13 @@ import (
 // files of /etc may hold secrets, and a program of root could read them. /proc and some devices come on top.
 var systemFiles = []string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr",
-	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts",
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
 	"/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/protocols", "/etc/resolv.conf",
 	"/etc/services", "/etc/timezone", "/sys/fs/cgroup",
 	// Beside the certificates there are folders of keys.
-	"/etc/pki/ca-trust/extracted", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+	"/etc/pki/ca-trust/extracted", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf",
+	"/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
 }
 
 // builtWalls are allWalls as a supervisor knows them.
@@ -50,7 +52,8 @@ func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 	}
 	return &supervisor.Walls{
 		Require: set(spec.Walls.Require), Without: set(spec.Walls.without),
-		Root: root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...), Write: clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
+		Root: root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...),
+		Write:   clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
 		Connect: spec.Walls.Connect, OwnNetwork: spec.Walls.OwnNetwork, Calls: spec.Walls.Calls,
 	}, nil
 }

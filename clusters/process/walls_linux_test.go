@@ -207,7 +207,8 @@ func newCell(t *testing.T, scope *Scope) *cell {
 	t.Helper()
 	outside := t.TempDir()
 	c := &cell{
-		scope: scope, home: filepath.Join(scope.Dir, "home"), given: filepath.Join(outside, "given", "file"), secret: filepath.Join(outside, "secret", "file"),
+		scope: scope, home: filepath.Join(scope.Dir, "home"),
+		given: filepath.Join(outside, "given", "file"), secret: filepath.Join(outside, "secret", "file"),
 		folder: filepath.Join(outside, "secret"), socket: filepath.Join(outside, "secret", "socket"),
 	}
 	must(t, os.Mkdir(c.home, 0o700))
@@ -447,7 +448,10 @@ func TestARequiredWall(t *testing.T) {
 		for _, wall := range c.walls.Require {
 			walls := *c.walls
 			walls.without = []Wall{wall}
-			_, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "echo >" + c.home + "/begun"}, Dir: c.home, Contained: true, Walls: &walls})
+			_, err := scope.Start(Spec{
+				Path: "/bin/sh", Args: []string{"-c", "echo >" + c.home + "/begun"}, Dir: c.home,
+				Contained: true, Walls: &walls,
+			})
 			if err == nil || !strings.Contains(err.Error(), strconv.Quote(string(wall))) {
 				t.Errorf("without the wall %q: %v", wall, err)
 			}
@@ -547,7 +551,13 @@ func TestANetworkOfItsOwn(t *testing.T) {
 			t.Errorf("it can't %s: %v %s", allowed, err, said)
 		}
 	}
-	for _, forbidden := range [][]string{{"connect", c.open.Addr().String()}, {"connect to a socket", c.socket}, {"connect", "192.0.2.1:80"}, {"read", c.secret}, {"capabilities"}} {
+	for _, forbidden := range [][]string{
+		{"connect", c.open.Addr().String()},
+		{"connect to a socket", c.socket},
+		{"connect", "192.0.2.1:80"},
+		{"read", c.secret},
+		{"capabilities"},
+	} {
 		if said, err := c.try(t, walls, forbidden[0], forbidden[1:]...); err == nil {
 			t.Errorf("it can %s %s", strings.Join(forbidden, " "), said)
 		}

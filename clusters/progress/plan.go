@@ -52,7 +52,8 @@ func NewPlan(out *os.File, works ...Work) *Plan {
 		for _, work := range works {
 			names = append(names, work.What)
 		}
-		fmt.Fprintf(out, "Building once: %s. This takes about %s if none of it was built here before.\n", strings.Join(names, ", "), approximate(all))
+		fmt.Fprintf(out, "Building once: %s. This takes about %s if none of it was built here before.\n",
+			strings.Join(names, ", "), approximate(all))
 	}
 	return p
 }

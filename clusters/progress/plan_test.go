@@ -13,8 +13,14 @@ import (
 
 // Two works of three minutes and of four.
 var (
-	first  = Work{What: "the first", Modules: 20, Download: 20 * time.Second, Packages: 100, Compile: 150 * time.Second, Link: 10 * time.Second}
-	second = Work{What: "the second", Modules: 20, Download: 20 * time.Second, Packages: 200, Compile: 200 * time.Second, Link: 20 * time.Second}
+	first = Work{
+		What: "the first", Modules: 20, Download: 20 * time.Second,
+		Packages: 100, Compile: 150 * time.Second, Link: 10 * time.Second,
+	}
+	second = Work{
+		What: "the second", Modules: 20, Download: 20 * time.Second,
+		Packages: 200, Compile: 200 * time.Second, Link: 20 * time.Second,
+	}
 )
 
 // build behaves as a build: so many modules and packages, each in the given time, and the time for linking.
@@ -42,7 +48,8 @@ func TestAPlanSaysWhichOfHowManyItIsAndHowLongAllWillTake(t *testing.T) {
 	log, content := newLog(t)
 	synctest.Test(t, func(t *testing.T) {
 		plan := NewPlan(log, first, second)
-		if got, want := content(), "Building once: the first, the second. This takes about 7 min if none of it was built here before.\n"; got != want {
+		if got, want := content(), "Building once: the first, the second. "+
+			"This takes about 7 min if none of it was built here before.\n"; got != want {
 			t.Errorf("in the first moment it says %q, want %q", got, want)
 		}
 		// All as in the figures.
@@ -50,7 +57,8 @@ func TestAPlanSaysWhichOfHowManyItIsAndHowLongAllWillTake(t *testing.T) {
 		build(plan.Next(), 20, 950*time.Millisecond, 200, 990*time.Millisecond, 20*time.Second)
 	})
 	lines := strings.Split(strings.TrimSpace(content()), "\n")[1:]
-	if first, last := lines[0], lines[len(lines)-1]; first != "1 of 2: build the first: 2 modules (2s, about 7 min left)" || last != "2 of 2: build the second: done in 3m57s" {
+	if first, last := lines[0], lines[len(lines)-1]; first != "1 of 2: build the first: 2 modules (2s, about 7 min left)" ||
+		last != "2 of 2: build the second: done in 3m57s" {
 		t.Errorf("it begins with %q and ends with %q", first, last)
 	}
 	previous := 8 * time.Minute

@@ -28,7 +28,10 @@ func answering(t *testing.T, code int, page string) (client rest.Interface, aske
 	}))
 	t.Cleanup(server.Close)
 	client, err := rest.UnversionedRESTClientFor(&rest.Config{
-		Host: server.URL, ContentConfig: rest.ContentConfig{GroupVersion: &schema.GroupVersion{}, NegotiatedSerializer: scheme.Codecs.WithoutConversion()},
+		Host: server.URL,
+		ContentConfig: rest.ContentConfig{
+			GroupVersion: &schema.GroupVersion{}, NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

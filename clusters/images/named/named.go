@@ -50,8 +50,9 @@ var ErrUnknown = errors.New("there is no such image")
 var (
 	component = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
 	// host is a registry: it has a dot or a port, or is localhost.
-	host     = `(?:localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*:[0-9]+)(?::[0-9]+)?`
-	grammar  = regexp.MustCompile(`^(?:(` + host + `)/)?(` + component + `(?:/` + component + `)*)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`)
+	host    = `(?:localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*:[0-9]+)(?::[0-9]+)?`
+	grammar = regexp.MustCompile(`^(?:(` + host + `)/)?(` + component + `(?:/` + component + `)*)` +
+		`(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`)
 	identity = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 

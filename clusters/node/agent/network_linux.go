@@ -43,7 +43,9 @@ func (n *network) Attached() []string { return slices.Collect(maps.Keys(n.pods.P
 // Publish gives a Pod ports of the node.
 func (n *network) Publish(id string, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, mappings []*runtimeapi.PortMapping) {
 	published := services.HostPorts{
-		Owner:   services.Owner{Kind: "Pod", NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: types.UID(pod.Uid)},
+		Owner: services.Owner{
+			Kind: "Pod", NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: types.UID(pod.Uid),
+		},
 		Address: address,
 	}
 	for _, mapping := range mappings {

@@ -291,7 +291,9 @@ func TestAPartOfAnImageIsMounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for file, content := range map[string]string{lower + "/deep/part/a": "low", upper + "/deep/part/b": "high", outside + "/secret": "secret"} {
+	for file, content := range map[string]string{
+		lower + "/deep/part/a": "low", upper + "/deep/part/b": "high", outside + "/secret": "secret",
+	} {
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -312,13 +314,15 @@ func TestAPartOfAnImageIsMounted(t *testing.T) {
 			return run(t, spec, container.Joined{})
 		}
 		for sub, want := range map[string]string{"deep/part": low + "high", "inside": low + "high", "deep/part/b": "high"} {
-			if got := mounted(sub); !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, "Read-only") || strings.HasSuffix(got.out, "deep") {
+			if got := mounted(sub); !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, "Read-only") ||
+				strings.HasSuffix(got.out, "deep") {
 				t.Errorf("the part %q of %s: %+v, want %q", sub, layers, got, want)
 			}
 		}
 	}
 	for sub, want := range map[string]string{
-		"../" + filepath.Base(outside): "leaves the image", "out/secret": "leaves the image", "away": "leaves the image", "/etc": "leaves the image", "nosuch": "no such file",
+		"../" + filepath.Base(outside): "leaves the image", "out/secret": "leaves the image",
+		"away": "leaves the image", "/etc": "leaves the image", "nosuch": "no such file",
 	} {
 		spec := shell(t, "true")
 		spec.Mounts = append(spec.Mounts, container.Mount{Source: lower + ":" + upper, Image: true, SubPath: sub, Target: "/volume"})

@@ -109,7 +109,10 @@ func Start(spec Spec, joined Joined, streams Streams) (*os.Process, error) {
 }
 
 func command(spec Spec, streams Streams, specRead, statusWrite *os.File) *exec.Cmd {
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{Name}, Env: []string{"GOMAXPROCS=1"}, ExtraFiles: []*os.File{specRead, statusWrite}}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{Name}, Env: []string{"GOMAXPROCS=1"},
+		ExtraFiles: []*os.File{specRead, statusWrite},
+	}
 	for _, stream := range []struct {
 		file *os.File
 		set  func(*os.File)

@@ -373,7 +373,8 @@ func nameOf(image *runtimeapi.ImageSpec) *runtimeapi.ImageSpec {
 }
 
 // ReopenContainerLog lets a container's log go on in a new file: the kubelet has renamed the old one.
-func (s *Server) ReopenContainerLog(ctx context.Context, r *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
+func (s *Server) ReopenContainerLog(ctx context.Context, r *runtimeapi.ReopenContainerLogRequest,
+) (*runtimeapi.ReopenContainerLogResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
 		return nil, err

@@ -52,7 +52,8 @@ func (r *runtime) pod(t *testing.T, change ...func(*runtimeapi.PodSandboxConfig)
 func (p *pod) create(name, script string, change ...func(*runtimeapi.ContainerConfig)) string {
 	p.t.Helper()
 	config := &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: image}, Command: []string{"/bin/sh", "-c", script},
+		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: image},
+		Command: []string{"/bin/sh", "-c", script},
 		LogPath: name + ".log", Labels: map[string]string{"name": name},
 		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 			NamespaceOptions: p.config.Linux.SecurityContext.NamespaceOptions,
@@ -64,7 +65,9 @@ func (p *pod) create(name, script string, change ...func(*runtimeapi.ContainerCo
 	for _, f := range change {
 		f(config)
 	}
-	made, err := p.r.CreateContainer(p.t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
+	made, err := p.r.CreateContainer(p.t.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: p.id, Config: config, SandboxConfig: p.config,
+	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -195,7 +198,8 @@ func TestAContainerIsCreatedRunsAndEnds(t *testing.T) {
 	if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 128+9 || s.Reason != "Error" || s.FinishedAt < s.StartedAt {
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 128+9 ||
+		s.Reason != "Error" || s.FinishedAt < s.StartedAt {
 		t.Errorf("when it was stopped it is %v", s)
 	}
 	if _, s := p.ends("well", "true"); s.ExitCode != 0 || s.Reason != "Completed" {
@@ -210,7 +214,8 @@ func TestAContainerThatCannotStartSaysWhy(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"/no/such": no such file`) {
 		t.Errorf("the error is %v", err)
 	}
-	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 127 || s.Reason != "StartError" || s.Message == "" {
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 127 ||
+		s.Reason != "StartError" || s.Message == "" {
 		t.Errorf("it is %v", s)
 	}
 }
@@ -273,7 +278,8 @@ func TestTheEnvironmentIsTheImagesThenThePods(t *testing.T) {
 func TestThePodSaysWhoRuns(t *testing.T) {
 	r := newRuntime(t)
 	said, s := r.pod(t).ends("c", `id -u; id -g`, func(c *runtimeapi.ContainerConfig) {
-		c.Linux.SecurityContext.RunAsUser, c.Linux.SecurityContext.RunAsGroup = &runtimeapi.Int64Value{Value: 1000}, &runtimeapi.Int64Value{Value: 2000}
+		c.Linux.SecurityContext.RunAsUser, c.Linux.SecurityContext.RunAsGroup = &runtimeapi.Int64Value{Value: 1000},
+			&runtimeapi.Int64Value{Value: 2000}
 	})
 	if said != "1000\n2000" || s.User.Linux.Uid != 1000 || s.User.Linux.Gid != 2000 {
 		t.Errorf("it said %q and is %v", said, s.User)
@@ -304,10 +310,12 @@ func TestWhatIsNotOnThisNodeIsRefused(t *testing.T) {
 	id := p.create("seccomp", "true", func(c *runtimeapi.ContainerConfig) {
 		c.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "mine"}
 	})
-	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err == nil || !strings.Contains(err.Error(), `seccomp profile "mine"`) {
+	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err == nil ||
+		!strings.Contains(err.Error(), `seccomp profile "mine"`) {
 		t.Errorf("the error of a profile that is not there is %v", err)
 	}
-	if _, err := r.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config, RuntimeHandler: "gvisor"}); err == nil || !strings.Contains(err.Error(), `"gvisor"`) {
+	request := &runtimeapi.RunPodSandboxRequest{Config: p.config, RuntimeHandler: "gvisor"}
+	if _, err := r.RunPodSandbox(t.Context(), request); err == nil || !strings.Contains(err.Error(), `"gvisor"`) {
 		t.Errorf("the error of a runtime class that is not there is %v", err)
 	}
 }
@@ -384,8 +392,10 @@ func TestListsAreFiltered(t *testing.T) {
 		filter *runtimeapi.ContainerFilter
 		want   []string
 	}{
-		"all":     {nil, []string{"created", "running"}},
-		"state":   {&runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, []string{"running"}},
+		"all": {nil, []string{"created", "running"}},
+		"state": {&runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		}, []string{"running"}},
 		"label":   {&runtimeapi.ContainerFilter{LabelSelector: map[string]string{"name": "created"}}, []string{"created"}},
 		"id":      {&runtimeapi.ContainerFilter{Id: running[:12]}, []string{"running"}},
 		"sandbox": {&runtimeapi.ContainerFilter{PodSandboxId: "other"}, nil},
@@ -398,10 +408,12 @@ func TestListsAreFiltered(t *testing.T) {
 
 func TestWhatIsNotThereIsNotFoundAndRemovedAllTheSame(t *testing.T) {
 	r := newRuntime(t)
-	if _, err := r.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "nosuch"}); status.Code(err) != codes.NotFound {
+	if _, err := r.ContainerStatus(t.Context(),
+		&runtimeapi.ContainerStatusRequest{ContainerId: "nosuch"}); status.Code(err) != codes.NotFound {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: "nosuch"}); status.Code(err) != codes.NotFound {
+	if _, err := r.PodSandboxStatus(t.Context(),
+		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: "nosuch"}); status.Code(err) != codes.NotFound {
 		t.Errorf("the error is %v", err)
 	}
 	_, err1 := r.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: "nosuch"})

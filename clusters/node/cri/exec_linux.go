@@ -232,7 +232,9 @@ func plain(w io.WriteCloser) io.Writer {
 }
 
 // Exec runs a program. Its exit code, if not 0, is the error.
-func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Reader, out, errs io.WriteCloser, terminal bool, resize <-chan remotecommand.TerminalSize) error {
+func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Reader, out, errs io.WriteCloser,
+	terminal bool, resize <-chan remotecommand.TerminalSize,
+) error {
 	code, err := r.s.run(ctx, id, program{args: args, in: in, out: plain(out), err: plain(errs), terminal: terminal, resize: resize})
 	if notStarted, ok := errors.AsType[*container.StartError](err); ok {
 		code = startCode(err)
@@ -251,7 +253,9 @@ func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Read
 }
 
 // Attach connects to what a container reads and writes.
-func (r streamer) Attach(ctx context.Context, id string, in io.Reader, out, errs io.WriteCloser, terminal bool, resize <-chan remotecommand.TerminalSize) error {
+func (r streamer) Attach(ctx context.Context, id string, in io.Reader, out, errs io.WriteCloser,
+	terminal bool, resize <-chan remotecommand.TerminalSize,
+) error {
 	c, err := r.s.container(id)
 	if err != nil {
 		return err

@@ -116,7 +116,8 @@ func newRuntime(t *testing.T) *runtime {
 		t.Fatal(err)
 	}
 	r := &runtime{dir: t.TempDir(), network: &network{pods: p.pods, published: map[string]string{}}}
-	if r.files, err = rootfs.New(filepath.Join(r.dir, "images"), filepath.Join(r.dir, "layers"), filepath.Join(r.dir, "containers")); err != nil {
+	if r.files, err = rootfs.New(filepath.Join(r.dir, "images"), filepath.Join(r.dir, "layers"),
+		filepath.Join(r.dir, "containers")); err != nil {
 		t.Fatal(err)
 	}
 	r.putImage(t, image, `{"config":{"Env":["FROM=image","BOTH=image"],"User":"0"}}`)
@@ -130,7 +131,8 @@ func (r *runtime) serve(t *testing.T, p *parts) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := cri.New(ctx, cri.Options{
-		Dir: filepath.Join(r.dir, "state"), NodeIP: "10.244.0.1", Init: "/proc/self/exe", Keeper: p.keeper, Files: r.files, Network: r.network, Cgroups: r.cgroups,
+		Dir: filepath.Join(r.dir, "state"), NodeIP: "10.244.0.1", Init: "/proc/self/exe",
+		Keeper: p.keeper, Files: r.files, Network: r.network, Cgroups: r.cgroups,
 		Build: func(_ context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error {
 			r.builtFor = pod.GetName()
 			if reference != "test/built:v1" {

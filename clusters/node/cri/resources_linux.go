@@ -81,7 +81,8 @@ func (s *Server) removeCgroup(id string) error {
 }
 
 // UpdateContainerResources changes the limits of a container that runs.
-func (s *Server) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+func (s *Server) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest,
+) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
 		return nil, err
@@ -111,11 +112,13 @@ func (s *Server) ContainerStats(_ context.Context, r *runtimeapi.ContainerStatsR
 }
 
 // ListContainerStats tells it of all that run.
-func (s *Server) ListContainerStats(_ context.Context, r *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+func (s *Server) ListContainerStats(_ context.Context, r *runtimeapi.ListContainerStatsRequest,
+) (*runtimeapi.ListContainerStatsResponse, error) {
 	response := &runtimeapi.ListContainerStatsResponse{}
 	for _, c := range s.allContainers() {
 		filter := r.GetFilter()
-		if filter.GetId() != "" && !strings.HasPrefix(c.ID, filter.GetId()) || filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.Sandbox ||
+		if filter.GetId() != "" && !strings.HasPrefix(c.ID, filter.GetId()) ||
+			filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.Sandbox ||
 			!matches(filter.GetLabelSelector(), c.config.Labels) || !c.running() {
 			continue
 		}
@@ -129,9 +132,12 @@ func (s *Server) measure(c *containerRecord) *runtimeapi.ContainerStats {
 	now := time.Now().UnixNano()
 	bytes, files := s.Files.Written(c.ID)
 	stats := &runtimeapi.ContainerStats{
-		Attributes: &runtimeapi.ContainerAttributes{Id: c.ID, Metadata: c.config.Metadata, Labels: c.config.Labels, Annotations: c.config.Annotations},
-		Cpu:        &runtimeapi.CpuUsage{Timestamp: now, UsageCoreNanoSeconds: &runtimeapi.UInt64Value{}},
-		Memory:     &runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: &runtimeapi.UInt64Value{}},
+		Attributes: &runtimeapi.ContainerAttributes{
+			Id: c.ID, Metadata: c.config.Metadata,
+			Labels: c.config.Labels, Annotations: c.config.Annotations,
+		},
+		Cpu:    &runtimeapi.CpuUsage{Timestamp: now, UsageCoreNanoSeconds: &runtimeapi.UInt64Value{}},
+		Memory: &runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: &runtimeapi.UInt64Value{}},
 		WritableLayer: &runtimeapi.FilesystemUsage{
 			Timestamp: now, FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: s.Files.Containers},
 			UsedBytes: &runtimeapi.UInt64Value{Value: bytes}, InodesUsed: &runtimeapi.UInt64Value{Value: files},
@@ -172,7 +178,8 @@ func (s *Server) PodSandboxStats(_ context.Context, r *runtimeapi.PodSandboxStat
 }
 
 // ListPodSandboxStats is PodSandboxStats of all.
-func (s *Server) ListPodSandboxStats(context.Context, *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
+func (s *Server) ListPodSandboxStats(context.Context, *runtimeapi.ListPodSandboxStatsRequest,
+) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 	s.mutex.Lock()
 	all := make([]*sandbox, 0, len(s.sandboxes))
 	for _, b := range s.sandboxes {
@@ -188,8 +195,11 @@ func (s *Server) ListPodSandboxStats(context.Context, *runtimeapi.ListPodSandbox
 
 func (s *Server) measurePod(b *sandbox) *runtimeapi.PodSandboxStats {
 	stats := &runtimeapi.PodSandboxStats{
-		Attributes: &runtimeapi.PodSandboxAttributes{Id: b.ID, Metadata: b.config.Metadata, Labels: b.config.Labels, Annotations: b.config.Annotations},
-		Linux:      &runtimeapi.LinuxPodSandboxStats{},
+		Attributes: &runtimeapi.PodSandboxAttributes{
+			Id: b.ID, Metadata: b.config.Metadata,
+			Labels: b.config.Labels, Annotations: b.config.Annotations,
+		},
+		Linux: &runtimeapi.LinuxPodSandboxStats{},
 	}
 	for _, c := range s.of(b.ID) {
 		if c.running() {

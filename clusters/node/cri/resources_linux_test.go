@@ -18,7 +18,9 @@ func TestLimitsAreWrittenAndAnEndForWantOfMemoryIsToldAsOne(t *testing.T) {
 	r.limit(t, groups)
 	p := r.pod(t)
 	id := p.create("c", `while ! test -e /stop; do sleep 0.01; done; exit 137`, func(c *runtimeapi.ContainerConfig) {
-		c.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20, CpuQuota: 50_000, CpuPeriod: 100_000, CpuShares: 512}
+		c.Linux.Resources = &runtimeapi.LinuxContainerResources{
+			MemoryLimitInBytes: 64 << 20, CpuQuota: 50_000, CpuPeriod: 100_000, CpuShares: 512,
+		}
 	})
 	dir := filepath.Join(groups, id)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -220,7 +220,8 @@ func (s *Server) of(id string) []*containerRecord {
 }
 
 // RemovePodSandbox forgets a sandbox with all its containers.
-func (s *Server) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+func (s *Server) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSandboxRequest,
+) (*runtimeapi.RemovePodSandboxResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
 		return &runtimeapi.RemovePodSandboxResponse{}, nil //nolint:nilerr // what is not there needs no removal: the CRI demands it
@@ -264,7 +265,9 @@ func (s *Server) statusOf(b *sandbox) *runtimeapi.PodSandboxStatus {
 	status := &runtimeapi.PodSandboxStatus{
 		Id: b.ID, Metadata: b.config.Metadata, State: s.stateOf(b), CreatedAt: b.Created.UnixNano(),
 		Labels: b.config.Labels, Annotations: b.config.Annotations, Network: &runtimeapi.PodSandboxNetworkStatus{},
-		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: b.config.GetLinux().GetSecurityContext().GetNamespaceOptions()}},
+		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{
+			Options: b.config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+		}},
 	}
 	if !b.hostNetwork() {
 		status.Network.Ip = b.Address.String()
@@ -293,13 +296,15 @@ func (s *Server) listSandboxes(filter *runtimeapi.PodSandboxFilter) []*runtimeap
 			continue
 		}
 		items = append(items, &runtimeapi.PodSandbox{
-			Id: b.ID, Metadata: b.config.Metadata, State: state, CreatedAt: b.Created.UnixNano(), Labels: b.config.Labels, Annotations: b.config.Annotations,
+			Id: b.ID, Metadata: b.config.Metadata, State: state, CreatedAt: b.Created.UnixNano(),
+			Labels: b.config.Labels, Annotations: b.config.Annotations,
 		})
 	}
 	return items
 }
 
 // UpdatePodSandboxResources tells of limits that have changed: a sandbox has none.
-func (s *Server) UpdatePodSandboxResources(context.Context, *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+func (s *Server) UpdatePodSandboxResources(context.Context, *runtimeapi.UpdatePodSandboxResourcesRequest,
+) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	return &runtimeapi.UpdatePodSandboxResourcesResponse{}, nil
 }

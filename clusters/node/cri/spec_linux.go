@@ -67,14 +67,16 @@ func (s *Server) process(b *sandbox, c *containerRecord) (container.Spec, error)
 	case runtimeapi.SecurityProfile_RuntimeDefault:
 		spec.Seccomp = !security.GetPrivileged()
 	case runtimeapi.SecurityProfile_Localhost:
-		return spec, fmt.Errorf("the node has no seccomp profile %q: there are RuntimeDefault and Unconfined", security.GetSeccomp().GetLocalhostRef())
+		return spec, fmt.Errorf("the node has no seccomp profile %q: there are RuntimeDefault and Unconfined",
+			security.GetSeccomp().GetLocalhostRef())
 	default:
 	}
 	spec.Capabilities = container.AllCapabilities()
 	if !security.GetPrivileged() {
 		var err error
 		changes := security.GetCapabilities()
-		if spec.Capabilities, err = container.WithCapabilities(container.Unprivileged, changes.GetAddCapabilities(), changes.GetDropCapabilities()); err != nil {
+		if spec.Capabilities, err = container.WithCapabilities(container.Unprivileged,
+			changes.GetAddCapabilities(), changes.GetDropCapabilities()); err != nil {
 			return spec, err
 		}
 	}

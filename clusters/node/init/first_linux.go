@@ -88,7 +88,9 @@ func run(status *os.File) error {
 	ends := make(chan error, 1)
 	go func() {
 		// When who started us ends, so do we, though the kernel should have seen to that.
-		ends <- errors.Join(namespace.ServeCrossing(os.NewFile(inwards, "crossing"), (&net.Dialer{}).DialContext, nil), errors.New("who started the node has gone"))
+		ends <- errors.Join(
+			namespace.ServeCrossing(os.NewFile(inwards, "crossing"), (&net.Dialer{}).DialContext, nil),
+			errors.New("who started the node has gone"))
 	}()
 	start(k, p, ends)
 	text, _ := json.Marshal(plan.Status{}) // strings

@@ -144,7 +144,8 @@ func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace
 	node, err = namespace.Start(namespace.Command{
 		Cgroup: born,
 		// Root's node is somebody else, who may not come to where our file is: the kernel knows it without its path.
-		Path: "/proc/self/exe", Args: []string{"operator-labs-node"}, Env: scopeOf(os.Environ()), Mapping: mapping, Stdout: logs[0], Stderr: logs[0],
+		Path: "/proc/self/exe", Args: []string{"operator-labs-node"}, Env: scopeOf(os.Environ()),
+		Mapping: mapping, Stdout: logs[0], Stderr: logs[0],
 		Files: append([]*os.File{planned, statusWrite, outAsks, inServes, logs[0], logs[1]}, trees...),
 	})
 	for _, passed := range []*os.File{statusWrite, outAsks, inServes} {
@@ -250,7 +251,10 @@ func memory(value any) (*os.File, error) {
 func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root namespace.Root, trees []*os.File, err error) {
 	user, group := mapping.Owner()
 	unpacked := filepath.Join(h.Images, "unpacked", fmt.Sprint(user))
-	for _, dir := range []string{filepath.Join(h.Dir, "etc"), filepath.Join(h.Dir, "var"), filepath.Join(h.Dir, "log"), filepath.Join(h.Dir, "log", "pods"), unpacked} {
+	for _, dir := range []string{
+		filepath.Join(h.Dir, "etc"), filepath.Join(h.Dir, "var"), filepath.Join(h.Dir, "log"),
+		filepath.Join(h.Dir, "log", "pods"), unpacked,
+	} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return root, nil, fmt.Errorf("making the node's folders: %w", err)
 		}
@@ -306,7 +310,10 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 		"/etc/os-release":  "ID=operator-labs\nNAME=\"Operator Labs\"\nPRETTY_NAME=\"Operator Labs node\"\n",
 		"/etc/resolv.conf": "nameserver " + plan.NodeIP + "\n",
 	}
-	root.Links = map[string]string{"/bin/mount": plan.InitPath, "/bin/umount": plan.InitPath, "/var/run": "/run", "/usr/sbin": "bin", "/sbin": "bin"}
+	root.Links = map[string]string{
+		"/bin/mount": plan.InitPath, "/bin/umount": plan.InitPath,
+		"/var/run": "/run", "/usr/sbin": "bin", "/sbin": "bin",
+	}
 	if user == os.Geteuid() {
 		return root, nil, nil
 	}

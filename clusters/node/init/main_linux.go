@@ -26,7 +26,9 @@ import (
 func main() {
 	container.Main()
 	roles := map[string]func([]string) error{
-		"host": host, "probe": probe, "remove": remove, "operator-labs-remove": removeInside, "operator-labs-node": first, "operator-labs-owners": owners, "operator-labs-groups": removeGroups,
+		"host": host, "probe": probe, "remove": remove,
+		"operator-labs-remove": removeInside, "operator-labs-node": first,
+		"operator-labs-owners": owners, "operator-labs-groups": removeGroups,
 		"mount": mount, "umount": umount, "pause": pause,
 	}
 	arguments := os.Args

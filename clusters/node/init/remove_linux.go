@@ -23,7 +23,8 @@ func remove(arguments []string) error {
 		return removeAll(arguments[0]) // we are root, and need nobody's help
 	}
 	cmd, err := namespace.Start(namespace.Command{
-		Path: "/proc/self/exe", Args: []string{"operator-labs-remove", arguments[0]}, Env: os.Environ(), Mapping: mapping, Stdout: os.Stdout, Stderr: os.Stderr,
+		Path: "/proc/self/exe", Args: []string{"operator-labs-remove", arguments[0]},
+		Env: os.Environ(), Mapping: mapping, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	if err != nil {
 		return removeAll(arguments[0])

@@ -112,7 +112,9 @@ func TestWhoServesLocallyIsAskedFirst(t *testing.T) {
 		t.Errorf("it said %q, %v", said, err)
 	}
 	known.Close()
-	if local(t.Context(), path, "10.96.0.2:443") != nil || local(t.Context(), path+".not", "10.96.0.1:443") != nil || local(t.Context(), "", "x:1") != nil {
+	if local(t.Context(), path, "10.96.0.2:443") != nil ||
+		local(t.Context(), path+".not", "10.96.0.1:443") != nil ||
+		local(t.Context(), "", "x:1") != nil {
 		t.Error("somebody was found who serves nothing")
 	}
 }

@@ -486,7 +486,8 @@ func TestAProgramEndsWithWhoAskedForIt(t *testing.T) {
 
 func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {
 	c, ctx := client(t)
-	id, _ := start(ctx, t, c, `while read line; do echo "heard $line"; echo "and $line" >&2; done; exit 5`, func(s *keeper.Start) { s.Stdin, s.StdinOnce = true, true })
+	id, _ := start(ctx, t, c, `while read line; do echo "heard $line"; echo "and $line" >&2; done; exit 5`,
+		func(s *keeper.Start) { s.Stdin, s.StdinOnce = true, true })
 	var out, errs bytes.Buffer
 	if err := c.Attach(ctx, id, strings.NewReader("a\nb\n"), &out, &errs); err != nil {
 		t.Fatal(err)
@@ -501,7 +502,8 @@ func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {
 
 func TestATerminalIsOne(t *testing.T) {
 	c, ctx := client(t)
-	id, log := start(ctx, t, c, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`, func(s *keeper.Start) { s.Spec.Terminal = true })
+	id, log := start(ctx, t, c, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`,
+		func(s *keeper.Start) { s.Spec.Terminal = true })
 	if state := wait(ctx, t, c, id); state.Code != 0 {
 		t.Errorf("it is %+v", state)
 	}

@@ -26,7 +26,8 @@ const (
 	enough = 1 << 16
 )
 
-// Mapping says which of the machine's ids the users and groups of a namespace are (user_namespaces(7)). Root inside is 0.
+// Mapping says which of the machine's ids the users and groups of a namespace are (user_namespaces(7)). Root inside
+// is 0.
 type Mapping struct {
 	Users, Groups []syscall.SysProcIDMap
 	// lent says that the ids are subordinate ones, which only newuidmap and newgidmap may map.

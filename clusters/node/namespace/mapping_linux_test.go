@@ -38,10 +38,22 @@ func TestWhyThereAreNoNamespacesIsSaid(t *testing.T) {
 		settings       map[string]string
 		reason, remedy string
 	}{
-		"turned off":       {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "0\n"}, "kind user", "sysctl user.max_user_namespaces=15000"},
-		"no networks":      {syscall.ENOSPC, map[string]string{"sys/user/max_net_namespaces": "0\n"}, "kind net", "sysctl user.max_net_namespaces=15000"},
-		"all in use":       {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "10\n"}, "as many namespaces", "lsns"},
-		"Debian's setting": {syscall.EPERM, map[string]string{"sys/kernel/unprivileged_userns_clone": "0\n"}, "root only", "unprivileged_userns_clone=1"},
+		"turned off": {
+			syscall.ENOSPC,
+			map[string]string{"sys/user/max_user_namespaces": "0\n"},
+			"kind user", "sysctl user.max_user_namespaces=15000",
+		},
+		"no networks": {
+			syscall.ENOSPC,
+			map[string]string{"sys/user/max_net_namespaces": "0\n"},
+			"kind net", "sysctl user.max_net_namespaces=15000",
+		},
+		"all in use": {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "10\n"}, "as many namespaces", "lsns"},
+		"Debian's setting": {
+			syscall.EPERM,
+			map[string]string{"sys/kernel/unprivileged_userns_clone": "0\n"},
+			"root only", "unprivileged_userns_clone=1",
+		},
 		"Ubuntu's AppArmor": {
 			syscall.EACCES,
 			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "sys/kernel/unprivileged_userns_clone": "1\n"},
@@ -50,13 +62,17 @@ func TestWhyThereAreNoNamespacesIsSaid(t *testing.T) {
 		"Ubuntu's AppArmor, as the kernel says": {
 			syscall.EACCES,
 			map[string]string{
-				"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "self/attr/current": "unconfined\n", "self/status": "Name:\tlab\nSeccomp:\t0\n",
+				"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
+				"self/attr/current": "unconfined\n", "self/status": "Name:\tlab\nSeccomp:\t0\n",
 			},
 			"AppArmor", "docs/reference/machines.md",
 		},
 		"a container on Ubuntu": {
 			syscall.EPERM,
-			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "self/status": "Name:\tlab\nSeccomp:\t2\nSeccomp_filters:\t1\n"},
+			map[string]string{
+				"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",
+				"self/status": "Name:\tlab\nSeccomp:\t2\nSeccomp_filters:\t1\n",
+			},
 			"container without privileges", "--privileged",
 		},
 		"a container with a profile": {

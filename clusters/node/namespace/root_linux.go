@@ -74,7 +74,9 @@ func (r Root) Enter() error {
 	if err := unix.Mount("tmpfs", base, "tmpfs", unix.MS_NODEV, "mode=755,size=64m"); err != nil {
 		return fmt.Errorf("mounting a tmpfs for the node's files: %w", err)
 	}
-	for _, dir := range []string{"bin", "dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr/bin", "usr/lib", "var"} {
+	for _, dir := range []string{
+		"bin", "dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr/bin", "usr/lib", "var",
+	} {
 		if err := os.MkdirAll(filepath.Join(base, dir), 0o755); err != nil {
 			return err
 		}

@@ -104,7 +104,8 @@ func (s *Set) Set(parameter, value string) error {
 func (s *Set) Close() error {
 	var problems []error
 	for kind := range kinds {
-		if err := unix.Unmount(filepath.Join(s.Dir, kind), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		if err := unix.Unmount(filepath.Join(s.Dir, kind), unix.MNT_DETACH); err != nil &&
+			!errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			problems = append(problems, fmt.Errorf("letting go of a Pod's %s namespace: %w", kind, err))
 		}
 	}

@@ -82,7 +82,10 @@ func Explain(err error) error {
 	refused := errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return &Unavailable{"there are as many namespaces as this machine allows", "end what holds them (lsns), or let root raise sysctl user.max_user_namespaces", err}
+		return &Unavailable{
+			"there are as many namespaces as this machine allows",
+			"end what holds them (lsns), or let root raise sysctl user.max_user_namespaces", err,
+		}
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
 		return &Unavailable{"this machine's kernel lacks namespaces, or is too old", "Linux 5.12 or later is needed", err}
 	case refused && is("sys/kernel/unprivileged_userns_clone", 0):
@@ -90,7 +93,8 @@ func Explain(err error) error {
 	case refused && is("sys/kernel/apparmor_restrict_unprivileged_userns", 1) && !filtered():
 		return &Unavailable{
 			"AppArmor takes the rights away that user namespaces have, as Ubuntu does since 24.04",
-			"let root run: sysctl kernel.apparmor_restrict_unprivileged_userns=0, until the next restart (docs/reference/machines.md has what lasts)", err,
+			"let root run: sysctl kernel.apparmor_restrict_unprivileged_userns=0, " +
+				"until the next restart (docs/reference/machines.md has what lasts)", err,
 		}
 	case refused:
 		return &Unavailable{

@@ -178,7 +178,8 @@ func explain(port services.Frontend, err error) error {
 	what := fmt.Sprintf("%s port %d of this machine's 127.0.0.1", port.Protocol, port.Port)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s is taken by another program: end that one, or choose another port (see it with: ss -ln 'sport = :%s'); inside the cluster the port works",
+		return fmt.Errorf("%s is taken by another program: end that one, or choose another port "+
+			"(see it with: ss -ln 'sport = :%s'); inside the cluster the port works",
 			what, strconv.Itoa(int(port.Port)))
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%s is for root alone: choose a port from 1024 on; inside the cluster the port works", what)

@@ -179,7 +179,8 @@ func TestAPortThatIsTakenIsReportedOnceAndHadLater(t *testing.T) {
 	ports, problems := newPorts(t, machine)
 	ports.Publish([]services.Port{tcp, udp})
 	ports.Publish([]services.Port{tcp, udp})
-	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is taken by another program"; problems.count() != 1 || !strings.HasPrefix(problems.all[0], want) {
+	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is taken by another program"; problems.count() != 1 ||
+		!strings.HasPrefix(problems.all[0], want) {
 		t.Errorf("reported is %q", problems.all)
 	}
 	if ports.String() != "udp/30080" || len(ports.Failed()) != 1 {

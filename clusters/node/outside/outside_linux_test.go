@@ -291,7 +291,8 @@ func TestNamesAreAskedOfTheMachinesResolver(t *testing.T) {
 	}
 	configure := func(servers ...string) {
 		t.Helper()
-		if err := os.WriteFile(resolvConf, []byte("search example.com\nnameserver "+strings.Join(servers, "\nnameserver ")+"\n"), 0o600); err != nil {
+		content := "search example.com\nnameserver " + strings.Join(servers, "\nnameserver ") + "\n"
+		if err := os.WriteFile(resolvConf, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

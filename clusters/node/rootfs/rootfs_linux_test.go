@@ -127,7 +127,8 @@ func TestAnUpperLayerCoversAndRemoves(t *testing.T) {
 		t.Helper()
 		i := image(t, s, `{}`,
 			layer(t, file("kept", "low"), file("covered", "low"), file("gone", "low"), file("dir/old", "low"), file("full/old", "low")),
-			layer(t, file("covered", "high"), file(".wh.gone", ""), file("dir/new", "high"), file("full/.wh..wh..opq", ""), file("full/new", "high")))
+			layer(t, file("covered", "high"), file(".wh.gone", ""), file("dir/new", "high"),
+				file("full/.wh..wh..opq", ""), file("full/new", "high")))
 		root, err := s.Prepare("c", i)
 		if err != nil {
 			t.Fatal(err)
@@ -402,7 +403,8 @@ func TestALayerIsUnpackedOnceForAll(t *testing.T) {
 func TestUsersAreThoseOfTheImage(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{"config":{"User":"web"}}`,
-		layer(t, file("etc/passwd", "root:x:0:0::/root:/bin/sh\nweb:x:33:34::/srv:/bin/false\n"), file("etc/group", "logs:x:50:web,other\nnone:x:51:\nweb:x:34:\n")))
+		layer(t, file("etc/passwd", "root:x:0:0::/root:/bin/sh\nweb:x:33:34::/srv:/bin/false\n"),
+			file("etc/group", "logs:x:50:web,other\nnone:x:51:\nweb:x:34:\n")))
 	if err := s.Unpack(i); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,9 @@ func openKernel() (*kernel, error) {
 			Table: table, Name: "frontends", IsMap: true, Concatenation: true, DataType: nftables.TypeVerdict,
 			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService),
 		},
-		nodePorts: &nftables.Set{Table: table, Name: "node-ports", IsMap: true, Concatenation: true, DataType: nftables.TypeVerdict, KeyType: service},
+		nodePorts: &nftables.Set{
+			Table: table, Name: "node-ports", IsMap: true, Concatenation: true, DataType: nftables.TypeVerdict, KeyType: service,
+		},
 		backends: &nftables.Set{
 			Table: table, Name: "backends", Concatenation: true,
 			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr),

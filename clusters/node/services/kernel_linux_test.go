@@ -29,7 +29,10 @@ func TestWhoComesByAServiceReachesEachOfItsPods(t *testing.T) {
 		Route{Name: "default/web/TCP/80", Frontends: []Frontend{web}, Backends: w.backends("one", "other")},
 		Route{Name: "default/web/TCP/80/external", Frontends: []Frontend{nodePort}, Backends: w.backends("one", "other")},
 		Route{Name: "default/web/UDP/53", Frontends: []Frontend{dns}, Backends: w.backends("one", "other")},
-		Route{Name: "default/web/UDP/53/external", Frontends: []Frontend{{Protocol: corev1.ProtocolUDP, Port: 30053}}, Backends: w.backends("one", "other")},
+		Route{
+			Name: "default/web/UDP/53/external", Frontends: []Frontend{{Protocol: corev1.ProtocolUDP, Port: 30053}},
+			Backends: w.backends("one", "other"),
+		},
 	))
 	client, node := w.pods["client"].Address.String(), podnet.NodeAddress.String()
 	for _, test := range []struct {
@@ -236,7 +239,9 @@ func TestAClientKeepsToOnePod(t *testing.T) {
 		t.Errorf("it came to %s, and since there are more of them, to %s", first, again)
 	}
 	// The one that goes is forgotten.
-	route.Backends = slices.DeleteFunc(slices.Clone(route.Backends), func(backend netip.AddrPort) bool { return backend.Addr() == w.pods[first].Address })
+	route.Backends = slices.DeleteFunc(slices.Clone(route.Backends), func(backend netip.AddrPort) bool {
+		return backend.Addr() == w.pods[first].Address
+	})
 	w.apply(planOf(route))
 	if again := keeps("client"); again == first {
 		t.Error("it is led to one that counts no longer")

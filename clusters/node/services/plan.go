@@ -176,7 +176,8 @@ type endpoint struct {
 func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (endpoints []endpoint) {
 	for _, slice := range slices {
 		for _, candidate := range slice.Ports {
-			if ptr.Deref(candidate.Name, "") != port.Name || ptr.Deref(candidate.Protocol, corev1.ProtocolTCP) != protocolOf(port.Protocol) || candidate.Port == nil {
+			if ptr.Deref(candidate.Name, "") != port.Name ||
+				ptr.Deref(candidate.Protocol, corev1.ProtocolTCP) != protocolOf(port.Protocol) || candidate.Port == nil {
 				continue
 			}
 			for _, e := range slice.Endpoints {
@@ -225,7 +226,8 @@ func counting(local bool, node string) func(endpoint) bool {
 
 // insideRoute is how Pods and the node come to a Service: by its ClusterIP.
 func insideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []endpoint, node string) Route {
-	local := ptr.Deref(service.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal
+	local := ptr.Deref(service.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) ==
+		corev1.ServiceInternalTrafficPolicyLocal
 	route := newRoute(service, port, "", chosen(endpoints, counting(local, node)))
 	for _, text := range append(slices.Clone(service.Spec.ClusterIPs), service.Spec.ClusterIP) {
 		route.lead(text, port.Protocol, port.Port)
@@ -252,7 +254,9 @@ func outsideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []
 }
 
 func newRoute(service *corev1.Service, port corev1.ServicePort, suffix string, backends []netip.AddrPort) Route {
-	route := Route{Backends: backends, Owner: Owner{"Service", types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, service.UID}}
+	route := Route{Backends: backends, Owner: Owner{
+		"Service", types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, service.UID,
+	}}
 	route.Name = fmt.Sprintf("%s/%s/%s/%d%s", service.Namespace, service.Name, protocolOf(port.Protocol), port.Port, suffix)
 	if service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		seconds := corev1.DefaultClientIPServiceAffinitySeconds

@@ -92,12 +92,16 @@ func TestRules(t *testing.T) {
 		},
 		{
 			"a headless one is DNS's",
-			State{Services: services(service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })), Slices: slicesOf(slice(at(a, "ready")))},
+			State{Services: services(service(func(s *corev1.Service) {
+				s.Spec.ClusterIP = corev1.ClusterIPNone
+			})), Slices: slicesOf(slice(at(a, "ready")))},
 			nil,
 		},
 		{
 			"an ExternalName is DNS's",
-			State{Services: services(service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })), Slices: slicesOf(slice(at(a, "ready")))},
+			State{Services: services(service(func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeExternalName
+			})), Slices: slicesOf(slice(at(a, "ready")))},
 			nil,
 		},
 		{
@@ -109,7 +113,9 @@ func TestRules(t *testing.T) {
 		},
 		{
 			"addresses that are not IPv4's",
-			State{Services: services(service(func(s *corev1.Service) { s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "fd00::7") })), Slices: slicesOf(
+			State{Services: services(service(func(s *corev1.Service) {
+				s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "fd00::7")
+			})), Slices: slicesOf(
 				slice(at(a, "ready")), &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv6})},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080"},
 		},
@@ -140,7 +146,9 @@ func TestRules(t *testing.T) {
 		},
 		{
 			"a port without a name and without a protocol",
-			State{Services: services(service(func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{{Port: 80}} })), Slices: slicesOf(func() *discoveryv1.EndpointSlice {
+			State{Services: services(service(func(s *corev1.Service) {
+				s.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+			})), Slices: slicesOf(func() *discoveryv1.EndpointSlice {
 				s := slice(at(a, "ready"))
 				s.Ports = []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080)}}
 				return s
@@ -149,7 +157,9 @@ func TestRules(t *testing.T) {
 		},
 		{
 			"clients that keep to one Pod",
-			State{Services: services(service(func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })), Slices: slicesOf(slice(at(a, "ready")))},
+			State{Services: services(service(func(s *corev1.Service) {
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			})), Slices: slicesOf(slice(at(a, "ready")))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080 for 3h0m0s"},
 		},
 		{

@@ -125,7 +125,10 @@ func TestTheKernelFollowsTheAPI(t *testing.T) {
 	// A finalizer keeps the Pod when it is deleted, as the kubelet does until its programs have ended.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Finalizers: []string{"test.lva.io/still-running"}},
-		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web", Image: "web"}}, AutomountServiceAccountToken: new(bool)},
+		Spec: corev1.PodSpec{
+			NodeName: "node", Containers: []corev1.Container{{Name: "web", Image: "web"}},
+			AutomountServiceAccountToken: new(bool),
+		},
 	}
 	if pod, err = client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

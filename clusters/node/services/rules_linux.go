@@ -45,7 +45,8 @@ func (k *kernel) begin() {
 	// The first packet of a connection is met where it comes from: a Pod's when it arrives at the node, the node's own
 	// when it is sent.
 	for name, hook := range map[string]*nftables.ChainHook{"from-pods": nftables.ChainHookPrerouting, "from-node": nftables.ChainHookOutput} {
-		k.rule(k.hook(name, nftables.ChainTypeNAT, hook, nftables.ChainPriorityNATDest), expressions{&expr.Verdict{Kind: expr.VerdictJump, Chain: dispatch.Name}})
+		k.rule(k.hook(name, nftables.ChainTypeNAT, hook, nftables.ChainPriorityNATDest),
+			expressions{&expr.Verdict{Kind: expr.VerdictJump, Chain: dispatch.Name}})
 	}
 
 	// The answer must come back by the node, which has to change it back. It does not where a Pod came to itself by a
@@ -59,7 +60,8 @@ func (k *kernel) begin() {
 	// What is for a Service and has come here has been led nowhere: there is no such Service, or nobody behind it.
 	refuse := k.hook("refuse", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
 	service := slices.Concat(load(destinationNetwork16, register0), equals(podnet.ServiceNetwork.Addr().AsSlice()[:2]))
-	k.rule(refuse, service, load(protocol, register0), equals([]byte{unix.IPPROTO_TCP}), expressions{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
+	k.rule(refuse, service, load(protocol, register0), equals([]byte{unix.IPPROTO_TCP}),
+		expressions{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
 	k.rule(refuse, service, expressions{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}})
 
 	// 127.0.0.1 is for the node alone, as it would be if the kernel had not been told otherwise (see prepare).

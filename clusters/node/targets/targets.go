@@ -50,7 +50,10 @@ func ImageBuild(root string) Program {
 
 // own is a package main below clusters/node.
 func own(root, name string) gobuild.Target {
-	return gobuild.Target{Package: "./node/" + name, Module: filepath.Join(root, "clusters"), Output: filepath.Join(root, ".cache", "node", name)}
+	return gobuild.Target{
+		Package: "./node/" + name, Module: filepath.Join(root, "clusters"),
+		Output: filepath.Join(root, ".cache", "node", name),
+	}
 }
 
 // Pods are the programs of the images that package manifests has every node run: CoreDNS, and the provisioner of
@@ -106,7 +109,10 @@ func Addon(root, name string) ([]Program, error) {
 				Package: ".", Module: filepath.Join(sources, "certmanager"), Output: filepath.Join(built, "certmanager"),
 				LinkFlags: []string{"-X", certManager + "/pkg/util.AppVersion=" + version},
 			},
-			progress.Work{What: "cert-manager", Modules: 71, Download: 10 * time.Second, Packages: 665, Compile: 73 * time.Second, Link: 4 * time.Second},
+			progress.Work{
+				What: "cert-manager", Modules: 71, Download: 10 * time.Second,
+				Packages: 665, Compile: 73 * time.Second, Link: 4 * time.Second,
+			},
 		}}, nil
 	case "pebble":
 		const pebble = "github.com/letsencrypt/pebble/v2"
@@ -124,7 +130,10 @@ func Addon(root, name string) ([]Program, error) {
 	case "ingress":
 		return []Program{{
 			gobuild.Target{Package: ".", Module: filepath.Join(sources, "ingress"), Output: filepath.Join(built, "ingress")},
-			progress.Work{What: "the Ingress controller", Modules: 2, Download: time.Second, Packages: 46, Compile: 5 * time.Second, Link: 2 * time.Second},
+			progress.Work{
+				What: "the Ingress controller", Modules: 2, Download: time.Second,
+				Packages: 46, Compile: 5 * time.Second, Link: 2 * time.Second,
+			},
 		}}, nil
 	}
 	return nil, nil

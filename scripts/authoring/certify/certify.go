@@ -397,9 +397,12 @@ func (o *Options) candidates() ([]candidate, error) {
 		candidates = append(candidates, candidate{name: tortureName, ungraded: true, torture: true, lay: copySolution})
 	}
 	for _, done := range o.partly() {
-		candidates = append(candidates, candidate{name: stepsName(done), source: source, done: done, lay: func(ctx context.Context, dir string) error {
-			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen, Done: done}.Generate(ctx, o.Lab.Name, dir)
-		}})
+		candidates = append(candidates, candidate{
+			name: stepsName(done), source: source, done: done,
+			lay: func(ctx context.Context, dir string) error {
+				return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen, Done: done}.Generate(ctx, o.Lab.Name, dir)
+			},
+		})
 	}
 	right, err := designs(o.Root, o.Lab.Name)
 	if err != nil {

@@ -61,17 +61,62 @@ func TestDeviations(t *testing.T) {
 		explained string
 	}{
 		{"full marks as they must be", graded(report.Passed, report.Passed, ""), nil, nil, ""},
-		{"a solution that fails", graded(report.Passed, report.Failed, "dust"), nil, []string{"50 of 100 points", "clean must not fail:\n  expected: the shop is open\n  observed: dust\n  evidence: GET /door"}, ""},
-		{"a mutant that is found for its reason", graded(report.Failed, report.Passed, "it is closed"), map[string]string{"open": "closed$"}, nil, ""},
+		{
+			"a solution that fails", graded(report.Passed, report.Failed, "dust"), nil,
+			[]string{
+				"50 of 100 points",
+				"clean must not fail:\n  expected: the shop is open\n  observed: dust\n  evidence: GET /door",
+			},
+			"",
+		},
+		{
+			"a mutant that is found for its reason", graded(report.Failed, report.Passed, "it is closed"),
+			map[string]string{"open": "closed$"},
+			nil, "",
+		},
 		{"its dependent is skipped", graded(report.Failed, report.Skipped, "it is closed"), map[string]string{"open": "closed$"}, nil, ""},
-		{"a mutant that is found for another reason", graded(report.Failed, report.Passed, "it burnt down"), map[string]string{"open": "closed$"}, []string{`open fails for another reason than "closed$"`}, ""},
-		{"a mutant that survives", graded(report.Passed, report.Passed, ""), map[string]string{"open": "closed"}, []string{"open must fail and was passed"}, ""},
-		{"a mutant whose check never ran", graded(report.Failed, report.Skipped, "x"), map[string]string{"open": "x", "clean": "dust"}, []string{"clean must fail and was skipped skipped: it needs open"}, ""},
-		{"a mutant that fails more than it must", graded(report.Failed, report.Failed, "it is closed"), map[string]string{"open": "closed"}, []string{"clean must not fail"}, ""},
-		{"one that does not compile", broken, map[string]string{"open": "closed"}, []string{"the outcome is not-built: it does not compile", "shop.go:3: undefined: door"}, ""},
-		{"one that crashes, though the right check fails", crashed, map[string]string{"open": "closed"}, []string{"the outcome is crashed", "panic: closed"}, ""},
+		{
+			"a mutant that is found for another reason", graded(report.Failed, report.Passed, "it burnt down"),
+			map[string]string{"open": "closed$"},
+			[]string{`open fails for another reason than "closed$"`},
+			"",
+		},
+		{
+			"a mutant that survives", graded(report.Passed, report.Passed, ""),
+			map[string]string{"open": "closed"},
+			[]string{"open must fail and was passed"},
+			"",
+		},
+		{
+			"a mutant whose check never ran", graded(report.Failed, report.Skipped, "x"),
+			map[string]string{"open": "x", "clean": "dust"},
+			[]string{"clean must fail and was skipped skipped: it needs open"},
+			"",
+		},
+		{
+			"a mutant that fails more than it must", graded(report.Failed, report.Failed, "it is closed"),
+			map[string]string{"open": "closed"},
+			[]string{"clean must not fail"},
+			"",
+		},
+		{
+			"one that does not compile", broken,
+			map[string]string{"open": "closed"},
+			[]string{"the outcome is not-built: it does not compile", "shop.go:3: undefined: door"},
+			"",
+		},
+		{
+			"one that crashes, though the right check fails", crashed,
+			map[string]string{"open": "closed"},
+			[]string{"the outcome is crashed", "panic: closed"},
+			"",
+		},
 		{"a cause that is explained", caused, both, nil, "clean"},
-		{"a cause that is not", graded(report.Failed, report.Failed, "it is closed"), both, []string{"open is explained first, and must be clean"}, "clean"},
+		{
+			"a cause that is not", graded(report.Failed, report.Failed, "it is closed"), both,
+			[]string{"open is explained first, and must be clean"},
+			"clean",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,11 +147,15 @@ func TestDeviationsOfATorture(t *testing.T) {
 	kill := faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Write, At: 3}}}
 	fell := &grade.Trials{Run: report.Report{Outcome: report.Graded, Seed: 7}, Tried: 2, Of: 3, Failure: &grade.Failure{
 		Schedule: kill, Expected: "the shop is open", Observed: "it is closed",
-		Timeline: []faults.Entry{{Service: faults.API, Verb: "update", Resource: "icecreams", Name: "sundae", Code: 200, Write: true, Number: 3, Fault: faults.KillAfter}},
+		Timeline: []faults.Entry{{
+			Service: faults.API, Verb: "update", Resource: "icecreams", Name: "sundae", Code: 200,
+			Write: true, Number: 3, Fault: faults.KillAfter,
+		}},
 	}}
-	crashed := &grade.Trials{Run: report.Report{Outcome: report.Crashed, Reason: "it ended by itself", Seed: 7}, Tried: 2, Of: 3, Failure: &grade.Failure{
-		Schedule: kill, Observed: "it ended by itself: exit status 2",
-	}}
+	crashed := &grade.Trials{
+		Run: report.Report{Outcome: report.Crashed, Reason: "it ended by itself", Seed: 7}, Tried: 2, Of: 3,
+		Failure: &grade.Failure{Schedule: kill, Observed: "it ended by itself: exit status 2"},
+	}
 	unbuilt := &grade.Trials{Run: report.Report{Outcome: report.NotBuilt, Reason: "it does not compile", OperatorLog: []string{"hm"}}}
 	for _, test := range []struct {
 		name   string
@@ -116,7 +165,9 @@ func TestDeviationsOfATorture(t *testing.T) {
 		want []string
 	}{
 		{"a solution that survives", survived, "", nil},
-		{"a solution that falls", fell, "", []string{"in the torture with seed 7 it falls to [kill-after write 3]\n  expected: the shop is open\n  observed: it is closed\n"}},
+		{"a solution that falls", fell, "", []string{
+			"in the torture with seed 7 it falls to [kill-after write 3]\n  expected: the shop is open\n  observed: it is closed\n",
+		}},
 		{"and what led to it", fell, "", []string{"update icecreams sundae → 200 OK (write 3, kill-after)"}},
 		{"a mutant that falls for its reason", fell, "closed$", nil},
 		{"a mutant that survives", survived, "closed$", []string{`it survives the torture with seed 7, and must fall: "closed$"`}},
@@ -151,7 +202,8 @@ func TestWhatIsCertified(t *testing.T) {
 		if len(all) < 2+8 || all[0].name != "skeleton" || all[1].name != "solution" {
 			t.Errorf("lab %s: skeleton, solution and eight mutants or more are certified, not %d", options.Lab.Name, len(all))
 		}
-		if tortured := all[2].name == "torture" && all[2].torture && all[2].ungraded && all[2].falls == ""; tortured != (options.Lab.Operator && !options.deployed()) {
+		tortured := all[2].name == "torture" && all[2].torture && all[2].ungraded && all[2].falls == ""
+		if tortured != (options.Lab.Operator && !options.deployed()) {
 			t.Errorf("lab %s has an operator: %t, its checks deploy it: %t, and its solution is tortured: %t",
 				options.Lab.Name, options.Lab.Operator, options.deployed(), tortured)
 		}
@@ -161,7 +213,8 @@ func TestWhatIsCertified(t *testing.T) {
 			t.Errorf("of lab %s only %v must be certified, and these are: %v, %v", options.Lab.Name, options.Only, some, err)
 		}
 		options.Only = []string{"soluton"}
-		if _, err := options.candidates(); err == nil || !strings.Contains(err.Error(), `no submission "soluton" to certify; there are skeleton, solution, `) {
+		if _, err := options.candidates(); err == nil ||
+			!strings.Contains(err.Error(), `no submission "soluton" to certify; there are skeleton, solution, `) {
 			t.Errorf("there is no soluton, and the error is %v", err)
 		}
 	}
@@ -203,7 +256,9 @@ func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := mutant.attempt(false, func(int) ([]string, error) { return nil, io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, _, err := mutant.attempt(false, func(int) ([]string, error) {
+		return nil, io.ErrUnexpectedEOF
+	}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("an error of ours is %v", err)
 	}
 }

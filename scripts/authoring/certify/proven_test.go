@@ -35,7 +35,10 @@ func TestWhatIsProven(t *testing.T) {
 	write(program, "one")
 	write(filepath.Join(dir, "main.go"), "package main")
 	lab := &manifest.Lab{Name: "02-reconciler"}
-	one := candidate{name: "counts-letters", misconception: "a letter is a topping", expectation: mutant.Expectation{Fails: map[string]string{"toppings": "7"}}}
+	one := candidate{
+		name: "counts-letters", misconception: "a letter is a topping",
+		expectation: mutant.Expectation{Fails: map[string]string{"toppings": "7"}},
+	}
 	by := graders{programs: []string{program}}
 	known := func(c candidate) bool {
 		t.Helper()

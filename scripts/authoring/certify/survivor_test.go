@@ -95,7 +95,8 @@ mutants:
 	}
 	var out strings.Builder
 	err = Lab(t.Context(), Options{
-		Checkout: here, ControllerGen: controllerGen, Checks: script, Only: []string{"torture", "closes", "sturdy"}, Proven: t.TempDir(), Out: &out,
+		Checkout: here, ControllerGen: controllerGen, Checks: script,
+		Only: []string{"torture", "closes", "sturdy"}, Proven: t.TempDir(), Out: &out,
 		Lab: &manifest.Lab{
 			Number: 1, Name: "01-shop", Title: "The shop", Operator: true, TimeLimit: metav1.Duration{Duration: time.Minute},
 			Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 100}},
@@ -107,7 +108,9 @@ mutants:
 	for _, want := range []string{
 		`(?m)^ok .* 01-shop torture: survives$`,
 		`(?m)^ok .* 01-shop closes: full marks, and falls to the torture$`,
-		`(?m)^FAIL .* 01-shop sturdy: full marks, and falls to the torture\n +it survives the torture with seed 1, and must fall: "it is closed"\n +its misconception: Nothing ever goes wrong\.$`,
+		`(?m)^FAIL .* 01-shop sturdy: full marks, and falls to the torture\n` +
+			` +it survives the torture with seed 1, and must fall: "it is closed"\n` +
+			` +its misconception: Nothing ever goes wrong\.$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("it must say %q and says\n%s", want, out.String())

@@ -81,7 +81,8 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 		program string
 		args    []string
 	}{
-		{g.ClientGen, slices.Concat(common("clientset"), []string{"--clientset-name", "versioned", "--input-base", filepath.Join(dir, apis)}, inputs)},
+		{g.ClientGen, slices.Concat(common("clientset"),
+			[]string{"--clientset-name", "versioned", "--input-base", filepath.Join(dir, apis)}, inputs)},
 		{g.ListerGen, slices.Concat(common("listers"), packages)},
 		{g.InformerGen, slices.Concat(common("informers"), []string{
 			"--versioned-clientset-package", made + "/clientset/versioned", "--listers-package", made + "/listers",

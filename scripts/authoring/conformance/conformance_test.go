@@ -55,7 +55,8 @@ func TestFocus(t *testing.T) {
 		{"(", nil, "the focus is no regular expression"},
 	} {
 		chosen, err := Focus(all, test.expression)
-		if !slices.Equal(chosen, test.want) || test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+		if !slices.Equal(chosen, test.want) || test.err == "" && err != nil ||
+			test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 			t.Errorf("%q chooses %v, %v", test.expression, chosen, err)
 		}
 	}
@@ -106,7 +107,12 @@ func TestResultsAreKeptAndPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, result := range []Result{{job, Failed, "it did not end", 7}, {nodes, NotRun, "there is one", 0}, {job, Passed, "", 3}, {daemon, Failed, "no daemon", 9}} {
+	for _, result := range []Result{
+		{job, Failed, "it did not end", 7},
+		{nodes, NotRun, "there is one", 0},
+		{job, Passed, "", 3},
+		{daemon, Failed, "no daemon", 9},
+	} {
 		if err := ledger.Record(result); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +120,9 @@ func TestResultsAreKeptAndPublished(t *testing.T) {
 	if ledger, err = OpenLedger(file); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Result{{daemon, Failed, "no daemon", 9}, {job, Passed, "", 3}, {nodes, NotRun, "there is one", 0}}, ledger.Results()); diff != "" {
+	if diff := cmp.Diff([]Result{
+		{daemon, Failed, "no daemon", 9}, {job, Passed, "", 3}, {nodes, NotRun, "there is one", 0},
+	}, ledger.Results()); diff != "" {
 		t.Errorf("kept are (-want +got)\n%s", diff)
 	}
 	if left := ledger.Left(all); !slices.Equal(left, []Test{{daemon}, {nodes}, {slow}}) {
@@ -158,10 +166,12 @@ failing: [{tests: simple daemon, reason: Daemons are hard.}]
 				t.Fatal(err)
 			}
 			possible, impossible := known.Possible(all)
-			if !slices.Equal(possible, []Test{{job}, {daemon}, {slow}}) || !slices.Equal(impossible, []Result{{Test: nodes, Verdict: NotRun, Why: "There is one node."}}) {
+			if !slices.Equal(possible, []Test{{job}, {daemon}, {slow}}) ||
+				!slices.Equal(impossible, []Result{{Test: nodes, Verdict: NotRun, Why: "There is one node."}}) {
 				t.Errorf("possible are %v, and impossible %v", possible, impossible)
 			}
-			if explained, expected := known.Explain(Result{Test: daemon, Verdict: Failed, Why: "timed out"}); !expected || explained.Why != "Daemons are hard." {
+			if explained, expected := known.Explain(Result{Test: daemon, Verdict: Failed, Why: "timed out"}); !expected ||
+				explained.Why != "Daemons are hard." {
 				t.Errorf("it explains %v, %t", explained, expected)
 			}
 			if _, expected := known.Explain(Result{Test: job, Verdict: Failed, Why: "timed out"}); expected {

@@ -116,7 +116,8 @@ func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]R
 		Name: "the conformance suite", Path: r.Program, Dir: dir, Stdout: &output, Stderr: &output,
 		Env: append(os.Environ(), "TMPDIR="+dir), // its tests leave what they have put there
 		Args: []string{
-			"--kubeconfig=" + r.Kubeconfig, "--kubectl-path=" + r.Kubectl, "--provider=skeleton", "--num-nodes=1", "--disable-log-dump", "--dump-logs-on-failure=false",
+			"--kubeconfig=" + r.Kubeconfig, "--kubectl-path=" + r.Kubectl, "--provider=skeleton",
+			"--num-nodes=1", "--disable-log-dump", "--dump-logs-on-failure=false",
 			"--ginkgo.focus=" + focusOn(tests), "--ginkgo.json-report=" + report, "--ginkgo.no-color", "--ginkgo.timeout=" + limit.String(),
 		},
 	})
@@ -136,7 +137,9 @@ func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]R
 	for _, test := range tests {
 		i := slices.IndexFunc(specs, func(spec types.SpecReport) bool { return spec.FullText() == test.Name })
 		if i < 0 {
-			results = append(results, Result{Test: test.Name, Verdict: Failed, Why: "the suite ended without a verdict: " + lastLine(output.String(), err)})
+			results = append(results, Result{
+				Test: test.Name, Verdict: Failed, Why: "the suite ended without a verdict: " + lastLine(output.String(), err),
+			})
 			continue
 		}
 		results = append(results, resultOf(specs[i]))

@@ -52,7 +52,8 @@ func (s Suite) Tests(ctx context.Context) ([]Test, error) {
 	defer scope.Close()
 	var listed, said bytes.Buffer
 	p, err := scope.Start(process.Spec{
-		Name: "the conformance suite", Path: s.Program, Args: []string{"--list-conformance-tests"}, Dir: scope.Dir, Stdout: &listed, Stderr: &said,
+		Name: "the conformance suite", Path: s.Program, Args: []string{"--list-conformance-tests"},
+		Dir: scope.Dir, Stdout: &listed, Stderr: &said,
 	})
 	if err != nil {
 		return nil, err

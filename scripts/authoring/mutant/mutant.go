@@ -141,7 +141,8 @@ func (e Expectation) check(who string) error {
 	case e.Explained != "" && !fails:
 		problems = append(problems, fmt.Errorf("%s: %s is explained, and does not fail: name a check that does", who, e.Explained))
 	case e.Explained == "" && len(e.Fails) > 1:
-		problems = append(problems, fmt.Errorf("%s fails %d checks: say with explained which of them a student is shown first", who, len(e.Fails)))
+		problems = append(problems, fmt.Errorf("%s fails %d checks: say with explained which of them a student is shown first",
+			who, len(e.Fails)))
 	}
 	return errors.Join(problems...)
 }
@@ -186,7 +187,8 @@ func (e Expectation) Deviations(result *report.Report) []string {
 }
 
 func explain(check report.Check) string {
-	return "  expected: " + check.Expected + "\n  observed: " + check.Observed + "\n  evidence: " + strings.Join(check.Evidence, "\n            ")
+	return "  expected: " + check.Expected + "\n  observed: " + check.Observed +
+		"\n  evidence: " + strings.Join(check.Evidence, "\n            ")
 }
 
 // Apply edits the copy of the solution in a folder.

@@ -73,7 +73,8 @@ func TestABlindSetIsAppliedAndCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ledger.Record(
-		mutate.Trial{ID: "shouts", Fate: mutate.Found}, mutate.Trial{ID: "greets", Fate: mutate.Survived}, mutate.Trial{ID: "sings", Fate: mutate.Found},
+		mutate.Trial{ID: "shouts", Fate: mutate.Found}, mutate.Trial{ID: "greets", Fate: mutate.Survived},
+		mutate.Trial{ID: "sings", Fate: mutate.Found},
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +89,15 @@ func TestABlindSetIsAppliedAndCounted(t *testing.T) {
 
 func TestABlindSetWithAMistakeOfItsOwnIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ replace, with, want string }{
-		"a text that is not there": {"find: hello, replace: HELLO", "find: goodbye, replace: HELLO", "shouts: its text to find is in a.txt 0 times"},
-		"a name twice":             {"name: sings", "name: shouts", "shouts is there twice"},
-		"no edits":                 {"  edits: [{file: a.txt, find: hello, replace: la la}]", "", "sings has no edits"},
-		"a verdict alone":          {"  reason: Indeed nobody does.\n", "", "whispers has one of verdict and reason"},
-		"another verdict":          {"verdict: equivalent", "verdict: torture", `whispers has the verdict "torture"`},
-		"an unknown field":         {"  why: The task leaves the voice", "  because: The task leaves the voice", "because"},
+		"a text that is not there": {
+			"find: hello, replace: HELLO", "find: goodbye, replace: HELLO",
+			"shouts: its text to find is in a.txt 0 times",
+		},
+		"a name twice":     {"name: sings", "name: shouts", "shouts is there twice"},
+		"no edits":         {"  edits: [{file: a.txt, find: hello, replace: la la}]", "", "sings has no edits"},
+		"a verdict alone":  {"  reason: Indeed nobody does.\n", "", "whispers has one of verdict and reason"},
+		"another verdict":  {"verdict: equivalent", "verdict: torture", `whispers has the verdict "torture"`},
+		"an unknown field": {"  why: The task leaves the voice", "  because: The task leaves the voice", "because"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(blindSet, c.replace, c.with, 1)

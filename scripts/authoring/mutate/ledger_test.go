@@ -41,7 +41,11 @@ func TestWhatMakesAListOfSurvivorsWrong(t *testing.T) {
 		{"a mutant with another name", "MUTANT", "n + 7 → n + 8", `is called "n + 7 → n + 8", and is "shop.go f, `},
 		{"no such verdict", "gap", "harmless", `has the verdict "harmless": write equivalent, torture or gap`},
 		{"no reason", "Nobody counts to eight.", `""`, "has no reason: say in a sentence"},
-		{"one of them twice", "survivors:", `survivors: [{id: "ID", mutant: "MUTANT", verdict: gap, reason: x}, {id: "ID", mutant: "MUTANT", verdict: gap, reason: x}]`, "is there twice"},
+		{
+			"one of them twice", "survivors:",
+			`survivors: [{id: "ID", mutant: "MUTANT", verdict: gap, reason: x}, {id: "ID", mutant: "MUTANT", verdict: gap, reason: x}]`,
+			"is there twice",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +105,8 @@ func TestTheLedgerGoesOnWhereTheLastRunEnded(t *testing.T) {
 		t.Errorf("the figures are %+v and must be %+v", got, want)
 	}
 	record(ledger, mutate.Trial{ID: mutants[0].ID, Fate: mutate.Found, Why: "places"})
-	record(open(mutants[2]), mutate.Trial{ID: mutants[1].ID, Fate: mutate.Survived}, mutate.Trial{ID: mutants[2].ID, Fate: mutate.Fate(mutate.Gap)})
+	record(open(mutants[2]),
+		mutate.Trial{ID: mutants[1].ID, Fate: mutate.Survived}, mutate.Trial{ID: mutants[2].ID, Fate: mutate.Fate(mutate.Gap)})
 	open(mutants[1])
 	known[mutants[1].ID] = mutate.Survivor{ID: mutants[1].ID, Verdict: mutate.Equivalent}
 	if got, want := open().Figures(), (mutate.Figures{Mutants: 3, Found: 1, Gaps: 1, Equivalent: 1}); !cmp.Equal(got, want) {
@@ -120,8 +125,8 @@ func TestFigures(t *testing.T) {
 	t.Parallel()
 	var trials []mutate.Trial
 	for fate, n := range map[mutate.Fate]int{
-		mutate.Found: 18, mutate.FoundTortured: 1, mutate.Survived: 1, mutate.Fate(mutate.Gap): 2, mutate.Fate(mutate.Equivalent): 5, mutate.Stillborn: 4,
-		mutate.Undecided: 3,
+		mutate.Found: 18, mutate.FoundTortured: 1, mutate.Survived: 1, mutate.Fate(mutate.Gap): 2,
+		mutate.Fate(mutate.Equivalent): 5, mutate.Stillborn: 4, mutate.Undecided: 3,
 	} {
 		for range n {
 			trials = append(trials, mutate.Trial{Fate: fate})

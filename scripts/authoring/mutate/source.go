@@ -59,7 +59,8 @@ func (s *source) at(by Operator, offset, end int, text string) {
 	}
 	s.made = append(s.made, Mutant{
 		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")), In: s.in(offset), Operator: by,
-		Before: oneLine(before), After: oneLine(text), offset: offset, original: s.content, content: slices.Concat(s.content[:offset], []byte(text), s.content[end:]),
+		Before: oneLine(before), After: oneLine(text), offset: offset,
+		original: s.content, content: slices.Concat(s.content[:offset], []byte(text), s.content[end:]),
 	})
 }
 

@@ -73,13 +73,15 @@ func New(root string, options Options) (*Project, error) {
 	}
 	p.APIGroup = p.Group + "." + p.Domain
 	if len(p.APIGroup) > validation.DNS1123SubdomainMaxLength {
-		return nil, fmt.Errorf("the API's group %s has more than %d characters: shorten --group or --domain", p.APIGroup, validation.DNS1123SubdomainMaxLength)
+		return nil, fmt.Errorf("the API's group %s has more than %d characters: shorten --group or --domain",
+			p.APIGroup, validation.DNS1123SubdomainMaxLength)
 	}
 	// The API server refuses definitions in them that Kubernetes' maintainers have not approved. (k8s.io/enhancements,
 	// KEP-1111)
 	for _, protected := range []string{"k8s.io", "kubernetes.io"} {
 		if p.Domain == protected || strings.HasSuffix(p.Domain, "."+protected) {
-			return nil, fmt.Errorf("--domain %s is reserved for Kubernetes, and the API server would refuse the CRD: take a domain of your own", p.Domain)
+			return nil, fmt.Errorf("--domain %s is reserved for Kubernetes, and the API server would refuse the CRD: "+
+				"take a domain of your own", p.Domain)
 		}
 	}
 	p.PathGroup = strings.ReplaceAll(p.APIGroup, ".", "-")

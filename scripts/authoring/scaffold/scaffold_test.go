@@ -104,7 +104,11 @@ func TestWrongArguments(t *testing.T) {
 		{"a folder with something in it", func(o *Options) { o.Dir = full }, "is not empty (it has thesis.txt), and nothing is overwritten"},
 		{"a file", func(o *Options) { o.Dir = filepath.Join(full, "thesis.txt") }, "is a file"},
 		{"a folder whose name can't be a namespace", func(o *Options) { o.Dir = filepath.Join(full, "my app") }, `would be called "my app"`},
-		{"a folder whose name is too long", func(o *Options) { o.Dir = filepath.Join(full, strings.Repeat("a", longestName+1)) }, "at most 28 small letters"},
+		{
+			"a folder whose name is too long",
+			func(o *Options) { o.Dir = filepath.Join(full, strings.Repeat("a", longestName+1)) },
+			"at most 28 small letters",
+		},
 		{"no domain", func(o *Options) { o.Domain = "" }, "--domain is missing"},
 		{"an address as domain", func(o *Options) { o.Domain = "https://lva.io" }, `--domain "https://lva.io" is no domain`},
 		{"a domain of Kubernetes", func(o *Options) { o.Domain = "x.k8s.io" }, "is reserved for Kubernetes"},
@@ -183,7 +187,9 @@ func TestAFolderThatIsThereAlready(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine := filepath.Join(dir, "go.mod")
-	if _, err := p.Create(t.Context(), "true", func(string) error { return os.WriteFile(mine, []byte("mine"), 0o600) }); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if _, err := p.Create(t.Context(), "true", func(string) error {
+		return os.WriteFile(mine, []byte("mine"), 0o600)
+	}); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("error %v, want one that says that the folder is not empty", err)
 	}
 	if got := contents(t, dir); got["go.mod"] != "mine" || len(got) != 1 {
@@ -220,7 +226,10 @@ func TestAProjectCompilesAndIsGenerated(t *testing.T) {
 		// Names that are hard: dots, digits, an irregular plural, a group whose import would have the name of the webhooks'
 		// package.
 		{"Odd-1", func(o *Options) {
-			*o = Options{Dir: o.Dir, Domain: "my-own.example", Group: "webhook", Version: "v2beta1", Kind: "HTTPPolicy", Module: "example.test/a/b-c", Webhook: true}
+			*o = Options{
+				Dir: o.Dir, Domain: "my-own.example", Group: "webhook", Version: "v2beta1", Kind: "HTTPPolicy",
+				Module: "example.test/a/b-c", Webhook: true,
+			}
 		}, []string{"config/crd/bases/webhook.my-own.example_httppolicies.yaml", "config/samples/webhook_v2beta1_httppolicy.yaml"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -159,7 +159,10 @@ func keeps(lab string, files []file) (func(name string) bool, error) {
 	named := map[string]bool{}
 	for n, name := range keptLines(files[i].content) {
 		if !slices.ContainsFunc(files, func(f file) bool { return f.name == name || strings.HasPrefix(f.name, name+"/") }) {
-			return nil, &Problem{File: where(lab, kept), Line: n, Message: fmt.Sprintf("the solution has no %s: correct the name, or delete the line", name)}
+			return nil, &Problem{
+				File: where(lab, kept), Line: n,
+				Message: fmt.Sprintf("the solution has no %s: correct the name, or delete the line", name),
+			}
 		}
 		named[name] = true
 	}

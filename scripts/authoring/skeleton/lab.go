@@ -115,7 +115,8 @@ func (g Generator) Update(ctx context.Context, lab string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, err := runner.Run(ctx, g.Root, nil, "git", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "labs/"+lab)
+	status, err := runner.Run(ctx, g.Root, nil,
+		"git", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "labs/"+lab)
 	if err != nil {
 		return nil, fmt.Errorf("asking git for uncommitted changes: %w", err)
 	}
@@ -133,7 +134,8 @@ func (g Generator) Update(ctx context.Context, lab string) ([]string, error) {
 	}
 	if len(precious) > 0 {
 		number, _, _ := strings.Cut(lab, "-")
-		return nil, fmt.Errorf("labs/%s has changes that are not committed and would be lost: commit them, or run `make reset-%s`, which keeps a copy:\n  %s",
+		return nil, fmt.Errorf("labs/%s has changes that are not committed and would be lost: "+
+			"commit them, or run `make reset-%s`, which keeps a copy:\n  %s",
 			lab, strings.TrimLeft(number, "0"), strings.Join(precious, "\n  "))
 	}
 	var changed []string

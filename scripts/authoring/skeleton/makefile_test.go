@@ -94,7 +94,8 @@ func TestLabsCompileWithTheFlagsOfTheGrader(t *testing.T) {
 
 func TestMakeTest(t *testing.T) {
 	t.Parallel()
-	skip := regexp.MustCompile(`_test\.go:\d+:\s+t\.Skip\("TODO\(lab\): (?:[a-c]?\d+\. )?remove this line when (?:you [^;"]+; then: make test|the server can do it)"\)`)
+	skip := regexp.MustCompile(`_test\.go:\d+:\s+t\.Skip\("TODO\(lab\): (?:[a-c]?\d+\. )?` +
+		`remove this line when (?:you [^;"]+; then: make test|the server can do it)"\)`)
 	nameOf := func(dir string) string {
 		name, err := filepath.Rel(root, dir)
 		if err != nil {
@@ -151,7 +152,8 @@ func TestCommandsTypedInTheWrongFolder(t *testing.T) {
 				continue
 			}
 			output, err := makeIn(t, root, "-n", target)
-			want := regexp.MustCompile("type make " + target + " in the folder of your lab, or from here, for example: make -C (labs/[^ ]+) " + target)
+			want := regexp.MustCompile("type make " + target + " in the folder of your lab, or from here, " +
+				"for example: make -C (labs/[^ ]+) " + target)
 			said := want.FindStringSubmatch(output)
 			if err == nil || said == nil {
 				t.Errorf("make %s in the root: error %v, it says %q; want %q", target, err, output, want)
@@ -163,7 +165,10 @@ func TestCommandsTypedInTheWrongFolder(t *testing.T) {
 		}
 	}
 	for _, dir := range folders(t, "labs/*") {
-		for _, target := range []string{"labs", "up", "status", "down", "lab-2", "read-2", "hint-2", "watch-2", "torture-2", "tests-2", "run-2", "reset-2", "solution-2"} {
+		for _, target := range []string{
+			"labs", "up", "status", "down", "lab-2", "read-2", "hint-2", "watch-2",
+			"torture-2", "tests-2", "run-2", "reset-2", "solution-2",
+		} {
 			if output, err := makeIn(t, dir, "-n", target); err != nil || !strings.Contains(output, "-C ../.. "+target) {
 				t.Errorf("make %s in %s: error %v, it would run %q; want that of the root", target, dir, err, output)
 			}

@@ -99,7 +99,10 @@ func TestMistakesInMarkers(t *testing.T) {
 			"no name", "Makefile", "#lab:begin\n#lab:end\n",
 			`Makefile:1: lab:begin needs the name of the task, as in #lab:begin count-toppings`,
 		},
-		{"a name at the end", "a.go", "//lab:begin x\n//lab:end x\n", "a.go:2: nothing may follow lab:end\na.go:1: the region \"x\" is not closed: end it with //lab:end"},
+		{
+			"a name at the end", "a.go", "//lab:begin x\n//lab:end x\n",
+			"a.go:2: nothing may follow lab:end\na.go:1: the region \"x\" is not closed: end it with //lab:end",
+		},
 		{"the other sign", "a.go", "#lab:begin x\n", `a.go:1: in this kind of file a marker begins with //lab:`},
 		{"a space", "a.go", "// lab:begin x\n", `a.go:1: a marker has no space after the comment sign: write //lab:`},
 		{

@@ -114,7 +114,8 @@ func TestALabThatBeginsNearlyEmpty(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"TASK.md": "# Build it\n", "go.mod": "module lva.io/operators/solutions/09-shop\n\ngo 1.26.0\n", "cmd/main.go": "package main\n\nfunc main() {}\n",
+		"TASK.md": "# Build it\n", "go.mod": "module lva.io/operators/solutions/09-shop\n\ngo 1.26.0\n",
+		"cmd/main.go":  "package main\n\nfunc main() {}\n",
 		"cmdline/x.go": "package cmdline\n", "internal/shop.go": "package internal\n", "skeleton.txt": "# what is there\ngo.mod\ncmd\nTASK.md\n",
 	} {
 		write(t, filepath.Join(dir, "solutions", "09-shop", filepath.FromSlash(name)), content)
@@ -124,7 +125,10 @@ func TestALabThatBeginsNearlyEmpty(t *testing.T) {
 	if err := generator.Generate(t.Context(), "09-shop", into); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"README.md": "# Build it\n", "go.mod": "module lva.io/operators/labs/09-shop\n\ngo 1.26.0\n", "cmd/main.go": "package main\n\nfunc main() {}\n"}
+	want := map[string]string{
+		"README.md": "# Build it\n", "go.mod": "module lva.io/operators/labs/09-shop\n\ngo 1.26.0\n",
+		"cmd/main.go": "package main\n\nfunc main() {}\n",
+	}
 	if diff := cmp.Diff(want, contents(t, into)); diff != "" {
 		t.Errorf("lab (-want +got):\n%s", diff)
 	}
@@ -159,7 +163,8 @@ func TestMistakesInSolutions(t *testing.T) {
 	}{
 		{
 			"the same region twice", "other.yaml", "#lab:begin shout\n#lab:end\n",
-			`solutions/01-shop/other.yaml:1: there is a region "shout" already, in solutions/01-shop/main.go:14: a lab's regions have different names`,
+			`solutions/01-shop/other.yaml:1: there is a region "shout" already, ` +
+				`in solutions/01-shop/main.go:14: a lab's regions have different names`,
 		},
 		{
 			"a built program", "manager", "\x7fELF\x00",

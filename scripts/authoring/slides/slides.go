@@ -98,7 +98,9 @@ func tools(withBrowser bool) (browser string, err error) {
 	return browser, nil
 }
 
-func build(ctx context.Context, runner *command.Runner, source, out, browser string, decks []string, progress io.Writer, formats []Format) error {
+func build(ctx context.Context, runner *command.Runner, source, out, browser string, decks []string,
+	progress io.Writer, formats []Format,
+) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
@@ -116,7 +118,8 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 		variables := []string{"CHROME_NO_SANDBOX=1", "TMPDIR=" + runner.Dir(), "HOME=" + runner.Dir(), "CI=true"}
 		args := []string{"--config-file", "marp.config.mjs", "--input-dir", input, "--output", out, "--no-stdin"}
 		if format == PDF {
-			args = append(args, "--pdf", "--pdf-notes", "--pdf-outlines", "--browser", "chrome", "--browser-path", browser, "--browser-timeout", "120")
+			args = append(args, "--pdf", "--pdf-notes", "--pdf-outlines",
+				"--browser", "chrome", "--browser-path", browser, "--browser-timeout", "120")
 		}
 		if _, err := runner.Run(ctx, source, variables, filepath.Join(source, "node_modules", ".bin", "marp"), args...); err != nil {
 			return err

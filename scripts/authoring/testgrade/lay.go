@@ -70,7 +70,8 @@ func lay(from, to *submission.Submission) (tested []testedPackage, notices []str
 				return nil, nil, err
 			}
 		}
-		if err := copyTree(filepath.Join(from.Dir, filepath.FromSlash(folder), "testdata"), filepath.Join(to.Dir, filepath.FromSlash(folder), "testdata")); err != nil {
+		if err := copyTree(filepath.Join(from.Dir, filepath.FromSlash(folder), "testdata"),
+			filepath.Join(to.Dir, filepath.FromSlash(folder), "testdata")); err != nil {
 			return nil, nil, err
 		}
 		if err := os.MkdirAll(filepath.Join(to.Dir, filepath.FromSlash(folder)), 0o700); err != nil {
@@ -94,7 +95,8 @@ func lay(from, to *submission.Submission) (tested []testedPackage, notices []str
 	return tested, notices, mergeModules(from, to)
 }
 
-var errNoTests = errors.New("there are no tests of the lab's packages: write them into files that end with _test.go, beside the code that they test")
+var errNoTests = errors.New("there are no tests of the lab's packages: " +
+	"write them into files that end with _test.go, beside the code that they test")
 
 // holdBack takes a version out of the definitions of a copy, as grading does: an extension of the lab adds it, and
 // tests of the lab itself start an API server that nobody tells how to convert.

@@ -99,7 +99,8 @@ func run(ctx context.Context, scope *process.Scope, assets string, p program, wa
 	args := []string{"-test.v", "-test.timeout=" + rightLimit.String()}
 	started := time.Now()
 	running, err := scope.Start(process.Spec{
-		Name: "the tests", Path: p.path, Args: args, Dir: p.dir, Env: submission.TestEnvironment(assets, home), Stdout: out, Stderr: out, Contained: true,
+		Name: "the tests", Path: p.path, Args: args, Dir: p.dir,
+		Env: submission.TestEnvironment(assets, home), Stdout: out, Stderr: out, Contained: true,
 		Walls: walls,
 	})
 	if err != nil {
@@ -149,7 +150,8 @@ type testOutput struct {
 var result = regexp.MustCompile(`^--- (FAIL|PASS|SKIP): (\S+) \(`)
 
 // unstarted is what envtest says when etcd or kube-apiserver did not start.
-var unstarted = regexp.MustCompile(`unable to start (the )?control plane|timeout waiting for process (etcd|kube-apiserver) to start|address already in use`)
+var unstarted = regexp.MustCompile(`unable to start (the )?control plane|` +
+	`timeout waiting for process (etcd|kube-apiserver) to start|address already in use`)
 
 func (o *testOutput) Write(p []byte) (int, error) {
 	o.mutex.Lock()

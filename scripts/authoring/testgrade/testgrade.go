@@ -119,7 +119,8 @@ func Run(ctx context.Context, options Options) *report.Tests {
 	case isProblem:
 		g.report.Outcome, g.report.Reason, g.report.Diagnostics = report.NotBuilt, problem.Reason, problem.Diagnostics
 	case errors.Is(err, errLate):
-		g.report.Outcome, g.report.Reason = report.TimedOut, fmt.Sprintf("not all mutants were tried within %s: give `lab tests` more time with --within, or make the tests faster", g.Within)
+		g.report.Outcome, g.report.Reason = report.TimedOut, fmt.Sprintf("not all mutants were tried within %s: "+
+			"give `lab tests` more time with --within, or make the tests faster", g.Within)
 	case errors.Is(err, errUnknown):
 		g.report.Outcome, g.report.Reason = report.Unfinished, err.Error()
 	case errors.Is(err, errNoTests):
@@ -306,8 +307,9 @@ func (g *grading) onOurs(ctx context.Context) error {
 	g.report.Ours = ours
 	switch {
 	case !ours.Passed:
-		return &submission.Problem{Reason: fmt.Sprintf("your tests fail on our operator, which is right (%s), so they would fail on each mutant: "+
-			"they ask for more than the task does, or depend on chance", strings.Join(ours.Failed, ", "))}
+		return &submission.Problem{Reason: fmt.Sprintf("your tests fail on our operator, which is right (%s), "+
+			"so they would fail on each mutant: they ask for more than the task does, or depend on chance",
+			strings.Join(ours.Failed, ", "))}
 	case ours.Tests == ours.Skipped:
 		return &submission.Problem{Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", ours.Skipped)}
 	}
@@ -329,7 +331,9 @@ func (t trial) module() string { return filepath.Join(string(t), "module") }
 func (t trial) lay(from string) error { return copyTree(from, t.module()) }
 
 // compile compiles the tests of packages of a module into a folder; edit is as in Workshop.CompileTests.
-func (g *grading) compile(ctx context.Context, module *submission.Submission, packages []testedPackage, to trial, edit bool) (programs []string, err error) {
+func (g *grading) compile(ctx context.Context, module *submission.Submission, packages []testedPackage,
+	to trial, edit bool,
+) (programs []string, err error) {
 	if err := os.MkdirAll(string(to), 0o700); err != nil {
 		return nil, err
 	}
@@ -369,7 +373,9 @@ func (g *grading) runAll(
 		var v verdict
 		for attempt := range 2 {
 			var err error
-			v, err = g.runWalled(ctx, program{path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(p.runs)), limit: rightLimit})
+			v, err = g.runWalled(ctx, program{
+				path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(p.runs)), limit: rightLimit,
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -544,7 +550,8 @@ func Hide(t *report.Tests, told func(name string) bool) {
 func Plan(r *report.Report, lab *manifest.Lab) {
 	if listed := lab.OwnTests(); listed != nil {
 		r.Checks, r.MaxScore = append(r.Checks, report.Check{
-			ID: listed.ID, Title: listed.Title, MaxPoints: listed.Points, Lecture: listed.Lecture, Status: report.Skipped, Reason: "skipped: the run ended before it",
+			ID: listed.ID, Title: listed.Title, MaxPoints: listed.Points, Lecture: listed.Lecture,
+			Status: report.Skipped, Reason: "skipped: the run ended before it",
 		}), r.MaxScore+listed.Points
 	}
 }

@@ -72,7 +72,8 @@ func removeTestsBelow(dir string) error {
 // sample are mutants of many kinds: of plain Go, of Reconcile, of what calls it, and one that only markers differ in.
 // (All 44 take minutes: see docs/guides/testing-operators.md for their figures.)
 var sample = []string{
-	"keeps-two", "first-of-a-tie-goes", "letters-of-the-toppings", "status-each-time", "conflict-is-logged", "trusts-the-cache", "misses-deletions", "secrets-too",
+	"keeps-two", "first-of-a-tie-goes", "letters-of-the-toppings", "status-each-time",
+	"conflict-is-logged", "trusts-the-cache", "misses-deletions", "secrets-too",
 }
 
 func TestGoodTestsFindMoreThanWeakOnes(t *testing.T) {
@@ -92,7 +93,8 @@ func TestGoodTestsFindMoreThanWeakOnes(t *testing.T) {
 	}
 	weak := Run(t.Context(), options(t, copySolution(t, map[string]string{"internal/controller/weak_test.go": string(content)}), sample...))
 	// It can see that two are kept, and nothing else.
-	if weak.FullMarks() || weak.Outcome != report.Graded || weak.Count(report.MutantFound) != 1 || weak.Count(report.MutantMissed) != len(sample)-2 {
+	if weak.FullMarks() || weak.Outcome != report.Graded || weak.Count(report.MutantFound) != 1 ||
+		weak.Count(report.MutantMissed) != len(sample)-2 {
 		t.Errorf("the weak test: %s: %s %s", weak.Headline(), weak.Reason, weak.Summary())
 	}
 	for _, m := range weak.Mutants {
@@ -116,7 +118,10 @@ func TestTestsThatFailOnARightOperatorFindNothing(t *testing.T) {
 		name, content, reason string
 		outcome               report.Outcome
 	}{
-		{"it always fails", "func TestNever(t *testing.T) { t.Error(\"never\") }", "your tests fail on our operator, which is right (TestNever)", report.NotBuilt},
+		{
+			"it always fails", "func TestNever(t *testing.T) { t.Error(\"never\") }",
+			"your tests fail on our operator, which is right (TestNever)", report.NotBuilt,
+		},
 		{"it skips itself", "func TestLater(t *testing.T) { t.Skip() }", "no test was run, and 1 skip themselves", report.NotBuilt},
 		// What it looks at is the same on our operator and on a mutant.
 		{"it fails where it takes our operator for a mutant", `import (
@@ -133,11 +138,16 @@ func TestTells(t *testing.T) {
 		t.Fatalf("I am on a mutant: %s, %q", executable, sources)
 	}
 }`, "your tests fail on our operator, which is right (TestTells)", report.NotBuilt},
-		{"it uses what only one operator has", "func TestMine(t *testing.T) { mine() }", "your tests do not compile with our operator", report.NotBuilt},
+		{
+			"it uses what only one operator has", "func TestMine(t *testing.T) { mine() }",
+			"your tests do not compile with our operator", report.NotBuilt,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			dir := copySolution(t, map[string]string{"internal/controller/own_test.go": "package controller\n\nimport \"testing\"\n\n" + test.content + "\n"})
+			dir := copySolution(t, map[string]string{
+				"internal/controller/own_test.go": "package controller\n\nimport \"testing\"\n\n" + test.content + "\n",
+			})
 			got := Run(t.Context(), options(t, dir, sample...))
 			if got.Outcome != test.outcome || !strings.Contains(got.Reason, test.reason) || got.FullMarks() || got.Count(report.MutantFound) != 0 {
 				t.Errorf("it is %s: %s", got.Outcome, got.Reason)
@@ -204,7 +214,8 @@ func sleeping(t *testing.T) (pids []string) {
 
 func TestWhichMutantsATestCanSee(t *testing.T) {
 	t.Parallel()
-	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- a/a.go --\npackage a\n\n// +kubebuilder:rbac:verbs=get\nfunc A() int { return 1 }\n"+
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+		"-- a/a.go --\npackage a\n\n// +kubebuilder:rbac:verbs=get\nfunc A() int { return 1 }\n"+
 		"-- config/a.yaml --\nkind: A\n-- a/a_test.go --\npackage a\n")
 	edit := func(file, find, replace string) mutant.Edit {
 		return mutant.Edit{File: file, Find: find, Replace: replace}
@@ -216,12 +227,32 @@ func TestWhichMutantsATestCanSee(t *testing.T) {
 		folders    []string
 		unseen     string
 	}{
-		{name: "code", edits: []mutant.Edit{edit("a/a.go", "return 1", "return 2"), edit("a/a_test.go", "package a", "package b")}, folders: []string{"a"}},
-		{name: "code and a marker", edits: []mutant.Edit{edit("a/a.go", "return 1", "return 2"), edit("a/a.go", "verbs=get", "verbs=*")}, folders: []string{"a"}},
-		{name: "a marker", edits: []mutant.Edit{edit("a/a.go", "verbs=get", "verbs=*")}, unseen: "it changes markers or manifests only, which no Go test runs"},
-		{name: "a manifest", edits: []mutant.Edit{edit("config/a.yaml", "A", "B")}, unseen: "it changes markers or manifests only, which no Go test runs"},
-		{name: "the program", edits: []mutant.Edit{edit("cmd/main.go", "main() {}", "main() { main() }")}, unseen: "it changes package main, which tests do not run"},
-		{name: "code, excluded", edits: []mutant.Edit{edit("a/a.go", "return 1", "return 2")}, untestable: "it is slow", folders: []string{"a"}, unseen: "it is slow"},
+		{
+			name:    "code",
+			edits:   []mutant.Edit{edit("a/a.go", "return 1", "return 2"), edit("a/a_test.go", "package a", "package b")},
+			folders: []string{"a"},
+		},
+		{
+			name:    "code and a marker",
+			edits:   []mutant.Edit{edit("a/a.go", "return 1", "return 2"), edit("a/a.go", "verbs=get", "verbs=*")},
+			folders: []string{"a"},
+		},
+		{
+			name: "a marker", edits: []mutant.Edit{edit("a/a.go", "verbs=get", "verbs=*")},
+			unseen: "it changes markers or manifests only, which no Go test runs",
+		},
+		{
+			name: "a manifest", edits: []mutant.Edit{edit("config/a.yaml", "A", "B")},
+			unseen: "it changes markers or manifests only, which no Go test runs",
+		},
+		{
+			name: "the program", edits: []mutant.Edit{edit("cmd/main.go", "main() {}", "main() { main() }")},
+			unseen: "it changes package main, which tests do not run",
+		},
+		{
+			name: "code, excluded", edits: []mutant.Edit{edit("a/a.go", "return 1", "return 2")},
+			untestable: "it is slow", folders: []string{"a"}, unseen: "it is slow",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -239,12 +270,18 @@ func TestWhichMutantsATestCanSee(t *testing.T) {
 // An older layout: controllers/ beside api/, packages with other names, a package of helpers, and testdata.
 func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 	t.Parallel()
-	theirs := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+"-- apis/v1/v1.go --\npackage v1\n\ntype A struct{}\n-- controllers/c.go --\npackage controllers\n"+
-		"-- controllers/c_test.go --\npackage controllers_test\n\nimport (\n\t\"testing\"\n\n\tv1 \"example.com/icecream/apis/v1\"\n\t\"example.com/icecream/controllers\"\n\t\"example.com/icecream/internal/help\"\n)\n\n"+
-		"func TestC(t *testing.T) { help.Do(v1.A{}, controllers.C) }\n-- controllers/testdata/x.txt --\nx\n-- internal/help/help.go --\npackage help\n\nimport _ \"example.com/icecream/apis/v1\"\n\nfunc Do(...any) {}\n"+
+	theirs := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
+		"-- apis/v1/v1.go --\npackage v1\n\ntype A struct{}\n-- controllers/c.go --\npackage controllers\n"+
+		"-- controllers/c_test.go --\npackage controllers_test\n\nimport (\n\t\"testing\"\n\n"+
+		"\tv1 \"example.com/icecream/apis/v1\"\n\t\"example.com/icecream/controllers\"\n"+
+		"\t\"example.com/icecream/internal/help\"\n)\n\n"+
+		"func TestC(t *testing.T) { help.Do(v1.A{}, controllers.C) }\n-- controllers/testdata/x.txt --\nx\n"+
+		"-- internal/help/help.go --\npackage help\n\nimport _ \"example.com/icecream/apis/v1\"\n\nfunc Do(...any) {}\n"+
 		"-- shop/s_test.go --\npackage shop\n-- shop/s.go --\npackage shop\n")
-	ours := samples.Lay(t, "-- go.mod --\nmodule lva.io/ours\n\ngo 1.26\n-- cmd/main.go --\n"+samples.Program+"-- api/v1/v1.go --\npackage v1\n\ntype A struct{}\n"+
-		"-- internal/controller/c.go --\npackage controller\n\nvar C int\n-- internal/controller/c_test.go --\npackage controller\n\nfunc broken(\n")
+	ours := samples.Lay(t, "-- go.mod --\nmodule lva.io/ours\n\ngo 1.26\n-- cmd/main.go --\n"+samples.Program+
+		"-- api/v1/v1.go --\npackage v1\n\ntype A struct{}\n"+
+		"-- internal/controller/c.go --\npackage controller\n\nvar C int\n"+
+		"-- internal/controller/c_test.go --\npackage controller\n\nfunc broken(\n")
 	const odd = "Entw\xfcrfe.txt" // in Latin-1, which is not valid in UTF-8
 	if err := os.WriteFile(filepath.Join(theirs, "controllers", "testdata", odd), []byte("x\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -269,7 +306,8 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer scope.Close()
-	if err := (&submission.Workshop{Submission: to, Scope: scope}).CompileTests(t.Context(), "internal/controller", filepath.Join(scope.Dir, "c.test"), false); err != nil {
+	if err := (&submission.Workshop{Submission: to, Scope: scope}).CompileTests(t.Context(),
+		"internal/controller", filepath.Join(scope.Dir, "c.test"), false); err != nil {
 		t.Errorf("it does not compile: %v", err)
 	}
 	for _, name := range []string{"x.txt", odd} {
@@ -281,8 +319,10 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 
 func TestTheVersionOfAnExtensionIsNotThereForTestsOfTheLab(t *testing.T) {
 	t.Parallel()
-	const definition = "kind: CustomResourceDefinition\nmetadata:\n  name: shops.example.com\nspec:\n  versions:\n  - name: v1alpha1\n    served: true\n    storage: %t\n"
-	dir := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+"-- config/crd/bases/shops.yaml --\n"+fmt.Sprintf(definition, false)+
+	const definition = "kind: CustomResourceDefinition\nmetadata:\n  name: shops.example.com\n" +
+		"spec:\n  versions:\n  - name: v1alpha1\n    served: true\n    storage: %t\n"
+	dir := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
+		"-- config/crd/bases/shops.yaml --\n"+fmt.Sprintf(definition, false)+
 		"  - name: v1beta1\n    served: true\n    storage: true\n")
 	opened, err := submission.Open(dir, "")
 	if err != nil {
@@ -319,18 +359,32 @@ func TestTheCheckOfALab(t *testing.T) {
 		observed string
 	}{
 		{"half is wanted, and half was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed), report.Passed, 10, ""},
-		{"less was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed, report.MutantMissed), report.Failed, 0, "they fail on 1 of 3 (33 %)"},
-		{"what does not count does not count", report.Graded, tests(same, report.MutantFound, report.MutantUnseen, report.MutantUntried), report.Passed, 10, ""},
+		{
+			"less was found", report.Graded, tests(same, report.MutantFound, report.MutantMissed, report.MutantMissed),
+			report.Failed, 0, "they fail on 1 of 3 (33 %)",
+		},
+		{
+			"what does not count does not count", report.Graded,
+			tests(same, report.MutantFound, report.MutantUnseen, report.MutantUntried),
+			report.Passed, 10, "",
+		},
 		{"nothing counts", report.Graded, tests(same, report.MutantUnseen), report.Failed, 0, "they fail on 0 of 0 (0 %)"},
 		{
-			"they fail on the student's operator", report.Graded, tests(func(t *report.Tests) { t.Own = &report.TestRun{Tests: 1, Failed: []string{"TestA"}, Seconds: 2} }, report.MutantFound),
+			"they fail on the student's operator", report.Graded, tests(func(t *report.Tests) {
+				t.Own = &report.TestRun{Tests: 1, Failed: []string{"TestA"}, Seconds: 2}
+			}, report.MutantFound),
 			report.Failed, 0, "on your own operator they fail: TestA (1 test, 2 s)",
 		},
 		{
-			"they were not tried", report.Graded, tests(func(t *report.Tests) { t.Outcome, t.Reason, t.Own = report.TimedOut, "the time was up", nil }, report.MutantFound),
+			"they were not tried", report.Graded, tests(func(t *report.Tests) {
+				t.Outcome, t.Reason, t.Own = report.TimedOut, "the time was up", nil
+			}, report.MutantFound),
 			report.Failed, 0, "the time was up",
 		},
-		{"too few can be found", report.Graded, tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried), report.Failed, 0, "they fail on 0 of 2 (0 %); 1 more were not tried"},
+		{
+			"too few can be found", report.Graded, tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried),
+			report.Failed, 0, "they fail on 0 of 2 (0 %); 1 more were not tried",
+		},
 		{"nothing is known of them", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Unfinished }), report.Skipped, 0, ""},
 		{"the machine failed", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Error }), report.Skipped, 0, ""},
 		{"the operator was not graded", report.Crashed, nil, report.Skipped, 0, ""},
@@ -343,7 +397,8 @@ func TestTheCheckOfALab(t *testing.T) {
 			if machine := test.tests != nil && test.tests.Outcome == report.Error; machine != (r.Outcome == report.Error) {
 				t.Errorf("the outcome of the run is %s", r.Outcome)
 			}
-			if got.Status != test.status || got.Points != test.points || got.Observed != test.observed || r.Score != 50+test.points || r.MaxScore != 100 {
+			if got.Status != test.status || got.Points != test.points || got.Observed != test.observed ||
+				r.Score != 50+test.points || r.MaxScore != 100 {
 				t.Errorf("it is %+v, in a report with %d of %d", got, r.Score, r.MaxScore)
 			}
 		})
@@ -357,15 +412,18 @@ func shop(t *testing.T) (lab *manifest.Lab, solution string) {
 		"-- a/a.go --\npackage a\n\n// Add adds.\nfunc Add(a, b int) int { return a + b }\n"
 	mutants := "skeleton:\n  fails: {a: b}\nmutants:\n"
 	for name, operator := range map[string]string{"subtracts": "-", "multiplies": "*"} {
-		mutants += "- {name: " + name + ", misconception: It is the same., edits: [{file: a/a.go, find: a + b, replace: a " + operator + " b}], fails: {a: b}}\n"
+		mutants += "- {name: " + name + ", misconception: It is the same., " +
+			"edits: [{file: a/a.go, find: a + b, replace: a " + operator + " b}], fails: {a: b}}\n"
 	}
-	return &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 10}}, samples.Lay(t, adds+"-- mutants.yaml --\n"+mutants)
+	return &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 10}},
+		samples.Lay(t, adds+"-- mutants.yaml --\n"+mutants)
 }
 
 // submitted is a submission to that lab: its operator and its test.
 func submitted(t *testing.T, operator, test string) string {
 	t.Helper()
-	return samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- a/a.go --\npackage a\n\nfunc Add(a, b int) int { "+operator+" }\n"+
+	return samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+		"-- a/a.go --\npackage a\n\nfunc Add(a, b int) int { "+operator+" }\n"+
 		"-- a/a_test.go --\npackage a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif "+test+" {\n\t\tt.Fail()\n\t}\n}\n")
 }
 
@@ -396,7 +454,8 @@ func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
 	if got := run(wrong, first, true); got.Outcome != report.Unfinished || len(said) > 0 {
 		t.Errorf("the operator has changed, and nothing may be run: %+v, after %q", got, said)
 	}
-	if got := run(wrong, first, false); got.FullMarks() || !got.Known || got.Own.Passed || !slices.Equal(said, []string{"your tests on your operator"}) {
+	if got := run(wrong, first, false); got.FullMarks() || !got.Known || got.Own.Passed ||
+		!slices.Equal(said, []string{"your tests on your operator"}) {
 		t.Errorf("the operator has changed: %+v, after %q", got, said)
 	}
 	for i, known := range []*report.Tests{nil, run(submitted(t, right, "true"), nil, false)} {
@@ -405,7 +464,8 @@ func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
 			t.Errorf("the test fails on a right operator: %+v, after %q", got, said)
 		}
 	}
-	if got := run(submitted(t, right, "Add(2, 3) < 5"), first, false); got.FullMarks() || got.Known || got.Share() != 50 || !slices.Contains(said, "mutants") {
+	if got := run(submitted(t, right, "Add(2, 3) < 5"), first, false); got.FullMarks() || got.Known ||
+		got.Share() != 50 || !slices.Contains(said, "mutants") {
 		t.Errorf("the test has changed: %+v, after %q", got, said)
 	}
 }

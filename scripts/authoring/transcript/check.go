@@ -37,8 +37,9 @@ func Pages(root string) ([]string, error) {
 	return pages, nil
 }
 
-// Check compares pages with their transcripts without running anything: each command has its place there, or a reason why it is not run, and
-// each block that shows what commands print is right. The error lists all mistakes, each as a *docs.Problem.
+// Check compares pages with their transcripts without running anything: each command has its place there, or a reason
+// why it is not run, and each block that shows what commands print is right. The error lists all mistakes, each as a
+// *docs.Problem.
 func Check(root string) error {
 	pages, err := Pages(root)
 	if err != nil {

@@ -127,8 +127,11 @@ func session(ctx context.Context, sh *shell, blocks []Block, out io.Writer) ([]E
 				return nil, err
 			}
 			if done.Status != 0 {
-				return nil, &docs.Problem{Page: block.Page, Line: block.Line, Message: fmt.Sprintf("<!-- run before: %s --> ended with exit code %d:\n%s",
-					block.Before, done.Status, strings.Join(done.Lines, "\n"))}
+				return nil, &docs.Problem{
+					Page: block.Page, Line: block.Line,
+					Message: fmt.Sprintf("<!-- run before: %s --> ended with exit code %d:\n%s",
+						block.Before, done.Status, strings.Join(done.Lines, "\n")),
+				}
 			}
 		}
 		for i, command := range block.Commands {
@@ -144,7 +147,10 @@ func session(ctx context.Context, sh *shell, blocks []Block, out io.Writer) ([]E
 }
 
 // ours are variables that a reader has not set, or that environment sets itself.
-var ours = []string{"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "MFLAGS"}
+var ours = []string{
+	"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
+	"GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "MFLAGS",
+}
 
 // environment is a reader's: an empty home, and none of our settings. What Go has downloaded and compiled is there.
 func (o *Options) environment(ctx context.Context, home string) ([]string, error) {

@@ -162,8 +162,10 @@ func TestWhatIsRecordedMatches(t *testing.T) {
 	t.Parallel()
 	got := Entry{Command: "x", Lines: []string{
 		"NAME                       READY   AGE", "web-6d4cf56db6-x2v9k       1/1     4m12s", "web-6d4cf56db6             1/1     12s",
-		"  uid: 9a6fb6f2-6b0a-4d43-9a46-2bb7a0d9f7b1", `  resourceVersion: "412"`, "created: 2026-11-30T11:40:29Z, at 127.0.0.1:45991 in 12 milliseconds",
-		`I1130 12:12:28.986467   22890 round_trippers.go:632] "Response" milliseconds=31`, "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
+		"  uid: 9a6fb6f2-6b0a-4d43-9a46-2bb7a0d9f7b1", `  resourceVersion: "412"`,
+		"created: 2026-11-30T11:40:29Z, at 127.0.0.1:45991 in 12 milliseconds",
+		`I1130 12:12:28.986467   22890 round_trippers.go:632] "Response" milliseconds=31`,
+		"https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
 		"token: " + strings.Repeat("aB3", 30) + "==",
 	}}
 	kept := got.recorded()
@@ -173,7 +175,8 @@ func TestWhatIsRecordedMatches(t *testing.T) {
 	want := []string{
 		"NAME                       READY   AGE", "web-…       1/1     …", "web-…             1/1     …",
 		"  uid: …", `  resourceVersion: "…"`, "created: …, at 127.0.0.1:… in … milliseconds",
-		`I… round_trippers.go:632] "Response" milliseconds=…`, "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
+		`I… round_trippers.go:632] "Response" milliseconds=…`,
+		"https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
 		"token: …",
 	}
 	if diff := cmp.Diff(want, kept.Lines); diff != "" {
@@ -184,13 +187,19 @@ func TestWhatIsRecordedMatches(t *testing.T) {
 func TestPagesAreComparedWithTheirTranscripts(t *testing.T) {
 	t.Parallel()
 	const text = "~~~sh\necho a; echo b\nfalse\n~~~\n\n<!-- printed -->\n~~~\nb\n…\n~~~\n"
-	right := Format(name, []Entry{{Command: "echo a;", Lines: []string{"a"}}, {Command: "echo b", Lines: []string{"b"}}, {Command: "false", Status: 1}})
+	right := Format(name, []Entry{
+		{Command: "echo a;", Lines: []string{"a"}}, {Command: "echo b", Lines: []string{"b"}}, {Command: "false", Status: 1},
+	})
 	for what, c := range map[string]struct{ transcript, want string }{
 		"right":           {string(right), ""},
 		"no transcript":   {"", ":2: docs/transcripts/01-toys.txt has other commands"},
 		"another command": {strings.ReplaceAll(string(right), "$ false", "$ true"), ":2: docs/transcripts/01-toys.txt has other commands"},
 		"one more":        {string(right) + "\n$ true\n", "has a command that the page does not have: true"},
-		"other output":    {strings.ReplaceAll(string(right), "  b", "  c"), ":8: the commands above do not print this line at this place, docs/transcripts/01-toys.txt says: b"},
+		"other output": {
+			strings.ReplaceAll(string(right), "  b", "  c"),
+			":8: the commands above do not print this line at this place, " +
+				"docs/transcripts/01-toys.txt says: b",
+		},
 	} {
 		root := page(t, text)
 		write(t, root, File(name), c.transcript)
@@ -203,7 +212,8 @@ func TestPagesAreComparedWithTheirTranscripts(t *testing.T) {
 
 func TestAPageIsRecordedAndThenCompared(t *testing.T) {
 	t.Parallel()
-	root := page(t, "<!-- run before: x=$(date +%N) -->\n~~~sh\necho \"$x of $HOME\"; pwd\nfalse\n~~~\n\n<!-- not run: no -->\n~~~sh\nexit 1\n~~~\n")
+	root := page(t, "<!-- run before: x=$(date +%N) -->\n~~~sh\necho \"$x of $HOME\"; pwd\nfalse\n~~~\n\n"+
+		"<!-- not run: no -->\n~~~sh\nexit 1\n~~~\n")
 	run := func(options Options) (string, error) {
 		t.Helper()
 		var out strings.Builder
@@ -223,7 +233,8 @@ func TestAPageIsRecordedAndThenCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 3 || !strings.HasSuffix(entries[0].Lines[0], " of …") || !cmp.Equal(entries[1].Lines, []string{"…"}) || entries[2].Status != 1 {
+	if len(entries) != 3 || !strings.HasSuffix(entries[0].Lines[0], " of …") ||
+		!cmp.Equal(entries[1].Lines, []string{"…"}) || entries[2].Status != 1 {
 		t.Fatalf("recorded: %+v", entries)
 	}
 	out, err := run(Options{})
@@ -267,8 +278,9 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 		{want: Entry{Command: "x=1 # a comment"}},
 		{want: Entry{Command: "echo $x; echo to stderr >&2; (exit 3)", Lines: []string{"1", "to stderr"}, Status: 3}},
 		{want: Entry{
-			Command: `echo 'E1130 13:05:52.280596   21634 reflector.go:227] "Failed to watch" err="Get \"https://x\": context canceled" reflector="y"' >&2; echo met`,
-			Lines:   []string{"met"},
+			Command: `echo 'E1130 13:05:52.280596   21634 reflector.go:227] "Failed to watch" ` +
+				`err="Get \"https://x\": context canceled" reflector="y"' >&2; echo met`,
+			Lines: []string{"met"},
 		}},
 		{want: Entry{Command: "cat <<'END'\n$x\n\nEND", Lines: []string{"$x"}}},
 		{want: Entry{Command: "cat; printf 'no newline'", Lines: []string{"no newline"}}}, // standard input is empty

@@ -136,7 +136,8 @@ func (b bed) until(name string, done func(pod *corev1.Pod, deleted bool) bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
-	err := await.Change(ctx, b.CoreV1().Pods(space), metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+	named := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
+	err := await.Change(ctx, b.CoreV1().Pods(space), named, func(change watch.Event) (bool, error) {
 		pod, ok := change.Object.(*corev1.Pod)
 		return ok && done(pod, change.Type == watch.Deleted), nil
 	})
@@ -311,7 +312,9 @@ func BenchmarkRollingUpdate(bench *testing.B) {
 	url := fmt.Sprintf("http://127.0.0.1:%d", service.Spec.Ports[0].NodePort)
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
-	if err := await.Until(ctx, time.Second/10, "the Service", func(ctx context.Context) (string, error) { return ask(ctx, url), nil }); err != nil {
+	if err := await.Until(ctx, time.Second/10, "the Service", func(ctx context.Context) (string, error) {
+		return ask(ctx, url), nil
+	}); err != nil {
 		b.Fatal(err)
 	}
 	var asked, lost atomic.Int64

@@ -124,7 +124,10 @@ func TestAClickOnAMomentShowsItsDetails(t *testing.T) {
 			i := slices.IndexFunc(r.Timeline, func(m report.Moment) bool { return m.Fault == "kill-after" })
 			clickInChart(tab, t, fmt.Sprintf("path.fault[data-moment='%d']", i))
 			got := look(tab, t).Moment
-			for _, want := range []string{r.Timeline[i].What, "to the freezer", "answered with 201, which never arrived", "kill-after", "then the operator was killed", "during killed-between"} {
+			for _, want := range []string{
+				r.Timeline[i].What, "to the freezer", "answered with 201, which never arrived",
+				"kill-after", "then the operator was killed", "during killed-between",
+			} {
 				if !strings.Contains(got, want) {
 					t.Errorf("the details %q lack %q", got, want)
 				}

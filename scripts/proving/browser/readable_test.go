@@ -62,7 +62,8 @@ const contrast = `(() => {
 	return bad;
 })()`
 
-// nameless lists what can be operated and has no name for who can't see it, or is too small for a finger (WCAG 2.2, 2.5.8).
+// nameless lists what can be operated and has no name for who can't see it, or is too small for a finger
+// (WCAG 2.2, 2.5.8).
 const nameless = `[...document.querySelectorAll("button, select, summary, a, [tabindex='0']")].filter((e) => e.checkVisibility()).flatMap((e) => {
 	const labelled = e.getAttribute("aria-labelledby");
 	const label = labelled ? document.getElementById(labelled) : e.labels && e.labels[0];

@@ -70,7 +70,8 @@ func TestAReaderPredictsTheNextRequest(t *testing.T) {
 					right++
 				}
 				do(tab, t, chromedp.KeyEvent(string(rune('1'+answer))))
-				if score, want := lookAtReplay(tab, t).Score, fmt.Sprintf("You have predicted %d of %d step", right, asked); !strings.Contains(score, want) {
+				if score, want := lookAtReplay(tab, t).Score,
+					fmt.Sprintf("You have predicted %d of %d step", right, asked); !strings.Contains(score, want) {
 					t.Fatalf("after %d answers it says %q, want %q", asked, score, want)
 				}
 				if asked == 2 {

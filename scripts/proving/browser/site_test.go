@@ -57,13 +57,14 @@ func serveSite(t *testing.T) string {
 	t.Helper()
 	site := builtSite(t)
 	files := http.FileServer(http.Dir(site))
-	server := httptest.NewServer(http.StripPrefix(strings.TrimSuffix(below, "/"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, missing) {
 			http.ServeFile(w, r, filepath.Join(site, "404.html"))
 			return
 		}
 		files.ServeHTTP(w, r)
-	})))
+	})
+	server := httptest.NewServer(http.StripPrefix(strings.TrimSuffix(below, "/"), handler))
 	t.Cleanup(server.Close)
 	return server.URL + below
 }
@@ -175,7 +176,8 @@ func TestTheSiteIsSearchedWithTheKeyboard(t *testing.T) {
 			until(tab, t, `document.querySelectorAll(".VPLocalSearchBox .result").length > 0`)
 			picture(tab, t, fmt.Sprintf("site-search-%s-%s", s.name, s.scheme))
 			do(tab, t, chromedp.KeyEvent(kb.Enter))
-			until(tab, t, `location.pathname === "`+below+`docs/lectures/06-acme.html" && document.querySelector("h1")?.textContent.includes("ACME")`)
+			until(tab, t, `location.pathname === "`+below+`docs/lectures/06-acme.html" && `+
+				`document.querySelector("h1")?.textContent.includes("ACME")`)
 			// From there the lists of pages lead on.
 			next := value[string](tab, t, `document.querySelector(".pager-link.next").href`)
 			if next != site+"docs/lectures/07-aggregation.html" {
@@ -183,7 +185,8 @@ func TestTheSiteIsSearchedWithTheKeyboard(t *testing.T) {
 			}
 			do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelector(".pager-link.next").click()`))
 			until(tab, t, `location.pathname.endsWith("/07-aggregation.html") && document.querySelector("h1")?.textContent.includes("Aggregation")`)
-			outside := value[[]string](tab, t, `[...document.links].map((l) => l.href).filter((h) => h.startsWith(location.origin) && !h.startsWith("`+site+`"))`)
+			outside := value[[]string](tab, t, `[...document.links].map((l) => l.href)`+
+				`.filter((h) => h.startsWith(location.origin) && !h.startsWith("`+site+`"))`)
 			if len(outside) > 0 {
 				t.Errorf("links lead out of the site: %v", outside)
 			}
@@ -233,10 +236,12 @@ func TestALectureCanBePrinted(t *testing.T) {
 	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
 	until(tab, t, `!document.documentElement.classList.contains("dark")`)
 	picture(tab, t, "site-print")
-	if open := value[float64](tab, t, `document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`); open <= folded {
+	if open := value[float64](tab, t,
+		`document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`); open <= folded {
 		t.Errorf("an answer is %.0f pixels high on the screen and %.0f on paper", folded, open)
 	}
-	shown := value[[]string](tab, t, `[...document.querySelectorAll(".VPNav, .VPLocalNav, .VPSidebar, .aside, .VPDocFooter, button.copy, details.printed")]
+	shown := value[[]string](tab, t, `[...document.querySelectorAll(".VPNav, .VPLocalNav, .VPSidebar, .aside, `+
+		`.VPDocFooter, button.copy, details.printed")]
 		.filter((e) => e.checkVisibility()).map((e) => e.className)`)
 	if len(shown) > 0 {
 		t.Errorf("on paper are: %s", strings.Join(shown, ", "))
@@ -287,7 +292,8 @@ func TestARecordedRunIsReplayedOnTheSite(t *testing.T) {
 	if now := lookAtReplay(tab, t); len(now.Choices) < 3 || !strings.Contains(now.Check, "(failed)") {
 		t.Errorf("the page shows %+v, want the failed check with a question", now)
 	}
-	if lecture := value[string](tab, t, `document.querySelector(".explained a").getAttribute("href")`); !strings.HasPrefix(lecture, "../../lectures/03-finalizers.html#") {
+	lecture := value[string](tab, t, `document.querySelector(".explained a").getAttribute("href")`)
+	if !strings.HasPrefix(lecture, "../../lectures/03-finalizers.html#") {
 		t.Errorf("the link to the lecture is %s", lecture)
 	}
 }

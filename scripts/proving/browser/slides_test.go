@@ -145,7 +145,8 @@ func TestASlideThatIsCutOffIsFound(t *testing.T) {
 		"fits":          `<h2>a</h2><pre><code>short</code></pre><p>a line of text</p>`,
 	} {
 		file := filepath.Join(t.TempDir(), "deck.html")
-		page := "<!doctype html><link rel=icon href=data:,>" + style + `<section data-marpit-pagination="1">` + body + "<footer>f</footer></section>"
+		page := "<!doctype html><link rel=icon href=data:,>" + style +
+			`<section data-marpit-pagination="1">` + body + "<footer>f</footer></section>"
 		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}

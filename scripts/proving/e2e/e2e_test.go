@@ -175,11 +175,13 @@ func TestWhatCannotBeTriedAsAPodIsNoFailure(t *testing.T) {
 		checks  []report.Check
 		want    []string
 	}{
-		"all passed":               {report.Graded, []report.Check{passed}, nil},
-		"some are untried":         {report.Graded, []report.Check{passed, untried}, []string{"leader"}},
-		"one failed":               {report.Graded, []report.Check{untried, {ID: "owner", Status: report.Failed}}, nil},
-		"one needs one that fails": {report.Graded, []report.Check{untried, {ID: "owner", Status: report.Skipped, Reason: "skipped: it needs children"}}, nil},
-		"the run was ended":        {report.Interrupted, []report.Check{passed, untried}, nil},
+		"all passed":       {report.Graded, []report.Check{passed}, nil},
+		"some are untried": {report.Graded, []report.Check{passed, untried}, []string{"leader"}},
+		"one failed":       {report.Graded, []report.Check{untried, {ID: "owner", Status: report.Failed}}, nil},
+		"one needs one that fails": {report.Graded, []report.Check{
+			untried, {ID: "owner", Status: report.Skipped, Reason: "skipped: it needs children"},
+		}, nil},
+		"the run was ended": {report.Interrupted, []report.Check{passed, untried}, nil},
 	} {
 		if got := untriedAsAPod(&report.Report{Outcome: test.outcome, Checks: test.checks}); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v are untried, want %v", name, got, test.want)

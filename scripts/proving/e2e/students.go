@@ -182,7 +182,8 @@ func (r *runner) mayDo(ctx context.Context) error {
 	}
 	r.tell("a Pod of the other student does not")
 	// It speaks plain HTTP to it, which the API server answers with 400: that is the way, and no more is wanted.
-	if _, log, err := ada.ended(ctx, workerSpace, probe("api", image, "get", "http://kubernetes.default.svc:443")); err != nil || !strings.Contains(log, "400") {
+	if _, log, err := ada.ended(ctx, workerSpace,
+		probe("api", image, "get", "http://kubernetes.default.svc:443")); err != nil || !strings.Contains(log, "400") {
 		return errors.Join(fmt.Errorf("a Pod does not reach the API server: %s", log), err)
 	}
 	r.tell("a Pod reaches the API server")
@@ -284,7 +285,8 @@ func (r *runner) mayNot(ctx context.Context) error {
 			return ada.CoreV1().ResourceQuotas(workerSpace).DeleteCollection(ctx, metav1.DeleteOptions{}, list)
 		}},
 		{"install a kind", func() error {
-			_, err := resource("apiextensions.k8s.io", "customresourcedefinitions").Create(ctx, object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x.example.org"), create)
+			_, err := resource("apiextensions.k8s.io", "customresourcedefinitions").Create(ctx,
+				object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x.example.org"), create)
 			return err
 		}},
 		{"register a webhook", func() error {

@@ -156,7 +156,8 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 	m := &machine{
 		scope: scope, root: true, home: filepath.Join(scope.Dir, "home"), temporary: filepath.Join(scope.Dir, "tmp"),
 		program: program, environment: []string{}, variables: variablesOf(homeInRoot, h.goroot, h.more()...), close: func() error { return nil },
-		warm: h.warm, what: "a Debian root (" + suite + ") with this machine's Go, make, git and ca-certificates, whose user has no rights and an empty home, " + h.caches(),
+		warm: h.warm, what: "a Debian root (" + suite + ") with this machine's Go, make, git and ca-certificates, " +
+			"whose user has no rights and an empty home, " + h.caches(),
 	}
 	if h.airGap {
 		m.what += ". It has no network"
@@ -294,7 +295,8 @@ func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*m
 
 // clone gives the user a clone of what is committed at root.
 func (m *machine) clone(ctx context.Context, root, modules string) error {
-	command := exec.CommandContext(ctx, "git", "-c", "safe.directory=*", "clone", "--quiet", "--depth", "1", "file://"+root, filepath.Join(m.home, clone))
+	command := exec.CommandContext(ctx, "git", "-c", "safe.directory=*",
+		"clone", "--quiet", "--depth", "1", "file://"+root, filepath.Join(m.home, clone))
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("cloning what is committed in %s: %w: %s", root, err, bytes.TrimSpace(out))
 	}

@@ -193,7 +193,8 @@ func Run(ctx context.Context, root string, options Options, out io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nOn a fresh machine the first commands work. It took %s, and %d modules of %d MB were downloaded.\n", rounded(began), count, size>>20)
+	fmt.Fprintf(out, "\nOn a fresh machine the first commands work. It took %s, and %d modules of %d MB were downloaded.\n",
+		rounded(began), count, size>>20)
 	return nil
 }
 
@@ -327,7 +328,8 @@ func (m *machine) isBare(output string) error {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	demand(len(sections["[user]"]) == 1 && (sections["[user]"][0] != "0" || m.warm && !m.root), "its user is %v and must be an ordinary one", sections["[user]"])
+	demand(len(sections["[user]"]) == 1 && (sections["[user]"][0] != "0" || m.warm && !m.root),
+		"its user is %v and must be an ordinary one", sections["[user]"])
 	demand(m.warm || len(sections["[modules]"]) == 0, "the module cache has %v and must be empty", sections["[modules]"])
 	for _, variable := range sections["[environment]"] {
 		name, _, _ := strings.Cut(variable, "=")

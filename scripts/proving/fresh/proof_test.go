@@ -47,7 +47,8 @@ func TestWhatIsWarmIsNoticed(t *testing.T) {
 		{"[environment]\n", "PATH=/opt/bin\n", "PATH is set"},
 		{"[programs]\n", "/usr/bin/gcc\n", "it has [/usr/bin/gcc]"},
 	} {
-		if err := m.isBare(strings.Replace(bare, test.after, test.after+test.insert, 1)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := m.isBare(strings.Replace(bare, test.after, test.after+test.insert, 1)); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("it must say %q and says %v", test.want, err)
 		}
 	}
@@ -69,7 +70,10 @@ func TestOnlyTheVerdictThatMustComeCounts(t *testing.T) {
 		{"a skeleton", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "", false, ""},
 		{"too few", `{"outcome": "graded", "score": 90, "maxScore": 100}`, "", true, "it has 90 of 100 points"},
 		{"too many", `{"outcome": "graded", "score": 100, "maxScore": 100}`, "", false, "it has 100 of 100 points"},
-		{"not built", `{"outcome": "not-built", "reason": "modules", "score": 0, "maxScore": 100}`, "", false, "the outcome is not-built: modules"},
+		{
+			"not built", `{"outcome": "not-built", "reason": "modules", "score": 0, "maxScore": 100}`,
+			"", false, "the outcome is not-built: modules",
+		},
 		{"asked to fetch", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "grade it with --fetch", false, "it speaks of --fetch"},
 		{"no points at all", `{"outcome": "graded"}`, "", false, "it has 0 of 0 points"},
 		{"no report", "", "", true, "there is no report"},
@@ -121,17 +125,24 @@ func TestAMachineWithoutARootOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := m.home
-	if err := errors.Join(os.Mkdir(filepath.Join(home, clone), 0o755), os.WriteFile(filepath.Join(home, clone, "Makefile"), nil, 0o644)); err != nil {
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(home, clone), 0o755),
+		os.WriteFile(filepath.Join(home, clone, "Makefile"), nil, 0o644),
+	); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := m.try(t.Context(), step{"look", inventory, func(r result) error { return errors.Join(r.exits(0), m.isBare(r.output)) }}, &out); err != nil {
+	if err := m.try(t.Context(), step{"look", inventory, func(r result) error {
+		return errors.Join(r.exits(0), m.isBare(r.output))
+	}}, &out); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	if !strings.Contains(out.String(), "GOPROXY=https://proxy.example\n") || strings.Contains(out.String(), "SECRET") {
 		t.Errorf("the environment is\n%s", out.String())
 	}
-	if err := m.try(t.Context(), step{"fail", "echo no; exit 3", func(r result) error { return errors.Join(r.exits(3), r.says("no\n")) }}, &out); err != nil {
+	if err := m.try(t.Context(), step{"fail", "echo no; exit 3", func(r result) error {
+		return errors.Join(r.exits(3), r.says("no\n"))
+	}}, &out); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(m.close(), scope.Close()); err != nil {
@@ -146,7 +157,11 @@ func TestAnEmptyModuleCacheIsMadeOfAFullOne(t *testing.T) {
 	t.Parallel()
 	modules := filepath.Join(t.TempDir(), "modules")
 	download := filepath.Join(modules, "cache", "download", "example.com", "a", "@v")
-	if err := errors.Join(os.MkdirAll(download, 0o755), os.WriteFile(filepath.Join(download, "v1.0.0.zip"), []byte("12345"), 0o400), os.Chmod(download, 0o500)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(download, 0o755),
+		os.WriteFile(filepath.Join(download, "v1.0.0.zip"), []byte("12345"), 0o400),
+		os.Chmod(download, 0o500),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if count, size, err := downloaded(modules); err != nil || count != 1 || size != 5 {

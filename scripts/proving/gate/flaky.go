@@ -70,7 +70,8 @@ func judgeFlaky(root string, out io.Writer) error {
 		return err
 	}
 	for _, flaky := range all {
-		fmt.Fprintf(out, "FLAKY: %s passed only when it was repeated alone. Fix it, or move it to the proof; out/flaky.json has the output.\n", flaky.Name)
+		fmt.Fprintf(out, "FLAKY: %s passed only when it was repeated alone. Fix it, or move it to the proof; "+
+			"out/flaky.json has the output.\n", flaky.Name)
 	}
 	if len(all) > tolerated {
 		return fmt.Errorf("%d tests and grades are flaky, and the gate tolerates %d", len(all), tolerated)

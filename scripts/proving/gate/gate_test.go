@@ -70,7 +70,8 @@ func TestALateGateLeavesOutWhatItCan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(out, want) || strings.Contains(out, "LEFT OUT: drawn mutants, since the gate had taken more than 40m0s.\n") != (took > late) {
+		if !strings.Contains(out, want) ||
+			strings.Contains(out, "LEFT OUT: drawn mutants, since the gate had taken more than 40m0s.\n") != (took > late) {
 			t.Errorf("after %s it says\n%s", took, out)
 		}
 	}

@@ -57,7 +57,10 @@ func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, 
 	if err != nil {
 		return nil, fmt.Errorf("asking git which files there are: %w", err)
 	}
-	t := &Tree{root: root, digests: map[string]string{}, folders: map[string][]string{}, codes: map[string]string{}, hasCode: map[string]bool{}, imports: map[string][]string{}}
+	t := &Tree{
+		root: root, digests: map[string]string{}, folders: map[string][]string{},
+		codes: map[string]string{}, hasCode: map[string]bool{}, imports: map[string][]string{},
+	}
 	for name := range strings.SplitSeq(listed, "\x00") {
 		if name == "" || name == Page || name == Records {
 			continue

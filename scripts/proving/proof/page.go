@@ -78,7 +78,8 @@ decides whether a change is sound. The proof decides whether the graders, the no
 		}
 	}
 	text.WriteString(`
-Dates are in UTC. A part is stale if files that decide it have changed since. With ` + "`+changes`" + ` the work tree differed from the commit.
+Dates are in UTC. A part is stale if files that decide it have changed since. With ` + "`+changes`" +
+		` the work tree differed from the commit.
 `)
 	if reasons.Len() > 0 {
 		text.WriteString("\n## Why parts are not proven\n" + reasons.String())

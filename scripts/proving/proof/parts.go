@@ -303,7 +303,8 @@ func unitTests(here *checkout.Checkout) ([]Part, error) {
 		}
 	}
 	return []Part{
-		part("clusters", "those of the clusters, and of the programs in their images", 10*time.Minute, strings.Join(append([]string{"clusters"}, programs...), ",")),
+		part("clusters", "those of the clusters, and of the programs in their images", 10*time.Minute,
+			strings.Join(append([]string{"clusters"}, programs...), ",")),
 		part("scripts", "those of the scripts that start no control plane", 10*time.Minute, "scripts", "--control-plane", "without"),
 		part("graders", "those of the scripts that start control planes and grade", 25*time.Minute, "scripts", "--control-plane", "with"),
 		part("solutions", "those of the solutions", 6*time.Minute, strings.Join(solutions, ",")),
@@ -360,7 +361,8 @@ func kindTests(here *checkout.Checkout) ([]Part, error) {
 	return []Part{
 		part("a", "the first half of the labs works"+cluster, 20*time.Minute, all[:middle], ""),
 		part("b", "the second half of the labs works"+cluster, 20*time.Minute, all[middle:], ""),
-		part("repeat", "the solutions of labs 8 and 9 have full marks ten times in a row on a kind cluster", 28*time.Minute, repeated, " --times 10"),
+		part("repeat", "the solutions of labs 8 and 9 have full marks ten times in a row on a kind cluster",
+			28*time.Minute, repeated, " --times 10"),
 	}, nil
 }
 
@@ -368,14 +370,23 @@ func kindTests(here *checkout.Checkout) ([]Part, error) {
 func others() []Part {
 	everything := Inputs{All: true}
 	first := Inputs{
-		Packages: []string{"scripts/cmd/lab", "scripts/cmd/fresh", "scripts/cmd/bootstrap", "scripts/checks/01-icecream", "scripts/checks/02-reconciler", "clusters/controlplane"},
-		Files:    []string{"Makefile", "go.work", "scripts/checkout/tools", manifest.File, "labs/01-icecream", "solutions/01-icecream", "solutions/02-reconciler"},
+		Packages: []string{
+			"scripts/cmd/lab", "scripts/cmd/fresh", "scripts/cmd/bootstrap",
+			"scripts/checks/01-icecream", "scripts/checks/02-reconciler", "clusters/controlplane",
+		},
+		Files: []string{
+			"Makefile", "go.work", "scripts/checkout/tools", manifest.File,
+			"labs/01-icecream", "solutions/01-icecream", "solutions/02-reconciler",
+		},
 	}
 	steps := counts("steps", `^--- .*: as it must be, after `)
 	return []Part{
 		{
 			Name: "stalled-stop", Family: "stalled", Usual: 20 * time.Minute, Counts: passedTests,
-			Inputs:   Inputs{Packages: []string{"scripts/cmd/lab", "scripts/checks/02-reconciler", "clusters/controlplane"}, Files: []string{"solutions/02-reconciler"}},
+			Inputs: Inputs{
+				Packages: []string{"scripts/cmd/lab", "scripts/checks/02-reconciler", "clusters/controlplane"},
+				Files:    []string{"solutions/02-reconciler"},
+			},
 			Proves:   "a run that is stopped at a random moment for 20 s has full marks, or no grade and the reason",
 			Commands: []Command{goTest("-count=20", "-timeout=60m", "-run=^TestARunThatIsStoppedLosesNoPoints$", "./cmd/lab")},
 		},
@@ -384,7 +395,8 @@ func others() []Part {
 			// Where there can be no Debian root, the commands run on the machine itself.
 			Shows: &Sign{
 				Pattern: regexp.MustCompile(`(?m)^The machine is a Debian root .*\. It has no network\. `),
-				Missing: "it ran on the machine itself, whose network programs can reach: a Debian root, which has none, needs Linux, the user root, mmdebstrap and bwrap",
+				Missing: "it ran on the machine itself, whose network programs can reach: " +
+					"a Debian root, which has none, needs Linux, the user root, mmdebstrap and bwrap",
 			},
 			Proves:   "the first command works without a network, from the modules that are on this machine",
 			Commands: []Command{{Args: []string{"make", "fresh", "AIR_GAP=1"}}},
@@ -396,7 +408,8 @@ func others() []Part {
 		},
 		{
 			Name: "programs", Inputs: everything, Usual: 15 * time.Minute, Counts: steps, Committed: true,
-			Proves: "with empty caches the first verdicts come from programs that arrive in an archive, and a sample of them is compiled to the same bytes",
+			Proves: "with empty caches the first verdicts come from programs that arrive in an archive, " +
+				"and a sample of them is compiled to the same bytes",
 			Commands: []Command{
 				lab("programs", "save", ".cache/programs.tar"),
 				{Args: []string{"make", "fresh", "PROGRAMS=.cache/programs.tar"}},
@@ -407,11 +420,15 @@ func others() []Part {
 			Name: "arm64", Usual: 28 * time.Minute, Counts: passedTests,
 			Inputs: Inputs{
 				Packages: []string{"scripts/grading/grade", "scripts/checkout/programs", "scripts/checks/01-icecream", "clusters/controlplane"},
-				Files:    []string{"clusters/node", "clusters/images", "clusters/addons", "scripts/cmd/lab", "scripts/cmd/cluster", "solutions/01-icecream", manifest.File},
+				Files: []string{
+					"clusters/node", "clusters/images", "clusters/addons",
+					"scripts/cmd/lab", "scripts/cmd/cluster", "solutions/01-icecream", manifest.File,
+				},
 			},
 			Proves: "all programs can be built for linux/arm64, and the solution of lab 1 has full marks on such a control plane, run by qemu-user",
 			Commands: []Command{{
-				Args: goTest("-count=1", "-timeout=60m", "-run=Arm64$", "./checkout/programs", "./grading/grade").Args, Env: []string{"OPERATOR_LABS_ARM64=required"},
+				Args: goTest("-count=1", "-timeout=60m", "-run=Arm64$", "./checkout/programs", "./grading/grade").Args,
+				Env:  []string{"OPERATOR_LABS_ARM64=required"},
 			}},
 		},
 		{
@@ -420,7 +437,10 @@ func others() []Part {
 			Commands: []Command{
 				{Args: []string{"make", "docs"}},
 				lab("slides"),
-				{Args: goTest("-count=1", "-timeout=30m", "./proving/browser").Args, Env: []string{"OPERATOR_LABS_BROWSER=required", "OPERATOR_LABS_SITE=required"}},
+				{
+					Args: goTest("-count=1", "-timeout=30m", "./proving/browser").Args,
+					Env:  []string{"OPERATOR_LABS_BROWSER=required", "OPERATOR_LABS_SITE=required"},
+				},
 			},
 		},
 		{

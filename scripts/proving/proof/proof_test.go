@@ -137,7 +137,8 @@ func TestWhatIsProvenRunsAgainWhenItsInputsChange(t *testing.T) {
 	b.part("dear", "true", Inputs{Files: []string{"labs.yaml"}})
 	b.Parts[1].Usual = time.Hour
 	said := b.mustRun("cheap dear")
-	if !regexp.MustCompile(`cheap: proven in \d+ s: 48 submissions\n`).MatchString(said) || !strings.Contains(said, "2 parts were proven now, and 0 before.") {
+	if !regexp.MustCompile(`cheap: proven in \d+ s: 48 submissions\n`).MatchString(said) ||
+		!strings.Contains(said, "2 parts were proven now, and 0 before.") {
 		t.Errorf("it says\n%s", said)
 	}
 	for _, step := range []struct{ file, content, want string }{
@@ -189,7 +190,11 @@ func TestWhatProvesNothing(t *testing.T) {
 			b.write("new", "")
 		}, "it tries what is committed, and the work tree differs from that: commit first"},
 		{"it takes long", "echo begins; exec sleep 600", func(b *bench, _ *Part) { b.limit = 10 * time.Second }, "it was not done after 10 s\n"},
-		{"a program is missing", "true", func(_ *bench, p *Part) { p.Commands = []Command{{Args: []string{"no-such"}}} }, "no-such is needed and not on PATH"},
+		{
+			"a program is missing", "true",
+			func(_ *bench, p *Part) { p.Commands = []Command{{Args: []string{"no-such"}}} },
+			"no-such is needed and not on PATH",
+		},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
@@ -521,7 +526,10 @@ func TestThePartsOfThisCheckout(t *testing.T) {
 			t.Errorf("%s: %v", part.Name, err)
 		}
 	}
-	for _, family := range []string{"certify", "torture", "mutate", "soak", "stalled", "conformance", "unit", "kind", "air-gap", "fresh", "browser", "pages", "lint", "bench"} {
+	for _, family := range []string{
+		"certify", "torture", "mutate", "soak", "stalled", "conformance", "unit",
+		"kind", "air-gap", "fresh", "browser", "pages", "lint", "bench",
+	} {
 		if _, err := choose(parts, []string{family}); err != nil {
 			t.Error(err)
 		}
@@ -554,9 +562,11 @@ func TestTheHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{
-		"scripts/grading/grade/grade.go": true, "scripts/grading/faults/doc.go": true, "scripts/grading/stage/pod/pod.go": true, "clusters/process/scope.go": true,
+		"scripts/grading/grade/grade.go": true, "scripts/grading/faults/doc.go": true,
+		"scripts/grading/stage/pod/pod.go": true, "clusters/process/scope.go": true,
 		"scripts/cmd/lab/grade.go": true, "scripts/go.sum": true, "clusters/go.mod": true, "scripts/authoring/certify/certify.go": true,
-		"scripts/proving/gate/gate.go": false, "scripts/proving/proof/parts.go": false, "scripts/cmd/lab/verify.go": false, "scripts/grading/grade/grade_test.go": false,
+		"scripts/proving/gate/gate.go": false, "scripts/proving/proof/parts.go": false,
+		"scripts/cmd/lab/verify.go": false, "scripts/grading/grade/grade_test.go": false,
 		"docs/README.md": false, "scripts/authoring/docs/code.go": false,
 		"scripts/checks/02-reconciler/places_test.go": true, "scripts/checks/03-finalizer/taking_test.go": false,
 	} {
@@ -625,10 +635,19 @@ func TestWhatPartsCount(t *testing.T) {
 	}
 	for _, test := range []struct{ part, output, proved, failure string }{
 		{"certify-02", "02-reconciler: 40 graded, 3.1 s\n", "40 submissions", ""},
-		{"torture-02", "\n02-reconciler survives: a good day, each single crash at a write, and random schedules, 41 in all (seed 4711).\n", "41 schedules", ""},
+		{
+			"torture-02",
+			"\n02-reconciler survives: a good day, each single crash at a write, and random schedules, 41 in all (seed 4711).\n",
+			"41 schedules", "",
+		},
 		{"mutate-02", "02-reconciler: 34 mutants: 18 found (81.8 % of the 22 that are wrong)\n", "34 mutants", ""},
 		{"conformance-node", "38 of 39 passed, 1 failed\n", "38 tests", ""},
-		{"unit-clusters", "clusters: 40 tests passed, 0 failed, 1 were left out\nclusters/images/programs/shell: 2 tests passed, 0 failed, 0 were left out\n", "42 tests", ""},
+		{
+			"unit-clusters",
+			"clusters: 40 tests passed, 0 failed, 1 were left out\n" +
+				"clusters/images/programs/shell: 2 tests passed, 0 failed, 0 were left out\n",
+			"42 tests", "",
+		},
 		{"unit-clusters", "clusters: 0 tests passed, 0 failed, 40 were left out\n", "", "its output counts no tests"},
 		{"kind-a", "ok       9.1 s  make the student cluster\nok     110.2 s  prove the network\n", "2 steps", ""},
 		{
@@ -636,8 +655,10 @@ func TestWhatPartsCount(t *testing.T) {
 				"--- make lab-1: as it must be, after 40s\n", "1 step", "",
 		},
 		{
-			"air-gap", "The machine is this one, for a user who has an empty home. It is no Debian root (only root may make one), so a program that is missing " +
-				"elsewhere may be found here. It was there after 0s.\n--- make lab-1: as it must be, after 40s\n", "1 step", "it ran on the machine itself, whose network",
+			"air-gap", "The machine is this one, for a user who has an empty home. It is no Debian root " +
+				"(only root may make one), so a program that is missing elsewhere may be found here. It was there after 0s.\n" +
+				"--- make lab-1: as it must be, after 40s\n",
+			"1 step", "it ran on the machine itself, whose network",
 		},
 	} {
 		i := slices.IndexFunc(parts, func(p Part) bool { return p.Name == test.part })
@@ -648,7 +669,8 @@ func TestWhatPartsCount(t *testing.T) {
 		if got := parts[i].counted(test.output); got != test.proved {
 			t.Errorf("%s counts %q, want %q", test.part, got, test.proved)
 		}
-		if err := parts[i].check(test.output); (err == nil) != (test.failure == "") || err != nil && !strings.HasPrefix(err.Error(), test.failure) {
+		if err := parts[i].check(test.output); (err == nil) != (test.failure == "") ||
+			err != nil && !strings.HasPrefix(err.Error(), test.failure) {
 			t.Errorf("%s: the failure is %v, want %q", test.part, err, test.failure)
 		}
 	}

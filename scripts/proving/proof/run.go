@@ -232,7 +232,8 @@ func (p *proving) conclude(ctx context.Context, known []State, proven, failed, l
 	fmt.Fprintf(p.Out, "%s %s proven now, and %d before. It took %s; %s has all of them.\n",
 		numbered(now), were, len(proven), spoken(time.Since(p.began)), Page)
 	if len(left) > 0 {
-		fmt.Fprintf(p.Out, "There was no time for %s (%s were allowed): %s.\n", numbered(len(left)), p.Within, strings.Join(shortened(p.Parts, left), ", "))
+		fmt.Fprintf(p.Out, "There was no time for %s (%s were allowed): %s.\n",
+			numbered(len(left)), p.Within, strings.Join(shortened(p.Parts, left), ", "))
 	}
 	switch names := strings.Join(shortened(p.Parts, failed), ", "); len(failed) {
 	case 0:

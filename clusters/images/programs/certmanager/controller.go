@@ -55,14 +55,17 @@ func runController(ctx context.Context, args []string) error {
 	f.StringVar(&options.HTTP01SolverImage, "acme-http01-solver-image", "", "image of the Pod that answers an HTTP-01 challenge")
 	f.StringSliceVar(&options.HTTP01SolverNameservers, "acme-http01-solver-nameservers", nil, "name servers (host:port) for the self check")
 	f.StringToStringVar(&options.HTTP01SolverExtraLabels, "acme-http01-solver-extra-labels", nil, "labels of that Pod (name=value,…)")
-	f.DurationVar(&options.DNS01CheckRetryPeriod, "dns01-check-retry-period", 10*time.Second, "pause after a self check that failed, of HTTP-01, too")
+	f.DurationVar(&options.DNS01CheckRetryPeriod, "dns01-check-retry-period", 10*time.Second,
+		"pause after a self check that failed, of HTTP-01, too")
 	f.StringVar(&options.DefaultIssuerName, "default-issuer-name", "", "issuer for Ingresses that name none")
 	f.StringVar(&options.DefaultIssuerKind, "default-issuer-kind", "Issuer", "kind of that issuer")
 	f.StringVar(&options.DefaultIssuerGroup, "default-issuer-group", "cert-manager.io", "API group of that issuer")
 	f.BoolVar(&options.EnableOwnerRef, "enable-certificate-owner-ref", false, "a Secret goes with its Certificate")
 	f.IntVar(&options.MaxConcurrentChallenges, "max-concurrent-challenges", 60, "how many challenges may be under way")
-	f.DurationVar(&options.CertificateRequestMinimumBackoffDuration, "certificate-request-minimum-backoff-duration", time.Hour, "pause after the first request that failed")
-	f.DurationVar(&options.CertificateRequestMaximumBackoffDuration, "certificate-request-maximum-backoff-duration", 32*time.Hour, "longest pause after requests that failed")
+	f.DurationVar(&options.CertificateRequestMinimumBackoffDuration, "certificate-request-minimum-backoff-duration",
+		time.Hour, "pause after the first request that failed")
+	f.DurationVar(&options.CertificateRequestMaximumBackoffDuration, "certificate-request-maximum-backoff-duration",
+		32*time.Hour, "longest pause after requests that failed")
 	f.Float32Var(&options.KubernetesAPIQPS, "kube-api-qps", 20, "requests a second, where the API server does not meter them")
 	f.IntVar(&options.KubernetesAPIBurst, "kube-api-burst", 50, "requests at once, where the API server does not meter them")
 	workers := f.Int("concurrent-workers", 5, "workers of each controller")

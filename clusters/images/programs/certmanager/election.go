@@ -31,7 +31,9 @@ func (e *election) addFlags(f *flags) {
 }
 
 // lead calls work once it is the leader, and returns when work does or another leads.
-func (e *election) lead(ctx context.Context, config *rest.Config, name string, watchdog *leaderelection.HealthzAdaptor, work func(context.Context) error) error {
+func (e *election) lead(ctx context.Context, config *rest.Config, name string, watchdog *leaderelection.HealthzAdaptor,
+	work func(context.Context) error,
+) error {
 	if !e.enabled {
 		return work(ctx)
 	}

@@ -32,7 +32,8 @@ func main() {
 	plain := flag.String("http", ":8080", "the address of HTTP")
 	secure := flag.String("https", ":8443", "the address of HTTPS")
 	health := flag.String("health", ":8081", "the address of /readyz and /healthz")
-	service := flag.String("service", "ingress/ingress", "namespace/name of the Service before this program: its address becomes the Ingresses' status")
+	service := flag.String("service", "ingress/ingress",
+		"namespace/name of the Service before this program: its address becomes the Ingresses' status")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
 	if err := run(*plain, *secure, *health, *service); err != nil {

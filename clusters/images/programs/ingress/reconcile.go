@@ -146,7 +146,8 @@ func (r *Reconciler) backend(ctx context.Context, namespace string, named *netwo
 	var service corev1.Service
 	err := r.Get(ctx, types.NamespacedName{Namespace: namespace, Name: named.Service.Name}, &service)
 	if apierrors.IsNotFound(err) {
-		return backend{missing: fmt.Sprintf("the Ingress names the Service %s, and the namespace %s has none of that name", named.Service.Name, namespace)}, nil
+		return backend{missing: fmt.Sprintf("the Ingress names the Service %s, and the namespace %s has none of that name",
+			named.Service.Name, namespace)}, nil
 	}
 	if err != nil {
 		return backend{}, fmt.Errorf("reading the Service %s: %w", named.Service.Name, err)

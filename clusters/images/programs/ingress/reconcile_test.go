@@ -101,7 +101,10 @@ func TestTheTableFollowsTheCluster(t *testing.T) {
 	front := service("ingress", "http", 80)
 	create(t, api,
 		&networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: networkingv1.IngressClassSpec{Controller: ControllerName}},
-		&networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: other}, Spec: networkingv1.IngressClassSpec{Controller: "example.com/other"}},
+		&networkingv1.IngressClass{
+			ObjectMeta: metav1.ObjectMeta{Name: other},
+			Spec:       networkingv1.IngressClassSpec{Controller: "example.com/other"},
+		},
 		front, of("shop", &class, "shop.lab.test"), of("theirs", &other, "theirs.lab.test"), of("nobodys", nil, "nobodys.lab.test"), annotated,
 	)
 

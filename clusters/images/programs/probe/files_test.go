@@ -33,7 +33,8 @@ func TestAFolderIsServedAsASite(t *testing.T) {
 			t.Parallel()
 			answer := httptest.NewRecorder()
 			files(site).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, c.path, http.NoBody))
-			if answer.Code != c.code || !strings.Contains(answer.Body.String(), c.holds) || !strings.HasPrefix(answer.Header().Get("Content-Type"), c.contentType) {
+			if answer.Code != c.code || !strings.Contains(answer.Body.String(), c.holds) ||
+				!strings.HasPrefix(answer.Header().Get("Content-Type"), c.contentType) {
 				t.Errorf("got %d, %s:\n%s", answer.Code, answer.Header().Get("Content-Type"), answer.Body)
 			}
 		})

@@ -29,7 +29,8 @@ import (
 	"time"
 )
 
-const usage = "usage: probe serve [ADDRESS] | probe files FOLDER [ADDRESS] | probe get [-n TIMES] [-t TIME] URL | probe resolve [-t TIME] NAME"
+const usage = "usage: probe serve [ADDRESS] | probe files FOLDER [ADDRESS] " +
+	"| probe get [-n TIMES] [-t TIME] URL | probe resolve [-t TIME] NAME"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

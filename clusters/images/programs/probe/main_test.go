@@ -45,7 +45,8 @@ func TestTheClientGetsAnAnswerOverANewConnectionEachTime(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
-	if err := run(t.Context(), []string{"get", "-t", "1s", "http://" + address}, &out); err == nil || !strings.Contains(err.Error(), "1 of 1 requests got no answer") {
+	if err := run(t.Context(), []string{"get", "-t", "1s", "http://" + address}, &out); err == nil ||
+		!strings.Contains(err.Error(), "1 of 1 requests got no answer") {
 		t.Errorf("without a server: %v", err)
 	}
 }

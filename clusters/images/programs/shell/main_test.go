@@ -62,7 +62,10 @@ func TestScripts(t *testing.T) {
 		{script: `rm -i nothing`, problems: "rm: -i is not known here", status: 1},
 		{script: `mkdir -m rwx x`, problems: `mkdir: "rwx" is no mode`, status: 1},
 		{script: `mkdir -p d/e; echo hello > d/f; ls d; cat d/f d/f; ls d/f; rm -r d`, out: "e\nf\nhello\nhello\nf\n"},
-		{script: `mkdir d; cd d; echo hello > f; echo > e; ls -l; ls; ls -l ../d/e; cd ..; rm -r d`, out: "-rw-r--r-- 1 e\n-rw-r--r-- 6 f\ne\nf\n-rw-r--r-- 1 e\n"},
+		{
+			script: `mkdir d; cd d; echo hello > f; echo > e; ls -l; ls; ls -l ../d/e; cd ..; rm -r d`,
+			out:    "-rw-r--r-- 1 e\n-rw-r--r-- 6 f\ne\nf\n-rw-r--r-- 1 e\n",
+		},
 		{script: `ls nothing`, problems: "ls: lstat " + dir + "/nothing: no such file", status: 1},
 		{script: `ls -a`, problems: "ls: -a is not known here", status: 1},
 		{script: `cat nothing`, problems: "cat: open " + dir + "/nothing: no such file", status: 1},

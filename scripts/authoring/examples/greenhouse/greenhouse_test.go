@@ -177,7 +177,8 @@ func settle(t *testing.T, api client.Client) {
 	if _, err := reconciler.Reconcile(t.Context(), requestFor(held)); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.Get(t.Context(), types.NamespacedName{Namespace: held.Namespace, Name: "dying-climate"}, &settings); !apierrors.IsNotFound(err) {
+	if err := api.Get(t.Context(), types.NamespacedName{Namespace: held.Namespace, Name: "dying-climate"},
+		&settings); !apierrors.IsNotFound(err) {
 		t.Errorf("a greenhouse that is being deleted has settings: %v", err)
 	}
 }
@@ -297,7 +298,8 @@ func TestACertificateIsOrdered(t *testing.T) {
 		t.Error(err)
 	}
 	unproved := func(string, string) {}
-	if _, err := OrderCertificate(ctx, directory, trusting, unproved, "palms.example.test"); err == nil || !strings.Contains(err.Error(), "invalid") {
+	if _, err := OrderCertificate(ctx, directory, trusting, unproved, "palms.example.test"); err == nil ||
+		!strings.Contains(err.Error(), "invalid") {
 		t.Errorf("a name without a proof: %v", err)
 	}
 }

@@ -79,7 +79,8 @@ func (r *Result) Tables() string {
 	for _, limit := range r.Limits {
 		fmt.Fprintf(&text, "| %s | %s KiB | `%s` |\n", limit.Kind, count(limit.Bytes>>10), limit.Refusal)
 	}
-	text.WriteString("\n| objects | created/s | get one | list all | list one by its label | answer to the list | informer has all | informer's memory |")
+	text.WriteString("\n| objects | created/s | get one | list all | list one by its label " +
+		"| answer to the list | informer has all | informer's memory |")
 	for _, program := range r.programs() {
 		fmt.Fprintf(&text, " %s |", program)
 	}
