@@ -202,7 +202,8 @@ func TestALabIsLimitedToAPart(t *testing.T) {
 	}
 	for part, want := range map[string][]manifest.Check{
 		"heat": {
-			{ID: "served"}, {ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed"}},
+			{ID: "served"},
+			{ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed"}},
 			{ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}},
 		},
 		"bake": {{ID: "served"}, {ID: "crisp", Part: "bake", Points: 45}},

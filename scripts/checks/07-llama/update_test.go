@@ -201,8 +201,12 @@ func patch() types.Feature {
 			}
 			after := v.send(v.ctx, http.MethodGet, llama(here, "patched"), nil)
 			for _, path := range [][]string{
-				{"kind"}, {"apiVersion"},
-				{"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "uid"}, {"metadata", "creationTimestamp"},
+				{"kind"},
+				{"apiVersion"},
+				{"metadata", "name"},
+				{"metadata", "namespace"},
+				{"metadata", "uid"},
+				{"metadata", "creationTimestamp"},
 			} {
 				if is, was := textOf(after.object(), path...), textOf(before, path...); is != was {
 					v.fail(after, "a patch cannot change kind, apiVersion, name, namespace, uid or creationTimestamp",

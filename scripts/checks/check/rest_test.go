@@ -146,7 +146,8 @@ func TestErrorsWithoutACause(t *testing.T) {
 		{"for one of them", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 3})}, http.StatusOK, ""},
 		{
 			"for each, and something was refused",
-			[]operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}, http.StatusConflict, "",
+			[]operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})},
+			http.StatusConflict, "",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -84,7 +84,8 @@ func TestMachines(t *testing.T) {
 		{
 			"no-git",
 			`mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`,
-			1, []string{"git"},
+			1,
+			[]string{"git"},
 		},
 		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},

@@ -392,8 +392,10 @@ func (r *classRun) tell(class *course.Class) error {
 		fmt.Printf("%s can't be graded: the comments in the gradebook say why, too.\n", english.Plural(unusable, "submission", ""))
 	}
 	for _, line := range []struct{ what, name string }{
-		{"The gradebook", course.GradebookFile}, {"The page of the class", course.PageFile},
-		{"Reports", course.StudentsDir}, {"Archives for students", course.FeedbackDir},
+		{"The gradebook", course.GradebookFile},
+		{"The page of the class", course.PageFile},
+		{"Reports", course.StudentsDir},
+		{"Archives for students", course.FeedbackDir},
 	} {
 		fmt.Printf("%-22s %s\n", line.what+":", short(filepath.Join(r.out, line.name)))
 	}

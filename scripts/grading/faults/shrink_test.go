@@ -36,7 +36,8 @@ func TestShrinkFindsTheSmallestScheduleThatFails(t *testing.T) {
 		{"no faults at all", numbered(), nil, numbered(), 0},
 		{
 			"three of twenty", numbered(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20),
-			[][]int{{2, 11, 20}}, numbered(2, 11, 20), 60,
+			[][]int{{2, 11, 20}},
+			numbered(2, 11, 20), 60,
 		},
 		{"seven of nine", numbered(1, 2, 3, 4, 5, 6, 7, 8, 9), [][]int{{1, 2, 3, 4, 5, 6, 7}}, numbered(1, 2, 3, 4, 5, 6, 7), 9},
 	} {

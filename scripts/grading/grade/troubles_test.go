@@ -115,11 +115,13 @@ func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
 		want  string
 	}{
 		{
-			"a line that does not end", []string{conflict, strings.Repeat("vanilla ", 1<<18)},
+			"a line that does not end",
+			[]string{conflict, strings.Repeat("vanilla ", 1<<18)},
 			reason + `, most of it as one line of 2.1 MB, which begins "` + strings.Repeat("vanilla ", 13)[:100] + `"`,
 		},
 		{
-			"long lines", []string{conflict, strings.Repeat("x", 1<<17), strings.Repeat("x", 1<<18)},
+			"long lines",
+			[]string{conflict, strings.Repeat("x", 1<<17), strings.Repeat("x", 1<<18)},
 			reason + `, most of it as 2 lines of up to 262 kB, which begin "` + strings.Repeat("x", 100) + `"`,
 		},
 		{

@@ -44,8 +44,11 @@ func TestAVersionIsHeldBack(t *testing.T) {
 	}{
 		{"the stored one", []string{"v1alpha1", "v1beta1"}, true, []string{"v1alpha1 true"}, []string{"v1alpha1 false", "v1beta1 true"}},
 		{
-			"one of three", []string{"v1alpha1", "v1beta1", "v1"}, true,
-			[]string{"v1alpha1 false", "v1 true"}, []string{"v1alpha1 false", "v1beta1 false", "v1 true"},
+			"one of three",
+			[]string{"v1alpha1", "v1beta1", "v1"},
+			true,
+			[]string{"v1alpha1 false", "v1 true"},
+			[]string{"v1alpha1 false", "v1beta1 false", "v1 true"},
 		},
 		{"one that it does not have", []string{"v1alpha1"}, false, []string{"v1alpha1 true"}, []string{"v1alpha1 true"}},
 		{"the only one", []string{"v1beta1"}, false, []string{"v1beta1 true"}, []string{"v1beta1 true"}},

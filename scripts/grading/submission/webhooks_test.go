@@ -67,7 +67,8 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{
-			"manifests of 2019", main + samples.OldWebhook, []string{old},
+			"manifests of 2019", main + samples.OldWebhook,
+			[]string{old},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service 443:9443",
 		},
 		{

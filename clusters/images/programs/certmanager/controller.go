@@ -11,10 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/cert-manager/cert-manager/pkg/controller"
 	// Controllers and issuers make themselves known by being imported.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/acmechallenges"
@@ -38,6 +34,9 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 	logf "github.com/cert-manager/cert-manager/pkg/logs"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // healthTimeout is how much longer than its lease a leader may be silent before it counts as stuck.

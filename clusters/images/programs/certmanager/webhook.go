@@ -9,13 +9,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	logf "github.com/cert-manager/cert-manager/pkg/logs"
 	utilfeature "github.com/cert-manager/cert-manager/pkg/util/feature"
 	"github.com/cert-manager/cert-manager/pkg/webhook/options"
 	"github.com/cert-manager/cert-manager/pkg/webhook/server"
 	webhook "github.com/cert-manager/cert-manager/test/webhook"
+	"github.com/spf13/pflag"
 )
 
 // runWebhook runs cert-manager's webhook, with its own flags. What makes the server stands in an internal package;

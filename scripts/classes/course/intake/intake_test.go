@@ -24,7 +24,8 @@ import (
 
 // course are the labs of these tests.
 var course = []Lab{
-	{Name: "01-icecream", Number: 1, Title: "Icecream"}, {Name: "02-reconciler", Number: 2, Title: "The reconciler"},
+	{Name: "01-icecream", Number: 1, Title: "Icecream"},
+	{Name: "02-reconciler", Number: 2, Title: "The reconciler"},
 	{Name: "11-workspace", Number: 11, Title: "Workspace"},
 }
 

@@ -142,7 +142,8 @@ func TestWhatIsNoCopy(t *testing.T) {
 		{"nobody", nil, small},
 		{"what the solution has", []Document{ada, bob}, Options{Evidence: 4, Known: []Document{document1("solution", shop)}}},
 		{
-			"what the solution has, renamed", []Document{ada, bob},
+			"what the solution has, renamed",
+			[]Document{ada, bob},
 			Options{Evidence: 4, Known: []Document{document1("solution", strings.ReplaceAll(shop, "taken", "sold"))}},
 		},
 		{"generated code", []Document{
