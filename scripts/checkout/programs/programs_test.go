@@ -193,7 +193,7 @@ func TestTheChecksAreBuiltAgainWhenWhatTheyImportChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{
-		`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"manifest"`,
+		`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"checkout/manifest"`,
 	} {
 		if !strings.Contains(string(stamp), `"Folder": `+folder) {
 			t.Errorf("a change of %s goes unnoticed:\n%s", folder, stamp)
