@@ -32,8 +32,8 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Cause }
 
-// Until looks at something at once, and then at each interval, until look objects to nothing. It ends with look's error, unless the
-// context has ended: then with a *LateError.
+// Until looks at something at once, and then at each interval, until look objects to nothing. It ends with look's
+// error, unless the context has ended: then with a *LateError.
 func Until(ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	objection := ""
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {

@@ -28,7 +28,8 @@ layers:
 images:
 - {reference: "operator-labs/hello:v1", set: small, layers: [base, hello], entrypoint: [/usr/bin/hello]}
 - {reference: "operator-labs/hi:v1", set: small, layers: [base, hello], entrypoint: [/usr/bin/hi], environment: {B: "2", A: "1"}}
-- {reference: "operator-labs/both:v1", set: large, layers: [base, {archives: {/images.tar: ["operator-labs/hello:v1", "operator-labs/hi:v1"]}}]}
+- {reference: "operator-labs/both:v1", set: large,
+   layers: [base, {archives: {/images.tar: ["operator-labs/hello:v1", "operator-labs/hi:v1"]}}]}
 `
 
 const helloGo = `package main

@@ -17,8 +17,8 @@ type Service struct {
 	Name string
 	// Variable is the environment variable in which an operator finds its URL.
 	Variable string
-	// Address is where it listens for an operator that is not graded, unless another program listens there. A command that was typed once
-	// can be typed again.
+	// Address is where it listens for an operator that is not graded, unless another program listens there. A command that
+	// was typed once can be typed again.
 	Address string
 	// Look is the path at which a person looks first, and Keeps what is there as long as the operator runs.
 	Look, Keeps string

@@ -20,7 +20,8 @@ func TestARunLeavesNothingOfItsTests(t *testing.T) {
 	const script = `#!/bin/sh
 mkdir "$TMPDIR/test-kuberc1" && echo x > "$TMPDIR/test-kuberc1/kuberc"
 for argument; do case $argument in --ginkgo.json-report=*) cat > "${argument#*=}" <<END
-[{"SpecReports": [{"ContainerHierarchyTexts": ["[sig-apps] Job"], "LeafNodeText": "should run a job (twice) [Conformance]", "State": "passed"}]}]
+[{"SpecReports": [{"ContainerHierarchyTexts": ["[sig-apps] Job"],
+  "LeafNodeText": "should run a job (twice) [Conformance]", "State": "passed"}]}]
 END
 esac; done
 `

@@ -125,7 +125,8 @@ func TestTablesOfPages(t *testing.T) {
 	write(t, root, "docs/reference/mutation.json",
 		`{"01-shop": {"mutants": 34, "found": 18, "torture": 1, "gaps": 2, "survived": 1, "equivalent": 5, "stillborn": 4, "undecided": 3}}`)
 	write(t, root, "docs/reference/conformance.json", `[{"test": "[sig-apps] Job runs [Conformance]", "verdict": "passed"},
-		{"test": "[sig-apps] Job ends [Conformance]", "verdict": "failed", "why": "It goes on."}, {"test": "[sig-node] Two nodes [Conformance]", "verdict": "not run", "why": "There is one."}]`)
+		{"test": "[sig-apps] Job ends [Conformance]", "verdict": "failed", "why": "It goes on."},
+		{"test": "[sig-node] Two nodes [Conformance]", "verdict": "not run", "why": "There is one."}]`)
 	const checks = "| check | points | what must be true |\n|---|---|---|\n| opens | 60 | The shop opens |\n| sells | 40 | It sells |\n"
 	for page, tables := range map[string][2]string{
 		"solutions/01-shop/TASK.md": {"checks", checks},
@@ -134,7 +135,8 @@ func TestTablesOfPages(t *testing.T) {
 			"| [01-shop](labs/01-shop/README.md) | A shop \\| a till | [Selling](docs/lectures/01-shop.md) |\n"},
 		"docs/README.md": {"lectures", "| lecture | lab | you will know |\n|---|---|---|\n" +
 			"| [1: Selling](lectures/01-shop.md) | [01-shop](../labs/01-shop/README.md) | how to sell |\n"},
-		"docs/reference/mutation.md": {"mutants", "| lab | mutants | tried | found | found by the torture alone | gaps | equivalent | stillborn | found of those that are wrong | with the torture |\n" +
+		"docs/reference/mutation.md": {"mutants", "| lab | mutants | tried | found | found by the torture alone | " +
+			"gaps | equivalent | stillborn | found of those that are wrong | with the torture |\n" +
 			"|---|---|---|---|---|---|---|---|---|---|\n| 01-shop | 34 | 31 | 18 | 1 | 3 | 5 | 4 | 81.8 % | 86.4 % |\n"},
 		"docs/reference/conformance.md": {"conformance", "| group | tests | passed | failed | not run |\n|---|---|---|---|---|\n" +
 			"| sig-apps | 2 | 1 | 1 | 0 |\n| sig-node | 1 | 0 | 0 | 1 |\n| **all** | 3 | 1 | 1 | 1 |\n"},

@@ -50,7 +50,10 @@ func TestLecturesHaveAPath(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := string(page)
-			for _, part := range []string{"\n**Reading** ", " · **Teaching** 90 min\n", "\n**What you need:** ", "\n**After this lecture you can**\n", "```mermaid", "```go"} {
+			for _, part := range []string{
+				"\n**Reading** ", " · **Teaching** 90 min\n", "\n**What you need:** ", "\n**After this lecture you can**\n",
+				"```mermaid", "```go",
+			} {
 				if !strings.Contains(text, part) {
 					t.Errorf("it has no %q", strings.TrimSpace(part))
 				}

@@ -133,7 +133,8 @@ func mutants(root, _ string, list *manifest.Manifest) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTable("lab", "mutants", "tried", "found", "found by the torture alone", "gaps", "equivalent", "stillborn", "found of those that are wrong", "with the torture")
+	t := newTable("lab", "mutants", "tried", "found", "found by the torture alone",
+		"gaps", "equivalent", "stillborn", "found of those that are wrong", "with the torture")
 	for _, lab := range list.Labs {
 		f := figures[lab.Name]
 		cells := []string{lab.Name}
@@ -151,12 +152,13 @@ func blindSets(root, _ string, list *manifest.Manifest) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTable("lab", "set", "written", "mutants", "no mistake after all", "found", "found of those that are wrong", "right designs with full marks")
+	t := newTable("lab", "set", "written", "mutants", "no mistake after all",
+		"found", "found of those that are wrong", "right designs with full marks")
 	for _, lab := range list.Labs {
 		for _, f := range figures[lab.Name].Blind {
 			m := f.Mutants
-			t.add(lab.Name, f.Set, f.Written, fmt.Sprint(m.Mutants-m.Stillborn-m.Undecided), fmt.Sprint(m.Equivalent), fmt.Sprint(m.Found), m.Share(),
-				fmt.Sprintf("%d of %d", f.Right, f.Designs))
+			t.add(lab.Name, f.Set, f.Written, fmt.Sprint(m.Mutants-m.Stillborn-m.Undecided), fmt.Sprint(m.Equivalent),
+				fmt.Sprint(m.Found), m.Share(), fmt.Sprintf("%d of %d", f.Right, f.Designs))
 		}
 	}
 	return t, nil

@@ -18,14 +18,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Why a block of code has no source.
+const (
+	oneRequest = "the body of one request, which is no file's content"
+	aFragment  = "a fragment: the coordinates of a key are left out"
+	onPurpose  = "wrong on purpose: no tool checks a marker, so a file would prove nothing"
+)
+
 // mayBeTyped are the blocks of code without a source, each by its page and its first line, with the reason.
 var mayBeTyped = map[string]string{
-	`docs/lectures/06-acme.md: {"identifiers": [{"type": "dns", "value": "a.lab.test"}, {"type": "dns", "value": "b.lab.test"}]}`: "the body of one request, which is no file's content",
-	`docs/lectures/06-acme.md: {"crv":"P-256","kty":"EC","x":"…","y":"…"}`:                                                        "a fragment: the coordinates of a key are left out",
-	`docs/slides/06-acme.md: {"crv":"P-256","kty":"EC","x":"…","y":"…"}`:                                                          "a fragment: the coordinates of a key are left out",
+	`docs/lectures/06-acme.md: {"identifiers": [{"type": "dns", "value": "a.lab.test"}, {"type": "dns", "value": "b.lab.test"}]}`: oneRequest,
 
-	`docs/lectures/08-lolcow.md: // +kubebuilder:rbac:groups=my.domain,resources=deployments,verbs=get;list;watch;create;patch`: "wrong on purpose: no tool checks a marker, so a file would prove nothing",
-	`docs/slides/08-lolcow.md: // +kubebuilder:rbac:groups=my.domain,resources=deployments,verbs=list;watch`:                    "wrong on purpose: no tool checks a marker, so a file would prove nothing",
+	`docs/lectures/06-acme.md: {"crv":"P-256","kty":"EC","x":"…","y":"…"}`: aFragment,
+	`docs/slides/06-acme.md: {"crv":"P-256","kty":"EC","x":"…","y":"…"}`:   aFragment,
+
+	`docs/lectures/08-lolcow.md: // +kubebuilder:rbac:groups=my.domain,resources=deployments,verbs=get;list;watch;create;patch`: onPurpose,
+	`docs/slides/08-lolcow.md: // +kubebuilder:rbac:groups=my.domain,resources=deployments,verbs=list;watch`:                    onPurpose,
 }
 
 // typed is a block of code that no marker names.

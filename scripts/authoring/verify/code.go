@@ -146,7 +146,9 @@ func typesFor(name, system string, environment ...string) Check {
 				wrong, err := typeErrors(ctx, r.path(m.dir), environment...)
 				if len(wrong) > 0 {
 					findings = append(findings, Finding{
-						Where: m.dir, Message: fmt.Sprintf("does not compile for %s (%s)", system, strings.Join(environment, " ")), Detail: strings.Join(wrong, "\n"),
+						Where:   m.dir,
+						Message: fmt.Sprintf("does not compile for %s (%s)", system, strings.Join(environment, " ")),
+						Detail:  strings.Join(wrong, "\n"),
 					})
 				}
 				return err

@@ -262,7 +262,8 @@ var sharedFiles = Check{
 		return findings, err
 	},
 	Fix: func(ctx context.Context, r *Repository) ([]string, error) {
-		uncommitted, err := r.Runner.Run(ctx, r.Root, nil, "git", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "solutions")
+		uncommitted, err := r.Runner.Run(ctx, r.Root, nil, "git", "status", "--porcelain", "-z",
+			"--no-renames", "--untracked-files=all", "--", "solutions")
 		if err != nil {
 			return nil, fmt.Errorf("asking git for uncommitted changes: %w", err)
 		}
@@ -272,7 +273,8 @@ var sharedFiles = Check{
 			// Somebody edits this copy: whether that edit or the original is right is for them to say.
 			if have != nil && strings.Contains("\x00"+uncommitted, " "+name+"\x00") {
 				problems = append(problems, fmt.Errorf(
-					"%s differs from %s and has changes that are not committed: make the change in %s, or say why it differs in a lab:differs marker, or undo it (git checkout -- %s)",
+					"%s differs from %s and has changes that are not committed: make the change in %s, "+
+						"or say why it differs in a lab:differs marker, or undo it (git checkout -- %s)",
 					name, origin, origin, name))
 				return nil
 			}

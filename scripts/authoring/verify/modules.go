@@ -106,7 +106,11 @@ func (r *Repository) goImages(version string) ([]Finding, error) {
 			return nil, err
 		}
 		if content != nil && !strings.Contains(string(content), image) {
-			findings = append(findings, Finding{Where: name, Message: "go.work names Go " + version + ": begin its first stage with " + strings.TrimSpace(image), ByHand: true})
+			findings = append(findings, Finding{
+				Where:   name,
+				Message: "go.work names Go " + version + ": begin its first stage with " + strings.TrimSpace(image),
+				ByHand:  true,
+			})
 		}
 	}
 	return findings, nil

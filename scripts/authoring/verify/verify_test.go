@@ -296,7 +296,9 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 					s.write(folder+"/02-sale/Dockerfile", "FROM golang:1.25 AS builder\n")
 				}
 			},
-			check: "go-version", want: "solutions/02-sale/Dockerfile: go.work names Go 1.26.0: begin its first stage with FROM golang:1.26", byHand: true,
+			check:  "go-version",
+			want:   "solutions/02-sale/Dockerfile: go.work names Go 1.26.0: begin its first stage with FROM golang:1.26",
+			byHand: true,
 		},
 		{
 			name: "a toolchain",
@@ -461,7 +463,10 @@ func TestStaleGeneratedFilesAreMadeAnew(t *testing.T) {
 	}
 	before := tree(t, root)
 
-	const crd, copies = "solutions/01-icecream/config/crd/bases/demo.lva.io_icecreams.yaml", "solutions/01-icecream/api/v1/zz_generated.deepcopy.go"
+	const (
+		crd    = "solutions/01-icecream/config/crd/bases/demo.lva.io_icecreams.yaml"
+		copies = "solutions/01-icecream/api/v1/zz_generated.deepcopy.go"
+	)
 	edit(t, root, crd, "scope: Cluster", "scope: Namespaced")
 	if err := os.Remove(filepath.Join(root, copies)); err != nil {
 		t.Fatal(err)

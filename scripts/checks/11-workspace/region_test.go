@@ -89,7 +89,9 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	r := &region{
-		objects: client.Resource(resource).Namespace(namespace), notes: client.Resource(workspaces).Namespace(namespace), cloud: cloud.NewClient(suite.Services[cloud.Service]),
+		objects:  client.Resource(resource).Namespace(namespace),
+		notes:    client.Resource(workspaces).Namespace(namespace),
+		cloud:    cloud.NewClient(suite.Services[cloud.Service]),
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
 		changed:  make(chan struct{}),
 		reasons:  map[string][]string{}, messages: map[string][]string{}, reported: map[string][]string{},

@@ -61,8 +61,8 @@ type Suite struct {
 	NodeFollows bool
 	// Exchange is a folder in which the operator and the checks may write. The operator sees few others.
 	Exchange string
-	// Services are the URLs of the lab's services for checks, past all faults, by their names. It is empty in a lab whose checks deploy the
-	// submission.
+	// Services are the URLs of the lab's services for checks, past all faults, by their names. It is empty in a lab whose
+	// checks deploy the submission.
 	Services map[string]string
 	// Extended says that the submission has started the lab's extension.
 	Extended bool

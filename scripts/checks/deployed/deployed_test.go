@@ -39,7 +39,10 @@ spec:
   names: {kind: Cup, listKind: CupList, plural: cups, singular: cup}
   scope: Namespaced
   versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
 ---
 ---
 apiVersion: test.example.com/v1

@@ -265,7 +265,8 @@ func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
 			t.Fatalf("%s: %v: %s", script, err, out)
 		}
 	}
-	shell(`git init -q && printf 'all:\n\ttrue\n' >Makefile && printf 'a\n' >'my lab.go' && printf 'b\r\n' >windows.txt && printf '\0\r\n' >picture
+	shell(`git init -q
+		printf 'all:\n\ttrue\n' >Makefile && printf 'a\n' >'my lab.go' && printf 'b\r\n' >windows.txt && printf '\0\r\n' >picture
 		git add . && git -c user.name=a -c user.email=a@example.com commit -qm all
 		git config core.autocrlf true && rm Makefile 'my lab.go' && git checkout -q . && printf 'mine\r\n' >>'my lab.go'`)
 	found := lineEnds(dir)

@@ -81,7 +81,8 @@ func TestHowTestsAreTold(t *testing.T) {
   missed  wrong solution 2
   missed  wrong solution 4 (no test runs the code that it changes)
 
-Your tests find 1 of 3 wrong solutions (33 %). They should find 80 %. Not counted: 1 that change only markers, manifests or package main, which no Go test can see.
+Your tests find 1 of 3 wrong solutions (33 %). They should find 80 %. ` +
+		`Not counted: 1 that change only markers, manifests or package main, which no Go test can see.
 It took 1m5s. Report: out/02-reconciler/tests.html
 `
 	if text.String() != want {

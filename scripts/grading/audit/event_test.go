@@ -40,7 +40,8 @@ func TestAnEventAsALineOfEvidence(t *testing.T) {
 		{
 			"a request that a webhook should have judged",
 			`{"verb":"create","requestReceivedTimestamp":"2026-03-01T12:13:14.000000Z","objectRef":{"resource":"icecreams","name":"sundae"},
-			"annotations":{"authorization.k8s.io/decision":"allow","failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"validate.shop"},
+			"annotations":{"authorization.k8s.io/decision":"allow",
+			"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"validate.shop"},
 			"responseStatus":{"code":201}}`,
 			"12:13:14.000 create icecreams sundae → 201 Created; the webhook validate.shop gave no answer, and failurePolicy Ignore let it pass",
 		},

@@ -156,7 +156,8 @@ func TestFindingsInWords(t *testing.T) {
 
 func TestWebhooksAreWhereTheLogSays(t *testing.T) {
 	t.Parallel()
-	log := `2026-01-01T00:00:00Z	INFO	controller-runtime.builder	Registering a validating webhook	{"GVK": "demo.lva.io/v1, Kind=Icecream", "path": "/validate-demo-lva-io-v1-icecream"}
+	log := `2026-01-01T00:00:00Z	INFO	controller-runtime.builder	Registering a validating webhook	` +
+		`{"GVK": "demo.lva.io/v1, Kind=Icecream", "path": "/validate-demo-lva-io-v1-icecream"}
 2026-01-01T00:00:00Z	INFO	controller-runtime.webhook	Registering webhook	{"path": "/validate-demo-lva-io-v1-icecream"}
 {"level":"info","logger":"controller-runtime.webhook","msg":"registering webhook","path":"/mutate"}
 I0101 00:00:00.000000 1 server.go:1] "Registering webhook" path="/convert"

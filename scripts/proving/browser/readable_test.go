@@ -57,14 +57,17 @@ const contrast = `(() => {
 		const text = over(rgba(svg ? style.fill : style.color), behind);
 		const [dark, light] = [luminance(text), luminance(behind)].sort((a, b) => a - b);
 		const ratio = (light + 0.05) / (dark + 0.05);
-		if (ratio < 4.5) bad.push(e.tagName + "." + (e.getAttribute("class") || "") + " " + ratio.toFixed(2) + ": " + e.textContent.trim().slice(0, 40));
+		if (ratio >= 4.5) continue;
+		const name = e.tagName + "." + (e.getAttribute("class") || "");
+		bad.push(name + " " + ratio.toFixed(2) + ": " + e.textContent.trim().slice(0, 40));
 	}
 	return bad;
 })()`
 
 // nameless lists what can be operated and has no name for who can't see it, or is too small for a finger
 // (WCAG 2.2, 2.5.8).
-const nameless = `[...document.querySelectorAll("button, select, summary, a, [tabindex='0']")].filter((e) => e.checkVisibility()).flatMap((e) => {
+const nameless = `[...document.querySelectorAll("button, select, summary, a, [tabindex='0']")].flatMap((e) => {
+	if (!e.checkVisibility()) return [];
 	const labelled = e.getAttribute("aria-labelledby");
 	const label = labelled ? document.getElementById(labelled) : e.labels && e.labels[0];
 	const name = (e.getAttribute("aria-label") || (label || e).textContent).trim();

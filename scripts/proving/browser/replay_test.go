@@ -30,7 +30,8 @@ func lookAtReplay(tab context.Context, t *testing.T) replayed {
 	return value[replayed](tab, t, `(() => {
 		const texts = (selector) => [...document.querySelectorAll(selector)].map((e) => e.textContent);
 		return {
-			Check: document.getElementById("replay-check").selectedOptions[0].textContent, Score: document.getElementById("replay-score").textContent,
+			Check: document.getElementById("replay-check").selectedOptions[0].textContent,
+			Score: document.getElementById("replay-score").textContent,
 			Steps: texts("#replay-steps .what"), Choices: texts("#replay-question .choices button").map((text) => text.replace(/^\d /, "")),
 			Focused: !!document.activeElement.closest("#replay-question"),
 		};

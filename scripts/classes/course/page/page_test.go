@@ -89,7 +89,8 @@ func pages(t *testing.T, c *Class) map[string]string {
 }
 
 // elements are those that a page may have.
-var elements = strings.Fields(`html head meta title link style body a header p span time h1 h2 h3 main ul ol li b section div svg rect code wbr details summary
+var elements = strings.Fields(`html head meta title link style body
+	a header p span time h1 h2 h3 main ul ol li b section div svg rect code wbr details summary
 	bdi figure figcaption table thead tbody tr th td footer br dl dt dd`)
 
 // TestNothingLoadsOrRuns walks through the pages as a browser reads them.
