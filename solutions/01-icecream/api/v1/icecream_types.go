@@ -28,9 +28,9 @@ type IcecreamSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	Topping []string `json:"topping,omitempty"`
 	//lab:else
-	// // TODO(lab): 2. The desired state: Flavour, a list of at least one string, in the JSON field flavour. And Topping, an
-	// // optional list of at most three strings, in the JSON field topping. Neither list has duplicates. Say in a comment
-	// // above each field what it means.
+	// // TODO(lab): 2. The desired state: Flavour, a list of at least one string, in the JSON field flavour. And Topping,
+	// // an optional list of at most three strings, in the JSON field topping. Neither list has duplicates. Say in a
+	// // comment above each field what it means.
 	//lab:end
 }
 
@@ -74,8 +74,8 @@ type IcecreamStatus struct {
 // +kubebuilder:printcolumn:name="ToppingsCount",type=integer,JSONPath=`.status.toppingsCount`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 //lab:else
-// // TODO(lab): 4. Three markers: the print columns SoldOut, ToppingsCount and Age. Naming any column takes the place of
-// // the usual Age, so it has to be named too.
+// // TODO(lab): 4. Three markers: the print columns SoldOut, ToppingsCount and Age. Naming any column takes the place
+// // of the usual Age, so it has to be named too.
 //lab:end
 
 // Icecream is one icecream in the shop: its flavours, its toppings, and whether there is more.

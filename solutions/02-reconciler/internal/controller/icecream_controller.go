@@ -43,8 +43,8 @@ type IcecreamReconciler struct {
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //lab:else
-// // TODO(lab): 1. and 3. The operator may only list and watch so far. Add what you need, and nothing else: another verb
-// // to this marker, or a marker for another resource (a subresource is one: icecreams/status).
+// // TODO(lab): 1. and 3. The operator may only list and watch so far. Add what you need, and nothing else: another
+// // verb to this marker, or a marker for another resource (a subresource is one: icecreams/status).
 // // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch
 //lab:end
 
@@ -70,9 +70,9 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, r.remove(ctx, &icecream)
 	}
 	//lab:else
-	// // TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say which of them have a place. Delete this one
-	// // if it has none. Read from the API server itself first (r.APIReader): the cache may be behind, and a deletion can't
-	// // be undone.
+	// // TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say which of them have a place. Delete this
+	// // one if it has none. Read from the API server itself first (r.APIReader): the cache may be behind, and a deletion
+	// // can't be undone.
 	//lab:end
 
 	//lab:begin count-toppings
@@ -157,8 +157,9 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
 		).
 		//lab:else
-		// // TODO(lab): 5. When one icecream is created, deleted or changes its flavours, the others have to be reconciled, too.
-		// // Watch icecreams a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the others.
+		// // TODO(lab): 5. When one icecream is created, deleted or changes its flavours, the others have to be reconciled,
+		// // too. Watch icecreams a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the
+		// // others.
 		//lab:end
 		Named("icecream").
 		Complete(r)

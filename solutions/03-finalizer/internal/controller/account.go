@@ -62,7 +62,8 @@ func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecre
 }
 
 // errUnbalanced is that all was booked, and the books say something else.
-var errUnbalanced = errors.New("all is booked, and the books do not balance: another program must have booked for this icecream")
+var errUnbalanced = errors.New("all is booked, and the books do not balance: " +
+	"another program must have booked for this icecream")
 
 // reason is why an account is not settled, in one word.
 func reason(err error) string {
@@ -177,8 +178,8 @@ func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Move
 	}
 	return missing
 	//lab:else
-	// // TODO(lab): 2. An ingredient that is out and not wanted is moved freezer.In, toppings first. One that is wanted and
-	// // not out is moved freezer.Out. The owner of a movement is the icecream's UID.
+	// // TODO(lab): 2. An ingredient that is out and not wanted is moved freezer.In, toppings first. One that is wanted
+	// // and not out is moved freezer.Out. The owner of a movement is the icecream's UID.
 	// return nil
 	//lab:end
 }

@@ -66,8 +66,8 @@ type IcecreamReconciler struct {
 //lab:begin rbac
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=get;list;watch;patch;delete
 //lab:else
-// // TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing? And if you read an icecream
-// // past the cache (r.APIReader.Get), another one is.
+// // TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing? And if you read an
+// // icecream past the cache (r.APIReader.Get), another one is.
 // // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 //lab:end
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update

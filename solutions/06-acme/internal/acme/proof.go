@@ -17,7 +17,8 @@ var required = map[string][]string{
 	"RSA": {"e", "kty", "n"},
 }
 
-// Thumbprint identifies a public key, given as a JSON Web Key: every program computes the same one (RFC 7638, section 3).
+// Thumbprint identifies a public key, given as a JSON Web Key: every program computes the same one (RFC 7638,
+// section 3).
 func Thumbprint(jwk []byte) (string, error) {
 	var key map[string]string
 	if err := json.Unmarshal(jwk, &key); err != nil {
@@ -41,8 +42,8 @@ func Thumbprint(jwk []byte) (string, error) {
 	// For URLs, and without padding, as everything in ACME (RFC 8555, section 6.1).
 	return base64.RawURLEncoding.EncodeToString(hash[:]), nil
 	//lab:else
-	// // TODO(lab): 1. Write the required members as JSON, sorted by name and without spaces. The thumbprint is the SHA-256 hash
-	// // of that, in base64 for URLs, without padding.
+	// // TODO(lab): 1. Write the required members as JSON, sorted by name and without spaces. The thumbprint is the
+	// // SHA-256 hash of that, in base64 for URLs, without padding.
 	// return "", fmt.Errorf("the thumbprint of a key with the members %v is not computed yet", members)
 	//lab:end
 }

@@ -68,8 +68,8 @@ func (s *Site) challenge(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	_, _ = io.WriteString(w, acme.KeyAuthorization(token, order.Thumbprint)) // a client that does not get it asks again
 	//lab:else
-	// // TODO(lab): 4. Read the order. If it has the token of the path (r.PathValue), write its key authorization, and nothing
-	// // else: no newline, no HTML. The log says what went wrong, the answer does not have to.
+	// // TODO(lab): 4. Read the order. If it has the token of the path (r.PathValue), write its key authorization, and
+	// // nothing else: no newline, no HTML. The log says what went wrong, the answer does not have to.
 	// _ = acme.Order{}
 	// http.NotFound(w, r)
 	//lab:end

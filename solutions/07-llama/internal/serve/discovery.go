@@ -33,7 +33,8 @@ func (s *Server) addDiscovery(mux *http.ServeMux) {
 		writeJSON(w, http.StatusOK, s.resourceList())
 	})
 	//lab:else
-	// // TODO(lab): a1. Which groups are there (/apis), which versions has ours (/apis/GROUP), which resources has the version?
+	// // TODO(lab): a1. Which groups are there (/apis), which versions has ours (/apis/GROUP), which resources has the
+	// // version?
 	//lab:end
 }
 
@@ -82,7 +83,8 @@ func wantsAggregated(accept string) bool {
 		if parameters["as"] == "" {
 			return false // it would rather have the old way
 		}
-		if parameters["g"] == apidiscoveryv2.GroupName && parameters["v"] == "v2" && parameters["as"] == "APIGroupDiscoveryList" {
+		if parameters["g"] == apidiscoveryv2.GroupName && parameters["v"] == "v2" &&
+			parameters["as"] == "APIGroupDiscoveryList" {
 			return true
 		}
 	}
@@ -91,12 +93,17 @@ func wantsAggregated(accept string) bool {
 
 func (s *Server) writeAggregated(w http.ResponseWriter) {
 	//lab:begin aggregated
-	version := apidiscoveryv2.APIVersionDiscovery{Version: s.group.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	version := apidiscoveryv2.APIVersionDiscovery{
+		Version: s.group.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
+	}
 	for _, r := range s.resources {
 		version.Resources = append(version.Resources, apidiscoveryv2.APIResourceDiscovery{
-			Resource:     r.Plural,
-			ResponseKind: &metav1.GroupVersionKind{Group: s.group.Group, Version: s.group.Version, Kind: r.Kind},
-			Scope:        apidiscoveryv2.ScopeNamespace, SingularResource: r.Singular, Verbs: r.verbs(), ShortNames: r.ShortNames,
+			Resource:         r.Plural,
+			ResponseKind:     &metav1.GroupVersionKind{Group: s.group.Group, Version: s.group.Version, Kind: r.Kind},
+			Scope:            apidiscoveryv2.ScopeNamespace,
+			SingularResource: r.Singular,
+			Verbs:            r.verbs(),
+			ShortNames:       r.ShortNames,
 		})
 	}
 	list := apidiscoveryv2.APIGroupDiscoveryList{

@@ -101,7 +101,8 @@ func (s *Server) addResource(mux *http.ServeMux, resource Resource) {
 	mux.HandleFunc("GET "+list, s.handle(resource, "list", s.list))
 	mux.HandleFunc("GET "+object, s.handle(resource, "get", s.get))
 	//lab:else
-	// // TODO(lab): a2. to a4. Which handler answers which path? mux.HandleFunc("GET "+PATH, s.handle(resource, VERB, HANDLER))
+	// // TODO(lab): a2. to a4. Which handler answers which path?
+	// // mux.HandleFunc("GET "+PATH, s.handle(resource, VERB, HANDLER))
 	// _, _, _ = everywhere, list, object
 	//lab:end
 	//lab:begin write-routes
@@ -181,7 +182,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), userKey{}, user))
 	if !isResourcePath(s.group, r.URL.Path) {
-		if err := s.trust.Authorize(r.Context(), user, Action{Verb: nonResourceVerb(r.Method), Path: r.URL.Path}); err != nil {
+		action := Action{Verb: nonResourceVerb(r.Method), Path: r.URL.Path}
+		if err := s.trust.Authorize(r.Context(), user, action); err != nil {
 			writeError(w, err)
 			return
 		}

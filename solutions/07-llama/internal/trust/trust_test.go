@@ -77,8 +77,10 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	//lab:end
 	ours, other := newAuthority(t), newAuthority(t)
 	config := &corev1.ConfigMap{Data: map[string]string{
-		"requestheader-client-ca-file": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.certificate.Raw})),
-		"requestheader-allowed-names":  `["front-proxy"]`,
+		"requestheader-client-ca-file": string(pem.EncodeToMemory(&pem.Block{
+			Type: "CERTIFICATE", Bytes: ours.certificate.Raw,
+		})),
+		"requestheader-allowed-names": `["front-proxy"]`,
 	}}
 	proxy, _ := sign(t, "front-proxy", ours)
 	neighbour, _ := sign(t, "neighbour", ours)
