@@ -99,9 +99,11 @@ func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfigu
 				WithTargetPort(intstr.FromString(portName)).
 				WithNodePort(lolcow.Spec.Port)))
 	//lab:else
-	// // TODO(lab): 2. the owner reference, and a spec: type NodePort, selector, port 80 to the container's port, nodePort.
+	// // TODO(lab): 2. the owner reference, and a spec: type NodePort, selector, port 80 to the container's port,
+	// // nodePort.
 	// return corev1ac.Service(lolcow.Name, lolcow.Namespace).WithLabels(selector).
-	// 	WithSpec(corev1ac.ServiceSpec().WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
+	// 	WithSpec(corev1ac.ServiceSpec().
+	// 		WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
 	//lab:end
 }
 

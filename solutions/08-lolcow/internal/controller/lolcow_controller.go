@@ -67,7 +67,8 @@ type LolcowReconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //lab:else
-// // TODO(lab): 1. a line like this for deployments; 2. for services; 5. for the status and Pods; 7. for Events. Which group are they in?
+// // TODO(lab): 1. a line like this for deployments; 2. for services; 5. for the status and Pods; 7. for Events. Which
+// // group are they in?
 //lab:end
 
 // Reconcile gets the name of a Lolcow when the Lolcow, one of its children or one of its Pods may have changed. It
@@ -87,13 +88,16 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	seen.deployment, seen.deploymentErr = r.ensureDeployment(ctx, &lolcow)
 	seen.serviceErr = r.ensureService(ctx, &lolcow)
 	// Retry a refused write after a while. No event says, for example, that another Service has released the port.
-	again := cmp.Or(r.tryAgainAfter(&lolcow, "Service", seen.serviceErr), r.tryAgainAfter(&lolcow, "Deployment", seen.deploymentErr))
+	again := cmp.Or(r.tryAgainAfter(&lolcow, "Service", seen.serviceErr),
+		r.tryAgainAfter(&lolcow, "Deployment", seen.deploymentErr))
 	err := errors.Join(notRefused(seen.deploymentErr), notRefused(seen.serviceErr))
 	if isStale(seen.deploymentErr) || isStale(seen.serviceErr) {
 		return ctrl.Result{}, err // The cache is behind, and so would the status be: look again first.
 	}
 	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.InNamespace(lolcow.Namespace), client.MatchingLabels(selectorLabels(lolcow.Name))); err != nil {
+	if err := r.List(ctx, &pods,
+		client.InNamespace(lolcow.Namespace), client.MatchingLabels(selectorLabels(lolcow.Name)),
+	); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list the Pods: %w", err)
 	}
 	seen.pods = pods.Items
@@ -114,7 +118,9 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 
 // ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has
 // just been applied and its status is not known yet.
-func (r *LolcowReconciler) ensureDeployment(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow) (*appsv1.Deployment, error) {
+func (r *LolcowReconciler) ensureDeployment(
+	ctx context.Context, lolcow *lolcowv1alpha1.Lolcow,
+) (*appsv1.Deployment, error) {
 	desired := desiredDeployment(lolcow, r.Image)
 	var current appsv1.Deployment
 	err := r.Get(ctx, client.ObjectKeyFromObject(lolcow), &current)
@@ -166,7 +172,8 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 		}
 		//lab:else
 		// default:
-		// 	// TODO(lab): 4. the same for the Service. And do not touch a Deployment or Service that is not ours (metav1.IsControlledBy).
+		// 	// TODO(lab): 4. the same for the Service. And do not touch a Deployment or Service that is not ours
+		// 	// (metav1.IsControlledBy).
 		//lab:end
 	}
 	return r.apply(ctx, lolcow, "Service", desired)
@@ -174,7 +181,9 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 
 // apply applies the desired state of a child. We own these fields, so force overwrites the values that another client
 // has set.
-func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration) error {
+func (r *LolcowReconciler) apply(
+	ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration,
+) error {
 	//lab:begin apply
 	if refusal := r.reported(lolcow, kind); refusal != nil {
 		return refusal // It is too early to ask again.
@@ -189,7 +198,8 @@ func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lol
 	return nil
 	//lab:else
 	// // TODO(lab): 1. r.Apply, with a field owner, by force. What happens without force when a user edits the Deployment?
-	// // TODO(lab): 6. do not retry a refused write at once (reported). Reconcile returns when to retry it (tryAgainAfter).
+	// // TODO(lab): 6. do not retry a refused write at once (reported). Reconcile returns when to retry it
+	// // (tryAgainAfter).
 	// return nil
 	//lab:end
 }
@@ -207,7 +217,8 @@ func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WithOptions(options()).
 		Complete(r)
 	//lab:else
-	// // TODO(lab): 4. which watch calls Reconcile when a user deletes the Service? 5. and when a Pod can't pull its image?
+	// // TODO(lab): 4. which watch calls Reconcile when a user deletes the Service? 5. and when a Pod can't pull its
+	// // image?
 	// return ctrl.NewControllerManagedBy(mgr).
 	// 	For(&lolcowv1alpha1.Lolcow{}, builder.WithPredicates(notOnlyWords)).
 	// 	Named("lolcow").

@@ -53,7 +53,8 @@ func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alph
 	r.tell(lolcow, before)
 	return nil
 	//lab:else
-	// // TODO(lab): 5. set the three conditions (meta.SetStatusCondition), and write the status if that has changed something.
+	// // TODO(lab): 5. set the three conditions (meta.SetStatusCondition), and write the status if that has changed
+	// // something.
 	// return nil
 	//lab:end
 }
@@ -73,7 +74,8 @@ func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.C
 	case len(before) > 0 && became(lolcowv1alpha1.Degraded, metav1.ConditionFalse):
 		r.Recorder.Eventf(lolcow, nil, corev1.EventTypeNormal, "Recovered", "Reconcile", "What was wrong is over")
 	case became(lolcowv1alpha1.Available, metav1.ConditionTrue):
-		r.Recorder.Eventf(lolcow, nil, corev1.EventTypeNormal, "Available", "Reconcile", "The page is served on port %d", lolcow.Spec.Port)
+		r.Recorder.Eventf(lolcow, nil, corev1.EventTypeNormal, "Available", "Reconcile",
+			"The page is served on port %d", lolcow.Spec.Port)
 	}
 	//lab:else
 	// // TODO(lab): 7. r.Recorder.Eventf, when a condition has another status than before, and only then.
@@ -107,7 +109,8 @@ func available(lolcow *lolcowv1alpha1.Lolcow, seen observation) metav1.Condition
 	case seen.deployment == nil, !deploymentIs(seen.deployment, appsv1.DeploymentAvailable, corev1.ConditionTrue):
 		is.Reason, is.Message = "NoPods", "No Pod is ready to answer"
 	default:
-		is.Status, is.Reason, is.Message = metav1.ConditionTrue, "Served", fmt.Sprintf("The page is served on port %d", lolcow.Spec.Port)
+		is.Status, is.Reason, is.Message = metav1.ConditionTrue, "Served",
+			fmt.Sprintf("The page is served on port %d", lolcow.Spec.Port)
 	}
 	return is
 	//lab:else
@@ -142,7 +145,9 @@ func progressing(seen observation) metav1.Condition {
 
 // degraded says whether something is wrong, and what: the first thing that one would have to correct.
 func degraded(seen observation) metav1.Condition {
-	is := metav1.Condition{Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsExpected", Message: "Nothing is wrong"}
+	is := metav1.Condition{
+		Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsExpected", Message: "Nothing is wrong",
+	}
 	//lab:begin degraded
 	// A refusal comes before an error: a person has to resolve it, while for an error the next retry may be
 	// enough.
@@ -191,18 +196,25 @@ func wrongWithContainer(container corev1.ContainerStatus) *refusal {
 	}
 	switch waiting {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
-		return &refusal{"ImageUnavailable", fmt.Sprintf("Container %s: the image %s can't be pulled", container.Name, container.Image)}
+		return &refusal{
+			"ImageUnavailable",
+			fmt.Sprintf("Container %s: the image %s can't be pulled", container.Name, container.Image),
+		}
 	case "", "ContainerCreating", "PodInitializing", "CrashLoopBackOff":
 		// Between two crashes it runs for a moment. So it counts as crashing until it is ready.
 		if container.RestartCount > 0 && !container.Ready {
-			return &refusal{"CrashLooping", fmt.Sprintf("Container %s ends again and again: see its log (kubectl logs --previous)", container.Name)}
+			return &refusal{
+				"CrashLooping",
+				fmt.Sprintf("Container %s ends again and again: see its log (kubectl logs --previous)", container.Name),
+			}
 		}
 		return nil
 	default:
 		return &refusal{"ContainerWaiting", fmt.Sprintf("Container %s can't be started: %s", container.Name, waiting)}
 	}
 	//lab:else
-	// // TODO(lab): 5. waiting, and why: an image that can't be pulled (the message names it), or one crash after the other.
+	// // TODO(lab): 5. waiting, and why: an image that can't be pulled (the message names it), or one crash after the
+	// // other.
 	// return nil
 	//lab:end
 }
@@ -230,7 +242,9 @@ func wrongWithDeployment(deployment *appsv1.Deployment) *refusal {
 }
 
 // deploymentIs reports whether a condition of a Deployment has a status.
-func deploymentIs(deployment *appsv1.Deployment, condition appsv1.DeploymentConditionType, status corev1.ConditionStatus) bool {
+func deploymentIs(
+	deployment *appsv1.Deployment, condition appsv1.DeploymentConditionType, status corev1.ConditionStatus,
+) bool {
 	return slices.ContainsFunc(deployment.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == condition && c.Status == status
 	})
@@ -239,5 +253,7 @@ func deploymentIs(deployment *appsv1.Deployment, condition appsv1.DeploymentCond
 // rolledOut reports whether all Pods of a Deployment are of its newest template, and available.
 func rolledOut(deployment *appsv1.Deployment) bool {
 	status := deployment.Status
-	return status.UpdatedReplicas == *deployment.Spec.Replicas && status.Replicas == status.UpdatedReplicas && status.AvailableReplicas == status.UpdatedReplicas
+	return status.UpdatedReplicas == *deployment.Spec.Replicas &&
+		status.Replicas == status.UpdatedReplicas &&
+		status.AvailableReplicas == status.UpdatedReplicas
 }
