@@ -158,9 +158,11 @@ func TestEachFieldIsFoundInTheOtherVersion(t *testing.T) {
 	var old WebApp
 	convert(t, old.ConvertFrom(&hub))
 	want := WebApp{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{"team": "sales", savedAnnotation: `{"description":"The shop"}`}},
-		Spec:       WebAppSpec{Image: "shop:v1", NodePortNumber: 30080, Replicas: new(int32(0))},
-		Status:     WebAppStatus{Replicas: 2, Selector: "app=web"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web", Annotations: map[string]string{"team": "sales", savedAnnotation: `{"description":"The shop"}`},
+		},
+		Spec:   WebAppSpec{Image: "shop:v1", NodePortNumber: 30080, Replicas: new(int32(0))},
+		Status: WebAppStatus{Replicas: 2, Selector: "app=web"},
 	}
 	if !equality.Semantic.DeepEqual(old, want) {
 		t.Errorf("it is %+v, want %+v", old, want)

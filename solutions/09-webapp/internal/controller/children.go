@@ -47,7 +47,9 @@ func setDeployment(deployment *appsv1.Deployment, app *appsv1beta1.WebApp) {
 		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: containerName})
 	}
 	template.Spec.Containers[i].Image = app.Spec.Image
-	template.Spec.Containers[i].Ports = []corev1.ContainerPort{{Name: portName, ContainerPort: containerPort, Protocol: corev1.ProtocolTCP}}
+	template.Spec.Containers[i].Ports = []corev1.ContainerPort{{
+		Name: portName, ContainerPort: containerPort, Protocol: corev1.ProtocolTCP,
+	}}
 }
 
 // setService is setDeployment for the Service: the web server, on a port of every node. Each field of the port is set,
@@ -57,7 +59,8 @@ func setService(service *corev1.Service, app *appsv1beta1.WebApp) {
 	service.Spec.Type = corev1.ServiceTypeNodePort
 	service.Spec.Selector = selectorLabels(app.Name)
 	service.Spec.Ports = []corev1.ServicePort{{
-		Name: portName, Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromString(portName), NodePort: app.Spec.Port,
+		Name: portName, Protocol: corev1.ProtocolTCP,
+		Port: 80, TargetPort: intstr.FromString(portName), NodePort: app.Spec.Port,
 	}}
 }
 

@@ -39,7 +39,8 @@ var environment = envtest.Environment{
 // startEnvironment is called by the first test that needs an API server, so that plain tests of plain Go stay fast.
 var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("KUBEBUILDER_ASSETS does not say where etcd and kube-apiserver are: run `make test`, which sets it")
+		return nil, errors.New("KUBEBUILDER_ASSETS does not say where etcd and kube-apiserver are: " +
+			"run `make test`, which sets it")
 	}
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
 	scheme := runtime.NewScheme()
@@ -66,19 +67,22 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 // write v1alpha1.
 func startConversion(scheme *runtime.Scheme) error {
 	at := environment.WebhookInstallOptions
-	server := webhook.NewServer(webhook.Options{Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir})
+	server := webhook.NewServer(webhook.Options{
+		Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir,
+	})
 	server.Register("/convert", conversion.NewWebhookHandler(scheme, conversion.NewRegistry()))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Start(context.Background()) }()
 	started := server.StartedChecker()
-	return wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		select {
-		case err := <-ended:
-			return false, err
-		default:
-			return started(nil) == nil, nil
-		}
-	})
+	return wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 10*time.Second, true,
+		func(context.Context) (bool, error) {
+			select {
+			case err := <-ended:
+				return false, err
+			default:
+				return started(nil) == nil, nil
+			}
+		})
 }
 
 func TestMain(m *testing.M) {

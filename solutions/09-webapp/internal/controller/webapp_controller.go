@@ -75,7 +75,8 @@ func (r *WebAppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	// Each by itself: that the port is taken is no reason not to repair the Deployment.
 	name := metav1.ObjectMeta{Name: app.Name, Namespace: app.Namespace}
 	deployment := &appsv1.Deployment{ObjectMeta: name}
-	deploymentProblem, deploymentErr := r.ensure(ctx, owner, "Deployment", deployment, func() { setDeployment(deployment, app) })
+	deploymentProblem, deploymentErr := r.ensure(ctx, owner, "Deployment", deployment,
+		func() { setDeployment(deployment, app) })
 	service := &corev1.Service{ObjectMeta: name}
 	serviceProblem, serviceErr := r.ensure(ctx, owner, "Service", service, func() { setService(service, app) })
 	err = errors.Join(deploymentErr, serviceErr)
@@ -123,7 +124,10 @@ func (r *WebAppReconciler) ensure(
 		return controllerutil.SetControllerReference(owner, child, r.Scheme)
 	})
 	if errors.Is(err, errNotOurs) {
-		return &problem{"NotOurs", fmt.Sprintf("The %s %s belongs to somebody else: rename one of them, or delete it", kind, child.GetName())}, nil
+		return &problem{
+			"NotOurs",
+			fmt.Sprintf("The %s %s belongs to somebody else: rename one of them, or delete it", kind, child.GetName()),
+		}, nil
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 		return &problem{"Refused", fmt.Sprintf("The API server refuses the %s: %v", kind, err)}, nil
@@ -137,7 +141,8 @@ func (r *WebAppReconciler) ensure(
 
 // writeStatus writes the observed status, if it differs from the one that was read.
 func (r *WebAppReconciler) writeStatus(
-	ctx context.Context, app *appsv1beta1.WebApp, served client.Object, deployment *appsv1.Deployment, problems ...*problem,
+	ctx context.Context, app *appsv1beta1.WebApp, served client.Object,
+	deployment *appsv1.Deployment, problems ...*problem,
 ) error {
 	before := app.Status.DeepCopy()
 	app.Status.Selector = labels.SelectorFromSet(selectorLabels(app.Name)).String()
@@ -146,7 +151,9 @@ func (r *WebAppReconciler) writeStatus(
 		app.Status.Replicas = deployment.Status.Replicas
 	}
 
-	degraded := metav1.Condition{Type: appsv1beta1.Degraded, Status: metav1.ConditionFalse, Reason: "AsAsked", Message: "Nothing is in the way"}
+	degraded := metav1.Condition{
+		Type: appsv1beta1.Degraded, Status: metav1.ConditionFalse, Reason: "AsAsked", Message: "Nothing is in the way",
+	}
 	var messages []string
 	for _, p := range problems {
 		if p != nil {

@@ -61,14 +61,18 @@ func (s *shop) meta(name string) metav1.ObjectMeta {
 
 func (s *shop) create(name string, port int32, replicas *int32) *appsv1alpha1.WebApp {
 	s.Helper()
-	app := &appsv1alpha1.WebApp{ObjectMeta: s.meta(name), Spec: appsv1alpha1.WebAppSpec{Image: "shop:v1", NodePortNumber: port, Replicas: replicas}}
+	app := &appsv1alpha1.WebApp{
+		ObjectMeta: s.meta(name),
+		Spec:       appsv1alpha1.WebAppSpec{Image: "shop:v1", NodePortNumber: port, Replicas: replicas},
+	}
 	s.must(s.Create(s.Context(), app))
 	return app
 }
 
 func (s *shop) reconcile(name string) ctrl.Result {
 	s.Helper()
-	result, err := s.reconciler.Reconcile(s.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: name}})
+	result, err := s.reconciler.Reconcile(s.Context(),
+		ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: name}})
 	s.must(err)
 	return result
 }
@@ -104,9 +108,9 @@ func (s *shop) versions(name string) [3]string {
 // until waits for a state that no watch of the test reports.
 func (s *shop) until(what string, done func() bool) {
 	s.Helper()
-	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return done(), nil
-	}); err != nil {
+	condition := func(context.Context) (bool, error) { return done(), nil }
+	err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, 10*time.Second, true, condition)
+	if err != nil {
 		s.Errorf("%s: %v", what, err)
 	}
 }
@@ -115,7 +119,8 @@ func (s *shop) is(name, condition string, status metav1.ConditionStatus, says st
 	s.Helper()
 	app := s.app(name)
 	got := meta.FindStatusCondition(app.Status.Conditions, condition)
-	if got == nil || got.Status != status || !strings.Contains(got.Message, says) || got.ObservedGeneration != app.Generation {
+	if got == nil || got.Status != status || !strings.Contains(got.Message, says) ||
+		got.ObservedGeneration != app.Generation {
 		s.Errorf("%s of %s is %+v, want %s for generation %d, with %q", condition, name, got, status, app.Generation, says)
 	}
 }
@@ -128,7 +133,8 @@ func TestChildren(t *testing.T) {
 	deployment, service := s.deployment("web"), s.service("web")
 	for _, child := range []client.Object{deployment, service} {
 		owner := metav1.GetControllerOf(child)
-		if owner == nil || owner.UID != app.UID || owner.Kind != "WebApp" || !strings.HasPrefix(owner.APIVersion, "apps.lva.io/") || len(child.GetOwnerReferences()) != 1 {
+		if owner == nil || owner.UID != app.UID || owner.Kind != "WebApp" ||
+			!strings.HasPrefix(owner.APIVersion, "apps.lva.io/") || len(child.GetOwnerReferences()) != 1 {
 			t.Errorf("%T has the owners %+v, want the WebApp as controller", child, child.GetOwnerReferences())
 		}
 	}
@@ -137,12 +143,14 @@ func TestChildren(t *testing.T) {
 		t.Errorf("%d Pods run %+v, want 2 with shop:v1", *deployment.Spec.Replicas, containers)
 	}
 	port := service.Spec.Ports[0]
-	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30201 || port.TargetPort.StrVal != containers[0].Ports[0].Name || containers[0].Ports[0].ContainerPort != 8080 {
+	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30201 ||
+		port.TargetPort.StrVal != containers[0].Ports[0].Name || containers[0].Ports[0].ContainerPort != 8080 {
 		t.Errorf("the Service is %+v, want NodePort 30201 that leads to port 8080", service.Spec)
 	}
 	if !maps.Equal(service.Spec.Selector, deployment.Spec.Selector.MatchLabels) || len(service.Spec.Selector) == 0 ||
 		!labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(deployment.Spec.Template.Labels)) {
-		t.Errorf("the Service selects %v, the Deployment %v, and the Pods have %v", service.Spec.Selector, deployment.Spec.Selector, deployment.Spec.Template.Labels)
+		t.Errorf("the Service selects %v, the Deployment %v, and the Pods have %v",
+			service.Spec.Selector, deployment.Spec.Selector, deployment.Spec.Template.Labels)
 	}
 
 	before := s.versions("web")
@@ -162,7 +170,8 @@ func TestChildren(t *testing.T) {
 	if ports := s.service("web").Spec.Ports; len(ports) != 1 || ports[0].NodePort != 30202 {
 		t.Errorf("after a change the Service has the ports %+v", ports)
 	}
-	if !maps.Equal(changed.Spec.Selector.MatchLabels, deployment.Spec.Selector.MatchLabels) || changed.UID != deployment.UID {
+	if !maps.Equal(changed.Spec.Selector.MatchLabels, deployment.Spec.Selector.MatchLabels) ||
+		changed.UID != deployment.UID {
 		t.Error("after a change it is another Deployment")
 	}
 }
@@ -196,7 +205,8 @@ func TestDriftIsRepairedAndOthersFieldsStay(t *testing.T) {
 	deployment := s.deployment("web")
 	deployment.Labels["team"] = "sales"
 	deployment.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "today"}
-	deployment.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "sidecar:v1"}}, deployment.Spec.Template.Spec.Containers...)
+	deployment.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "sidecar:v1"}},
+		deployment.Spec.Template.Spec.Containers...)
 	s.must(s.Update(t.Context(), deployment))
 	service := s.service("web")
 	service.Annotations = map[string]string{"team": "sales"}
@@ -212,7 +222,9 @@ func TestDriftIsRepairedAndOthersFieldsStay(t *testing.T) {
 	deployment.Spec.Replicas = new(int32(7))
 	s.must(s.Update(t.Context(), deployment))
 	service = s.service("web")
-	service.Spec.Type, service.Spec.Selector, service.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, map[string]string{"app": "other"}, 0
+	service.Spec.Type = corev1.ServiceTypeClusterIP
+	service.Spec.Selector = map[string]string{"app": "other"}
+	service.Spec.Ports[0].NodePort = 0
 	s.must(s.Update(t.Context(), service))
 	s.reconcile("web")
 	deployment, service = s.deployment("web"), s.service("web")
@@ -220,10 +232,12 @@ func TestDriftIsRepairedAndOthersFieldsStay(t *testing.T) {
 	if containers[1].Image != "shop:v1" || *deployment.Spec.Replicas != 2 {
 		t.Errorf("the Deployment is still %+v", deployment.Spec)
 	}
-	if service.Spec.Type != corev1.ServiceTypeNodePort || service.Spec.Ports[0].NodePort != 30231 || !maps.Equal(service.Spec.Selector, selectorLabels("web")) {
+	if service.Spec.Type != corev1.ServiceTypeNodePort || service.Spec.Ports[0].NodePort != 30231 ||
+		!maps.Equal(service.Spec.Selector, selectorLabels("web")) {
 		t.Errorf("the Service is still %+v", service.Spec)
 	}
-	if len(containers) != 2 || deployment.Labels["team"] != "sales" || service.Annotations["team"] != "sales" || len(deployment.Spec.Template.Annotations) != 1 {
+	if len(containers) != 2 || deployment.Labels["team"] != "sales" ||
+		service.Annotations["team"] != "sales" || len(deployment.Spec.Template.Annotations) != 1 {
 		t.Error("it took away what others own")
 	}
 
@@ -238,14 +252,18 @@ func TestWhatBelongsToOthersIsNotTouched(t *testing.T) {
 	for _, kind := range []string{"Service", "Deployment"} {
 		t.Run(kind, func(t *testing.T) {
 			s := newShop(t)
-			var other client.Object = &corev1.Service{ObjectMeta: s.meta("web"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+			var other client.Object = &corev1.Service{
+				ObjectMeta: s.meta("web"),
+				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+			}
 			port := int32(30241)
 			if kind == "Deployment" {
 				theirs := map[string]string{"app": "other"}
 				other = &appsv1.Deployment{ObjectMeta: s.meta("web"), Spec: appsv1.DeploymentSpec{
 					Selector: &metav1.LabelSelector{MatchLabels: theirs},
 					Template: corev1.PodTemplateSpec{
-						ObjectMeta: metav1.ObjectMeta{Labels: theirs}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "other:v1"}}},
+						ObjectMeta: metav1.ObjectMeta{Labels: theirs},
+						Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "other:v1"}}},
 					},
 				}}
 				port = 30242
@@ -253,7 +271,9 @@ func TestWhatBelongsToOthersIsNotTouched(t *testing.T) {
 			s.must(s.Create(t.Context(), other))
 			if kind == "Deployment" { // its Pods are none of the WebApp's
 				running := other.DeepCopyObject().(*appsv1.Deployment)
-				running.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+				running.Status = appsv1.DeploymentStatus{
+					ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
+				}
 				s.must(s.Status().Update(t.Context(), running))
 				other = running
 			}
@@ -329,7 +349,13 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 	run := func(ready int32) {
 		t.Helper()
 		deployment := s.deployment("web")
-		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: ready, AvailableReplicas: ready}
+		deployment.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: deployment.Generation,
+			Replicas:           2,
+			UpdatedReplicas:    2,
+			ReadyReplicas:      ready,
+			AvailableReplicas:  ready,
+		}
 		s.must(s.Status().Update(t.Context(), deployment))
 		s.reconcile("web")
 	}
@@ -360,7 +386,13 @@ func TestPodsOfBeforeDoNotCount(t *testing.T) {
 	s.create("web", 30272, new(int32(2)))
 	s.reconcile("web")
 	deployment := s.deployment("web")
-	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 3, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}
+	deployment.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation,
+		Replicas:           3,
+		UpdatedReplicas:    2,
+		ReadyReplicas:      2,
+		AvailableReplicas:  2,
+	}
 	s.must(s.Status().Update(t.Context(), deployment))
 	s.reconcile("web")
 	s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
@@ -373,7 +405,9 @@ func TestNoPodsAreAskedFor(t *testing.T) {
 	run := func(replicas int32) {
 		t.Helper()
 		deployment := s.deployment("web")
-		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas}
+		deployment.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas,
+		}
 		s.must(s.Status().Update(t.Context(), deployment))
 		s.reconcile("web")
 	}
@@ -391,26 +425,37 @@ func TestNoPodsAreAskedFor(t *testing.T) {
 func TestAnErrorIsReportedAndReturned(t *testing.T) {
 	s := newShop(t)
 	s.create("web", 30274, nil)
-	down := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Webhooks: []admissionv1.ValidatingWebhook{{
-		Name:         "down.example.com",
-		ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule:       admissionv1.Rule{APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"services", "deployments"}},
+	down := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:         "down.example.com",
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"services", "deployments"},
+				},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace},
+			},
+			SideEffects:             new(admissionv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
 		}},
-		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
-		SideEffects:             new(admissionv1.SideEffectClassNone),
-		AdmissionReviewVersions: []string{"v1"},
-	}}}
+	}
 	s.must(s.Create(t.Context(), down))
 	t.Cleanup(func() { s.must(client.IgnoreNotFound(s.Delete(context.Background(), down))) })
 	probe := func() error {
-		service := &corev1.Service{ObjectMeta: s.meta("probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		service := &corev1.Service{
+			ObjectMeta: s.meta("probe"),
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		}
 		return s.Create(t.Context(), service, client.DryRunAll)
 	}
 	s.until("the webhook is down", func() bool { return apierrors.IsInternalError(probe()) })
 
-	if _, err := s.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: "web"}}); err == nil {
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: "web"}}
+	if _, err := s.reconciler.Reconcile(t.Context(), request); err == nil {
 		t.Error("it returns no error, so no one calls it again")
 	}
 	s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
@@ -513,7 +558,9 @@ func TestOtherWordsAloneLeadToNoCall(t *testing.T) {
 func TestWhatLeadsToACall(t *testing.T) {
 	s := newShop(t)
 	mgr, err := ctrl.NewManager(environment.Config, ctrl.Options{
-		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		Scheme:     s.Scheme(),
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	s.must(err)
 	s.must((&WebAppReconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme()}).SetupWithManager(mgr))
@@ -530,9 +577,9 @@ func TestWhatLeadsToACall(t *testing.T) {
 	// Less than retryRefused: only an event can have led to a change by then.
 	within := func(what string, done func(context.Context) bool) {
 		t.Helper()
-		if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 3*time.Second, true, func(ctx context.Context) (bool, error) {
-			return done(ctx), nil
-		}); err != nil {
+		condition := func(ctx context.Context) (bool, error) { return done(ctx), nil }
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 3*time.Second, true, condition)
+		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -554,7 +601,8 @@ func TestWhatLeadsToACall(t *testing.T) {
 		s.must(s.Create(t.Context(), theirs))
 		app := s.create(theirs.GetName(), 30301+int32(i), nil)
 		within("the condition of "+app.Name, func(ctx context.Context) bool {
-			return s.Get(ctx, client.ObjectKeyFromObject(app), app) == nil && meta.IsStatusConditionTrue(app.Status.Conditions, appsv1alpha1.Degraded)
+			return s.Get(ctx, client.ObjectKeyFromObject(app), app) == nil &&
+				meta.IsStatusConditionTrue(app.Status.Conditions, appsv1alpha1.Degraded)
 		})
 		s.must(s.Delete(t.Context(), theirs))
 		for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
@@ -564,12 +612,16 @@ func TestWhatLeadsToACall(t *testing.T) {
 			within("a child to delete", ours(child, app))
 			before := child.GetUID()
 			s.must(s.Delete(t.Context(), child))
-			within("a child that was deleted", func(ctx context.Context) bool { return ours(child, app)(ctx) && child.GetUID() != before })
+			within("a child that was deleted", func(ctx context.Context) bool {
+				return ours(child, app)(ctx) && child.GetUID() != before
+			})
 		}
 		deployment := s.deployment(app.Name)
 		deployment.Spec.Replicas = new(int32(9))
 		s.must(s.Update(t.Context(), deployment))
-		within("a Deployment that was changed", func(context.Context) bool { return *s.deployment(app.Name).Spec.Replicas == 1 })
+		within("a Deployment that was changed", func(context.Context) bool {
+			return *s.deployment(app.Name).Spec.Replicas == 1
+		})
 		service := s.service(app.Name)
 		service.Spec.Selector = nil
 		s.must(s.Update(t.Context(), service))

@@ -85,7 +85,8 @@ func (m *Migrator) migrate(ctx context.Context) error {
 	if err := m.Status().Update(ctx, &crd); err != nil {
 		return fmt.Errorf("write the CRD's stored versions: %w", err)
 	}
-	logf.FromContext(ctx).WithName("migration").Info("All WebApps are stored in one version", "version", current[0], "count", len(apps.Items))
+	logf.FromContext(ctx).WithName("migration").Info("All WebApps are stored in one version",
+		"version", current[0], "count", len(apps.Items))
 	return nil
 }
 
