@@ -33,8 +33,8 @@ import (
 // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //lab:else
-// // TODO(lab): 9. What does the controller request from the API server? The markers generate config/rbac/role.yaml (make manifests). An informer
-// // needs list and watch.
+// // TODO(lab): 9. What does the controller request from the API server? The markers generate config/rbac/role.yaml
+// // (make manifests). An informer needs list and watch.
 // // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys,verbs=list;watch
 //lab:end
 
@@ -75,7 +75,8 @@ const (
 
 // newQueue is a queue to which an item that fails comes back later and later.
 func newQueue() workQueue {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
+	return workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
 }
 
 // New returns a controller that handles the events of an informer for AuthorizedKeys from now on.
@@ -234,7 +235,8 @@ func (c *Controller) syncFile(ctx context.Context, _ string) error {
 	}
 	return err
 	//lab:else
-	// // TODO(lab): 8. Which keys may be in the file? Those of all objects that the lister knows, as far as they are valid.
+	// // TODO(lab): 8. Which keys may be in the file? Those of all objects that the lister knows, as far as they are
+	// // valid.
 	// return nil
 	//lab:end
 }
@@ -274,8 +276,9 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 	}
 	return nil
 	//lab:else
-	// // TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write the status only if it changes.
-	// // For an invalid key also record an Event. The objects that the lister returns are shared: change a DeepCopy.
+	// // TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write
+	// // the status only if it changes. For an invalid key also record an Event. The objects that the lister returns
+	// // are shared: change a DeepCopy.
 	// return nil
 	//lab:end
 }

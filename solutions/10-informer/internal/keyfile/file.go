@@ -73,8 +73,8 @@ func merge(content []byte, keys map[string]string) []byte {
 	}
 	return merged.Bytes()
 	//lab:else
-	// // TODO(lab): 3. Lines that are not ours stay, byte for byte and in their order. Ours are "TYPE BASE64 authorizedkey:NAME", one for each
-	// // object. The same keys must come out as the same bytes each time.
+	// // TODO(lab): 3. Lines that are not ours stay, byte for byte and in their order. Ours are "TYPE BASE64
+	// // authorizedkey:NAME", one for each object. The same keys must come out as the same bytes each time.
 	// return content
 	//lab:end
 }

@@ -32,8 +32,9 @@ func Parse(text string) (string, error) {
 	}
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), nil
 	//lab:else
-	// // TODO(lab): 1. Let golang.org/x/crypto/ssh read the key. A user who can write data.key must not be able to write more than one key into
-	// // the file: think of line breaks, and of options in front of a key (man sshd, AUTHORIZED_KEYS FILE FORMAT).
+	// // TODO(lab): 1. Let golang.org/x/crypto/ssh read the key. A user who can write data.key must not be able to write
+	// // more than one key into the file: think of line breaks, and of options in front of a key (man sshd,
+	// // AUTHORIZED_KEYS FILE FORMAT).
 	// return text, nil
 	//lab:end
 }
