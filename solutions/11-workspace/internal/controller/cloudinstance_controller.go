@@ -66,7 +66,8 @@ type CloudInstanceReconciler struct {
 //lab:begin rbac
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=workspaces,verbs=get;create;update;delete
 //lab:else
-// // TODO(lab): 1. The operator gets Workspaces by name, and creates, updates and deletes them. It never lists or watches them.
+// // TODO(lab): 1. The operator gets Workspaces by name, and creates, updates and deletes them. It never lists or
+// // watches them.
 //lab:end
 
 // Reconcile gets the name of a CloudInstance, and does not learn what has changed. It looks at the spec, the Workspace
@@ -81,7 +82,8 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 		return ctrl.Result{}, r.report(ctx, &object, nil, errPaused)
 	}
 	//lab:else
-	// // TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being deleted.
+	// // TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being
+	// // deleted.
 	//lab:end
 	if !object.DeletionTimestamp.IsZero() {
 		err := r.finalize(ctx, &object)
@@ -166,7 +168,9 @@ var errPaused = errors.New("spec.paused is true")
 
 // report writes the observations into the status: an instance, or the reason why there is none. With neither, the cloud
 // does not show the instance yet, and the status stays as it is.
-func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance, problem error) error {
+func (r *CloudInstanceReconciler) report(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance, problem error,
+) error {
 	if instance == nil && problem == nil {
 		return nil
 	}
@@ -182,7 +186,8 @@ func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alp
 	}
 	meta.SetStatusCondition(&observed.Status.Conditions, ready)
 	//lab:else
-	// // TODO(lab): 4. If there is an instance, put its ID and its state into observed.Status. Set the condition in any case.
+	// // TODO(lab): 4. If there is an instance, put its ID and its state into observed.Status. Set the condition in any
+	// // case.
 	// _ = ready
 	//lab:end
 	if equality.Semantic.DeepEqual(object.Status, observed.Status) {
@@ -201,7 +206,8 @@ func verdict(instance *cloud.Instance, problem error) (ready metav1.Condition, k
 	ready = metav1.Condition{Type: cloudv1alpha1.Ready, Status: metav1.ConditionFalse}
 	switch {
 	case errors.Is(problem, errPaused):
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused", "The operator leaves the cloud as it is, since "+problem.Error()
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused",
+			"The operator leaves the cloud as it is, since "+problem.Error()
 	case errors.Is(problem, errTaken):
 		ready.Reason, ready.Message = "WorkspaceTaken", problem.Error()
 	case cloud.IsConflict(problem), errors.Is(problem, errForeign):

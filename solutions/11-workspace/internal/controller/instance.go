@@ -18,7 +18,9 @@ const ownerTag = "cloud.lva.io.owner"
 
 // ensure sees to it that a CloudInstance has its instance, and returns that as the cloud shows it. Nil without an
 // error: the cloud does not show it yet.
-func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
+func (r *CloudInstanceReconciler) ensure(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance,
+) (*cloud.Instance, error) {
 	workspace, err := r.workspace(ctx, object)
 	if err == nil && workspace == nil {
 		workspace, err = r.openWorkspace(ctx, object)
@@ -35,8 +37,8 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 		return nil, nil //nolint:nilnil // The cloud has returned this ID before. Its answer is behind, and we look again.
 	}
 	//lab:else
-	// // TODO(lab): 3. The cloud's answers may be behind. If it does not find an ID that it has returned before (unlike one that a user wrote
-	// // into spec.instanceID), we have to look again later.
+	// // TODO(lab): 3. The cloud's answers may be behind. If it does not find an ID that it has returned before
+	// // (unlike one that a user wrote into spec.instanceID), we have to look again later.
 	//lab:end
 	if err != nil {
 		return nil, fmt.Errorf("look at instance %s: %w", workspace.InstanceID, err)
@@ -60,8 +62,8 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 		return r.launch(ctx, object, workspace)
 	}
 	//lab:else
-	// // TODO(lab): 6. Another user may have ended the instance, by hand. The spec still wants one, unless the cache is behind (current): renew
-	// // the Workspace, then launch.
+	// // TODO(lab): 6. Another user may have ended the instance, by hand. The spec still wants one, unless the cache is
+	// // behind (current): renew the Workspace, then launch.
 	//lab:end
 	return instance, nil
 }
@@ -80,7 +82,8 @@ func (r *CloudInstanceReconciler) launch(
 	}
 	if err == nil && instance == nil {
 		instance, err = r.Cloud.Launch(ctx, cloud.Launch{
-			Token: workspace.Nonce, Type: object.Spec.Type, Image: object.Spec.Image, Tags: map[string]string{ownerTag: string(object.UID)},
+			Token: workspace.Nonce, Type: object.Spec.Type, Image: object.Spec.Image,
+			Tags: map[string]string{ownerTag: string(object.UID)},
 		})
 	}
 	if err != nil {
@@ -91,14 +94,17 @@ func (r *CloudInstanceReconciler) launch(
 	}
 	return instance, nil
 	//lab:else
-	// // TODO(lab): 3. Look for an instance of this object in the cloud (find). If there is none, launch one: with the nonce of the Workspace as
-	// // its token, and the object's UID in its ownerTag. Record its ID (record) before you return it.
+	// // TODO(lab): 3. Look for an instance of this object in the cloud (find). If there is none, launch one: with
+	// // the nonce of the Workspace as its token, and the object's UID in its ownerTag. Record its ID (record) before you
+	// // return it.
 	// return nil, nil
 	//lab:end
 }
 
 // find looks for an instance of a CloudInstance that has not ended. Nil: the cloud does not show one.
-func (r *CloudInstanceReconciler) find(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
+func (r *CloudInstanceReconciler) find(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance,
+) (*cloud.Instance, error) {
 	//lab:begin find
 	all, err := r.Cloud.List(ctx, ownerTag, string(object.UID))
 	if err != nil {
@@ -117,7 +123,9 @@ func (r *CloudInstanceReconciler) find(ctx context.Context, object *cloudv1alpha
 }
 
 // claim makes an imported instance the object's, by a tag that it can get only once.
-func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error {
+func (r *CloudInstanceReconciler) claim(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance,
+) error {
 	//lab:begin claim
 	if instance.Tags[ownerTag] == string(object.UID) {
 		return nil
@@ -133,7 +141,8 @@ func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alph
 }
 
 // errForeign is why nothing is done with an instance that the Workspace names.
-var errForeign = errors.New("the cloud says that it is not ours: take instanceID out of the workspace, and ours is looked for")
+var errForeign = errors.New(
+	"the cloud says that it is not ours: take instanceID out of the workspace, and ours is looked for")
 
 // owned makes sure that an instance was launched for the object. The Workspace does not prove that, since anyone who
 // can edit Workspaces can name another instance there. The cloud does: a tag keeps its value.
@@ -149,7 +158,9 @@ func owned(object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error 
 }
 
 // end ends the instance of a CloudInstance that is being deleted.
-func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace) error {
+func (r *CloudInstanceReconciler) end(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace,
+) error {
 	//lab:begin end
 	if workspace.InstanceID == "" {
 		// A launch was announced, and may have happened. Launch again to find out: then there is exactly one instance.
@@ -180,9 +191,10 @@ func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1
 	}
 	return nil
 	//lab:else
-	// // TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may have happened whose
-	// // answer was lost: finish it first. Terminate only an instance that has our ownerTag in the cloud: look (owned), or
-	// // for an import, tag it, which the cloud refuses if it belongs to another. That is no error: it is not ours to end.
+	// // TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may
+	// // have happened whose answer was lost: finish it first. Terminate only an instance that has our ownerTag in the
+	// // cloud: look (owned), or for an import, tag it, which the cloud refuses if it belongs to another. That is no
+	// // error: it is not ours to end.
 	// return nil
 	//lab:end
 }
