@@ -49,7 +49,8 @@ func main() {
 	flag.StringVar(&o.certFile, "tls-cert-file", "", "file with the certificate, PEM")
 	flag.StringVar(&o.keyFile, "tls-private-key-file", "", "file with the certificate's key, PEM")
 	flag.StringVar(&o.dataDir, "data-dir", "/data", "folder of the storage")
-	flag.StringVar(&o.kubeconfigFile, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the cluster; none: the cluster in which this Pod runs")
+	flag.StringVar(&o.kubeconfigFile, "kubeconfig", os.Getenv("KUBECONFIG"),
+		"kubeconfig of the cluster; none: the cluster in which this Pod runs")
 	flag.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0,
 		"how long to serve after SIGTERM, while /readyz fails and the Service's endpoint is withdrawn")
 	flag.Parse()

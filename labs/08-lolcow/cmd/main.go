@@ -52,7 +52,8 @@ func main() {
 		"serve the metrics by HTTPS, to those who may `get` the path /metrics; false: by HTTP, to everyone")
 	flag.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of the probes; 0: none")
 	flag.BoolVar(&options.LeaderElection, "leader-elect", false, "of several operators, let one at a time do the work")
-	flag.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease (default the Pod's own)")
+	flag.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", "",
+		"namespace of the Lease (default the Pod's own)")
 	logging := zap.Options{Development: true}
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -85,7 +86,8 @@ func run(options ctrl.Options, namespace, image string) error {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	reconciler := &controller.LolcowReconciler{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(controller.FieldOwner), BackOff: controller.NewBackOff(), Image: image,
+		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(controller.FieldOwner),
+		BackOff: controller.NewBackOff(), Image: image,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the lolcow controller: %w", err)

@@ -37,7 +37,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file that leads to the cluster; empty: the account of the Pod")
+	flag.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"),
+		"file that leads to the cluster; empty: the account of the Pod")
 	flag.StringVar(&o.file, "authorized-keys", "authorized_keys",
 		"file that is kept right; its folder must be there; empty: none")
 	flag.DurationVar(&o.resync, "resync", time.Minute,

@@ -13,9 +13,9 @@ import (
 
 // IcecreamSpec is the desired state of an icecream: people write it, the operator reads it.
 type IcecreamSpec struct {
-	// TODO(lab): 2. The desired state: Flavour, a list of at least one string, in the JSON field flavour. And Topping, an
-	// optional list of at most three strings, in the JSON field topping. Neither list has duplicates. Say in a comment
-	// above each field what it means.
+	// TODO(lab): 2. The desired state: Flavour, a list of at least one string, in the JSON field flavour. And Topping,
+	// an optional list of at most three strings, in the JSON field topping. Neither list has duplicates. Say in a
+	// comment above each field what it means.
 }
 
 // IcecreamStatus is what the operator has observed: the operator writes it, people read it.
@@ -28,8 +28,8 @@ type IcecreamStatus struct {
 // +kubebuilder:object:root=true
 // TODO(lab): 1. A marker: icecreams are cluster-scoped, they live in no namespace.
 // TODO(lab): 3. A marker: status is a subresource.
-// TODO(lab): 4. Three markers: the print columns SoldOut, ToppingsCount and Age. Naming any column takes the place of
-// the usual Age, so it has to be named too.
+// TODO(lab): 4. Three markers: the print columns SoldOut, ToppingsCount and Age. Naming any column takes the place
+// of the usual Age, so it has to be named too.
 
 // Icecream is one icecream in the shop: its flavours, its toppings, and whether there is more.
 type Icecream struct {

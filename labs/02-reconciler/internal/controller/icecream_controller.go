@@ -27,8 +27,8 @@ type IcecreamReconciler struct {
 // get, although Reconcile calls Get: the cache answers it, and fills itself with list and watch. An Event is created,
 // and patched when it occurs again.
 
-// TODO(lab): 1. and 3. The operator may only list and watch so far. Add what you need, and nothing else: another verb
-// to this marker, or a marker for another resource (a subresource is one: icecreams/status).
+// TODO(lab): 1. and 3. The operator may only list and watch so far. Add what you need, and nothing else: another
+// verb to this marker, or a marker for another resource (a subresource is one: icecreams/status).
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch
 
 // Reconcile gets the name of an icecream, and does not learn what has changed. So it reads the current state, and does
@@ -43,9 +43,9 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, nil
 	}
 
-	// TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say which of them have a place. Delete this one
-	// if it has none. Read from the API server itself first (r.APIReader): the cache may be behind, and a deletion can't
-	// be undone.
+	// TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say which of them have a place. Delete this
+	// one if it has none. Read from the API server itself first (r.APIReader): the cache may be behind, and a deletion
+	// can't be undone.
 
 	// TODO(lab): 1. Count the toppings: set status.toppingsCount on a DeepCopy of the icecream.
 	// TODO(lab): 4. Set status.soldOut: is no place left in one of its flavours?
@@ -60,8 +60,9 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&demov1.Icecream{}).
-		// TODO(lab): 5. When one icecream is created, deleted or changes its flavours, the others have to be reconciled, too.
-		// Watch icecreams a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the others.
+		// TODO(lab): 5. When one icecream is created, deleted or changes its flavours, the others have to be reconciled,
+		// too. Watch icecreams a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the
+		// others.
 		Named("icecream").
 		Complete(r)
 }

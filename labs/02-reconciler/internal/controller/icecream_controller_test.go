@@ -23,7 +23,8 @@ func TestReconcile(t *testing.T) {
 	reconciler := &IcecreamReconciler{Client: api, APIReader: api, Recorder: recorder}
 	reconcile := func(name string) {
 		t.Helper()
-		if _, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}}); err != nil {
+		req := ctrl.Request{NamespacedName: client.ObjectKey{Name: name}}
+		if _, err := reconciler.Reconcile(t.Context(), req); err != nil {
 			t.Fatalf("reconcile %s: %v", name, err)
 		}
 	}

@@ -38,7 +38,8 @@ func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecre
 }
 
 // errUnbalanced is that all was booked, and the books say something else.
-var errUnbalanced = errors.New("all is booked, and the books do not balance: another program must have booked for this icecream")
+var errUnbalanced = errors.New("all is booked, and the books do not balance: " +
+	"another program must have booked for this icecream")
 
 // reason is why an account is not settled, in one word.
 func reason(err error) string {
@@ -75,8 +76,8 @@ func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
 // balance compares the ingredients that an icecream has out with those it needs, and lists the missing movements.
 // Returns come first, toppings before flavours, since they lie on top. Then come the ingredients that are taken out.
 func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Movement {
-	// TODO(lab): 2. An ingredient that is out and not wanted is moved freezer.In, toppings first. One that is wanted and
-	// not out is moved freezer.Out. The owner of a movement is the icecream's UID.
+	// TODO(lab): 2. An ingredient that is out and not wanted is moved freezer.In, toppings first. One that is wanted
+	// and not out is moved freezer.Out. The owner of a movement is the icecream's UID.
 	return nil
 }
 

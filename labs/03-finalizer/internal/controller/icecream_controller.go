@@ -61,8 +61,8 @@ type IcecreamReconciler struct {
 // Get needs list and watch, with which the cache fills itself. The Get of an APIReader needs get. An Event is created,
 // and patched when it occurs again.
 
-// TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing? And if you read an icecream
-// past the cache (r.APIReader.Get), another one is.
+// TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing? And if you read an
+// icecream past the cache (r.APIReader.Get), another one is.
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

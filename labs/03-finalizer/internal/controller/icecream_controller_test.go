@@ -84,8 +84,9 @@ func TestEachFailureHasItsReason(t *testing.T) {
 	_, unanswered := freezer.NewClient(nobody.URL, time.Second).Outstanding(t.Context(), "5d1")
 	failures := map[error]string{unanswered: freezerUnavailable, errUnbalanced: unbalanced}
 	for code, want := range map[int]string{
-		http.StatusBadRequest: freezerRefused, http.StatusConflict: freezerRefused, http.StatusTooManyRequests: freezerUnavailable,
-		http.StatusInternalServerError: freezerUnavailable, http.StatusServiceUnavailable: freezerUnavailable,
+		http.StatusBadRequest: freezerRefused, http.StatusConflict: freezerRefused,
+		http.StatusTooManyRequests: freezerUnavailable, http.StatusInternalServerError: freezerUnavailable,
+		http.StatusServiceUnavailable: freezerUnavailable,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 		defer server.Close()
@@ -207,7 +208,8 @@ func (c cached) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 func (p *parlour) try(t *testing.T, old *demov1.Icecream) error {
 	t.Helper()
 	reconciler := &IcecreamReconciler{
-		Client: interceptor.NewClient(p.api, p.faults), APIReader: p.api, Recorder: events.NewFakeRecorder(10), Freezer: p.freezer,
+		Client: interceptor.NewClient(p.api, p.faults), APIReader: p.api,
+		Recorder: events.NewFakeRecorder(10), Freezer: p.freezer,
 	}
 	if old != nil {
 		reconciler.Client = cached{Client: reconciler.Client, old: old}

@@ -72,7 +72,9 @@ func TestReconcileSettles(t *testing.T) {
 			icecreams++
 			return c.Update(ctx, object, options...)
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, object client.Object, options ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(
+			ctx context.Context, c client.Client, name string, object client.Object, options ...client.SubResourceUpdateOption,
+		) error {
 			statuses++
 			return c.SubResource(name).Update(ctx, object, options...)
 		},
@@ -93,7 +95,9 @@ func TestReconcileSettles(t *testing.T) {
 func TestErrorsAreReturned(t *testing.T) {
 	api := apiServer(t)
 	refused := apierrors.NewConflict(demov1.GroupVersion.WithResource("icecreams").GroupResource(), "split", nil)
-	noList := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused }}
+	noList := interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused },
+	}
 	tests := []struct {
 		name              string
 		client, apiReader interceptor.Funcs
@@ -102,7 +106,9 @@ func TestErrorsAreReturned(t *testing.T) {
 		{name: "the cache can't list", client: noList, icecream: "split-1"},
 		{name: "the API server refuses to list", apiReader: noList, icecream: "split-4"},
 		{name: "the status conflicts", icecream: "split-1", client: interceptor.Funcs{
-			SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+			SubResourceUpdate: func(
+				context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption,
+			) error {
 				return refused
 			},
 		}},
@@ -157,7 +163,9 @@ func TestWhatHasChangedIsNotDeleted(t *testing.T) {
 	old := read(t, api, "sloe-4")
 	change(t, api, "sloe-4", "cream")
 	reconciler := newReconciler(api, interceptor.Funcs{
-		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+		Get: func(
+			_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption,
+		) error {
 			old.DeepCopyInto(into.(*demov1.Icecream))
 			return nil
 		},
@@ -225,11 +233,15 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 	for i := range 3 {
 		order(t, api, fmt.Sprintf("melon-%d", i+1), "melon")
 	}
-	mgr, err := ctrl.NewManager(environment.Config, ctrl.Options{Scheme: api.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(environment.Config, ctrl.Options{
+		Scheme: api.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reconciler := &IcecreamReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("icecream")}
+	reconciler := &IcecreamReconciler{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("icecream"),
+	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
@@ -244,10 +256,11 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 	}()
 	soldOut := func(want bool) {
 		t.Helper()
-		if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
+		reached := func(context.Context) (bool, error) {
 			got := read(t, api, "melon-1").Status.SoldOut
 			return got != nil && *got == want, nil
-		}); err != nil {
+		}
+		if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, reached); err != nil {
 			t.Fatalf("soldOut of melon-1 does not become %t: %v", want, err)
 		}
 	}
@@ -266,7 +279,9 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 
 // newReconciler reads and writes through a client with faults. Its APIReader has none.
 func newReconciler(api client.WithWatch, faults interceptor.Funcs) *IcecreamReconciler {
-	return &IcecreamReconciler{Client: interceptor.NewClient(api, faults), APIReader: api, Recorder: events.NewFakeRecorder(10)}
+	return &IcecreamReconciler{
+		Client: interceptor.NewClient(api, faults), APIReader: api, Recorder: events.NewFakeRecorder(10),
+	}
 }
 
 func request(name string) ctrl.Request {

@@ -51,7 +51,8 @@ func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecre
 }
 
 // errUnbalanced is that all was booked, and the books say something else.
-var errUnbalanced = errors.New("all is booked, and the books do not balance: another program must have booked for this icecream")
+var errUnbalanced = errors.New("all is booked, and the books do not balance: " +
+	"another program must have booked for this icecream")
 
 // reason is why an account is not settled, in one word.
 func reason(err error) string {

@@ -27,7 +27,9 @@ var errRefused = apierrors.NewConflict(demov1.GroupVersion.WithResource("icecrea
 func TestNothingIsTakenWithoutTheFinalizer(t *testing.T) {
 	parlour := open(t, "bombe")
 	parlour.make(t, "cream")
-	parlour.faults.Patch = func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+	parlour.faults.Patch = func(
+		context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption,
+	) error {
 		return errRefused
 	}
 	if err := parlour.try(t, nil); !apierrors.IsConflict(err) {
@@ -96,7 +98,9 @@ func TestADeletionWaitsForTheFreezer(t *testing.T) {
 	parlour.finalizers(t, ours)
 
 	parlour.silent = false
-	parlour.faults.Patch = func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+	parlour.faults.Patch = func(
+		context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption,
+	) error {
 		return errRefused
 	}
 	if err := parlour.try(t, nil); !apierrors.IsConflict(err) {
@@ -193,11 +197,15 @@ func TestACacheThatIsBehindDeletesNobody(t *testing.T) {
 	if err := parlour.api.List(t.Context(), &old); err != nil {
 		t.Fatal(err)
 	}
-	parlour.faults.List = func(_ context.Context, _ client.WithWatch, into client.ObjectList, _ ...client.ListOption) error {
+	parlour.faults.List = func(
+		_ context.Context, _ client.WithWatch, into client.ObjectList, _ ...client.ListOption,
+	) error {
 		old.DeepCopyInto(into.(*demov1.IcecreamList))
 		return nil
 	}
-	if err := parlour.api.Delete(t.Context(), &demov1.Icecream{ObjectMeta: metav1.ObjectMeta{Name: "stracciatella-1"}}); err != nil {
+	if err := parlour.api.Delete(t.Context(), &demov1.Icecream{
+		ObjectMeta: metav1.ObjectMeta{Name: "stracciatella-1"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	parlour.reconcile(t, nil)
@@ -224,7 +232,10 @@ func fourth(t *testing.T, name string) *parlour {
 	t.Helper()
 	for _, number := range []string{"-1", "-2", "-3"} {
 		before := open(t, name+number)
-		icecream := &demov1.Icecream{ObjectMeta: metav1.ObjectMeta{Name: before.name}, Spec: demov1.IcecreamSpec{Flavour: []string{name + "-4"}}}
+		icecream := &demov1.Icecream{
+			ObjectMeta: metav1.ObjectMeta{Name: before.name},
+			Spec:       demov1.IcecreamSpec{Flavour: []string{name + "-4"}},
+		}
 		if err := before.api.Create(t.Context(), icecream); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +248,8 @@ func fourth(t *testing.T, name string) *parlour {
 func (p *parlour) makeWith(t *testing.T, finalizers ...string) {
 	t.Helper()
 	icecream := &demov1.Icecream{
-		ObjectMeta: metav1.ObjectMeta{Name: p.name, Finalizers: finalizers}, Spec: demov1.IcecreamSpec{Flavour: []string{p.name}},
+		ObjectMeta: metav1.ObjectMeta{Name: p.name, Finalizers: finalizers},
+		Spec:       demov1.IcecreamSpec{Flavour: []string{p.name}},
 	}
 	if err := p.api.Create(t.Context(), icecream); err != nil {
 		t.Fatal(err)

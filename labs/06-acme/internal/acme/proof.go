@@ -15,7 +15,8 @@ var required = map[string][]string{
 	"RSA": {"e", "kty", "n"},
 }
 
-// Thumbprint identifies a public key, given as a JSON Web Key: every program computes the same one (RFC 7638, section 3).
+// Thumbprint identifies a public key, given as a JSON Web Key: every program computes the same one (RFC 7638,
+// section 3).
 func Thumbprint(jwk []byte) (string, error) {
 	var key map[string]string
 	if err := json.Unmarshal(jwk, &key); err != nil {
@@ -25,8 +26,8 @@ func Thumbprint(jwk []byte) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("the account's key has the type %q: only EC and RSA are known here", key["kty"])
 	}
-	// TODO(lab): 1. Write the required members as JSON, sorted by name and without spaces. The thumbprint is the SHA-256 hash
-	// of that, in base64 for URLs, without padding.
+	// TODO(lab): 1. Write the required members as JSON, sorted by name and without spaces. The thumbprint is the
+	// SHA-256 hash of that, in base64 for URLs, without padding.
 	return "", fmt.Errorf("the thumbprint of a key with the members %v is not computed yet", members)
 }
 

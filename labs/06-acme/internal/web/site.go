@@ -48,8 +48,8 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) {
 
 // challenge answers an HTTP-01 challenge of the order with its key authorization, and any other with 404.
 func (s *Site) challenge(w http.ResponseWriter, r *http.Request) {
-	// TODO(lab): 4. Read the order. If it has the token of the path (r.PathValue), write its key authorization, and nothing
-	// else: no newline, no HTML. The log says what went wrong, the answer does not have to.
+	// TODO(lab): 4. Read the order. If it has the token of the path (r.PathValue), write its key authorization, and
+	// nothing else: no newline, no HTML. The log says what went wrong, the answer does not have to.
 	_ = acme.Order{}
 	http.NotFound(w, r)
 }

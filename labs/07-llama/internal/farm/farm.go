@@ -45,7 +45,8 @@ type Pods struct {
 	rights Authorizer
 }
 
-// TODO(lab): c1. Reading Pods needs a permission: +kubebuilder:rbac:groups="",resources=…,verbs=…, and `make manifests`.
+// TODO(lab): c1. Reading Pods needs a permission: +kubebuilder:rbac:groups="",resources=…,verbs=…, and
+// `make manifests`.
 
 // New returns the FarmPods of a cluster. core is a client for core/v1. It reads Pods with this program's rights, so
 // each request is checked against the rights of its user.
@@ -73,7 +74,10 @@ func (p *Pods) Resource() serve.Resource {
 			for _, container := range pod.Spec.Containers {
 				images = append(images, container.Image)
 			}
-			return []any{pod.Name, len(pod.Spec.Containers), strings.Join(images, ","), duration.HumanDuration(time.Since(pod.CreationTimestamp.Time))}
+			return []any{
+				pod.Name, len(pod.Spec.Containers), strings.Join(images, ","),
+				duration.HumanDuration(time.Since(pod.CreationTimestamp.Time)),
+			}
 		},
 		Reader: p,
 	}
@@ -112,7 +116,13 @@ func (p *Pods) List(ctx context.Context, namespace string, options metav1.ListOp
 		return nil, err
 	}
 	pods := &corev1.PodList{}
-	if err := p.core.Get().Namespace(namespace).Resource("pods").VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Into(pods); err != nil {
+	err = p.core.Get().
+		Namespace(namespace).
+		Resource("pods").
+		VersionedParams(&options, metav1.ParameterCodec).
+		Do(ctx).
+		Into(pods)
+	if err != nil {
 		return nil, explain(err, "")
 	}
 	list := &v1alpha.FarmPodList{
@@ -141,7 +151,11 @@ func (p *Pods) Watch(
 		return nil, err
 	}
 	options.Watch = true
-	pods, err := p.core.Get().Namespace(namespace).Resource("pods").VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
+	pods, err := p.core.Get().
+		Namespace(namespace).
+		Resource("pods").
+		VersionedParams(&options, metav1.ParameterCodec).
+		Watch(ctx)
 	if err != nil {
 		return nil, explain(err, "")
 	}
@@ -196,7 +210,9 @@ func present(pod *corev1.Pod) *v1alpha.FarmPod {
 		farmPod.UID = types.UID(uuid.NewSHA1(uuid.Nil, []byte("farmpod/"+pod.UID)).String())
 	}
 	for _, container := range pod.Spec.Containers {
-		farmPod.Spec.Containers = append(farmPod.Spec.Containers, v1alpha.FarmPodContainer{Name: container.Name, Image: container.Image})
+		farmPod.Spec.Containers = append(farmPod.Spec.Containers, v1alpha.FarmPodContainer{
+			Name: container.Name, Image: container.Image,
+		})
 	}
 	return farmPod
 }
@@ -225,7 +241,8 @@ func explain(err error, name string) error {
 
 func unavailable(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: message,
+		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable,
+		Reason: metav1.StatusReasonServiceUnavailable, Message: message,
 		Details: &metav1.StatusDetails{Group: groupResource.Group, Kind: groupResource.Resource, RetryAfterSeconds: 1},
 	}}
 }

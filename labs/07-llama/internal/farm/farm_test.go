@@ -29,7 +29,8 @@ import (
 type rights map[string]bool
 
 func (r rights) Authorize(_ context.Context, _ serve.User, action serve.Action) error {
-	if action.Resource == corev1.SchemeGroupVersion.WithResource("pods") && r[strings.TrimSpace(action.Verb+" "+action.Name)] {
+	if action.Resource == corev1.SchemeGroupVersion.WithResource("pods") &&
+		r[strings.TrimSpace(action.Verb+" "+action.Name)] {
 		return nil
 	}
 	return apierrors.NewForbidden(action.Resource.GroupResource(), action.Name, errors.New("no role allows it"))
@@ -72,12 +73,18 @@ func cow() *corev1.Pod {
 			Namespace: "meadow", Name: "cow", UID: "1234", ResourceVersion: "7", Labels: map[string]string{"animal": "cow"},
 			Annotations: map[string]string{"secret": "of the Pod"},
 		},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "moo", Image: "moo:v1"}, {Name: "bell", Image: "bell:v2"}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "moo", Image: "moo:v1"},
+			{Name: "bell", Image: "bell:v2"},
+		}},
 	}
 }
 
 func failure(code int, reason metav1.StatusReason) *metav1.Status {
-	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason}
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason,
+	}
 }
 
 func TestAFarmPodShowsItsPod(t *testing.T) {
@@ -91,7 +98,8 @@ func TestAFarmPodShowsItsPod(t *testing.T) {
 		t.Errorf("asked is %s, want %s", asked.asked.Path, want)
 	}
 	pod := object.(*v1alpha.FarmPod)
-	if pod.Name != "farm-cow" || pod.Namespace != "meadow" || pod.ResourceVersion != "7" || pod.Labels["animal"] != "cow" || len(pod.Annotations) > 0 {
+	if pod.Name != "farm-cow" || pod.Namespace != "meadow" || pod.ResourceVersion != "7" ||
+		pod.Labels["animal"] != "cow" || len(pod.Annotations) > 0 {
 		t.Errorf("the metadata is %+v", pod.ObjectMeta)
 	}
 	if want := "[{moo moo:v1} {bell bell:v2}]"; fmt.Sprint(pod.Spec.Containers) != want {
@@ -134,9 +142,12 @@ func TestFarmPodsAreSelectedByTheirOwnNames(t *testing.T) {
 	} {
 		asked := &apiServer{code: http.StatusOK, lines: []any{&corev1.PodList{
 			TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
-			ListMeta: metav1.ListMeta{ResourceVersion: "9", Continue: "more", RemainingItemCount: new(int64(4))}, Items: []corev1.Pod{*cow()},
+			ListMeta: metav1.ListMeta{ResourceVersion: "9", Continue: "more", RemainingItemCount: new(int64(4))},
+			Items:    []corev1.Pod{*cow()},
 		}}}
-		object, err := podsOf(t, asked, everything).List(t.Context(), "meadow", metav1.ListOptions{FieldSelector: selector, LabelSelector: "animal=cow", Limit: 1})
+		object, err := podsOf(t, asked, everything).List(t.Context(), "meadow", metav1.ListOptions{
+			FieldSelector: selector, LabelSelector: "animal=cow", Limit: 1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +156,8 @@ func TestFarmPodsAreSelectedByTheirOwnNames(t *testing.T) {
 			t.Errorf("%q: asked is %s, want the field selector %q", selector, asked.asked, want)
 		}
 		list := object.(*v1alpha.FarmPodList)
-		if list.ResourceVersion != "9" || list.Continue != "more" || *list.RemainingItemCount != 4 || len(list.Items) != 1 || list.Items[0].Name != "farm-cow" {
+		if list.ResourceVersion != "9" || list.Continue != "more" || *list.RemainingItemCount != 4 ||
+			len(list.Items) != 1 || list.Items[0].Name != "farm-cow" {
 			t.Errorf("%q: the list is %+v", selector, list)
 		}
 	}
@@ -163,9 +175,13 @@ func TestWhatIsSaidOfPodsIsSaidOfFarmPods(t *testing.T) {
 		answer *metav1.Status
 		code   int32
 	}{
-		"no such Pod":                 {failure(http.StatusNotFound, metav1.StatusReasonNotFound), http.StatusNotFound},
-		"the server has no right":     {failure(http.StatusForbidden, metav1.StatusReasonForbidden), http.StatusServiceUnavailable},
-		"nobody knows the server":     {failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized), http.StatusServiceUnavailable},
+		"no such Pod": {failure(http.StatusNotFound, metav1.StatusReasonNotFound), http.StatusNotFound},
+		"the server has no right": {
+			failure(http.StatusForbidden, metav1.StatusReasonForbidden), http.StatusServiceUnavailable,
+		},
+		"nobody knows the server": {
+			failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized), http.StatusServiceUnavailable,
+		},
 		"the version is too old":      {failure(http.StatusGone, metav1.StatusReasonExpired), http.StatusGone},
 		"the selector can't be meant": {failure(http.StatusBadRequest, metav1.StatusReasonBadRequest), http.StatusBadRequest},
 	} {
@@ -179,7 +195,8 @@ func TestWhatIsSaidOfPodsIsSaidOfFarmPods(t *testing.T) {
 				t.Errorf("%s: %s is answered with %v, want the code %d", what, verb, err, test.code)
 			}
 		}
-		if test.code == http.StatusNotFound && (!strings.Contains(got.Error(), "farm-cow") || !strings.Contains(got.Error(), "farmpods.farm.example.com")) {
+		if test.code == http.StatusNotFound &&
+			(!strings.Contains(got.Error(), "farm-cow") || !strings.Contains(got.Error(), "farmpods.farm.example.com")) {
 			t.Errorf("%s: it names another object: %v", what, got)
 		}
 	}
@@ -196,13 +213,18 @@ func TestAWatchOnFarmPodsFollowsThePods(t *testing.T) {
 	t.Parallel()
 	line := func(what watch.EventType, object any) any { return map[string]any{"type": what, "object": object} }
 	bookmark := &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "8", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
+		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: "8", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		},
 	}
 	asked := &apiServer{code: http.StatusOK, lines: []any{
-		line(watch.Added, cow()), line(watch.Bookmark, bookmark), line(watch.Deleted, cow()), line(watch.Error, failure(http.StatusGone, metav1.StatusReasonExpired)),
+		line(watch.Added, cow()), line(watch.Bookmark, bookmark), line(watch.Deleted, cow()),
+		line(watch.Error, failure(http.StatusGone, metav1.StatusReasonExpired)),
 	}}
-	followed, err := podsOf(t, asked, everything).Watch(t.Context(), "meadow", metav1.ListOptions{ResourceVersion: "6", AllowWatchBookmarks: true})
+	followed, err := podsOf(t, asked, everything).Watch(t.Context(), "meadow", metav1.ListOptions{
+		ResourceVersion: "6", AllowWatchBookmarks: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,14 +235,16 @@ func TestAWatchOnFarmPodsFollowsThePods(t *testing.T) {
 	for event := range followed {
 		switch object := event.Object.(type) {
 		case *v1alpha.FarmPod:
-			told = append(told, fmt.Sprintf("%s %q at %s %v", event.Type, object.Name, object.ResourceVersion, object.Annotations))
+			told = append(told, fmt.Sprintf("%s %q at %s %v",
+				event.Type, object.Name, object.ResourceVersion, object.Annotations))
 		case *metav1.Status:
 			told = append(told, fmt.Sprintf("%s %d", event.Type, object.Code))
 		default:
 			told = append(told, fmt.Sprintf("%s %T", event.Type, object))
 		}
 	}
-	want := `ADDED "farm-cow" at 7 map[], BOOKMARK "" at 8 map[k8s.io/initial-events-end:true], DELETED "farm-cow" at 7 map[], ERROR 410`
+	want := `ADDED "farm-cow" at 7 map[], BOOKMARK "" at 8 map[k8s.io/initial-events-end:true], ` +
+		`DELETED "farm-cow" at 7 map[], ERROR 410`
 	if got := strings.Join(told, ", "); got != want {
 		t.Errorf("told is\n%s, want\n%s", got, want)
 	}

@@ -58,7 +58,9 @@ func (l *Llamas) List(_ context.Context, namespace string, options metav1.ListOp
 }
 
 // begin returns the llamas at the version that the client wants, and the position after which the page begins.
-func (l *Llamas) begin(namespace string, options metav1.ListOptions) (llamas []*v1alpha.Llama, version uint64, after string, err error) {
+func (l *Llamas) begin(
+	namespace string, options metav1.ListOptions,
+) (llamas []*v1alpha.Llama, version uint64, after string, err error) {
 	if options.Continue != "" {
 		token, err := decodePageToken(options.Continue)
 		if err != nil {

@@ -53,8 +53,14 @@ func New(s *store.Store, namespaces Namespaces) (*Llamas, error) {
 
 func herd() []*v1alpha.Llama {
 	return []*v1alpha.Llama{
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "carla"}, Spec: v1alpha.LlamaSpec{Weight: 130.5, Height: 1.1}},
-		{ObjectMeta: metav1.ObjectMeta{Namespace: "farm", Name: "pedro"}, Spec: v1alpha.LlamaSpec{Weight: 0.1, Height: 0.3}},
+		{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "carla"},
+			Spec:       v1alpha.LlamaSpec{Weight: 130.5, Height: 1.1},
+		},
+		{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "farm", Name: "pedro"},
+			Spec:       v1alpha.LlamaSpec{Weight: 0.1, Height: 0.3},
+		},
 	}
 }
 

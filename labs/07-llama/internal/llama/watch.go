@@ -51,7 +51,8 @@ func (l *Llamas) Watch(
 	}
 	w := &watcher{store: l.store, namespace: namespace, selector: selector, options: options, version: version}
 	fromNow := options.ResourceVersion == "" || options.ResourceVersion == "0"
-	initial := options.SendInitialEvents != nil && *options.SendInitialEvents || options.SendInitialEvents == nil && fromNow
+	initial := options.SendInitialEvents != nil && *options.SendInitialEvents ||
+		options.SendInitialEvents == nil && fromNow
 	var first []*v1alpha.Llama
 	if initial || fromNow {
 		first, w.version = l.store.List(namespace)
@@ -81,13 +82,16 @@ func validateWatch(options metav1.ListOptions) error {
 	var wrong field.ErrorList
 	asked, match := options.SendInitialEvents != nil, options.ResourceVersionMatch
 	if asked && match != metav1.ResourceVersionMatchNotOlderThan {
-		wrong = append(wrong, field.Forbidden(field.NewPath("resourceVersionMatch"), "sendInitialEvents requires resourceVersionMatch=NotOlderThan"))
+		wrong = append(wrong, field.Forbidden(field.NewPath("resourceVersionMatch"),
+			"sendInitialEvents requires resourceVersionMatch=NotOlderThan"))
 	}
 	if !asked && match != "" {
-		wrong = append(wrong, field.Forbidden(field.NewPath("resourceVersionMatch"), "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+		wrong = append(wrong, field.Forbidden(field.NewPath("resourceVersionMatch"),
+			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
 	}
 	if asked && *options.SendInitialEvents && !options.AllowWatchBookmarks {
-		wrong = append(wrong, field.Forbidden(field.NewPath("sendInitialEvents"), "the end of the initial events is a bookmark: set allowWatchBookmarks"))
+		wrong = append(wrong, field.Forbidden(field.NewPath("sendInitialEvents"),
+			"the end of the initial events is a bookmark: set allowWatchBookmarks"))
 	}
 	if len(wrong) > 0 {
 		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", wrong)
@@ -109,8 +113,8 @@ func (w *watcher) run(ctx context.Context, first []*v1alpha.Llama, timeout time.
 	if w.options.SendInitialEvents != nil && *w.options.SendInitialEvents && !w.bookmark(ctx, true) {
 		return
 	}
-	// TODO(lab): b8. Send the changes since w.version. Then wait for the next one, for the time to send a bookmark, for the end of
-	// the timeout, or for the client to disconnect. What if the version has become too old in the meantime?
+	// TODO(lab): b8. Send the changes since w.version. Then wait for the next one, for the time to send a bookmark, for
+	// the end of the timeout, or for the client to disconnect. What if the version has become too old in the meantime?
 	<-ctx.Done()
 }
 
@@ -119,7 +123,8 @@ func (w *watcher) tell(ctx context.Context, change store.Change) bool {
 	if w.namespace != "" && change.Llama.Namespace != w.namespace {
 		return true
 	}
-	// TODO(lab): b8. Was it selected before, and is it now? That makes it an ADDED, MODIFIED or DELETED, or nothing at all.
+	// TODO(lab): b8. Was it selected before, and is it now? That makes it an ADDED, MODIFIED or DELETED, or nothing at
+	// all.
 	return true
 }
 

@@ -70,7 +70,8 @@ func prepareNew(llama *v1alpha.Llama) {
 
 // validate says all that is wrong with a llama at once.
 func validate(llama *v1alpha.Llama) error {
-	wrong := validation.ValidateObjectMeta(&llama.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	wrong := validation.ValidateObjectMeta(&llama.ObjectMeta, true, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	if llama.Spec.Weight < 0 {
 		wrong = append(wrong, field.Invalid(field.NewPath("spec", "weight"), llama.Spec.Weight, "must not be negative"))
 	}
@@ -145,7 +146,8 @@ func prepareUpdate(updated, current *v1alpha.Llama) error {
 	// TODO(lab): b2. A client that has read an older version must not overwrite later changes: apierrors.NewConflict.
 	if updated.UID != "" && updated.UID != current.UID {
 		return apierrors.NewConflict(groupResource, current.Name,
-			fmt.Errorf("the UID in the request is %s, and that of the object is %s: it is another one", updated.UID, current.UID))
+			fmt.Errorf("the UID in the request is %s, and that of the object is %s: it is another one",
+				updated.UID, current.UID))
 	}
 	if current.DeletionTimestamp != nil {
 		for _, finalizer := range updated.Finalizers {
@@ -171,7 +173,9 @@ func prepareUpdate(updated, current *v1alpha.Llama) error {
 }
 
 // Delete removes a llama, or, if it has a finalizer, marks it as deleted.
-func (l *Llamas) Delete(_ context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool) (runtime.Object, bool, error) {
+func (l *Llamas) Delete(
+	_ context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool,
+) (runtime.Object, bool, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	var result *v1alpha.Llama
 	stored, err := l.store.Update(key, func(current *v1alpha.Llama) (*v1alpha.Llama, error) {

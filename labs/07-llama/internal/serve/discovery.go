@@ -15,7 +15,8 @@ import (
 // addDiscovery serves the discovery documents. A client reads them before anything else. The API server reads them,
 // too, and merges them with those of all other groups, so the whole cluster sees an error in them.
 func (s *Server) addDiscovery(mux *http.ServeMux) {
-	// TODO(lab): a1. Which groups are there (/apis), which versions has ours (/apis/GROUP), which resources has the version?
+	// TODO(lab): a1. Which groups are there (/apis), which versions has ours (/apis/GROUP), which resources has the
+	// version?
 }
 
 func (s *Server) apiGroup() metav1.APIGroup {
@@ -39,7 +40,8 @@ func wantsAggregated(accept string) bool {
 		if parameters["as"] == "" {
 			return false // it would rather have the old way
 		}
-		if parameters["g"] == apidiscoveryv2.GroupName && parameters["v"] == "v2" && parameters["as"] == "APIGroupDiscoveryList" {
+		if parameters["g"] == apidiscoveryv2.GroupName && parameters["v"] == "v2" &&
+			parameters["as"] == "APIGroupDiscoveryList" {
 			return true
 		}
 	}

@@ -75,7 +75,8 @@ func TestMoreRequestsThanTheServerCanAnswerAreRefusedButNoWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		retryAfter := answer.Header().Get("Retry-After")
-		if answer.Code != http.StatusTooManyRequests || status.Reason != metav1.StatusReasonTooManyRequests || retryAfter == "" {
+		if answer.Code != http.StatusTooManyRequests || status.Reason != metav1.StatusReasonTooManyRequests ||
+			retryAfter == "" {
 			t.Errorf("one too many is answered with %d %s, Retry-After %q", answer.Code, status.Reason, retryAfter)
 		}
 		for range maxInFlight + 1 {

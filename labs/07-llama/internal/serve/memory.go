@@ -23,7 +23,8 @@ func (r *request) hold(n int) error {
 	bytes := min(int64(n), maxBytesInFlight)
 	if r.server.bytesInFlight.Add(bytes) > maxBytesInFlight {
 		r.server.bytesInFlight.Add(-bytes)
-		return apierrors.NewTooManyRequests("the requests that this server answers are too large together: try again later", 1)
+		return apierrors.NewTooManyRequests(
+			"the requests that this server answers are too large together: try again later", 1)
 	}
 	r.held += bytes
 	return nil

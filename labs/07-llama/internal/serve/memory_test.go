@@ -32,7 +32,9 @@ func (l large) List(context.Context, string, metav1.ListOptions) (runtime.Object
 	defer l.making.Add(-1)
 	l.making.Add(1)
 	<-l.found
-	return &v1alpha.LlamaList{Items: []v1alpha.Llama{{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("x", maxBody)}}}}, nil
+	return &v1alpha.LlamaList{Items: []v1alpha.Llama{{
+		ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("x", maxBody)},
+	}}}, nil
 }
 
 func (l large) Create(_ context.Context, object runtime.Object, _ bool) (runtime.Object, error) {
@@ -92,7 +94,8 @@ func TestBodiesThatAreTooLargeTogetherAreRefused(t *testing.T) {
 				var refused atomic.Int64
 				for range maxInFlight {
 					go func() {
-						if answer := post(announced{come}, length); answer.Code == http.StatusTooManyRequests && answer.Header().Get("Retry-After") != "" {
+						answer := post(announced{come}, length)
+						if answer.Code == http.StatusTooManyRequests && answer.Header().Get("Retry-After") != "" {
 							refused.Add(1)
 						}
 					}()

@@ -91,10 +91,13 @@ func (s *Server) paths(types schemas, v3 bool) map[string]any {
 		root := "/apis/" + s.group.String()
 		everywhere := map[string]any{"get": operation("listAll", "list", list)}
 		collection := map[string]any{"get": operation("list", "list", list), "parameters": pathParameters(v3, "namespace")}
-		single := map[string]any{"get": operation("get", "get", object), "parameters": pathParameters(v3, "namespace", "name")}
+		single := map[string]any{
+			"get": operation("get", "get", object), "parameters": pathParameters(v3, "namespace", "name"),
+		}
 		if r.Writer != nil {
 			collection["post"] = operation("create", "post", object, "application/json")
-			collection["delete"] = operation("deleteAll", "deletecollection", types.reference(reflect.TypeFor[metav1.Status](), ""))
+			collection["delete"] = operation("deleteAll", "deletecollection",
+				types.reference(reflect.TypeFor[metav1.Status](), ""))
 			single["put"] = operation("replace", "put", object, "application/json")
 			single["patch"] = operation("patch", "patch", object, "application/json-patch+json", "application/merge-patch+json")
 			single["delete"] = operation("delete", "delete", types.reference(reflect.TypeFor[metav1.Status](), ""))

@@ -43,9 +43,14 @@ type Writer interface {
 	Create(ctx context.Context, object runtime.Object, dryRun bool) (runtime.Object, error)
 	// Update replaces the object by what change makes of its current state. It calls change again if another write was
 	// faster.
-	Update(ctx context.Context, namespace, name string, change func(current runtime.Object) (runtime.Object, error), dryRun bool) (runtime.Object, error)
+	Update(
+		ctx context.Context, namespace, name string,
+		change func(current runtime.Object) (runtime.Object, error), dryRun bool,
+	) (runtime.Object, error)
 	// Delete returns the object, and whether it is gone: one with finalizers stays until the last is removed.
-	Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool) (object runtime.Object, gone bool, err error)
+	Delete(
+		ctx context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool,
+	) (object runtime.Object, gone bool, err error)
 }
 
 // verbs are what discovery says that can be done with the resource. kubectl believes it, and so does the controller

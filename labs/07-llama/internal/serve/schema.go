@@ -45,7 +45,8 @@ func (s schemas) object(t reflect.Type) map[string]any {
 	var required []string
 	for _, field := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" || name == "-" || len(field.Index) > 1 && !strings.HasPrefix(t.Field(field.Index[0]).Tag.Get("json"), ",inline") {
+		if name == "" || name == "-" ||
+			len(field.Index) > 1 && !strings.HasPrefix(t.Field(field.Index[0]).Tag.Get("json"), ",inline") {
 			continue // the fields of an embedded metadata belong to it
 		}
 		properties[name] = s.of(field.Type, docs[name])

@@ -38,7 +38,8 @@ func (r *request) table(object runtime.Object) (*metav1.Table, error) {
 	objects := []runtime.Object{object}
 	if list, err := meta.ListAccessor(object); err == nil {
 		table.ListMeta = metav1.ListMeta{
-			ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: list.GetRemainingItemCount(),
+			ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(),
+			RemainingItemCount: list.GetRemainingItemCount(),
 		}
 		if objects, err = meta.ExtractList(object); err != nil {
 			return nil, err
@@ -89,7 +90,8 @@ func partialList(object runtime.Object) (*metav1.PartialObjectMetadataList, erro
 		return nil, apierrors.NewBadRequest("one object is no list: ask for PartialObjectMetadata")
 	}
 	partials.ListMeta = metav1.ListMeta{
-		ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: list.GetRemainingItemCount(),
+		ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(),
+		RemainingItemCount: list.GetRemainingItemCount(),
 	}
 	objects, err := meta.ExtractList(object)
 	if err != nil {

@@ -125,7 +125,8 @@ func applyPatch(kind string, before, body []byte) ([]byte, error) {
 		return nil, apierrors.NewBadRequest("the JSON patch: " + err.Error())
 	}
 	if len(operations) > maxPatchOperations {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch may have %d operations", maxPatchOperations))
+		return nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("a JSON patch may have %d operations", maxPatchOperations))
 	}
 	after, err := operations.Apply(before)
 	if err != nil {
@@ -150,7 +151,9 @@ func (s *Server) delete(w http.ResponseWriter, r *request) {
 	}
 	writeJSON(w, http.StatusOK, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{Name: r.name, Group: r.group.Group, Kind: r.resource.Plural, UID: accessor(object).GetUID()},
+		Details: &metav1.StatusDetails{
+			Name: r.name, Group: r.group.Group, Kind: r.resource.Plural, UID: accessor(object).GetUID(),
+		},
 	})
 }
 
@@ -212,7 +215,8 @@ func (r *request) dryRun() (bool, error) { return isDryRun(r.URL.Query()["dryRun
 func isDryRun(values []string) (bool, error) {
 	for _, value := range values {
 		if value != metav1.DryRunAll {
-			return false, apierrors.NewBadRequest(fmt.Sprintf("dryRun: the only value is %q, and not %q", metav1.DryRunAll, value))
+			return false, apierrors.NewBadRequest(
+				fmt.Sprintf("dryRun: the only value is %q, and not %q", metav1.DryRunAll, value))
 		}
 	}
 	// TODO(lab): b4. Is it a trial?
@@ -255,7 +259,8 @@ func readBody(w http.ResponseWriter, r *request, types ...string) ([]byte, error
 func unsupportedMediaType(kind string, types []string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
-		Message: fmt.Sprintf("the body of the request was in an unknown format %q: accepted are %s", kind, strings.Join(types, ", ")),
+		Message: fmt.Sprintf("the body of the request was in an unknown format %q: accepted are %s",
+			kind, strings.Join(types, ", ")),
 	}}
 }
 
@@ -285,10 +290,12 @@ func (r *request) decode(w http.ResponseWriter, body []byte) (runtime.Object, er
 	case metadata.GetNamespace() == "":
 		metadata.SetNamespace(r.namespace)
 	case metadata.GetNamespace() != r.namespace:
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return nil, apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request")
 	}
 	if name := accessor(object).GetName(); r.name != "" && name != r.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, r.name))
+		return nil, apierrors.NewBadRequest(
+			fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, r.name))
 	}
 	return object, nil
 }

@@ -189,7 +189,9 @@ func (s *Store) Create(llama *v1alpha.Llama) (*v1alpha.Llama, error) {
 // Update replaces a llama by the result of change, which gets a copy of its own. No other write happens in the
 // meantime. An error of change is returned as it is, and nothing is stored. A llama with a deletionTimestamp is removed
 // as soon as it has no finalizers, also by an update.
-func (s *Store) Update(key types.NamespacedName, change func(current *v1alpha.Llama) (*v1alpha.Llama, error)) (*v1alpha.Llama, error) {
+func (s *Store) Update(
+	key types.NamespacedName, change func(current *v1alpha.Llama) (*v1alpha.Llama, error),
+) (*v1alpha.Llama, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	current, found := s.llamas[key]

@@ -52,9 +52,10 @@ type Cluster struct {
 // authorization.k8s.io/v1. The ConfigMap is watched, because the certificate authority in it changes one day.
 func NewCluster(ctx context.Context, core, authorization rest.Interface) (*Cluster, error) {
 	config, controller := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(core, "configmaps", configNamespace, fields.OneTermEqualSelector("metadata.name", configName)),
-		ObjectType:    &corev1.ConfigMap{},
-		Handler:       cache.ResourceEventHandlerFuncs{}, // no handlers: each request reads the store
+		ListerWatcher: cache.NewListWatchFromClient(core, "configmaps", configNamespace,
+			fields.OneTermEqualSelector("metadata.name", configName)),
+		ObjectType: &corev1.ConfigMap{},
+		Handler:    cache.ResourceEventHandlerFuncs{}, // no handlers: each request reads the store
 	})
 	go controller.RunWithContext(ctx)
 	if !cache.WaitFor(ctx, "", controller.HasSyncedChecker()) {
@@ -71,7 +72,8 @@ func (c *Cluster) Authenticate(r *http.Request) (serve.User, error) {
 	object, _, err := c.config.GetByKey(configNamespace + "/" + configName)
 	config, found := object.(*corev1.ConfigMap)
 	if err != nil || !found {
-		return serve.User{}, apierrors.NewInternalError(fmt.Errorf("who is the front proxy? There is no ConfigMap %s in %s", configName, configNamespace))
+		return serve.User{}, apierrors.NewInternalError(
+			fmt.Errorf("who is the front proxy? There is no ConfigMap %s in %s", configName, configNamespace))
 	}
 	if err := verify(r, config); err != nil {
 		return serve.User{}, apierrors.NewUnauthorized("only the front proxy is believed: " + err.Error())
@@ -110,7 +112,8 @@ func verify(r *http.Request, config *corev1.ConfigMap) error {
 		intermediates.AddCert(certificate)
 	}
 	certificate := r.TLS.PeerCertificates[0]
-	// TODO(lab): c2. Any client can send these headers, and any client can have a certificate. Is this one of the front proxy's?
+	// TODO(lab): c2. Any client can send these headers, and any client can have a certificate. Is this one of the front
+	// proxy's?
 	_ = certificate
 	return nil
 }

@@ -74,8 +74,10 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	t.Skip("TODO(lab): c2. remove this line when you begin with verify; then: make test")
 	ours, other := newAuthority(t), newAuthority(t)
 	config := &corev1.ConfigMap{Data: map[string]string{
-		"requestheader-client-ca-file": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.certificate.Raw})),
-		"requestheader-allowed-names":  `["front-proxy"]`,
+		"requestheader-client-ca-file": string(pem.EncodeToMemory(&pem.Block{
+			Type: "CERTIFICATE", Bytes: ours.certificate.Raw,
+		})),
+		"requestheader-allowed-names": `["front-proxy"]`,
 	}}
 	proxy, _ := sign(t, "front-proxy", ours)
 	neighbour, _ := sign(t, "neighbour", ours)

@@ -52,9 +52,11 @@ func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.De
 // desiredService has the fields of the Service that the operator sets: the page, on a port of every node.
 func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfiguration {
 	selector := selectorLabels(lolcow.Name)
-	// TODO(lab): 2. the owner reference, and a spec: type NodePort, selector, port 80 to the container's port, nodePort.
+	// TODO(lab): 2. the owner reference, and a spec: type NodePort, selector, port 80 to the container's port,
+	// nodePort.
 	return corev1ac.Service(lolcow.Name, lolcow.Namespace).WithLabels(selector).
-		WithSpec(corev1ac.ServiceSpec().WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
+		WithSpec(corev1ac.ServiceSpec().
+			WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
 }
 
 // ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns

@@ -54,7 +54,8 @@ type LolcowReconciler struct {
 // finalizers before they accept blockOwnerDeletion.
 
 // +kubebuilder:rbac:groups=my.domain,resources=lolcows,verbs=get;list;watch
-// TODO(lab): 1. a line like this for deployments; 2. for services; 5. for the status and Pods; 7. for Events. Which group are they in?
+// TODO(lab): 1. a line like this for deployments; 2. for services; 5. for the status and Pods; 7. for Events. Which
+// group are they in?
 
 // Reconcile gets the name of a Lolcow when the Lolcow, one of its children or one of its Pods may have changed. It
 // applies the desired state, and reports the observed one.
@@ -74,7 +75,9 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 
 // ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has
 // just been applied and its status is not known yet.
-func (r *LolcowReconciler) ensureDeployment(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow) (*appsv1.Deployment, error) {
+func (r *LolcowReconciler) ensureDeployment(
+	ctx context.Context, lolcow *lolcowv1alpha1.Lolcow,
+) (*appsv1.Deployment, error) {
 	desired := desiredDeployment(lolcow, r.Image)
 	var current appsv1.Deployment
 	err := r.Get(ctx, client.ObjectKeyFromObject(lolcow), &current)
@@ -98,22 +101,27 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 	case err != nil:
 		return fmt.Errorf("read the Service: %w", err)
 	default:
-		// TODO(lab): 4. the same for the Service. And do not touch a Deployment or Service that is not ours (metav1.IsControlledBy).
+		// TODO(lab): 4. the same for the Service. And do not touch a Deployment or Service that is not ours
+		// (metav1.IsControlledBy).
 	}
 	return r.apply(ctx, lolcow, "Service", desired)
 }
 
 // apply applies the desired state of a child. We own these fields, so force overwrites the values that another client
 // has set.
-func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration) error {
+func (r *LolcowReconciler) apply(
+	ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration,
+) error {
 	// TODO(lab): 1. r.Apply, with a field owner, by force. What happens without force when a user edits the Deployment?
-	// TODO(lab): 6. do not retry a refused write at once (reported). Reconcile returns when to retry it (tryAgainAfter).
+	// TODO(lab): 6. do not retry a refused write at once (reported). Reconcile returns when to retry it
+	// (tryAgainAfter).
 	return nil
 }
 
 // SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
 func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// TODO(lab): 4. which watch calls Reconcile when a user deletes the Service? 5. and when a Pod can't pull its image?
+	// TODO(lab): 4. which watch calls Reconcile when a user deletes the Service? 5. and when a Pod can't pull its
+	// image?
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&lolcowv1alpha1.Lolcow{}, builder.WithPredicates(notOnlyWords)).
 		Named("lolcow").

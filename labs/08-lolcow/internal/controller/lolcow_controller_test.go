@@ -54,7 +54,8 @@ func TestChildren(t *testing.T) {
 	if service.Spec.Type != corev1.ServiceTypeNodePort || service.Spec.Ports[0].NodePort != 30101 {
 		t.Errorf("the Service is %+v, want a NodePort 30101", service.Spec)
 	}
-	if !maps.Equal(service.Spec.Selector, deployment.Spec.Selector.MatchLabels) || !maps.Equal(service.Spec.Selector, deployment.Spec.Template.Labels) {
+	if !maps.Equal(service.Spec.Selector, deployment.Spec.Selector.MatchLabels) ||
+		!maps.Equal(service.Spec.Selector, deployment.Spec.Template.Labels) {
 		t.Errorf("the Service selects %v, and the Pods have %v", service.Spec.Selector, deployment.Spec.Template.Labels)
 	}
 
@@ -91,7 +92,8 @@ func TestDrift(t *testing.T) {
 	deployment.Spec.Replicas = new(int32(3))
 	deployment.Annotations = map[string]string{"farm": "north"}
 	deployment.Spec.Template.Annotations = map[string]string{"restarted": "yes"}
-	deployment.Spec.Template.Spec.Containers = append(deployment.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar:v1"})
+	deployment.Spec.Template.Spec.Containers = append(deployment.Spec.Template.Spec.Containers,
+		corev1.Container{Name: "sidecar", Image: "sidecar:v1"})
 	h.update(deployment)
 	service := h.service("daisy")
 	service.Labels["team"] = "barn"
@@ -118,11 +120,13 @@ func TestDrift(t *testing.T) {
 		t.Errorf("it runs %s, which says %q", got, h.greeting("daisy"))
 	}
 	port := service.Spec.Ports[0]
-	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30111 || port.TargetPort.String() != portName || len(service.Spec.Selector) != 2 {
+	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30111 ||
+		port.TargetPort.String() != portName || len(service.Spec.Selector) != 2 {
 		t.Errorf("the Service is still %+v", service.Spec)
 	}
-	if len(deployment.Spec.Template.Spec.Containers) != 2 || *deployment.Spec.Replicas != 3 || deployment.Annotations["farm"] != "north" ||
-		deployment.Spec.Template.Annotations["restarted"] != "yes" || service.Labels["team"] != "barn" {
+	if len(deployment.Spec.Template.Spec.Containers) != 2 || *deployment.Spec.Replicas != 3 ||
+		deployment.Annotations["farm"] != "north" || deployment.Spec.Template.Annotations["restarted"] != "yes" ||
+		service.Labels["team"] != "barn" {
 		t.Error("it took away what others own")
 	}
 
@@ -195,7 +199,10 @@ func TestConditionsFollowTheChildren(t *testing.T) {
 		{"it crashes", corev1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 2}, metav1.ConditionTrue, containerName},
 		{"it runs between two crashes", corev1.ContainerStatus{RestartCount: 3}, metav1.ConditionTrue, containerName},
 		{"it has been restarted, and is well", corev1.ContainerStatus{RestartCount: 3, Ready: true}, metav1.ConditionFalse, ""},
-		{"no ConfigMap", corev1.ContainerStatus{State: waiting("CreateContainerConfigError")}, metav1.ConditionTrue, "CreateContainerConfigError"},
+		{
+			"no ConfigMap", corev1.ContainerStatus{State: waiting("CreateContainerConfigError")},
+			metav1.ConditionTrue, "CreateContainerConfigError",
+		},
 		{"all is well", corev1.ContainerStatus{Ready: true}, metav1.ConditionFalse, ""},
 	}
 	for _, test := range tests {
@@ -210,7 +217,9 @@ func TestConditionsFollowTheChildren(t *testing.T) {
 
 	h.rollOut("flora",
 		appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse},
-		appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: meadow"})
+		appsv1.DeploymentCondition{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: meadow",
+		})
 	h.reconcile("flora")
 	h.is("flora", lolcowv1alpha1.Available, metav1.ConditionFalse, "")
 	h.is("flora", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "exceeded quota: meadow")
@@ -294,7 +303,8 @@ func TestTheReasonOfAnErrorIsOneWord(t *testing.T) {
 		{&apierrors.StatusError{ErrStatus: metav1.Status{Reason: "no cows on a Sunday", Message: "denied"}}, "Failed"},
 		{context.DeadlineExceeded, "Failed"},
 	} {
-		if got := failure(test.err); got == nil || got.reason != test.want || !strings.Contains(got.message, test.err.Error()) {
+		if got := failure(test.err); got == nil || got.reason != test.want ||
+			!strings.Contains(got.message, test.err.Error()) {
 			t.Errorf("of the error %q the status says %+v, want the reason %s", test.err, got, test.want)
 		}
 	}
@@ -365,12 +375,13 @@ func TestMetrics(t *testing.T) {
 // The other tests call Reconcile. In this one the manager calls it: when a child has been deleted, and when a Pod has a
 // problem.
 func TestTheManagerCallsReconcile(t *testing.T) {
-	t.Skip("TODO(lab): 4. remove this line when you let the operator watch what it has made, and at 5. Pods; then: make test")
+	t.Skip("TODO(lab): 4. remove this line when the operator watches what it has made, and at 5. Pods; then: make test")
 	h := newHerd(t)
 	ctx := h.startManager()
 	eventually := func(what string, is func() bool) {
 		t.Helper()
-		if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) { return is(), nil }); err != nil {
+		condition := func(context.Context) (bool, error) { return is(), nil }
+		if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, condition); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
@@ -504,11 +515,16 @@ func newHerd(t *testing.T) *herd {
 // restart begins with a new operator, which remembers nothing.
 func (h *herd) restart() {
 	counting := interceptor.NewClient(h.api, interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, what runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+		Apply: func(
+			ctx context.Context, c client.WithWatch, what runtime.ApplyConfiguration, options ...client.ApplyOption,
+		) error {
 			h.writes++
 			return c.Apply(ctx, what, options...)
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, what client.Object, options ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(
+			ctx context.Context, c client.Client, subresource string, what client.Object,
+			options ...client.SubResourceUpdateOption,
+		) error {
 			h.writes++
 			return c.SubResource(subresource).Update(ctx, what, options...)
 		},
@@ -570,7 +586,9 @@ func (h *herd) refuseServices(says string) (end func()) {
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: h.namespace}},
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
+					Rule: admissionv1.Rule{
+						APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"},
+					},
 				}}},
 			},
 			Validations: []admissionv1.Validation{{
@@ -696,8 +714,12 @@ func (h *herd) rollOut(name string, conditions ...appsv1.DeploymentCondition) {
 	deployment := h.deployment(name)
 	replicas := *deployment.Spec.Replicas
 	deployment.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-		Conditions: conditions,
+		ObservedGeneration: deployment.Generation,
+		Replicas:           replicas,
+		UpdatedReplicas:    replicas,
+		ReadyReplicas:      replicas,
+		AvailableReplicas:  replicas,
+		Conditions:         conditions,
 	}
 	h.updateStatus(deployment)
 }
@@ -708,8 +730,10 @@ func (h *herd) is(name, condition string, status metav1.ConditionStatus, message
 	h.Helper()
 	cow := h.lolcow(name)
 	is := meta.FindStatusCondition(cow.Status.Conditions, condition)
-	if is == nil || is.Status != status || is.ObservedGeneration != cow.Generation || !strings.Contains(is.Message, message) {
-		h.Errorf("%s has the condition %+v, want %s %s: %q, for generation %d", name, is, condition, status, message, cow.Generation)
+	if is == nil || is.Status != status || is.ObservedGeneration != cow.Generation ||
+		!strings.Contains(is.Message, message) {
+		h.Errorf("%s has the condition %+v, want %s %s: %q, for generation %d",
+			name, is, condition, status, message, cow.Generation)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 
 // objects describes the gauge. Its label has three values, however many Lolcows there are: with the name of each in a
 // label, Prometheus would have to keep a series for each Lolcow that there ever was.
-var objects = prometheus.NewDesc("lolcow_objects", "Number of Lolcows whose condition of this type is True.", []string{"state"}, nil)
+var objects = prometheus.NewDesc("lolcow_objects",
+	"Number of Lolcows whose condition of this type is True.", []string{"state"}, nil)
 
 // Collector counts Lolcows at each scrape. A gauge that Reconcile counts up and down would be wrong after the first
 // restart.

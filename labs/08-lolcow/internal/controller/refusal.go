@@ -43,7 +43,8 @@ var isReason = regexp.MustCompile(`^[A-Za-z]\w{0,99}$`)
 // failure returns reason and message for an error that is no refusal, or nil if there is none. The reason is the API
 // server's, if it gave one.
 func failure(err error) *refusal {
-	// TODO(lab): 6. users read the status and not the log: which error is it (apierrors.ReasonForError), and what does it say?
+	// TODO(lab): 6. users read the status and not the log: which error is it (apierrors.ReasonForError), and what does
+	// it say?
 	return nil
 }
 
@@ -52,12 +53,16 @@ const reasonNotOurs = "NotOurs"
 
 // notOurs refuses to touch a child that has another controller, or none.
 func notOurs(kind, name string) *refusal {
-	return &refusal{reasonNotOurs, fmt.Sprintf("There is a %s %s that does not belong to this Lolcow: delete or rename one of them", kind, name)}
+	return &refusal{
+		reasonNotOurs,
+		fmt.Sprintf("There is a %s %s that does not belong to this Lolcow: delete or rename one of them", kind, name),
+	}
 }
 
 // refusalOf makes a refusal of the API server's answer, or nil if it is none.
 func refusalOf(lolcow *lolcowv1alpha1.Lolcow, kind string, err error) *refusal {
-	// TODO(lab): 6. which answers are refusals? `kubectl apply` a second Lolcow with the port of the first, and read yours.
+	// TODO(lab): 6. which answers are refusals? `kubectl apply` a second Lolcow with the port of the first, and read
+	// yours.
 	return nil
 }
 
@@ -85,7 +90,8 @@ func NewBackOff() *flowcontrol.Backoff { return flowcontrol.NewBackOff(firstWait
 // If both children are refused, the status has the refusal of the first one.
 func (r *LolcowReconciler) reported(lolcow *lolcowv1alpha1.Lolcow, kind string) *refusal {
 	is := meta.FindStatusCondition(lolcow.Status.Conditions, lolcowv1alpha1.Degraded)
-	if is == nil || is.Status != metav1.ConditionTrue || is.Reason == reasonNotOurs || is.ObservedGeneration != lolcow.Generation ||
+	if is == nil || is.Status != metav1.ConditionTrue || is.Reason == reasonNotOurs ||
+		is.ObservedGeneration != lolcow.Generation ||
 		!r.BackOff.IsInBackOffSinceUpdate(attempt(lolcow, kind), time.Now()) {
 		return nil
 	}

@@ -27,7 +27,8 @@ type observation struct {
 // writeStatus writes the conditions if they differ from those that were read, and then records an Event. If the write
 // fails, Reconcile is called again, and the Event is recorded then. So each change leads to one Event.
 func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, seen observation) error {
-	// TODO(lab): 5. set the three conditions (meta.SetStatusCondition), and write the status if that has changed something.
+	// TODO(lab): 5. set the three conditions (meta.SetStatusCondition), and write the status if that has changed
+	// something.
 	return nil
 }
 
@@ -64,7 +65,9 @@ func progressing(seen observation) metav1.Condition {
 
 // degraded says whether something is wrong, and what: the first thing that one would have to correct.
 func degraded(seen observation) metav1.Condition {
-	is := metav1.Condition{Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsExpected", Message: "Nothing is wrong"}
+	is := metav1.Condition{
+		Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsExpected", Message: "Nothing is wrong",
+	}
 	// TODO(lab): 5. what is wrong with the Pods, or with the Deployment? 6. or was a write refused?
 	return is
 }
@@ -79,7 +82,8 @@ func wrongWithPods(pods []corev1.Pod) *refusal {
 // wrongWithContainer says why a container does not run. The kubelet's own words change with each attempt (ErrImagePull,
 // ImagePullBackOff, ErrImagePull), and each would be a write: these stay the same for as long as the reason does.
 func wrongWithContainer(container corev1.ContainerStatus) *refusal {
-	// TODO(lab): 5. waiting, and why: an image that can't be pulled (the message names it), or one crash after the other.
+	// TODO(lab): 5. waiting, and why: an image that can't be pulled (the message names it), or one crash after the
+	// other.
 	return nil
 }
 
@@ -91,7 +95,9 @@ func wrongWithDeployment(deployment *appsv1.Deployment) *refusal {
 }
 
 // deploymentIs reports whether a condition of a Deployment has a status.
-func deploymentIs(deployment *appsv1.Deployment, condition appsv1.DeploymentConditionType, status corev1.ConditionStatus) bool {
+func deploymentIs(
+	deployment *appsv1.Deployment, condition appsv1.DeploymentConditionType, status corev1.ConditionStatus,
+) bool {
 	return slices.ContainsFunc(deployment.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == condition && c.Status == status
 	})
@@ -100,5 +106,7 @@ func deploymentIs(deployment *appsv1.Deployment, condition appsv1.DeploymentCond
 // rolledOut reports whether all Pods of a Deployment are of its newest template, and available.
 func rolledOut(deployment *appsv1.Deployment) bool {
 	status := deployment.Status
-	return status.UpdatedReplicas == *deployment.Spec.Replicas && status.Replicas == status.UpdatedReplicas && status.AvailableReplicas == status.UpdatedReplicas
+	return status.UpdatedReplicas == *deployment.Spec.Replicas &&
+		status.Replicas == status.UpdatedReplicas &&
+		status.AvailableReplicas == status.UpdatedReplicas
 }

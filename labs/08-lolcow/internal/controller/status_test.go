@@ -16,7 +16,9 @@ func TestTheNoteOfAnEventIsShortEnough(t *testing.T) {
 			t.Errorf("a note of %d bytes was changed to %q", len(message), got)
 		}
 	}
-	for _, long := range []string{strings.Repeat("x", noteLimit+1), strings.Repeat("ä", noteLimit), "x" + strings.Repeat("ä", noteLimit)} {
+	for _, long := range []string{
+		strings.Repeat("x", noteLimit+1), strings.Repeat("ä", noteLimit), "x" + strings.Repeat("ä", noteLimit),
+	} {
 		got := note(long)
 		if len(got) > noteLimit || len(got) < noteLimit-4 || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
 			t.Errorf("a note of %d bytes became one of %d: %q", len(long), len(got), got)

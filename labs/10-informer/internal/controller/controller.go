@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/labs/10-informer/internal/keyfile"
 )
 
-// TODO(lab): 9. What does the controller request from the API server? The markers generate config/rbac/role.yaml (make manifests). An informer
-// needs list and watch.
+// TODO(lab): 9. What does the controller request from the API server? The markers generate config/rbac/role.yaml
+// (make manifests). An informer needs list and watch.
 // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys,verbs=list;watch
 
 // Options configure a controller.
@@ -61,7 +61,8 @@ const (
 
 // newQueue is a queue to which an item that fails comes back later and later.
 func newQueue() workQueue {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
+	return workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
 }
 
 // New returns a controller that handles the events of an informer for AuthorizedKeys from now on.
@@ -129,14 +130,16 @@ func next(ctx context.Context, queue workQueue, work func(context.Context, strin
 
 // syncFile writes the lines of all objects, and not only of the one that has changed. Its item is the path.
 func (c *Controller) syncFile(ctx context.Context, _ string) error {
-	// TODO(lab): 8. Which keys may be in the file? Those of all objects that the lister knows, as far as they are valid.
+	// TODO(lab): 8. Which keys may be in the file? Those of all objects that the lister knows, as far as they are
+	// valid.
 	return nil
 }
 
 // judge writes into the status of an object whether its key is accepted, and records an Event if it is not.
 func (c *Controller) judge(ctx context.Context, name string) error {
-	// TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write the status only if it changes.
-	// For an invalid key also record an Event. The objects that the lister returns are shared: change a DeepCopy.
+	// TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write
+	// the status only if it changes. For an invalid key also record an Event. The objects that the lister returns
+	// are shared: change a DeepCopy.
 	return nil
 }
 

@@ -41,8 +41,8 @@ func (f File) Sync(keys map[string]string) (changed bool, err error) {
 
 // merge replaces our lines in the content of a file. All other lines stay as they are, byte for byte, and first.
 func merge(content []byte, keys map[string]string) []byte {
-	// TODO(lab): 3. Lines that are not ours stay, byte for byte and in their order. Ours are "TYPE BASE64 authorizedkey:NAME", one for each
-	// object. The same keys must come out as the same bytes each time.
+	// TODO(lab): 3. Lines that are not ours stay, byte for byte and in their order. Ours are "TYPE BASE64
+	// authorizedkey:NAME", one for each object. The same keys must come out as the same bytes each time.
 	return content
 }
 

@@ -25,7 +25,10 @@ func TestSync(t *testing.T) {
 		{name: "an empty file", keys: both, want: adas + graces},
 		{name: "nothing to do", before: adas + graces, keys: both, want: adas + graces, unchanged: true},
 		{name: "no keys", before: adas + "# kept\n" + graces, want: "# kept\n"},
-		{name: "lines of others stay as they are", before: "# a \n\n  no-pty " + grace + "\tx \n", keys: both, want: "# a \n\n  no-pty " + grace + "\tx \n" + adas + graces},
+		{
+			name: "lines of others stay as they are", before: "# a \n\n  no-pty " + grace + "\tx \n", keys: both,
+			want: "# a \n\n  no-pty " + grace + "\tx \n" + adas + graces,
+		},
 		{name: "the last line has no break", before: "# a", keys: map[string]string{"ada": ada}, want: "# a\n" + adas},
 		{name: "the last line has no break, and nothing is added", before: "# a", want: "# a", unchanged: true},
 		{name: "a key of others is not ours", before: ada + "\n", want: ada + "\n", unchanged: true},

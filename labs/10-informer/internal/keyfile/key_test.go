@@ -10,7 +10,8 @@ import (
 
 const (
 	ada   = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJfPV1Da0pCbGwpyxq5QT4h6ZbWrtQZhxkJLVIbpaZ5C"
-	grace = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBC0/isL4CNvYOE5rwyFNIdVJwZ+AFBMjVBpaEC86xMS9x0vaImCw1HtCZ+mWe8hasIOmf6bnDRDSsAteUs8+a1Q="
+	grace = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBC0/isL4CNvYOE5rwyFNIdVJwZ+" +
+		"AFBMjVBpaEC86xMS9x0vaImCw1HtCZ+mWe8hasIOmf6bnDRDSsAteUs8+a1Q="
 )
 
 func TestParse(t *testing.T) {

@@ -14,7 +14,8 @@ func TestTheCloudCannotBeAsked(t *testing.T) {
 	if _, err := NewClient("http://no address", time.Second).Get(t.Context(), "i-1"); !IsUnavailable(err) {
 		t.Errorf("the address is none, and the error is %v", err)
 	}
-	_, err := do[Instance](t.Context(), NewClient("http://127.0.0.1", time.Second), http.MethodPost, "/v1/instances", func() {})
+	_, err := do[Instance](t.Context(), NewClient("http://127.0.0.1", time.Second),
+		http.MethodPost, "/v1/instances", func() {})
 	if !IsUnavailable(err) {
 		t.Errorf("the request can't be encoded, and the error is %v", err)
 	}

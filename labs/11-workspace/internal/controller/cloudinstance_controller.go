@@ -62,7 +62,8 @@ type CloudInstanceReconciler struct {
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances/status,verbs=update
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances/finalizers,verbs=update
-// TODO(lab): 1. The operator gets Workspaces by name, and creates, updates and deletes them. It never lists or watches them.
+// TODO(lab): 1. The operator gets Workspaces by name, and creates, updates and deletes them. It never lists or
+// watches them.
 
 // Reconcile gets the name of a CloudInstance, and does not learn what has changed. It looks at the spec, the Workspace
 // and the cloud, and does what is missing. It writes its observations into the status, and never reads the status.
@@ -71,7 +72,8 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	if err := r.Get(ctx, req.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime: nothing is left to do.
 	}
-	// TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being deleted.
+	// TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being
+	// deleted.
 	if !object.DeletionTimestamp.IsZero() {
 		err := r.finalize(ctx, &object)
 		return ctrl.Result{}, errors.Join(err, r.report(ctx, &object, nil, err)) // An object that stays says why.
@@ -133,7 +135,9 @@ var errPaused = errors.New("spec.paused is true")
 
 // report writes the observations into the status: an instance, or the reason why there is none. With neither, the cloud
 // does not show the instance yet, and the status stays as it is.
-func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance, problem error) error {
+func (r *CloudInstanceReconciler) report(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance, problem error,
+) error {
 	if instance == nil && problem == nil {
 		return nil
 	}
@@ -143,7 +147,8 @@ func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alp
 	}
 	ready.ObservedGeneration = object.Generation
 	observed := object.DeepCopy()
-	// TODO(lab): 4. If there is an instance, put its ID and its state into observed.Status. Set the condition in any case.
+	// TODO(lab): 4. If there is an instance, put its ID and its state into observed.Status. Set the condition in any
+	// case.
 	_ = ready
 	if equality.Semantic.DeepEqual(object.Status, observed.Status) {
 		return nil
@@ -161,7 +166,8 @@ func verdict(instance *cloud.Instance, problem error) (ready metav1.Condition, k
 	ready = metav1.Condition{Type: cloudv1alpha1.Ready, Status: metav1.ConditionFalse}
 	switch {
 	case errors.Is(problem, errPaused):
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused", "The operator leaves the cloud as it is, since "+problem.Error()
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused",
+			"The operator leaves the cloud as it is, since "+problem.Error()
 	case errors.Is(problem, errTaken):
 		ready.Reason, ready.Message = "WorkspaceTaken", problem.Error()
 	case cloud.IsConflict(problem), errors.Is(problem, errForeign):

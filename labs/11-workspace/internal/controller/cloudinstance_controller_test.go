@@ -90,7 +90,9 @@ func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 		if !known {
 			place = len(w.instances)
 			w.tokens[launch.Token] = place
-			w.instances = append(w.instances, cloud.Instance{ID: fmt.Sprintf("i-%d", place), State: cloud.Pending, Tags: launch.Tags})
+			w.instances = append(w.instances, cloud.Instance{
+				ID: fmt.Sprintf("i-%d", place), State: cloud.Pending, Tags: launch.Tags,
+			})
 		}
 		answer = w.instances[place]
 	case http.MethodPut:
@@ -149,13 +151,17 @@ func (w *world) api(t *testing.T) client.Client {
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
 			return done(c.Update(ctx, o, options...))
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption,
+		) error {
 			return done(c.Patch(ctx, o, patch, options...))
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 			return done(c.Delete(ctx, o, options...))
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, options ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(
+			ctx context.Context, c client.Client, name string, o client.Object, options ...client.SubResourceUpdateOption,
+		) error {
 			return done(c.SubResource(name).Update(ctx, o, options...))
 		},
 	})
@@ -179,7 +185,9 @@ func play(t *testing.T, name string, cut int) int {
 	}
 	// Each call is one of a new process.
 	reconcile := func() {
-		r := &CloudInstanceReconciler{Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second)}
+		r := &CloudInstanceReconciler{
+			Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second),
+		}
 		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
 		if err != nil && cut == 0 {
 			t.Fatalf("%s: %v", name, err)
@@ -242,8 +250,13 @@ func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 			}}
 			server := httptest.NewServer(w)
 			defer server.Close()
-			object := &cloudv1alpha1.CloudInstance{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault}, Spec: test.spec}
-			r := &CloudInstanceReconciler{Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second)}
+			object := &cloudv1alpha1.CloudInstance{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
+				Spec:       test.spec,
+			}
+			r := &CloudInstanceReconciler{
+				Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second),
+			}
 			reconcile := func() error {
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
 				return err

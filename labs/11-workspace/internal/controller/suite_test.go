@@ -32,7 +32,8 @@ var environment = envtest.Environment{
 // startEnvironment is called by the first test that needs an API server, so that plain tests of plain Go stay fast.
 var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("KUBEBUILDER_ASSETS does not say where etcd and kube-apiserver are: run `make test`, which sets it")
+		return nil, errors.New("KUBEBUILDER_ASSETS does not say where etcd and kube-apiserver are: " +
+			"run `make test`, which sets it")
 	}
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
 	config, err := environment.Start()

@@ -105,7 +105,9 @@ func TestAnObjectThatStaysSaysWhy(t *testing.T) {
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return refused },
 		}},
 		{name: "workspace-not-read", delete: true, faults: interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			Get: func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+			) error {
 				if isNote(o) {
 					return refused
 				}
@@ -142,7 +144,9 @@ func TestAnObjectThatStaysSaysWhy(t *testing.T) {
 					t.Fatal(err)
 				}
 				api := interceptor.NewClient(through, faults)
-				r := &CloudInstanceReconciler{Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second)}
+				r := &CloudInstanceReconciler{
+					Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second),
+				}
 				_, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
 				return err
 			}

@@ -20,16 +20,21 @@ import (
 var errTaken = errors.New("there is a workspace of this name that belongs to another object, maybe to an earlier one")
 
 // workspace reads the Workspace of a CloudInstance past the cache: nil if there is none, errTaken if it is another's.
-func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
-	// TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If its
-	// label ownerTag does not have this object's UID, return errTaken. Take the ID of an imported instance from the spec, which can't
-	// change: put spec.instanceID into the Workspace that you return, if there is one.
+func (r *CloudInstanceReconciler) workspace(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance,
+) (*cloudv1alpha1.Workspace, error) {
+	// TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and
+	// no error. If its label ownerTag does not have this object's UID, return errTaken. Take the ID of an imported
+	// instance from the spec, which can't change: put spec.instanceID into the Workspace that you return, if there is
+	// one.
 	return nil, nil
 }
 
 // openWorkspace creates the Workspace of a CloudInstance, with the nonce of the launch that comes next; or, where an
 // instance is imported, with its ID.
-func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
+func (r *CloudInstanceReconciler) openWorkspace(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance,
+) (*cloudv1alpha1.Workspace, error) {
 	// TODO(lab): 2. First: is the object still there, and not being deleted (current, below)? Then create a
 	// Workspace of the same name and namespace, controlled by the object (ctrl.SetControllerReference), with our
 	// finalizer, the object's UID in the label ownerTag, and newNonce(); or with spec.instanceID, if that is given.
@@ -56,15 +61,17 @@ func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1al
 
 // record writes the result of a launch, and removes the nonce in the same update. The update carries the resource
 // version that was read: with an older Workspace it is a conflict.
-func (r *CloudInstanceReconciler) record(ctx context.Context, workspace *cloudv1alpha1.Workspace, instanceID string) error {
+func (r *CloudInstanceReconciler) record(
+	ctx context.Context, workspace *cloudv1alpha1.Workspace, instanceID string,
+) error {
 	// TODO(lab): 3. Put the ID into the Workspace, remove the nonce, and update it.
 	return nil
 }
 
 // renew prepares another launch, since the instance of the last one has ended.
 func (r *CloudInstanceReconciler) renew(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
-	// TODO(lab): 6. The token of the last launch belongs to an instance that has ended. Another launch needs another nonce, which has to be
-	// written before the launch, like the first one.
+	// TODO(lab): 6. The token of the last launch belongs to an instance that has ended. Another launch needs another
+	// nonce, which has to be written before the launch, like the first one.
 	return nil
 }
 

@@ -31,7 +31,8 @@ var flavours = []string{"vanilla", "chocolate", "strawberry"}
 
 // TODO(lab): 1. Have the API server ask the validator: a marker +kubebuilder:webhook with path (controller-runtime
 // serves the validator at /validate-demo-lva-io-v1-icecream), mutating=false, failurePolicy, sideEffects, groups,
-// resources, verbs, versions, name (any, with two dots at least) and admissionReviewVersions=v1. Then `make manifests`.
+// resources, verbs, versions, name (any, with two dots at least) and admissionReviewVersions=v1. Then
+// `make manifests`.
 
 // TODO(lab): 4. A marker like that of task 1, with mutating=true, a name of its own, and this path, at which
 // controller-runtime serves the defaulter: /mutate-demo-lva-io-v1-icecream
@@ -74,14 +75,18 @@ func leavesSpec(ctx context.Context, icecream *demov1.Icecream) (bool, error) {
 type IcecreamCustomValidator struct{}
 
 // ValidateCreate validates an order.
-func (*IcecreamCustomValidator) ValidateCreate(_ context.Context, icecream *demov1.Icecream) (admission.Warnings, error) {
+func (*IcecreamCustomValidator) ValidateCreate(
+	_ context.Context, icecream *demov1.Icecream,
+) (admission.Warnings, error) {
 	return validate(icecream)
 }
 
 // ValidateUpdate validates a change, and not the whole icecream. An icecream that was stored before this rule existed
 // may have flavours that are wrong now, and a change of its labels is not to blame. If such updates were denied, no
 // client could remove its finalizer, and it could never be deleted.
-func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream *demov1.Icecream) (admission.Warnings, error) {
+func (*IcecreamCustomValidator) ValidateUpdate(
+	_ context.Context, old, icecream *demov1.Icecream,
+) (admission.Warnings, error) {
 	// TODO(lab): 3. Accept every change that leaves the flavours as they are.
 
 	return nil, nil // TODO(lab): 3. If the flavours change, validate the new ones as in a create.

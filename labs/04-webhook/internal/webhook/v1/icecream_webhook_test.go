@@ -34,9 +34,15 @@ func TestValidate(t *testing.T) {
 		{name: "both of two", is: []string{"matcha", "mud"}, refused: []string{"matcha", "mud"}},
 		{name: "a flavour is written as it is", is: []string{"Vanilla"}, refused: []string{"Vanilla"}},
 		{name: "it changes to what the shop sells", was: []string{"matcha"}, is: []string{"vanilla"}},
-		{name: "it changes to another flavour", was: []string{"vanilla"}, is: []string{"matcha"}, refused: []string{"matcha"}},
+		{
+			name: "it changes to another flavour", was: []string{"vanilla"}, is: []string{"matcha"},
+			refused: []string{"matcha"},
+		},
 		{name: "an old one keeps its flavour", was: []string{"matcha"}, is: []string{"matcha"}},
-		{name: "an old one keeps its flavours in another order", was: []string{"matcha", "mud"}, is: []string{"mud", "matcha"}},
+		{
+			name: "an old one keeps its flavours in another order",
+			was:  []string{"matcha", "mud"}, is: []string{"mud", "matcha"},
+		},
 		{
 			name: "an old one loses a flavour and keeps another", was: []string{"matcha", "mud"}, is: []string{"matcha"},
 			refused: []string{"matcha"},
@@ -112,7 +118,8 @@ func TestDefault(t *testing.T) {
 				}
 				got := test.order.Spec
 				if !slices.Equal(got.Flavour, test.flavour) || !slices.Equal(got.Topping, test.topping) {
-					t.Errorf("after the %s time: got %q with %q, want %q with %q", time, got.Flavour, got.Topping, test.flavour, test.topping)
+					t.Errorf("after the %s time: got %q with %q, want %q with %q",
+						time, got.Flavour, got.Topping, test.flavour, test.topping)
 				}
 			}
 		})

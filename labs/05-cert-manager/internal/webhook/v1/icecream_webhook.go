@@ -87,14 +87,18 @@ func leavesSpec(ctx context.Context, icecream *demov1.Icecream) (bool, error) {
 type IcecreamCustomValidator struct{}
 
 // ValidateCreate validates an order.
-func (*IcecreamCustomValidator) ValidateCreate(_ context.Context, icecream *demov1.Icecream) (admission.Warnings, error) {
+func (*IcecreamCustomValidator) ValidateCreate(
+	_ context.Context, icecream *demov1.Icecream,
+) (admission.Warnings, error) {
 	return validate(icecream)
 }
 
 // ValidateUpdate validates a change, and not the whole icecream. An icecream that was stored before this rule existed
 // may have flavours that are wrong now, and a change of its labels is not to blame. If such updates were denied, no
 // client could remove its finalizer, and it could never be deleted.
-func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream *demov1.Icecream) (admission.Warnings, error) {
+func (*IcecreamCustomValidator) ValidateUpdate(
+	_ context.Context, old, icecream *demov1.Icecream,
+) (admission.Warnings, error) {
 	// The flavours are a set (listType=set in the schema): in another order they are the same.
 	if sets.New(old.Spec.Flavour...).Equal(sets.New(icecream.Spec.Flavour...)) {
 		return nil, nil
