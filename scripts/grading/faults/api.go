@@ -55,7 +55,7 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 	if i.API != nil {
 		through = i.API(through)
 	}
-	s := &service{injector: i, parse: parseAPI, refuse: refuseAPI}
+	s := &service{injector: i, parse: parseAPI, refuse: answerOf}
 	s.forward(through, func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		i.credentials.show(r)
@@ -160,31 +160,13 @@ func peek(r *http.Request) (body []byte, whole bool) {
 	return start.Bytes(), errors.Is(err, io.EOF)
 }
 
-// errModified is what the API server says of an object that changed since it was read:
-// k8s.io/apiserver/pkg/registry/generic/registry.OptimisticLockErrorMsg.
-var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
-
-// refuseAPI answers as the API server does.
-func refuseAPI(asked *request, kind Kind) refusal {
+// resource is the resource that a request to the API is about, without its subresource.
+func (asked *request) resource() schema.GroupResource {
 	resource, _, _ := strings.Cut(asked.entry.Resource, "/")
-	of := schema.GroupResource{Group: asked.group, Resource: resource}
-	var err *apierrors.StatusError
-	switch {
-	case kind == Conflict && slices.Contains([]string{"update", "patch", "delete"}, asked.entry.Verb):
-		err = apierrors.NewConflict(of, asked.entry.Name, errModified)
-	case kind == TooManyRequests:
-		err = apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
-	case kind == Unavailable:
-		err = apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
-	case kind == Forbidden:
-		err = apierrors.NewForbidden(of, asked.entry.Name, errors.New("an injected fault"))
-	default:
-		err = apierrors.NewInternalError(errors.New("an injected fault"))
-	}
-	return answerOf(err)
+	return schema.GroupResource{Group: asked.group, Resource: resource}
 }
 
-// answerOf is an error of the API as it is sent.
+// answerOf is an error of the API as the API server sends it.
 func answerOf(err *apierrors.StatusError) refusal {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

@@ -6,7 +6,7 @@
 // It neither starts the operator nor judges it.
 //
 // A Schedule says what is to happen at which request; schedules come from Sweep, Random and Mild, or are written by
-// hand. An Injector holds the proxies, counts requests, and makes the faults of the schedule with which it is armed.
-// Without a schedule it passes everything on; only a streaming list is refused, so that an operator fares alike on all
-// clusters.
+// hand. The table in kinds.go says what each kind of fault is and does. An Injector holds the proxies, counts requests,
+// and makes the faults of the schedule with which it is armed. Without a schedule it passes everything on; only a
+// streaming list is refused, so that an operator fares alike on all clusters.
 package faults

@@ -40,8 +40,9 @@ type exchange struct {
 	injector   *Injector
 	connection *connection
 	logged     *Entry
-	fault      *Fault // nil: none
-	plan       *plan  // that the fault is of
+	fault      *Fault    // nil: none
+	does       behaviour // of the fault; empty: nothing
+	plan       *plan     // that the fault is of
 	// kills says that the operator is killed before the request is done, and marked are its connections.
 	kills  bool
 	marked []*connection
@@ -62,27 +63,35 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 	case from.marked:
 		x.dead, entry.Injected = true, true
 	case asked.counts:
-		class := entry.Class()
-		entry.Number, x.fault, x.plan = i.count(class, entry.Service, asked.cached)
+		entry.Number, x.fault, x.plan = i.count(&asked)
 	}
 	if x.fault != nil {
-		entry.Fault = x.fault.Kind
-		switch x.fault.Kind {
-		case Conflict, TooManyRequests, ServerError, Unavailable, Forbidden, NoAnswer, Reset:
-			entry.Injected = true
-		case KillBefore:
-			entry.Injected = true
-			// From this moment nothing else of this operator is done: that is what makes the crash the same every time.
-			x.marked, x.kills = i.markForKill(x.plan, from)
-		case Stale, Behind:
-			x.plan.stale = x.fault.For.Duration
+		x.does = x.fault.Kind.behaviour()
+		entry.Fault, entry.Injected = x.fault.Kind, !x.does.done()
+		if x.does.enter != nil {
+			x.does.enter(x)
 		}
 	}
 	x.logged = i.record.add(entry)
 	return x
 }
 
-func (x *exchange) meets(kind Kind) bool { return x.fault != nil && x.fault.Kind == kind }
+// mark marks the operator for the kill. From this moment nothing else of it is done: that is what makes the crash the
+// same every time. The injector is locked.
+func (x *exchange) mark() { x.marked, x.kills = x.injector.markForKill(x.plan, x.connection) }
+
+// kill kills the operator, unless it is being killed because of another request.
+func (x *exchange) kill(context.Context) {
+	if x.kills {
+		x.injector.killOperator(x.plan, x.marked)
+	}
+}
+
+// holdEvents holds back watch events from now on. The injector is locked.
+func (x *exchange) holdEvents() { x.plan.stale = x.fault.For.Duration }
+
+// wait waits as long as the fault lasts, unless the operator gives up.
+func (x *exchange) wait(ctx context.Context) { wait(ctx, x.fault.For.Duration, x.plan.over) }
 
 // handed logs that the answer is handed over from now on. It is called before that happens: what the operator does
 // because of the answer has a later time in the log.
@@ -112,40 +121,21 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		wait(r.Context(), 0, x.connection.ended)
 		cutOff()
 	}
-	kind := Kind("")
-	if x.fault != nil {
-		kind = x.fault.Kind
-	}
-	switch kind {
-	case Conflict, TooManyRequests, ServerError, Unavailable, Forbidden:
+	switch {
+	case x.does.refuse != nil:
 		swallow(r)
-		answer := of.refuse(&x.request, kind)
+		answer := of.refuse(x.does.refuse(&x.request))
 		x.handed(answer.code)
 		answer.write(w)
 		return
-	case NoAnswer:
+	case x.does.instead != nil:
 		swallow(r)
-		wait(r.Context(), x.fault.For.Duration, x.plan.over)
+		x.does.instead(x, r.Context())
 		cutOff()
-	case Reset:
-		swallow(r)
-		x.connection.reset()
-		cutOff()
-	case KillBefore:
-		swallow(r)
-		if x.kills {
-			x.injector.killOperator(x.plan, x.marked)
-		}
-		cutOff()
+	case x.does.forward != nil:
+		r = x.does.forward(x, r)
 	}
-	if kind == Behind {
-		r = at(r, x.fault.Version)
-	}
-	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
-	if kind == LostAnswer || kind == KillAfter {
-		ctx = context.WithoutCancel(ctx) // it is done even if the operator goes away meanwhile
-	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), exchangeKey{}, x))
 	defer cancel()
 	x.cancel = cancel
 	defer context.AfterFunc(x.injector.ctx, cancel)()
@@ -154,19 +144,21 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		cutOff() // the operator has gone away meanwhile
 	}
 	of.proxy.ServeHTTP(w, r)
-	switch kind {
-	case Cut:
-		x.injector.endWatches(errCut)
-	case Break:
-		x.injector.endWatches(errBroken)
+	if x.does.after != nil {
+		x.does.after(x)
 	}
 }
 
-// at asks for a list as it was at a version.
-func at(r *http.Request, version string) *http.Request {
+// toItsEnd lets a request be done even if the operator goes away meanwhile.
+func (x *exchange) toItsEnd(r *http.Request) *http.Request {
+	return r.WithContext(context.WithoutCancel(r.Context()))
+}
+
+// atVersion asks for a list as it was at the fault's version.
+func (x *exchange) atVersion(r *http.Request) *http.Request {
 	r = r.Clone(r.Context())
 	query := r.URL.Query()
-	query.Set("resourceVersion", version)
+	query.Set("resourceVersion", x.fault.Version)
 	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 	r.URL.RawQuery = query.Encode()
 	return r
@@ -175,7 +167,6 @@ func at(r *http.Request, version string) *http.Request {
 // answered is called with the service's answer, before any of it is handed over. With an error nothing is.
 func (x *exchange) answered(answer *http.Response) error {
 	code := answer.StatusCode
-	ctx := answer.Request.Context()
 	hide(answer)
 	if x.streamingList && code == http.StatusOK {
 		refuseStreamingList(answer)
@@ -184,22 +175,12 @@ func (x *exchange) answered(answer *http.Response) error {
 	switch {
 	case code == http.StatusSwitchingProtocols:
 		// From here it is no HTTP any more, and has no end to wait for.
-	case x.meets(Slow):
-		wait(ctx, x.fault.For.Duration, x.plan.over)
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // the operator has given up
-		}
-	case x.meets(HalfAnswer):
-		return x.halve(answer)
-	case x.meets(LostAnswer), x.meets(KillAfter):
-		if err := x.hold(answer); err != nil {
+	case x.does.answer != nil:
+		if whole, err := x.does.answer(x, answer); err != nil || !whole {
 			return err
 		}
-		if x.lose(code) {
-			return errLost
-		}
 	case x.watch && code == http.StatusOK:
-		answer.Body = x.injector.newWatch(ctx, answer.Body)
+		answer.Body = x.injector.newWatch(answer.Request.Context(), answer.Body)
 	}
 	if x.injector.ctx.Err() != nil {
 		return errClosed
@@ -231,19 +212,25 @@ func (x *exchange) hold(answer *http.Response) error {
 	return err
 }
 
-// halve hands over half of an answer, and lets the client wait for the rest until it gives up, or the fault is over.
-func (x *exchange) halve(answer *http.Response) error {
-	if err := x.hold(answer); err != nil {
-		return err
-	}
-	whole, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
-	if err != nil {
-		return err
-	}
+// delay keeps an answer as long as the fault lasts.
+func (x *exchange) delay(answer *http.Response) (whole bool, err error) {
 	ctx := answer.Request.Context()
-	rest := func() { wait(ctx, x.fault.For.Duration, x.plan.over) }
-	answer.Body = readCloser{io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), never(rest)), answer.Body}
-	return nil
+	x.wait(ctx)
+	return true, context.Cause(ctx) // with one, the operator has given up
+}
+
+// halve hands over half of an answer, and lets the client wait for the rest until it gives up, or the fault is over.
+func (x *exchange) halve(answer *http.Response) (whole bool, err error) {
+	if err := x.hold(answer); err != nil {
+		return false, err
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
+	if err != nil {
+		return false, err
+	}
+	rest := func() { x.wait(answer.Request.Context()) }
+	answer.Body = readCloser{io.MultiReader(bytes.NewReader(body[:len(body)/2]), never(rest)), answer.Body}
+	return false, nil
 }
 
 // never is the rest of a body that does not come: it waits, and then fails.
@@ -261,27 +248,30 @@ type readCloser struct {
 	io.Closer
 }
 
-// lose keeps an answer from the operator, and kills it if that is the fault. False if the schedule was over before the
-// request was done: then nothing happens.
-func (x *exchange) lose(code int) bool {
+// lose keeps an answer from the operator, and kills it if that is the fault. If the schedule was over before the
+// request was done, nothing happens.
+func (x *exchange) lose(answer *http.Response) (whole bool, err error) {
+	if err := x.hold(answer); err != nil {
+		return false, err
+	}
 	i := x.injector
 	i.mutex.Lock()
 	if x.plan != i.plan {
 		i.mutex.Unlock()
 		i.record.change(x.logged, func(e *Entry) { e.Fault = "" })
-		return false
+		return true, nil
 	}
 	var marked []*connection
 	kill := false
-	if x.meets(KillAfter) {
+	if x.does.kills {
 		marked, kill = i.markForKill(x.plan, x.connection)
 	}
 	i.mutex.Unlock()
-	x.handed(code)
+	x.handed(answer.StatusCode)
 	if kill {
 		i.killOperator(x.plan, marked)
 	}
-	return true
+	return false, errLost
 }
 
 // wait waits until the operator gives up, some time has passed (0: any), or what it waits for is over.

@@ -29,12 +29,10 @@ const (
 	mostFaults = 5
 	// retryAfter is what a 429 costs: client-go waits as long as Retry-After says.
 	retryAfter = time.Second
-	// staleCosts is how many waits one stale stands for: it holds back every event, and a story has several.
-	staleCosts = 3
-	// mildWait is how long all faults of a mild schedule let an operator wait together, and mildStale how old what it
-	// sees may be.
-	mildWait  = 1900 * time.Millisecond
-	mildStale = 300 * time.Millisecond
+	// staleWaits is how many waits one stale stands for: it holds back every event, and a story has several.
+	staleWaits = 3
+	// mildWait is how long all faults of a mild schedule let an operator wait together.
+	mildWait = 1900 * time.Millisecond
 )
 
 // Random is the n-th schedule of a seed: one to five faults of any kind, at different ones of the first writes and
@@ -43,21 +41,8 @@ func Random(seed uint32, n, writes, reads int) Schedule {
 	// PCG's sequence is part of its definition, unlike that of the functions without a source.
 	dice := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 	return draw(seed, dice, 1+dice.IntN(mostFaults), writes, reads, func(class Class) (Fault, bool) {
-		kinds := []Kind{TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut}
-		if class == Write {
-			// Twice, since what happens between two writes is what this is about.
-			kinds = append(kinds, Conflict, Conflict, KillBefore, KillBefore, KillAfter, KillAfter)
-		}
-		fault := Fault{Kind: kinds[dice.IntN(len(kinds))], Class: class}
-		switch fault.Kind {
-		case Slow:
-			fault.For = tenths(dice, 2, 10)
-		case Stale:
-			fault.For = tenths(dice, 1, 10)
-		case NoAnswer:
-			fault.For = tenths(dice, 10, 25) // also longer than the second that a careful client waits
-		}
-		return fault, true
+		kind := pick(dice, class, kinds)
+		return Fault{Kind: kind, Class: class, For: kind.behaviour().random.roll(dice)}, true
 	})
 }
 
@@ -65,36 +50,38 @@ func Random(seed uint32, n, writes, reads int) Schedule {
 // for less than two seconds. The same arguments always give the same schedule.
 func Mild(seed uint32, writes, reads int) Schedule {
 	dice := rand.New(rand.NewPCG(uint64(seed), 0))
+	survivable := slices.DeleteFunc(slices.Clone(kinds), func(b behaviour) bool { return b.kills })
 	left := mildWait
 	first := true
 	return draw(seed, dice, 2+dice.IntN(3), writes, reads, func(class Class) (Fault, bool) {
-		kinds := []Kind{TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut}
-		if class == Write {
-			kinds = append(kinds, Conflict, Conflict)
-		}
-		fault := Fault{Kind: kinds[dice.IntN(len(kinds))], Class: class}
+		kind := pick(dice, class, survivable)
 		if first && class == Write {
 			// The one that every operator meets sooner or later.
-			fault.Kind = Conflict
+			kind = Conflict
 		}
 		first = false
-		var costs time.Duration
-		switch fault.Kind {
-		case TooManyRequests:
-			costs = retryAfter
-		case Slow, NoAnswer:
-			fault.For = tenths(dice, 2, 6)
-			costs = fault.For.Duration
-		case Stale:
-			fault.For = tenths(dice, 1, int(mildStale/tenth))
-			costs = staleCosts * fault.For.Duration
-		}
+		does := kind.behaviour()
+		fault := Fault{Kind: kind, Class: class, For: does.mild.roll(dice)}
+		costs := does.costs + time.Duration(max(does.waits, 1))*fault.For.Duration
 		if costs > left {
 			return Fault{}, false
 		}
 		left -= costs
 		return fault, true
 	})
+}
+
+// pick draws one of the tickets that kinds have at a request of this class.
+func pick(dice *rand.Rand, class Class, among []behaviour) Kind {
+	var tickets, atWrites []Kind
+	for _, b := range among {
+		tickets = append(tickets, slices.Repeat([]Kind{b.kind}, b.tickets)...)
+		atWrites = append(atWrites, slices.Repeat([]Kind{b.kind}, b.atWrites)...)
+	}
+	if class == Write {
+		tickets = append(tickets, atWrites...)
+	}
+	return tickets[dice.IntN(len(tickets))]
 }
 
 // draw makes a schedule of up to so many faults, each at a request of its own.
@@ -137,7 +124,12 @@ func draw(seed uint32, dice *rand.Rand, faults, writes, reads int, roll func(Cla
 
 const tenth = 100 * time.Millisecond
 
-// tenths is a duration between so many tenths of a second, both included.
-func tenths(dice *rand.Rand, from, to int) metav1.Duration {
-	return metav1.Duration{Duration: time.Duration(from+dice.IntN(to-from+1)) * tenth}
+// tenths are the durations between so many tenths of a second, both included; without a last one, there is none.
+type tenths struct{ from, to int }
+
+func (t tenths) roll(dice *rand.Rand) metav1.Duration {
+	if t.to == 0 {
+		return metav1.Duration{}
+	}
+	return metav1.Duration{Duration: time.Duration(t.from+dice.IntN(t.to-t.from+1)) * tenth}
 }

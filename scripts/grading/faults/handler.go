@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Describer is a handler that can say what a request is about whose address does not tell people: "topping cream out".
@@ -30,7 +32,7 @@ func (i *Injector) Proxy(name string, handler http.Handler) (url string, err err
 	s := &service{
 		injector: i,
 		parse:    func(r *http.Request) request { return parseHTTP(name, r) },
-		refuse:   refuseHTTP,
+		refuse:   problemOf,
 		detail:   detailOf,
 	}
 	if describer, ok := handler.(Describer); ok {
@@ -93,24 +95,16 @@ func detailOf(answer *http.Response) string {
 // problemType is the media type of a problem.
 const problemType = "application/problem+json"
 
-// refuseHTTP answers with a problem (RFC 9457). A conflict is none here: only the service knows what 409 means to it.
-func refuseHTTP(_ *request, kind Kind) refusal {
-	code := http.StatusInternalServerError
-	switch kind {
-	case TooManyRequests:
-		code = http.StatusTooManyRequests
-	case Unavailable:
-		code = http.StatusServiceUnavailable
-	case Forbidden:
-		code = http.StatusForbidden
-	}
-	body, err := json.Marshal(struct {
+// problemOf is an error as a problem (RFC 9457).
+func problemOf(err *apierrors.StatusError) refusal {
+	code := int(err.Status().Code)
+	body, marshalErr := json.Marshal(struct {
 		Title  string `json:"title"`
 		Detail string `json:"detail"`
 		Status int    `json:"status"`
 	}{http.StatusText(code), "an injected fault: try again later", code})
-	if err != nil {
-		panic(err) // strings and a number can always be written
+	if marshalErr != nil {
+		panic(marshalErr) // strings and a number can always be written
 	}
 	return refusal{code: code, mediaType: problemType, body: body}
 }

@@ -151,13 +151,17 @@ func (i *Injector) begin(stop func()) (end func(), ok bool) {
 }
 
 // count gives a request its number, and the fault that it meets; nil if it meets none. The injector is locked.
-func (i *Injector) count(class Class, service string, cached bool) (number int, fault *Fault, during *plan) {
+func (i *Injector) count(asked *request) (number int, fault *Fault, during *plan) {
+	class, service := asked.entry.Class(), asked.entry.Service
 	i.counts[counted{class, ""}]++
 	i.counts[counted{class, service}]++
 	for _, exact := range []bool{true, false} {
 		for j := range i.plan.schedule.Faults {
 			f := &i.plan.schedule.Faults[j]
-			if f.Class != class || (f.Service != "" && f.Service != service) || (f.At != 0) != exact || (f.Kind == Behind && !cached) {
+			if f.Class != class || (f.Service != "" && f.Service != service) || (f.At != 0) != exact {
+				continue
+			}
+			if meets := f.Kind.behaviour().meets; meets != nil && !meets(asked) {
 				continue
 			}
 			if !exact || f.At == i.counts[counted{class, f.Service}] {

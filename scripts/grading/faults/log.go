@@ -62,7 +62,7 @@ type Entry struct {
 // Answered is when the answer was handed over to the operator; before, the operator can't have known it. The zero time:
 // it has not been answered.
 func (e Entry) Answered() time.Time {
-	if e.Code == 0 || e.Fault == LostAnswer || e.Fault == KillAfter {
+	if e.Code == 0 || e.Fault.behaviour().loses {
 		return time.Time{}
 	}
 	return e.Time.Add(time.Duration(math.Round(e.Seconds * float64(time.Second))))

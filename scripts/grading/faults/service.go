@@ -15,6 +15,8 @@ import (
 	"net/http/httputil"
 	"sync"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // service is one proxy: what it stands in front of, and how it speaks.
@@ -23,8 +25,8 @@ type service struct {
 	proxy    *httputil.ReverseProxy
 	// parse says what a request asks for.
 	parse func(*http.Request) request
-	// refuse is the answer to a request that is not done.
-	refuse func(*request, Kind) refusal
+	// refuse is an error as the service would answer with it.
+	refuse func(*apierrors.StatusError) refusal
 	// detail says why the service refused a request by itself. Nil: no reason is known.
 	detail func(*http.Response) string
 }

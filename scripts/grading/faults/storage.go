@@ -17,8 +17,9 @@ const Storage = "storage"
 // so. It returns when that was started again. The server runs on until the kill reaches it, which takes some 100 µs.
 func (i *Injector) Changed(verb, file string) {
 	i.mutex.Lock()
-	number, fault, during := i.count(Change, Storage, false)
-	entry := Entry{Service: Storage, Verb: verb, Resource: file, Number: number}
+	entry := Entry{Service: Storage, Verb: verb, Resource: file}
+	number, fault, during := i.count(&request{entry: entry})
+	entry.Number = number
 	var marked []*connection
 	kills := false
 	if fault != nil {

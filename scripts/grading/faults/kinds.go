@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Kind is what happens to a request. A new kind is a constant and an entry in the table below.
+type Kind string
+
+const (
+	// Conflict answers an update, patch or delete of the API with 409, and any other request with 500. It is not done.
+	Conflict Kind = "conflict"
+	// TooManyRequests answers with 429 and Retry-After: 1. It is not done.
+	TooManyRequests Kind = "too-many-requests"
+	// ServerError answers with 500. It is not done.
+	ServerError Kind = "server-error"
+	// Unavailable answers with 503. It is not done.
+	Unavailable Kind = "unavailable"
+	// Forbidden answers with 403, as an admission policy may until it changes. It is not done.
+	Forbidden Kind = "forbidden"
+	// NoAnswer holds the request until the client gives up; with For, at most so long, and then the connection is cut. It
+	// is not done.
+	NoAnswer Kind = "no-answer"
+	// LostAnswer lets the request be done, and cuts the connection instead of answering.
+	LostAnswer Kind = "lost-answer"
+	// HalfAnswer lets the request be done, sends the headers and half of the answer, and then nothing until the client
+	// gives up; with For, it waits at most so long, and then cuts the connection.
+	HalfAnswer Kind = "half-answer"
+	// Reset resets the connection (RST) instead of answering: the error of a client names its port, which is another one
+	// each time. The request is not done. Requests to the API share a connection, so none of them can be reset.
+	Reset Kind = "reset"
+	// Slow lets the request be done at once, and answers after For.
+	Slow Kind = "slow"
+	// Stale holds back every watch event for For, from this request on until the schedule ends. The request itself is
+	// done.
+	Stale Kind = "stale"
+	// Cut ends all watches as a dropped connection does, after the request is done.
+	Cut Kind = "cut"
+	// Break breaks all watches off in the middle, as a failing API server does, after the request is done: client-go lists
+	// again, about a second later. What was deleted meanwhile no event tells of.
+	Break Kind = "break"
+	// Behind answers the list with which a cache begins (resourceVersion=0) like an API server that is behind the others:
+	// as it was at Version. What has changed since reaches the operator For later, as with Stale. Other reads are answered
+	// as ever.
+	Behind Kind = "behind"
+	// KillBefore kills the operator (SIGKILL) when the request arrives. It is not done. At a Request, it kills the server
+	// For after the check has sent the request.
+	KillBefore Kind = "kill-before"
+	// KillAfter kills the operator (SIGKILL) when the request is done, before the answer reaches it.
+	KillAfter Kind = "kill-after"
+)
+
+// kinds has everything that the package knows of each kind. The order and the tickets decide which schedules a seed
+// gives: TestASeedAlwaysGivesTheSameSchedules fails if a change alters old ones.
+var kinds = []behaviour{
+	{kind: Conflict, refuse: conflict, atWrites: 2},
+	{
+		kind: TooManyRequests, tickets: 1, costs: retryAfter,
+		refuse: with(apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)),
+	},
+	{kind: ServerError, refuse: with(serverError), tickets: 1},
+	{
+		kind: Unavailable, tickets: 1,
+		refuse: with(apierrors.NewServiceUnavailable("the server is currently unable to handle the request")),
+	},
+	{kind: Forbidden, refuse: forbidden},
+	{
+		kind: NoAnswer, lasts: atMost, instead: (*exchange).wait,
+		tickets: 1, random: tenths{10, 25}, mild: tenths{2, 6}, // also longer than the second that a careful client waits
+	},
+	{kind: LostAnswer, loses: true, forward: (*exchange).toItsEnd, answer: (*exchange).lose, tickets: 1},
+	{kind: HalfAnswer, lasts: atMost, answer: (*exchange).halve},
+	{
+		kind:    Reset,
+		valid:   func(f Fault) bool { return f.Service != "" && f.Service != API },
+		invalid: "only the connection of a request to another service than the API can be reset; name the service",
+		instead: func(x *exchange, _ context.Context) { x.connection.reset() },
+	},
+	{kind: Slow, lasts: always, answer: (*exchange).delay, tickets: 1, random: tenths{2, 10}, mild: tenths{2, 6}},
+	{
+		kind: Stale, lasts: always, enter: (*exchange).holdEvents,
+		tickets: 1, random: tenths{1, 10}, mild: tenths{1, 3}, waits: staleWaits,
+	},
+	{kind: Cut, after: func(x *exchange) { x.injector.endWatches(errCut) }, tickets: 1},
+	{kind: Break, after: func(x *exchange) { x.injector.endWatches(errBroken) }},
+	{
+		kind: Behind, lasts: always, versioned: true,
+		valid:   func(f Fault) bool { return f.Class == Read && f.Service == API && f.Version != "" },
+		invalid: "only reads of the API can be behind, and only at a version",
+		meets:   func(asked *request) bool { return asked.cached },
+		enter:   (*exchange).holdEvents, forward: (*exchange).atVersion,
+	},
+	{
+		kind: KillBefore, lasts: later, servers: []Class{Request}, kills: true,
+		enter: (*exchange).mark, instead: (*exchange).kill, atWrites: 2,
+	},
+	{
+		kind: KillAfter, servers: []Class{Change, Request}, kills: true, loses: true,
+		forward: (*exchange).toItsEnd, answer: (*exchange).lose, atWrites: 2,
+	},
+}
+
+// behaviour is an entry of the table. Everything but the kind may be left out.
+type behaviour struct {
+	kind Kind
+
+	// Which faults of this kind there can be: lasts is what their For says, versioned whether they have a Version, and
+	// servers are the classes besides Write and Read. valid is what else a fault must fulfil, and invalid why.
+	lasts     span
+	versioned bool
+	servers   []Class
+	valid     func(Fault) bool
+	invalid   string
+
+	// meets is true of the requests that it happens to. Nil: to all that the fault names.
+	meets func(*request) bool
+	// kills says that it ends the operator, and loses that the operator doesn't get the answer whose code is logged.
+	kills, loses bool
+
+	// What happens to a request, in this order; nil: nothing. With refuse or instead, the request is not done. The methods
+	// are in exchange.go.
+	//
+	// enter is called before anything else, when the request has its number. The injector is locked.
+	enter func(*exchange)
+	// refuse is the answer of the API instead of the service's. Other services answer with a problem of the same code.
+	refuse func(*request) *apierrors.StatusError
+	// instead is called instead of the service. Then the connection is cut. ctx ends when the client gives up.
+	instead func(x *exchange, ctx context.Context)
+	// forward changes the request on its way to the service.
+	forward func(*exchange, *http.Request) *http.Request
+	// answer is called with the service's answer, before any of it is handed over, and may change it. With an error,
+	// nothing is handed over. whole is false if a part of it will never arrive: then the log has no code. An answer that
+	// switches protocols has no end, and is handed over as it is.
+	answer func(*exchange, *http.Response) (whole bool, err error)
+	// after is called when the answer has been handed over.
+	after func(*exchange)
+
+	// How Random and Mild draw it. It has so many tickets at each request, and so many more at writes: some have two,
+	// since what happens between two writes is what this is about. The tests in generate_test.go name the kinds without
+	// tickets. Mild leaves out what kills. random and mild are how long it lasts. In a mild schedule the operator waits
+	// for costs, and besides as often as waits says (0: once) for as long as the fault lasts.
+	tickets, atWrites int
+	random, mild      tenths
+	costs             time.Duration
+	waits             int
+}
+
+// span is what a fault's For says.
+type span int
+
+const (
+	moment span = iota // nothing: there may be none
+	atMost             // for how long it lasts at most; it may be left out
+	always             // for how long it lasts; it must be there
+	later              // at a Request only: how long after that was sent it happens; it may be left out
+)
+
+// done is true of a request that the service gets.
+func (b behaviour) done() bool { return b.refuse == nil && b.instead == nil }
+
+// behaviour is the kind's entry, and an empty one if there is no such kind.
+func (k Kind) behaviour() behaviour {
+	i := slices.IndexFunc(kinds, func(b behaviour) bool { return b.kind == k })
+	if i < 0 {
+		return behaviour{}
+	}
+	return kinds[i]
+}
+
+// Kinds are all kinds there are.
+func Kinds() []Kind { return kindsThat(func(behaviour) bool { return true }) }
+
+func kindsThat(are func(behaviour) bool) (some []Kind) {
+	for _, b := range kinds {
+		if are(b) {
+			some = append(some, b.kind)
+		}
+	}
+	return some
+}
+
+// Kills is true of the kinds that end the operator.
+func (k Kind) Kills() bool { return k.behaviour().kills }
+
+var (
+	// errModified is what the API server says of an object that changed since it was read:
+	// k8s.io/apiserver/pkg/registry/generic/registry.OptimisticLockErrorMsg.
+	errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+	errInjected = errors.New("an injected fault")
+	serverError = apierrors.NewInternalError(errInjected)
+)
+
+// with is the same error for each request.
+func with(err *apierrors.StatusError) func(*request) *apierrors.StatusError {
+	return func(*request) *apierrors.StatusError { return err }
+}
+
+func forbidden(asked *request) *apierrors.StatusError {
+	return apierrors.NewForbidden(asked.resource(), asked.entry.Name, errInjected)
+}
+
+// conflict is one only for a request to the API that changes an object: what 409 means to another service, only that
+// service knows.
+func conflict(asked *request) *apierrors.StatusError {
+	if asked.entry.Service == API && slices.Contains([]string{"update", "patch", "delete"}, asked.entry.Verb) {
+		return apierrors.NewConflict(asked.resource(), asked.entry.Name, errModified)
+	}
+	return serverError
+}
