@@ -120,7 +120,11 @@ func (f *acmeFlags) config(ctx context.Context) (*rest.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		if file, err = f.where.kubeconfig(ctx, here); err != nil {
+		target, err := f.where.target(here)
+		if err != nil {
+			return nil, err
+		}
+		if file, err = target.Kubeconfig(ctx, here); err != nil {
 			return nil, err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/scripts/authoring/conformance"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/playground"
 	"lva.io/operators/scripts/grading/stage/kind"
 )
 
@@ -114,7 +115,8 @@ func (c *conforming) run(ctx context.Context) error {
 		return err
 	}
 	failed, err := c.judge(ctx, conformance.Run{
-		Suite: suite, Kubeconfig: kubeconfig, Kubectl: filepath.Join(binDir(c.Checkout), "kubectl"), Tests: chosen, Parallel: c.parallel,
+		Suite: suite, Kubeconfig: kubeconfig, Kubectl: filepath.Join(playground.BinDir(c.Checkout), "kubectl"),
+		Tests: chosen, Parallel: c.parallel,
 	}, known, ledger)
 	if err := errors.Join(err, end()); err != nil {
 		if ctx.Err() != nil {
@@ -166,7 +168,7 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 	if err := c.EnsureControlPlane(ctx); err != nil {
 		return "", nil, err
 	}
-	if err := writeKubectl(c.Checkout); err != nil {
+	if err := playground.WriteKubectl(c.Checkout); err != nil {
 		return "", nil, err
 	}
 	if !c.embedded() {

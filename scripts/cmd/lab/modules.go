@@ -12,6 +12,7 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/submission"
 )
 
@@ -46,5 +47,19 @@ func fetchInto(ctx context.Context, whose string, workshop submission.Workshop) 
 		return err
 	}
 	bar.Done()
+	return nil
+}
+
+// labOf is the lab to which a folder of the checkout belongs, or nil.
+func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil
+	}
+	for i := range here.Labs.Labs {
+		if lab := &here.Labs.Labs[i]; dir == here.Dir(lab) || dir == here.SolutionDir(lab) {
+			return lab
+		}
+	}
 	return nil
 }

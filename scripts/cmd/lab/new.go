@@ -12,6 +12,7 @@ import (
 	"lva.io/operators/scripts/authoring/scaffold"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/playground"
 	"lva.io/operators/scripts/grading/submission"
 )
 
@@ -50,7 +51,8 @@ func newCommand() *cobra.Command {
 			fmt.Printf("%s has %d files: an operator for the kind %s of %s/%s. Next:\n  cd %s\n  make help\n  make test\n",
 				c.relative(project.Dir), len(files), project.Kind, project.APIGroup, project.Version, c.relative(project.Dir))
 			if inside, err := filepath.Rel(here.Root, project.Dir); err != nil || !filepath.IsLocal(inside) {
-				fmt.Printf("make there finds this lab command on your PATH:\n  export PATH=\"$PATH\":%s\n", quoted(binDir(here)))
+				fmt.Printf("make there finds this lab command on your PATH:\n  export PATH=\"$PATH\":%s\n",
+					playground.Quoted(playground.BinDir(here)))
 			}
 			return nil
 		},

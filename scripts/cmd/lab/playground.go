@@ -9,23 +9,21 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/addons/known"
-	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/authoring/clientgen"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/playground"
 	"lva.io/operators/scripts/grading/report/terminal"
+	"lva.io/operators/scripts/grading/stage/shared"
 )
 
 func upCommand() *cobra.Command {
@@ -33,7 +31,8 @@ func upCommand() *cobra.Command {
 	var names []string
 	command := &cobra.Command{
 		Use: "up", GroupID: groupPlayground, Short: "Start the playground, unless it runs", Args: cli.NoArguments,
-		Long: "up starts the playground, unless it runs, and installs the add-ons that are named. Run again, with or without them, it goes\n" +
+		Long: "up starts the playground, unless it runs, and installs the add-ons that are named. " +
+			"Run again, with or without them, it goes\n" +
 			"on where an interrupted run ended.",
 		Example: "  lab up\n  lab up --addons cert-manager,pebble,ingress",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -47,14 +46,14 @@ func upCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			started, err := up(command.Context(), here, node)
+			started, err := playground.Up(command.Context(), here, node)
 			if err != nil {
 				return err
 			}
 			if err := sayNoNode(command.Context(), here); err != nil {
 				return err
 			}
-			if err := installAddons(command.Context(), here, names); err != nil {
+			if err := playground.InstallAddons(command.Context(), here, names, os.Stderr); err != nil {
 				return err
 			}
 			// What is for people goes to standard error, so that `eval "$(make up)"` works.
@@ -64,83 +63,28 @@ func upCommand() *cobra.Command {
 				fmt.Fprintln(os.Stderr, "The playground is already running.")
 			}
 			if terminal.Detect(os.Stdout, os.Getenv).Interactive {
-				fmt.Fprintln(os.Stderr, "For kubectl and lab in this shell, type these two lines, or `eval \"$(make up)\"`, which runs them:")
+				fmt.Fprintln(os.Stderr, "For kubectl and lab in this shell, "+
+					"type these two lines, or `eval \"$(make up)\"`, which runs them:")
 			}
-			fmt.Print(shellLines(here))
+			fmt.Print(playground.ShellLines(here))
 			return nil
 		},
 	}
 	command.Flags().BoolVar(&node, "node", true,
-		"give it a node, so that Pods run, where this machine can have one; a playground that runs otherwise is started again with what is in it")
+		"give it a node, so that Pods run, where this machine can have one; "+
+			"a playground that runs otherwise is started again with what is in it")
 	command.Flags().StringSliceVar(&names, "addons", nil,
 		"install these add-ons, and wait until they are usable: "+strings.Join(known.Names(), ", "))
 	return command
 }
 
-// up starts the playground, with a node or without, unless it runs so.
-func up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, err error) {
-	var parts embedded.NodeParts
-	if node {
-		parts, err = here.EnsureNode(ctx)
-	} else {
-		err = here.EnsureControlPlane(ctx)
-	}
-	if err != nil {
-		return false, err
-	}
-	if err := writeKubectl(here); err != nil {
-		return false, err
-	}
-	if node {
-		started, err = here.Playground().UpWithNode(ctx, here.ControlPlane, parts)
-	} else {
-		started, err = here.Playground().Up(ctx, here.ControlPlane)
-	}
-	if err != nil {
-		return started, err
-	}
-	return started, unregisterServers(ctx, here.Playground())
-}
-
-// installAddons installs add-ons in the playground, and returns when they are usable. What it waits for is shown.
-func installAddons(ctx context.Context, here *checkout.Checkout, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	status, err := here.Playground().Status(ctx)
-	if err != nil {
-		return err
-	}
-	if !status.HasNode() {
-		return fmt.Errorf("add-ons are Pods, and the playground has no node: %s", status.NoNode)
-	}
-	if err := here.EnsureAddons(ctx, names); err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := here.Installer().Install(ctx, here.Playground().Kubeconfig(), names, func(line string) {
-		fmt.Fprintln(os.Stderr, "  "+line)
-	}); err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "Usable after %.1f s: %s.\n", time.Since(began).Seconds(), strings.Join(names, ", "))
-	return nil
-}
-
-// printAddons prints which add-ons the playground has. Where none was ever installed, nothing is asked.
+// printAddons prints which add-ons the playground has.
 func printAddons(ctx context.Context, here *checkout.Checkout) error {
-	installer := here.Installer()
-	if _, err := os.Stat(installer.Program); err != nil {
-		return nil //nolint:nilerr // what installs add-ons was never built
-	}
-	states, err := installer.States(ctx, here.Playground().Kubeconfig(), known.Names())
+	states, err := playground.Addons(ctx, here)
 	if err != nil {
-		return fmt.Errorf("asking for the add-ons: %w", err)
+		return err
 	}
 	for _, state := range states {
-		if state.Installed == "" {
-			continue
-		}
 		word := "not usable"
 		if state.Usable {
 			word = "usable"
@@ -159,60 +103,10 @@ func sayNoNode(ctx context.Context, here *checkout.Checkout) error {
 	return err
 }
 
-// binDir is the folder with the programs that a person can call.
-func binDir(here *checkout.Checkout) string { return filepath.Join(here.Root, ".cache", "bin") }
-
-// kubectlScript is the kubectl of those who have none on their PATH. Their scripts find it there, too, unlike an alias.
-const kubectlScript = `#!/bin/sh
-# kubectl at $KUBECONFIG, or else at the playground; "make up" has written this file. Nothing is remembered of which kinds
-# there are, since in a lab they change from one command to the next.
-root=$(cd "$(dirname "$0")/%s" && pwd)
-export KUBECONFIG="${KUBECONFIG:-$root/%s}" KUBECACHEDIR=/dev/null
-exec "$root/%s" kubectl "$@"
-`
-
-func writeKubectl(here *checkout.Checkout) error {
-	var paths [3]string
-	for i, way := range [][2]string{
-		{binDir(here), here.Root}, {here.Root, here.Playground().Kubeconfig()}, {here.Root, here.ControlPlane.Path},
-	} {
-		relative, err := filepath.Rel(way[0], way[1])
-		if err != nil {
-			return fmt.Errorf("writing kubectl: %w", err)
-		}
-		paths[i] = relative
-	}
-	if err := os.MkdirAll(binDir(here), 0o755); err != nil {
-		return fmt.Errorf("making the folder for kubectl: %w", err)
-	}
-	file, content := filepath.Join(binDir(here), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
-	if have, err := os.ReadFile(file); err == nil && string(have) == content {
-		return nil
-	}
-	if err := os.WriteFile(file, []byte(content), 0o755); err != nil { //nolint:gosec // a program
-		return fmt.Errorf("writing kubectl: %w", err)
-	}
-	return nil
-}
-
-// shellLines bring the playground into a person's shell. A kubectl that they have comes before ours.
-func shellLines(here *checkout.Checkout) string {
-	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=\"$PATH\":%s\n", quoted(here.Playground().Kubeconfig()), quoted(binDir(here)))
-}
-
-// quoted is a path as a shell reads it.
-func quoted(path string) string {
-	if plain.MatchString(path) {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./+@:,-]+$`)
-
 func downCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "down", GroupID: groupPlayground, Short: "Stop the playground and remove everything in it", Args: cli.NoArguments,
+		Use: "down", GroupID: groupPlayground,
+		Short: "Stop the playground and remove everything in it", Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -244,7 +138,8 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("playground  Kubernetes %s at %s, since %s\n", status.Version, status.Host, status.Started.Format("2 Jan 15:04"))
+			fmt.Printf("playground  Kubernetes %s at %s, since %s\n",
+				status.Version, status.Host, status.Started.Format("2 Jan 15:04"))
 			for _, name := range slices.Sorted(maps.Keys(status.Programs)) {
 				state := "runs"
 				if !status.Programs[name] {
@@ -255,29 +150,77 @@ func statusCommand() *cobra.Command {
 			if status.NoNode != "" {
 				fmt.Printf("  %-24s there is none: %s\n", "node", status.NoNode)
 			}
-			if err := unusable(status); err != nil {
+			if err := playground.Unusable(status); err != nil {
 				return err
 			}
 			if err := printAddons(command.Context(), here); err != nil {
 				return err
 			}
-			fmt.Printf("For kubectl and lab in your shell:\n%s", shellLines(here))
+			fmt.Printf("For kubectl and lab in your shell:\n%s", playground.ShellLines(here))
 			return nil
 		},
 	}
 }
 
-// unusable says why the playground can't be used: a program of it that has ended explains more than what the API server
-// answers.
-func unusable(status *embedded.PlaygroundStatus) error {
-	ended := slices.DeleteFunc(slices.Sorted(maps.Keys(status.Programs)), func(name string) bool { return status.Programs[name] })
-	switch {
-	case status.Ready == nil:
-		return nil
-	case len(ended) > 0:
-		return fmt.Errorf("the playground can't be used, because %s ended: `make up` starts it again", english.WordSeries(ended, "and"))
+func runCommand() *cobra.Command {
+	var dir, main string
+	var solution bool
+	var where clusterFlags
+	command := &cobra.Command{
+		Use: "run N", GroupID: groupPlayground, Short: "Run a lab's operator against the playground, with its own role",
+		Long: "run installs the lab's API into the playground and runs its operator there until Ctrl-C, " +
+			"under an account with\n" +
+			"exactly the rights that its markers ask for. It is the lecture's `make install run`. " +
+			"The operator's webhooks are\n" +
+			"registered, and it finds the services of its lab. --dir without N is an operator of no lab.\n" +
+			"With --cluster it runs on this machine, too, against a kind cluster or one of your kubeconfig, " +
+			"whose Services then lead\n" +
+			"here. Afterwards everything that was installed there is removed.",
+		Args: func(command *cobra.Command, args []string) error {
+			if dir != "" && len(args) == 0 {
+				return nil
+			}
+			return exactlyOneLab(command, args)
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			lab := labOf(here, dir)
+			if len(args) > 0 {
+				chosen, err := (&choiceFlags{dir: dir, main: main, solution: solution}).choose(args[0])
+				if err != nil {
+					return err
+				}
+				lab, dir = chosen.Lab, chosen.Dir
+			}
+			operator := operatorIn(here, lab, dir, main)
+			if where.embedded() {
+				return operator.Run(command.Context())
+			}
+			return operator.RunElsewhere(command.Context(), func(ctx context.Context) (shared.Cluster, error) {
+				there, _, err := where.there(ctx, here)
+				return there, err
+			})
+		},
 	}
-	return fmt.Errorf("the playground's API server can't be used: %w: `make up` starts it again", status.Ready)
+	command.Flags().Var((*cli.Folder)(&dir), "dir",
+		"a Go module of kubebuilder's layout, instead of the lab's folder here")
+	command.Flags().StringVar(&main, "main", "", mainUsage)
+	command.Flags().BoolVar(&solution, "solution", false, "the solution, instead of the lab")
+	cli.Exclusive(command, "dir", "solution")
+	where.registerCluster(command, "the playground")
+	return command
+}
+
+// operatorIn is the operator in a folder, whose output is that of this command. The lab may be nil.
+func operatorIn(here *checkout.Checkout, lab *manifest.Lab, dir, main string) *playground.Operator {
+	return &playground.Operator{
+		Checkout: here, Lab: lab, Dir: dir, Main: main,
+		Fetch: func(ctx context.Context, dir, system string) error { return fetchModules(ctx, here, dir, system) },
+		Out:   os.Stdout, Err: os.Stderr,
+	}
 }
 
 func kubectlCommand() *cobra.Command {
@@ -288,8 +231,8 @@ func kubectlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			playground := here.Playground()
-			if _, err := playground.Config(); err != nil && !asksForHelp(args) {
+			cluster := here.Playground()
+			if _, err := cluster.Config(); err != nil && !asksForHelp(args) {
 				return err
 			}
 			if err := here.EnsureControlPlane(command.Context()); err != nil {
@@ -300,7 +243,7 @@ func kubectlCommand() *cobra.Command {
 				return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "KUBECACHEDIR=")
 			})
 			return become(here.ControlPlane.Path, "kubectl", args,
-				append(environment, "KUBECONFIG="+playground.Kubeconfig(), "KUBECACHEDIR="+os.DevNull))
+				append(environment, "KUBECONFIG="+cluster.Kubeconfig(), "KUBECACHEDIR="+os.DevNull))
 		},
 	}
 }
@@ -334,7 +277,8 @@ func controllerGenCommand() *cobra.Command {
 func clientsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "clients", GroupID: groupMaintainers, Args: cli.NoArguments,
-		Short: "Make clientset, listers and informers of the module in the working folder, by the pinned client-gen, lister-gen and informer-gen",
+		Short: "Make clientset, listers and informers of the module in the working folder, " +
+			"by the pinned client-gen, lister-gen and informer-gen",
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {

@@ -7,38 +7,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/playground"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/stage/node"
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// How long the folder must be quiet before a save is told of: editors write a file in several steps. What is begun a
-// step too early and costs nothing, as a build, need not wait for them.
-const (
-	saveWindow  = 50 * time.Millisecond
-	buildWindow = 5 * time.Millisecond
-)
-
 func watchCommand() *cobra.Command {
 	var flags choiceFlags
 	var part string
 	command := &cobra.Command{
-		Use: "watch N", GroupID: groupStudents, Short: "Grade a lab again each time one of its files is saved", Args: exactlyOneLab,
+		Use: "watch N", GroupID: groupStudents,
+		Short: "Grade a lab again each time one of its files is saved", Args: exactlyOneLab,
 		RunE: func(command *cobra.Command, args []string) error {
 			chosen, err := flags.choose(args[0])
 			if err != nil {
@@ -63,7 +52,7 @@ func watch(ctx context.Context, s stretch) error {
 	if _, err := tools(ctx, c); err != nil {
 		return err
 	}
-	saves, err := watchFolder(ctx, c.Dir, saveWindow)
+	saves, err := playground.WatchFolder(ctx, c.Dir, playground.SaveWindow)
 	if err != nil {
 		return err
 	}
@@ -116,10 +105,10 @@ func watch(ctx context.Context, s stretch) error {
 		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))
 		select {
 		case made := <-saves:
-			if made.err != nil {
-				return &blindError{made.err}
+			if made.Err != nil {
+				return &blindError{made.Err}
 			}
-			fmt.Printf("%s was saved: grading again\n", made.file)
+			fmt.Printf("%s was saved: grading again\n", made.File)
 		case <-ctx.Done():
 			return cli.ErrSaid
 		}
@@ -128,7 +117,7 @@ func watch(ctx context.Context, s stretch) error {
 
 // gradeUntilSaved grades once. There is no verdict if a file was saved before there was one, or if the run failed.
 func gradeUntilSaved(
-	ctx context.Context, c *choice, start stage.Start, saves <-chan save,
+	ctx context.Context, c *choice, start stage.Start, saves <-chan playground.Save,
 ) (verdict *report.Report, saved bool, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
@@ -147,10 +136,10 @@ func gradeUntilSaved(
 	case made := <-saves:
 		cancel(errSaved)
 		<-done //nolint:errcheck // it is about what is no longer there
-		if made.err != nil {
-			return nil, true, &blindError{made.err}
+		if made.Err != nil {
+			return nil, true, &blindError{made.Err}
 		}
-		fmt.Printf("\n%s was saved: grading again\n", made.file)
+		fmt.Printf("\n%s was saved: grading again\n", made.File)
 		return nil, true, nil
 	}
 }
@@ -179,109 +168,3 @@ func (e *blindError) Unwrap() error { return e.error }
 
 // errSaved ends a run during which a file was saved.
 var errSaved = errors.New("a file was saved")
-
-// save is a file that was saved, or why nothing more can be told.
-type save struct {
-	file string
-	err  error
-}
-
-// watchFolder tells of files that were saved below a folder, as soon as it was quiet for the time of a window: what a
-// submission is made of, not what tools leave there.
-func watchFolder(ctx context.Context, root string, window time.Duration) (<-chan save, error) {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, unwatchable(root, err)
-	}
-	if err := addFolders(watcher, root); err != nil {
-		watcher.Close()
-		return nil, err
-	}
-	saves := make(chan save)
-	go func() {
-		defer watcher.Close()
-		tellSaves(ctx, watcher, root, window, saves)
-	}()
-	return saves, nil
-}
-
-// unwatchable says what to do where this user may watch no more files.
-func unwatchable(path string, err error) error {
-	switch {
-	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("watching %s: this user has no instance of inotify left: end other programs that watch files, such as editors, "+
-			"or let root run: sysctl -w fs.inotify.max_user_instances=1024 (make doctor shows the limits)", path)
-	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("watching %s: this user may watch no more files by inotify: end other programs that watch files, such as editors, "+
-			"or let root run: sysctl -w fs.inotify.max_user_watches=524288 (make doctor shows the limits)", path)
-	}
-	return fmt.Errorf("watching %s: %w", path, err)
-}
-
-// tellSaves tells of what a watcher saw, until the context or the watcher ends.
-func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, window time.Duration, saves chan<- save) {
-	var next save
-	var settled <-chan time.Time
-	for {
-		select {
-		case event := <-watcher.Events:
-			if info, err := os.Stat(event.Name); err == nil && info.IsDir() {
-				if err := addFolders(watcher, event.Name); err != nil {
-					next, settled = save{err: err}, time.After(0)
-				}
-				continue
-			}
-			if event.Op == fsnotify.Chmod || !part(event.Name) {
-				continue
-			}
-			next, settled = save{file: filepath.Base(event.Name)}, time.After(window)
-		case err := <-watcher.Errors:
-			// So much was saved at once that the kernel kept no list of it. New folders may be among it.
-			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				err = addFolders(watcher, root)
-				next, settled = save{file: "much"}, time.After(window)
-			}
-			if err != nil {
-				next, settled = save{err: fmt.Errorf("watching %s: %w: start lab watch again", root, err)}, time.After(0)
-			}
-		case <-settled:
-			select {
-			case saves <- next:
-			case <-ctx.Done():
-				return
-			}
-			if next.err != nil {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func addFolders(watcher *fsnotify.Watcher, root string) error {
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !entry.IsDir() {
-			return err
-		}
-		if name := entry.Name(); path != root && (strings.HasPrefix(name, ".") || name == "bin") {
-			return filepath.SkipDir
-		}
-		if err := watcher.Add(path); err != nil {
-			return unwatchable(path, err)
-		}
-		return nil
-	})
-}
-
-// part reports whether a file belongs to the submission: not an editor's swap file or backup.
-func part(name string) bool {
-	switch filepath.Ext(name) {
-	case ".go", ".mod", ".sum", ".yaml", ".yml":
-		return !strings.HasPrefix(filepath.Base(name), ".")
-	}
-	return false
-}

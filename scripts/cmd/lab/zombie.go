@@ -14,6 +14,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checks/zombie"
+	"lva.io/operators/scripts/grading/playground"
 )
 
 func zombieCommand() *cobra.Command {
@@ -33,8 +34,7 @@ func zombieCommand() *cobra.Command {
 }
 
 func plantZombie(ctx context.Context, here *checkout.Checkout) error {
-	playground := here.Playground()
-	config, err := playground.Config()
+	config, err := here.Playground().Config()
 	if err != nil {
 		return err
 	}
@@ -46,6 +46,6 @@ func plantZombie(ctx context.Context, here *checkout.Checkout) error {
 	}
 	fmt.Fprintf(os.Stderr, "The playground has the icecreams %s, %s and %s. One of them can never be deleted: which, and why?\n"+
 		"Write your answers into labs/03-finalizer/zombie/answers.yaml. For kubectl in your shell:\n", scene.Living, scene.Slow, scene.Zombie)
-	fmt.Print(shellLines(here))
+	fmt.Print(playground.ShellLines(here))
 	return nil
 }

@@ -257,7 +257,10 @@ func conformanceTests(here *checkout.Checkout) ([]Part, error) {
 	}
 	in := Inputs{
 		Packages: []string{"scripts/authoring/conformance", "clusters/embedded", "clusters/controlplane"},
-		Files:    []string{"scripts/cmd/lab/conformance.go", "scripts/cmd/lab/cluster.go", "clusters/node", "clusters/images"},
+		Files: []string{
+			"scripts/cmd/lab/conformance.go", "scripts/cmd/lab/cluster.go", "scripts/grading/playground/kubectl.go",
+			"clusters/node", "clusters/images",
+		},
 	}
 	part := func(name string, groups ...string) Part {
 		return Part{
@@ -421,8 +424,8 @@ func others() []Part {
 			Inputs: Inputs{
 				Packages: []string{"scripts/grading/grade", "scripts/checkout/programs", "scripts/checks/01-icecream", "clusters/controlplane"},
 				Files: []string{
-					"clusters/node", "clusters/images", "clusters/addons",
-					"scripts/cmd/lab", "scripts/cmd/cluster", "solutions/01-icecream", manifest.File,
+					"clusters/node", "clusters/images", "clusters/addons", "scripts/cmd/lab", "scripts/grading/playground",
+					"scripts/cmd/cluster", "solutions/01-icecream", manifest.File,
 				},
 			},
 			Proves: "all programs can be built for linux/arm64, and the solution of lab 1 has full marks on such a control plane, run by qemu-user",

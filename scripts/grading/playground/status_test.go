@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package playground
 
 import (
 	"errors"
@@ -41,7 +41,7 @@ func TestWhyThePlaygroundCanNotBeUsed(t *testing.T) {
 		},
 	} {
 		got := ""
-		if err := unusable(&embedded.PlaygroundStatus{Programs: test.programs, Ready: test.ready}); err != nil {
+		if err := Unusable(&embedded.PlaygroundStatus{Programs: test.programs, Ready: test.ready}); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package playground
 
 import (
 	"bytes"
@@ -29,7 +29,9 @@ import (
 
 // warnOfFinalizers names the objects at the playground that carry a finalizer of another lab, if the operator in a
 // folder does not know it: they can't be deleted while that operator runs, and nothing else would say why.
-func warnOfFinalizers(ctx context.Context, here *checkout.Checkout, config *rest.Config, dir string, out io.Writer) error {
+func warnOfFinalizers(
+	ctx context.Context, here *checkout.Checkout, config *rest.Config, dir string, out io.Writer,
+) error {
 	held, err := heldBy(ctx, config)
 	if err != nil {
 		return fmt.Errorf("looking for finalizers at the playground: %w", err)
@@ -51,7 +53,8 @@ func warnOfFinalizers(ctx context.Context, here *checkout.Checkout, config *rest
 			continue
 		}
 		fmt.Fprintf(out, "The playground has objects with the finalizer %s of lab %d: %s.\n"+
-			"This operator does not remove it, so they can't be deleted while it runs. `make run-%d` runs the operator that does;\n"+
+			"This operator does not remove it, so they can't be deleted while it runs. "+
+			"`make run-%d` runs the operator that does;\n"+
 			"`make down` removes everything.\n", finalizer, lab.Number, enumerated(held[finalizer]), lab.Number)
 	}
 	return nil

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+package playground
 
 import (
 	"os"
@@ -17,7 +17,7 @@ const watchingWithout = "LAB_TEST_WATCHING_WITHOUT"
 func TestALimitOfInotifyIsExplained(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(watchingWithout) != "" {
-		if _, err := watchFolder(t.Context(), t.TempDir(), buildWindow); err != nil {
+		if _, err := WatchFolder(t.Context(), t.TempDir(), buildWindow); err != nil {
 			t.Fatal(err)
 		}
 		return

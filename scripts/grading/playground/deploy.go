@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/limited"
+	"lva.io/operators/scripts/grading/stage/kind"
+	"lva.io/operators/scripts/grading/stage/pod"
+	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/services/freezer"
+)
+
+// kubectlTimeout is for what kubectl waits for when things are removed that others hold.
+const kubectlTimeout = 90 * time.Second
+
+// Target is the cluster to which an operator is deployed: the playground, or a kind cluster.
+type Target struct {
+	// Kind is the name of the kind cluster. Empty: the playground.
+	Kind string
+	// Find returns the file by which kubectl gets to the kind cluster. It is not called for the playground.
+	Find func(context.Context) (kubeconfig string, err error)
+}
+
+// Kubeconfig returns the file by which kubectl gets to the cluster. A playground that does not run is an error.
+func (t Target) Kubeconfig(ctx context.Context, here *checkout.Checkout) (string, error) {
+	if t.Kind == "" {
+		_, err := here.Playground().Config()
+		return here.Playground().Kubeconfig(), err
+	}
+	return t.Find(ctx)
+}
+
+// needNode returns an error if it is the playground and that has no node.
+func (t Target) needNode(ctx context.Context, here *checkout.Checkout) error {
+	if t.Kind != "" {
+		return nil
+	}
+	status, err := here.Playground().Status(ctx)
+	switch {
+	case err != nil || status.HasNode():
+		return err
+	case status.NoNode != "":
+		return fmt.Errorf("the playground has no node on which the operator could run: %s; "+
+			"or take a kind cluster, by CLUSTER=kind", status.NoNode)
+	}
+	return errors.New("the playground has no node on which the operator could run: `make up` starts it again with one")
+}
+
+// BuildImage makes an image of the operator for Linux, and keeps it in the checkout's store. What is wrong with the
+// operator is a *submission.Problem.
+func (o *Operator) BuildImage(ctx context.Context, reference string) error {
+	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+		if err := w.Build(ctx); err != nil {
+			return err
+		}
+		built, err := images.StoreOf(o.Checkout.Root).FromProgram(ctx, reference, w.Program())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "%s is %s\n", built.Reference, built.ID)
+		return nil
+	})
+}
+
+// LoadImage makes an image of the operator, as BuildImage does, and brings it to the nodes of a cluster. A cluster
+// without nodes is an error.
+func (o *Operator) LoadImage(ctx context.Context, reference string, to Target) error {
+	store := images.StoreOf(o.Checkout.Root)
+	if err := to.needNode(ctx, o.Checkout); err != nil {
+		return err
+	}
+	if to.Kind != "" {
+		if _, err := docker.Nodes(ctx, to.Kind); err != nil {
+			return err
+		}
+	}
+	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+		if err := w.Build(ctx); err != nil {
+			return err
+		}
+		if to.Kind == "" {
+			// The playground's node runs what the store has.
+			if _, err := store.FromProgram(ctx, reference, w.Program()); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "The playground's node has %s\n", reference)
+			return nil
+		}
+		nodes := kind.Nodes{Cluster: to.Kind, Store: store}
+		if err := nodes.Load(ctx, reference, w.Program()); err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "The nodes of %s have %s\n", to.Kind, reference)
+		return nil
+	})
+}
+
+// Deploy generates CRD, role and webhooks from the operator's markers again, and applies its config/default, with an
+// image in place of the one that is named there. The image is at the nodes: LoadImage brings it. The freezer comes with
+// an operator that talks to its Service in the cluster. What kubectl refuses is cli.ErrSaid.
+func (o *Operator) Deploy(ctx context.Context, image string, to Target) error {
+	if err := to.needNode(ctx, o.Checkout); err != nil {
+		return err
+	}
+	if o.Lab != nil && o.Lab.Stage == manifest.Deployed && slices.Contains(o.Lab.Services, freezer.Service) {
+		if err := o.deployFreezer(ctx, to); err != nil {
+			return err
+		}
+	}
+	return o.kubectl(ctx, to, image, "apply", "--server-side", "--force-conflicts", "-f", "-")
+}
+
+// Undeploy removes from a cluster what Deploy has applied, but for the freezer, and waits at most 90 s until it is
+// gone. What kubectl refuses is cli.ErrSaid.
+func (o *Operator) Undeploy(ctx context.Context, from Target) error {
+	return o.kubectl(ctx, from, "", "delete", "--ignore-not-found", "--timeout", kubectlTimeout.String(), "-f", "-")
+}
+
+// deployFreezer brings the freezer into the cluster, since the operator of the lab talks to its Service there. It stays
+// on undeploy, with its books.
+func (o *Operator) deployFreezer(ctx context.Context, to Target) error {
+	catalogue, err := images.Load()
+	if err != nil {
+		return err
+	}
+	image, err := catalogue.Image(freezer.Image)
+	if err != nil {
+		return err
+	}
+	built, err := o.Checkout.EnsureImages(ctx, []images.Image{image})
+	if err != nil {
+		return err
+	}
+	if to.Kind != "" {
+		nodes := kind.Nodes{Cluster: to.Kind, Store: images.StoreOf(o.Checkout.Root)}
+		if err := nodes.Bring(ctx, built...); err != nil {
+			return err
+		}
+	}
+	kubeconfig, err := to.Kubeconfig(ctx, o.Checkout)
+	if err != nil {
+		return err
+	}
+	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+		return o.apply(ctx, w, kubeconfig, freezer.Manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	})
+}
+
+// inWorkshop does something with the operator. What it builds is for Linux.
+func (o *Operator) inWorkshop(ctx context.Context, do func(context.Context, *submission.Workshop) error) (err error) {
+	opened, err := submission.Open(o.Dir, o.Main)
+	if err != nil {
+		return err
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	w := &submission.Workshop{
+		Submission: opened, Scope: scope, Cache: o.Checkout.BuildCache(opened.Dir), System: "linux",
+	}
+	if w.ControllerGen, err = o.Checkout.ControllerGen(ctx); err != nil {
+		return err
+	}
+	if err := o.Fetch(ctx, w.Dir, w.System); err != nil {
+		return err
+	}
+	return do(ctx, w)
+}
+
+// kubectl hands what config/default comes to to kubectl at a cluster.
+func (o *Operator) kubectl(ctx context.Context, at Target, image string, args ...string) error {
+	kubeconfig, err := at.Kubeconfig(ctx, o.Checkout)
+	if err != nil {
+		return err
+	}
+	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+		if err := o.Checkout.EnsureControlPlane(ctx); err != nil { // kubectl is part of it
+			return err
+		}
+		manifests, err := w.Generate(ctx)
+		if err != nil {
+			return err
+		}
+		content, err := pod.Content(ctx, o.Checkout.ControlPlane.Path, w, manifests, image)
+		if err != nil {
+			return err
+		}
+		return o.apply(ctx, w, kubeconfig, content, args...)
+	})
+}
+
+// apply hands manifests to kubectl at a cluster, in place of the last argument.
+func (o *Operator) apply(
+	ctx context.Context, w *submission.Workshop, kubeconfig string, content []byte, args ...string,
+) error {
+	file := filepath.Join(w.Scope.Dir, "deploy.yaml")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return fmt.Errorf("writing the manifests: %w", err)
+	}
+	args[len(args)-1] = file
+	mistakes := limited.NewOutput(1) // whether there are any
+	p, err := w.Scope.Start(process.Spec{
+		Name: "kubectl", Path: o.Checkout.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
+		Env: []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + os.DevNull,
+		},
+		Stdout: o.Out, Stderr: io.MultiWriter(o.Err, mistakes),
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.Wait(ctx); err != nil {
+		if mistakes.String() != "" && ctx.Err() == nil {
+			return cli.ErrSaid
+		}
+		return fmt.Errorf("kubectl %s: %w", args[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package playground
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"lva.io/operators/scripts/checkout"
+)
+
+// BinDir is the folder of the checkout with the programs that a person can call.
+func BinDir(here *checkout.Checkout) string { return filepath.Join(here.Root, ".cache", "bin") }
+
+// kubectlScript is the kubectl of those who have none on their PATH. Their scripts find it there, too, unlike an alias.
+const kubectlScript = `#!/bin/sh
+# kubectl at $KUBECONFIG, or else at the playground; "make up" has written this file. Nothing is remembered of which
+# kinds there are, since in a lab they change from one command to the next.
+root=$(cd "$(dirname "$0")/%s" && pwd)
+export KUBECONFIG="${KUBECONFIG:-$root/%s}" KUBECACHEDIR=/dev/null
+exec "$root/%s" kubectl "$@"
+`
+
+// WriteKubectl writes the script kubectl into BinDir, unless it is there.
+func WriteKubectl(here *checkout.Checkout) error {
+	var paths [3]string
+	for i, way := range [][2]string{
+		{BinDir(here), here.Root}, {here.Root, here.Playground().Kubeconfig()}, {here.Root, here.ControlPlane.Path},
+	} {
+		relative, err := filepath.Rel(way[0], way[1])
+		if err != nil {
+			return fmt.Errorf("writing kubectl: %w", err)
+		}
+		paths[i] = relative
+	}
+	if err := os.MkdirAll(BinDir(here), 0o755); err != nil {
+		return fmt.Errorf("making the folder for kubectl: %w", err)
+	}
+	file, content := filepath.Join(BinDir(here), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
+	if have, err := os.ReadFile(file); err == nil && string(have) == content {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte(content), 0o755); err != nil { //nolint:gosec // a program
+		return fmt.Errorf("writing kubectl: %w", err)
+	}
+	return nil
+}

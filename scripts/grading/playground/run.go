@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/filelock"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/install"
+	"lva.io/operators/scripts/grading/stage/local"
+	"lva.io/operators/scripts/grading/stage/shared"
+	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/services"
+)
+
+// Run builds and installs the operator, and runs it on this machine against the playground until the context ends. That
+// is no error, but an operator that ends by itself is one, and so is another one that runs there. What is wrong with
+// the operator's module is a *submission.Problem. A playground that does not run is started.
+//
+// What was installed stays, but for the registration of an aggregated API server. Such a server is built and started
+// again each time one of its files is saved.
+func (o *Operator) Run(ctx context.Context) (err error) {
+	workshop, manifests, err := o.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, workshop.Scope.Close()) }()
+	playground := o.Checkout.Playground()
+	// A playground keeps what it has. A new one has a node only for a lab that needs Pods: it starts sooner without.
+	node, exists := playground.WithNode()
+	if !exists {
+		node = o.Lab != nil && o.Lab.NeedsNode(o.Lab.Stage)
+	}
+	if _, err := Up(ctx, o.Checkout, node); err != nil {
+		return err
+	}
+	unlock, err := lockRun(playground)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	config, err := playground.Config()
+	if err != nil {
+		return err
+	}
+	environment, closeServices, err := serveServices(o.Lab, playground.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeServices()) }()
+	way := local.ByEgress(playground.Egress())
+	if status, err := playground.Status(ctx); err == nil && status.HasNode() {
+		way = local.ByNode(playground.Egress(), embedded.MachineIP)
+	}
+	on := local.New(&stage.Cluster{Config: config}, way)
+	what := o.submission(workshop, manifests)
+	if what.Aggregated {
+		what.DataDir = serverData(playground, workshop.Dir)
+	}
+	registered := false
+	err = o.operate(ctx, on, what, environment, func() error {
+		if err := warnOfFinalizers(ctx, o.Checkout, config, o.Dir, o.Err); err != nil {
+			return err
+		}
+		o.tell(manifests, environment)
+		registered = manifests.HasWebhooks()
+		return nil
+	})
+	if errors.Is(err, egress.ErrTaken) {
+		return errRuns
+	}
+	if registered {
+		fmt.Fprintln(o.Err, "Its webhooks are still registered, and nothing answers them: with failurePolicy Fail, "+
+			"the requests that they match are refused until you run it again.")
+	}
+	return err
+}
+
+// RunElsewhere is Run at a cluster that others use as well, which find finds after the operator was built. The
+// cluster's Services lead to this machine for as long as the operator runs. Then what was installed there is removed.
+func (o *Operator) RunElsewhere(ctx context.Context, find func(context.Context) (shared.Cluster, error)) (err error) {
+	workshop, manifests, err := o.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, workshop.Scope.Close()) }()
+	there, err := find(ctx)
+	if err != nil {
+		return err
+	}
+	there.Audit = nil // what it did is not needed
+	on, err := there.Start(ctx, o.waiting)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		fmt.Fprintln(o.Err, "Removing what was installed in the cluster for it.")
+		err = errors.Join(err, on.Close())
+	}()
+	environment, closeServices, err := serveServices(o.Lab, workshop.Scope.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeServices()) }()
+	what := o.submission(workshop, manifests)
+	what.Groups = manifests.Groups()
+	if o.Lab != nil {
+		what.Groups = o.Lab.Groups
+	}
+	return o.operate(ctx, on, what, environment, func() error {
+		fmt.Fprintf(o.Err, "The operator is running on this machine, against the cluster of the context %s, "+
+			"under its own account; Ctrl-C stops it.\n", there.Context)
+		if manifests.HasWebhooks() {
+			fmt.Fprintln(o.Err, "Its webhooks are registered: the API server calls it, here on this machine.")
+		}
+		return nil
+	})
+}
+
+// prepare builds the operator, and generates its manifests. The caller closes the workshop's scope.
+func (o *Operator) prepare(ctx context.Context) (_ *submission.Workshop, _ *submission.Manifests, err error) {
+	opened, err := submission.Open(o.Dir, o.Main)
+	if err != nil {
+		return nil, nil, err
+	}
+	controllerGen, err := o.Checkout.ControllerGen(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := o.Fetch(ctx, opened.Dir, ""); err != nil {
+		return nil, nil, err
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	workshop := &submission.Workshop{
+		Submission: opened, Scope: scope, ControllerGen: controllerGen,
+		Cache: o.Checkout.BuildCache(opened.Dir), Urgent: true,
+	}
+	if err := workshop.Build(ctx); err != nil {
+		return nil, nil, errors.Join(err, scope.Close())
+	}
+	manifests, err := workshop.Generate(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, scope.Close())
+	}
+	return workshop, manifests, nil
+}
+
+// submission is what is installed of the operator.
+func (o *Operator) submission(workshop *submission.Workshop, manifests *submission.Manifests) stage.Submission {
+	what := stage.Submission{
+		Workshop: workshop, Manifests: manifests, Webhooks: true, ControlPlane: o.Checkout.ControlPlane.Path,
+	}
+	if o.Lab != nil {
+		what.Aggregated, what.Workloads, what.Conversion = o.Lab.Aggregated, o.Lab.Node, o.Lab.Extension != nil
+	}
+	return what
+}
+
+// operate installs an operator and runs it until the user ends it or it ends itself. begins is called before it starts.
+func (o *Operator) operate(
+	ctx context.Context, on stage.Stage, what stage.Submission, environment []string, begins func() error,
+) (err error) {
+	installed, err := on.Install(ctx, what, stage.Gateway{Environment: environment})
+	if err != nil {
+		return err
+	}
+	operator, err := installed.Prepare(ctx, o.waiting)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, operator.Close()) }()
+	if err := begins(); err != nil {
+		return err
+	}
+	var saves <-chan Save // none
+	if what.Aggregated {
+		if saves, err = WatchFolder(ctx, what.Dir, buildWindow); err != nil {
+			return err
+		}
+	}
+	started, err := operator.Start(o.Out)
+	for err == nil {
+		var again bool
+		if again, err = o.attend(ctx, on, what.Workshop, started, saves); err != nil || !again {
+			return err
+		}
+		started, err = o.replace(operator, started, func() error { return what.AskFlags(ctx) })
+		if err != nil && ctx.Err() != nil {
+			return nil // the user ended it, and the old one has ended
+		}
+	}
+	return err
+}
+
+// attend waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and
+// returns so that the one that runs is replaced; one that ended by itself, or does not compile, waits for the next
+// save.
+func (o *Operator) attend(
+	ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan Save,
+) (again bool, err error) {
+	done := started.Done()
+	for {
+		select {
+		case <-done:
+			ended := fmt.Errorf("the operator ended by itself: %s", stage.Ending(started.Err()))
+			if saves == nil {
+				return false, ended
+			}
+			fmt.Fprintf(o.Err, "%v. Save a file to start it again, Ctrl-C to end.\n", ended)
+			done = nil
+		case <-on.Cluster().Lost:
+			return false, errors.Join(existing.ErrLost, started.Stop(stage.StopGrace))
+		case <-ctx.Done():
+			return false, started.Stop(stage.StopGrace)
+		case made := <-saves:
+			if made.Err != nil {
+				return false, errors.Join(made.Err, started.Stop(stage.StopGrace))
+			}
+			began := time.Now()
+			made, err := rebuild(ctx, workshop, made, saves)
+			switch {
+			case made.Err != nil:
+				return false, errors.Join(made.Err, started.Stop(stage.StopGrace))
+			case ctx.Err() != nil:
+				continue
+			case err != nil:
+				printUnbuilt(o.Err, made.File, err)
+				continue
+			}
+			fmt.Fprintf(o.Err, "%s was saved: built in %.1f s, starting again\n", made.File, time.Since(began).Seconds())
+			return true, nil
+		}
+	}
+}
+
+// rebuild builds what was saved. Another save ends the build, and begins it again: an editor may write a file in
+// several steps, of which the first is not worth a message of the compiler. made is the save that was built last, or
+// why nothing more can be told of saves.
+func rebuild(ctx context.Context, workshop *submission.Workshop, first Save, saves <-chan Save) (made Save, err error) {
+	for made = first; made.Err == nil; {
+		build, cancel := context.WithCancelCause(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			err = workshop.Rebuild(build)
+		}()
+		select {
+		case <-ended:
+			cancel(nil)
+			return made, err
+		case made = <-saves:
+			cancel(errSaved)
+			<-ended
+		}
+	}
+	return made, nil
+}
+
+// errSaved ends a build during which a file was saved.
+var errSaved = errors.New("a file was saved")
+
+// replace ends what runs, and starts what was built, as soon as it was prepared for.
+func (o *Operator) replace(
+	operator stage.Operator, old stage.Instance, prepare func() error,
+) (stage.Instance, error) {
+	if server, ok := operator.(stage.Replacer); ok {
+		return server.Replace(old, o.Out, prepare)
+	}
+	if err := errors.Join(prepare(), old.Stop(stage.StopGrace)); err != nil {
+		return nil, err
+	}
+	return operator.Start(o.Out)
+}
+
+// printUnbuilt says why what was saved can't be run. What ran before goes on.
+func printUnbuilt(w io.Writer, file string, err error) {
+	problem, ok := errors.AsType[*submission.Problem](err)
+	if !ok {
+		fmt.Fprintf(w, "%s was saved: %v\n", file, err)
+		return
+	}
+	fmt.Fprintf(w, "%s was saved: %s\n", file, problem.Reason)
+	for _, d := range problem.Diagnostics {
+		fmt.Fprintf(w, "    %s\n", strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+	}
+}
+
+// tell says what runs, and how to get there.
+func (o *Operator) tell(manifests *submission.Manifests, environment []string) {
+	fmt.Fprintln(o.Err, "The operator is running against the playground, under its own account; Ctrl-C stops it.")
+	if manifests.HasWebhooks() {
+		fmt.Fprintln(o.Err, "Its webhooks are registered: the API server calls it, here on this machine.")
+	}
+	fmt.Fprintf(o.Err, "In another terminal:\n%s", ShellLines(o.Checkout))
+	for _, variable := range environment {
+		for _, service := range services.All() {
+			if url, ok := strings.CutPrefix(variable, service.Variable+"="); ok {
+				fmt.Fprintf(o.Err, "curl %s%s     # the %s; it runs as long as the operator, and keeps its %s\n",
+					url, service.Look, service.Name, service.Keeps)
+			}
+		}
+	}
+	fmt.Fprintln(o.Err)
+}
+
+// waiting says what a step waits for.
+func (o *Operator) waiting(reason string) {
+	fmt.Fprintf(o.Err, "Waiting: %s. Ctrl-C stops the command.\n", reason)
+}
+
+// lockRun lets one operator at a time run at the playground. Two would have the account, its rights, the way to the
+// webhooks and the freezer's file in common.
+func lockRun(playground *embedded.Playground) (unlock func(), err error) {
+	unlock, err = filelock.Try(filepath.Join(playground.Dir, "run.lock"))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, errRuns
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking the playground: %w", err)
+	}
+	return unlock, nil
+}
+
+var errRuns = errors.New("another operator is running against the playground: " +
+	"stop it first, with Ctrl-C in its terminal")
+
+// serverData is where the server of a folder stores, as long as the playground exists. Each folder has its own: how one
+// stores, another can't read.
+func serverData(playground *embedded.Playground, dir string) string {
+	name := fmt.Sprintf("%s-%x", filepath.Base(dir), crc32.ChecksumIEEE([]byte(dir)))
+	return filepath.Join(playground.Dir, "server-data", name)
+}
+
+// unregisterServers removes the APIServices of a server that was killed together with its lab run: while one is
+// registered, no namespace can be deleted. Those of one that runs stay.
+func unregisterServers(ctx context.Context, playground *embedded.Playground) error {
+	unlock, err := lockRun(playground)
+	if errors.Is(err, errRuns) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	config, err := playground.Config()
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	left, err := client.Resource(submission.APIServices).List(ctx, metav1.ListOptions{LabelSelector: existing.Label})
+	if err != nil {
+		return fmt.Errorf("looking for APIServices that a killed lab run has left: %w", err)
+	}
+	var registrations []*unstructured.Unstructured
+	for i := range left.Items {
+		registrations = append(registrations, &left.Items[i])
+	}
+	return install.Withdraw(ctx, client, registrations)
+}
+
+// serveServices runs what the operator talks to besides the API server, and says in which variables it finds that.
+// Their files are in a folder.
+func serveServices(lab *manifest.Lab, folder string) (environment []string, end func() error, err error) {
+	var closers []func() error
+	end = func() error {
+		var errs []error
+		for _, closes := range closers {
+			errs = append(errs, closes())
+		}
+		return errors.Join(errs...)
+	}
+	if lab == nil {
+		return nil, end, nil
+	}
+	for _, service := range services.Named(lab.Services) {
+		kept, err := service.Open(filepath.Join(folder, service.Name+".json"))
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		listener, err := listenAt(service.Address)
+		if err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("listening for the %s: %w", service.Name, err), end())
+		}
+		server := &http.Server{Handler: kept, ReadHeaderTimeout: 10 * time.Second}
+		go func() { _ = server.Serve(listener) }() // ends with Close
+		closers = append(closers, server.Close)
+		environment = append(environment, service.Variable+"=http://"+listener.Addr().String())
+	}
+	return environment, end, nil
+}
+
+// listenAt listens at an address, or at any port of this machine if that is taken.
+func listenAt(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	return listener, err
+}

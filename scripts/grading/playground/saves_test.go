@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package playground
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+func TestSavesAreToldAlsoOfFoldersThatAreNew(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	saves, err := WatchFolder(t.Context(), root, SaveWindow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("notes.txt", "not a part")
+	write(".main.go.swp", "an editor's")
+	write("main.go", "package main")
+	if got := next(t, saves); got.File != "main.go" || got.Err != nil {
+		t.Errorf("told is %v", got)
+	}
+	if err := os.Mkdir(filepath.Join(root, "internal"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody says when the new folder is watched.
+	for written := 1; ; written++ {
+		write("internal/shop.go", strings.Repeat("\n", written))
+		select {
+		case got := <-saves:
+			if got.File != "shop.go" {
+				t.Errorf("told is %v", got)
+			}
+			return
+		case <-time.After(4 * SaveWindow):
+		}
+		if written == 100 {
+			t.Fatal("of a file in a new folder nothing is told")
+		}
+	}
+}
+
+// The kernel keeps a list of limited length. What was lost may be what the student waits for.
+func TestSavesThatGotLostAreASave(t *testing.T) {
+	t.Parallel()
+	watcher, saves := told(t)
+	watcher.Errors <- fsnotify.ErrEventOverflow
+	if got := next(t, saves); got.Err != nil || got.File == "" {
+		t.Errorf("told is %v", got)
+	}
+	watcher.Events <- fsnotify.Event{Name: "main.go", Op: fsnotify.Write}
+	if got := next(t, saves); got.Err != nil || got.File != "main.go" {
+		t.Errorf("after it told is %v", got)
+	}
+}
+
+func TestAWatcherThatFailsIsNoSilence(t *testing.T) {
+	t.Parallel()
+	watcher, saves := told(t)
+	watcher.Errors <- errors.New("the device is gone")
+	if got := next(t, saves); got.Err == nil || !strings.Contains(got.Err.Error(), "the device is gone") {
+		t.Errorf("told is %v", got)
+	}
+}
+
+// told is a watcher whose events and errors a test makes, and what is told of them.
+func told(t *testing.T) (*fsnotify.Watcher, <-chan Save) {
+	t.Helper()
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { watcher.Close() })
+	saves := make(chan Save)
+	go tellSaves(t.Context(), watcher, t.TempDir(), SaveWindow, saves)
+	return watcher, saves
+}
+
+func next(t *testing.T, saves <-chan Save) Save {
+	t.Helper()
+	select {
+	case got := <-saves:
+		return got
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing is told")
+		return Save{}
+	}
+}
