@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net"
-	"net/http"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +22,6 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/process"
-	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/stage"
 	"lva.io/operators/scripts/grading/stage/install"
 	"lva.io/operators/scripts/grading/stage/local"
@@ -383,44 +379,4 @@ func unregisterServers(ctx context.Context, playground *embedded.Playground) err
 		registrations = append(registrations, &left.Items[i])
 	}
 	return install.Withdraw(ctx, client, registrations)
-}
-
-// serveServices runs what the operator talks to besides the API server, and says in which variables it finds that.
-// Their files are in a folder.
-func serveServices(lab *manifest.Lab, folder string) (environment []string, end func() error, err error) {
-	var closers []func() error
-	end = func() error {
-		var errs []error
-		for _, closes := range closers {
-			errs = append(errs, closes())
-		}
-		return errors.Join(errs...)
-	}
-	if lab == nil {
-		return nil, end, nil
-	}
-	for _, service := range services.Named(lab.Services) {
-		kept, err := service.Open(filepath.Join(folder, service.Name+".json"))
-		if err != nil {
-			return nil, nil, errors.Join(err, end())
-		}
-		listener, err := listenAt(service.Address)
-		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("listening for the %s: %w", service.Name, err), end())
-		}
-		server := &http.Server{Handler: kept, ReadHeaderTimeout: 10 * time.Second}
-		go func() { _ = server.Serve(listener) }() // ends with Close
-		closers = append(closers, server.Close)
-		environment = append(environment, service.Variable+"=http://"+listener.Addr().String())
-	}
-	return environment, end, nil
-}
-
-// listenAt listens at an address, or at any port of this machine if that is taken.
-func listenAt(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		listener, err = net.Listen("tcp", "127.0.0.1:0")
-	}
-	return listener, err
 }

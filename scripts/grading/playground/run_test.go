@@ -4,9 +4,11 @@
 package playground
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/submission"
 )
@@ -23,4 +25,23 @@ func TestWhatDoesNotCompileIsSaidOnce(t *testing.T) {
 	if said.String() != want {
 		t.Errorf("it says %q, want %q", said.String(), want)
 	}
+}
+
+// Two operators would have the account, its rights and the way to the webhooks in common.
+func TestOneOperatorAtATimeRunsAtAPlayground(t *testing.T) {
+	t.Parallel()
+	playground := &embedded.Playground{Dir: t.TempDir()}
+	unlock, err := lockRun(playground)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockRun(playground); !errors.Is(err, errRuns) {
+		t.Errorf("while one runs, a second one gets %v", err)
+	}
+	unlock()
+	unlock, err = lockRun(playground)
+	if err != nil {
+		t.Fatalf("after the first one has ended, another gets %v", err)
+	}
+	unlock()
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package playground
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/services"
+	"lva.io/operators/scripts/services/freezer"
+)
+
+// A service that another program keeps from its usual port gets another one, and ends when it is told to.
+func TestAServiceIsServedAlsoWhereItsPortIsTaken(t *testing.T) {
+	t.Parallel()
+	usual := services.Named([]string{freezer.Service})[0]
+	taken, err := net.Listen("tcp", usual.Address)
+	switch {
+	case err == nil:
+		defer taken.Close()
+	case !errors.Is(err, syscall.EADDRINUSE):
+		t.Fatal(err)
+	}
+	environment, end, err := serveServices(&manifest.Lab{Services: []string{freezer.Service}}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(environment) != 1 {
+		t.Fatalf("the operator finds %q", environment)
+	}
+	url, ok := strings.CutPrefix(environment[0], usual.Variable+"=")
+	if !ok || strings.HasSuffix(url, usual.Address) {
+		t.Errorf("the operator finds %q", environment)
+	}
+	response, err := http.Get(url + usual.Look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("it answers %s: %s, %v", response.Status, body, err)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if response, err := http.Get(url + usual.Look); err == nil {
+		response.Body.Close()
+		t.Errorf("after its end it answers %s", response.Status)
+	}
+}
+
+func TestAnOperatorOfNoLabHasNoServices(t *testing.T) {
+	t.Parallel()
+	environment, end, err := serveServices(nil, t.TempDir())
+	if err != nil || len(environment) > 0 {
+		t.Fatalf("it finds %q, %v", environment, err)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
