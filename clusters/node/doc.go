@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package node gives an embedded cluster a node: Pods run, without Docker and without root. It starts the node, waits
-// until it is Ready, and ends it; the rest is done by programs of the node's own, each in a package below:
+// Package node adds a node to an embedded cluster, so that Pods run without Docker and without root. It starts the
+// node, waits until it is Ready, and ends it. Programs of the node do the rest, each in a package below:
 //
 //	on the machine │ in the node's namespaces
 //	───────────────┼──────────────────────────────────────────────────────────────────────────────────
@@ -11,10 +11,11 @@
 //	  namespace    │     ├── kubelet: Kubernetes' own, package kubelet
 //	               │     └── containers: package container
 //
-// How these programs are built is in package targets.
+// Package targets describes how to build these programs.
 //
-// What ends with what: the namespaces end with their first process, that with the one on the machine, and that with the
-// scope of the cluster (package process). So nothing is left of a node, whatever ends it.
+// The namespaces end with their first process. That process ends with the one on the machine, which ends with the scope
+// of the cluster (package process). So nothing is left of a node, however it ends.
 //
-// Where no namespaces can be had there is no node: the error is an *Unavailable, which says why and what to do.
+// On a machine that allows no namespaces there can be no node. The error is then an *Unavailable, which says why and
+// what to do.
 package node

@@ -17,38 +17,39 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// Options are what a node is made of.
+// Options configure a node.
 type Options struct {
 	// Name is the node's.
 	Name string
-	// Scope is where its processes belong, and Dir the folder below which it has its own: logs, keys, and what Pods keep.
+	// Scope owns the node's processes. Dir is the folder below which the node has its own, with logs, keys, and the data
+	// of Pods.
 	Scope *process.Scope
 	Dir   string
-	// Keep lets what Pods have written survive the node. Otherwise it is kept in memory.
+	// Keep preserves the data of Pods after the node ends. Otherwise the data is kept in memory.
 	Keep bool
-	// Programs are the node's own programs, ControlPlane the file of the one that is also the kubelet, and Env their
-	// environment.
+	// Programs are the node's own programs, ControlPlane is the file of the program that is also the kubelet, and Env is
+	// their environment.
 	Programs     Programs
 	ControlPlane string
 	Env          []string
 	// Images is the folder of the image store.
 	Images string
-	// API is where the API server listens on the machine, host:port. In the node it is at the same port of 127.0.0.1.
+	// API is the API server's address on the machine, host:port. In the node it is at the same port of 127.0.0.1.
 	API string
-	// Egress is the socket by which the API server goes to Pods, Services and the kubelet. Who listens at Local, as
-	// package egress does, is asked first.
+	// Egress is the socket through which the API server connects to Pods, Services and the kubelet. A process that listens
+	// at Local, as package egress does, takes precedence.
 	Egress, Local string
-	// Runtime is the socket by which the machine reaches the node's container runtime, as crictl does. Empty: there is
-	// none.
+	// Runtime is the socket through which the machine can reach the node's container runtime, as crictl does. If it is
+	// empty, there is none.
 	Runtime string
-	// Files are what the node's programs know themselves and others by: AgentKubeconfig, and those that package kubelet
+	// Files are credentials and configuration of the node's programs: AgentKubeconfig, and the files that package kubelet
 	// names.
 	Files map[string][]byte
-	// SingleID takes one id, even if there are more. It is for tests.
+	// SingleID uses only one ID, even if there are more. It is for tests.
 	SingleID bool
 }
 
-// AgentKubeconfig is the file by which the agent reaches the API server.
+// AgentKubeconfig is the file with which the agent accesses the API server.
 const AgentKubeconfig = "agent.kubeconfig"
 
 // Node is a node that was started.
@@ -59,25 +60,25 @@ type Node struct {
 	limits  Limits
 }
 
-// PID is the number of the node's process on the machine.
+// PID returns the number of the node's process on the machine.
 func (n *Node) PID() int { return n.process.PID() }
 
-// Process is the node's process on the machine, with which it ends.
+// Process returns the node's process on the machine, with which the node ends.
 func (n *Node) Process() *process.Process { return n.process }
 
-// Limits say which limits of containers hold: those for which there are control groups to set them in.
+// Limits report which limits of containers have an effect, because there are control groups for them.
 type Limits struct{ Memory, CPU bool }
 
-// Limits say which limits of containers hold on the node.
+// Limits reports which limits of containers have an effect on the node.
 func (n *Node) Limits() Limits { return n.limits }
 
-// Close ends the node with all that runs on it.
+// Close ends the node and all its Pods.
 func (n *Node) Close() { n.process.Kill() }
 
 // readyInterval is short, since a node takes less than a second.
 const readyInterval = 15 * time.Millisecond
 
-// Ready waits until the API server knows the node as Ready.
+// Ready waits until the Node is Ready in the API server.
 func (n *Node) Ready(ctx context.Context, client kubernetes.Interface) error {
 	reason := "it has not registered yet"
 	err := wait.PollUntilContextCancel(ctx, readyInterval, true, func(ctx context.Context) (bool, error) {

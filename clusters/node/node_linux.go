@@ -22,9 +22,9 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// Start starts a node. It returns when its first process is there; the kubelet registers it at the API server, and
-// Ready waits for that. The node ends with the scope, or with Close. The error is an *Unavailable if this machine can
-// have none.
+// Start starts a node. It returns when the node's first process runs. The kubelet then registers the node at the API
+// server, and Ready waits for that. The node ends with the scope, or with Close. The error is an *Unavailable if this
+// machine can have no node.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	n := &Node{options: o, dir: filepath.Join(o.Dir, "node")}
 	if err := n.write(); err != nil {
@@ -119,7 +119,7 @@ func errorOf(s plan.Status) error {
 	return nil
 }
 
-// Remove removes the folder of a node that has ended, below the folder dir, and all that Pods have left there.
+// Remove removes the folder of a node that has ended, below the folder dir, with all data that Pods have left there.
 func Remove(ctx context.Context, programs Programs, dir string) error {
 	folder := filepath.Join(dir, "node")
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
@@ -140,9 +140,9 @@ const (
 
 var errProbeSlow = fmt.Errorf("it did not end within %s", probeTimeout)
 
-// Probe tries whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it
-// can't, and the cause of the context's end if that came first. A probe that a busy machine has killed or delayed says
-// nothing, and is made again.
+// Probe tests whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it
+// can't, or the cause of the context's end if that came first. If a busy machine kills or delays the probe, the result
+// says nothing, and Probe repeats it.
 func Probe(ctx context.Context, programs Programs) (err error) {
 	for range probeAttempts {
 		var said plan.Status
@@ -194,7 +194,7 @@ func probe(ctx context.Context, programs Programs) (s plan.Status, again bool, e
 	return s, again, err
 }
 
-// LastWords are the last lines of the logs of the node's programs, for an error message.
+// LastWords returns the last lines of the logs of the node's programs, for an error message.
 func (n *Node) LastWords() string {
 	var words strings.Builder
 	for _, name := range []string{"host.log", "log/agent.log", "log/kubelet.log"} {

@@ -7,18 +7,18 @@ package node
 
 import "context"
 
-// Start says that there is no node here.
+// Start returns the error that there is no node on this system.
 func Start(context.Context, Options) (*Node, error) {
 	return nil, &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
 }
 
-// Probe says that there is no node here.
+// Probe returns the error that there is no node on this system.
 func Probe(context.Context, Programs) error {
 	return &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
 }
 
-// Remove has nothing to remove.
+// Remove does nothing, because there are no nodes.
 func Remove(context.Context, Programs, string) error { return nil }
 
-// LastWords are none.
+// LastWords returns nothing, because there are no nodes.
 func (n *Node) LastWords() string { return "" }

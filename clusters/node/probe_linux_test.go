@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A machine that has no memory left kills a probe: that says nothing of a node. Scripts stand for the program, since
-// nobody can have the kernel kill it at a given moment.
+// A machine without free memory kills a probe, which says nothing about whether there can be a node. Scripts replace
+// the program, because a test can't make the kernel kill it at a given moment.
 func TestAProbeThatIsKilled(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -44,7 +44,7 @@ func TestAProbeThatIsKilled(t *testing.T) {
 	}
 }
 
-// Whoever ends a run during the probe, as a save does in lab watch, hears of that, and not of a signal.
+// If a run is cancelled during the probe, as by a save in lab watch, the error is that cancellation, and not a signal.
 func TestAProbeEndsWithItsRun(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

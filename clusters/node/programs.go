@@ -13,14 +13,14 @@ import (
 type Programs struct {
 	// Init and Agent are their files.
 	Init, Agent string
-	// Builder is a command that makes an image when a Pod wants it, whose name is its last argument. Without it there are
-	// only those that the store has.
+	// Builder is a command that builds an image when a Pod wants it. Its last argument is the image's name. Without a
+	// Builder there are only the images of the store.
 	Builder []string
 
 	targets []targets.Program
 }
 
-// ProgramsOf are those of the checkout at root.
+// ProgramsOf returns the node's programs of the checkout at root.
 func ProgramsOf(root string) Programs {
 	return Programs{
 		Init: targets.Init(root).Output, Agent: targets.Agent(root).Output, Builder: []string{targets.ImageBuild(root).Output, root},
@@ -28,8 +28,8 @@ func ProgramsOf(root string) Programs {
 	}
 }
 
-// Ensure builds them unless they are there and fit their sources. It is for tests: commands build them where one sees
-// how far it is.
+// Ensure builds the programs unless they exist and are up to date with their sources. It is for tests. Commands build
+// the programs where the user sees the progress.
 func (p Programs) Ensure(ctx context.Context) error {
 	for _, target := range p.targets {
 		if err := target.Ensure(ctx, nil); err != nil {

@@ -5,5 +5,5 @@ package node
 
 import "lva.io/operators/clusters/node/namespace"
 
-// Unavailable says that there can be no node on this machine, why, and what to do.
+// Unavailable reports that there can be no node on this machine, why, and what to do.
 type Unavailable = namespace.Unavailable

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command agent is what makes a node of a few namespaces: it is the kubelet's container runtime, gives Pods addresses,
-// leads Services to them, and carries what they have to say to the world. It can be ended and started again at any time
-// while containers go on: those are kept by the node's first process (clusters/node/init), which starts the agent, too.
+// Command agent runs the network and the containers of a node: it is the kubelet's container runtime, assigns addresses
+// to Pods, routes the traffic of Services to Pods, and connects Pods to the outside world. It can be stopped and
+// restarted at any time while containers continue to run. The node's first process (clusters/node/init) keeps the
+// containers, and starts the agent, too.
 package main
 
 import (

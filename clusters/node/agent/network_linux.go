@@ -25,7 +25,7 @@ type network struct {
 	services *services.Proxy
 }
 
-// Attach makes the network of a Pod.
+// Attach creates the network of a Pod.
 func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
 	pod, err := n.pods.Attach(id)
 	if err != nil {
@@ -34,10 +34,10 @@ func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
 	return pod.Namespace, pod.Address, nil
 }
 
-// Detach removes it.
+// Detach removes the network of a Pod.
 func (n *network) Detach(id string) error { return n.pods.Detach(id) }
 
-// Attached are the Pods that have a network.
+// Attached returns the IDs of the Pods that have a network.
 func (n *network) Attached() []string { return slices.Collect(maps.Keys(n.pods.Pods())) }
 
 // Publish gives a Pod ports of the node.
@@ -63,14 +63,14 @@ func (n *network) Publish(id string, pod *runtimeapi.PodSandboxMetadata, address
 	}
 }
 
-// Withdraw takes them back.
+// Withdraw takes back the ports that Publish gave to a Pod.
 func (n *network) Withdraw(id string) {
 	if n.services != nil {
 		n.services.ClearHostPorts(id)
 	}
 }
 
-// Drained returns when no new connection comes to a Pod that is being deleted.
+// Drained returns when no new connection can reach a Pod that is being deleted.
 func (n *network) Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, namespace *os.File) error {
 	if n.services == nil {
 		return nil

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package builds is what the node and the machine say to each other about images that the store does not have: the node
-// asks for one through the crossing, and the machine answers with a pipe. From it come lines that say how far the image
-// is, and a last one when it is made, or can't be.
+// Package builds defines the protocol by which the node has the machine build images that the store does not have. The
+// node requests an image through the crossing, and the machine answers with a pipe. The pipe carries lines about the
+// progress of the build, and a last line when the image is built or the build has failed. The package does not build
+// images.
 package builds
 
 import (
@@ -15,7 +16,8 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-// Question is what the node asks, as package namespace has it: how. The argument is the image's name.
+// Question is the node's request, the argument how of package namespace. The argument of the request is the image's
+// name.
 const Question = "build"
 
 // line is one that the machine says. The last one has no Progress.
@@ -30,11 +32,11 @@ func (l line) text() []byte {
 	return append(text, '\n')
 }
 
-// Progress is a line that says how far the image is: "program coredns, 120 of 400 packages compiled". It must not be
-// empty.
+// Progress returns a line that reports the build's progress: "program coredns, 120 of 400 packages compiled". how must
+// not be empty.
 func Progress(how string) []byte { return line{Progress: how}.text() }
 
-// Answer is the last line, which says what became of the image.
+// Answer returns the last line, which reports the build's result.
 func Answer(err error) []byte {
 	if err == nil {
 		return line{}.text()
@@ -45,8 +47,8 @@ func Answer(err error) []byte {
 // limit bounds all lines together: the error of a compiler is long.
 const limit = 1 << 20
 
-// Read reads the lines until the last one, and passes on how far the image is. The error is that of the image,
-// named.ErrUnknown if the catalogue has none of its name.
+// Read reads the lines until the last one, and passes the progress on. It returns the error of the build, which is
+// named.ErrUnknown if the catalogue has no image with that name.
 func Read(r io.Reader, progress func(how string)) error {
 	lines := json.NewDecoder(io.LimitReader(r, limit))
 	for {

@@ -26,11 +26,11 @@ const mounted = "/sys/fs/cgroup"
 
 const prefix = "operator-labs-"
 
-// ErrNone says that no control groups can be had here.
+// ErrNone reports that this machine provides no control groups.
 var ErrNone = errors.New("this machine gives us no control groups of version 2")
 
-// Base is the group below which root makes the nodes', and the controllers that it passes on. The error is ErrNone
-// where it may not be divided, or passes on nothing that limits memory or processors.
+// Base returns the group below which root creates the nodes' groups, and the controllers that it delegates. The error
+// is ErrNone if it can't be divided, or delegates no controller that limits memory or processors.
 func Base() (dir string, passed []string, err error) {
 	if !version2() || unix.Access(mounted, unix.W_OK) != nil {
 		return "", nil, ErrNone
@@ -60,26 +60,27 @@ func version2() bool {
 	return unix.Statfs(mounted, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// Group is a node's control group.
+// Group is the control group of a node.
 type Group struct {
-	// Dir is its folder.
+	// Dir is the group's folder.
 	Dir string
-	// Controllers are those that it passes on: "cpu", "memory", "pids". The limits of the others do not hold.
+	// Controllers are the controllers that it delegates to its children: "cpu", "memory", "pids". Limits of other
+	// controllers have no effect.
 	Controllers []string
 
 	held *os.File // locked from the group's creation, so that no other maker removes it before a process is in it
 }
 
-// Limits says whether limits of a controller hold in the group. In none (nil), none do.
+// Limits reports whether limits of a controller have an effect in the group. A nil group has no limits.
 func (g *Group) Limits(controller string) bool {
 	return g != nil && slices.Contains(g.Controllers, controller)
 }
 
-// Programs is the folder of the group of the node's own programs.
+// Programs returns the folder of the group of the node's own programs.
 func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 
-// Make makes the group of root's node, which passes these controllers on, and gives it to the user and group who are
-// root there.
+// Make creates the group of a node that root runs, delegates these controllers to it, and gives it to the user and
+// group that are root in the node.
 func Make(base, name string, controllers []string, user, group int) (*Group, error) {
 	g := &Group{Dir: filepath.Join(base, prefix+name), Controllers: controllers}
 	if err := g.make(base); err != nil {
@@ -151,7 +152,7 @@ func (g *Group) pass() error {
 // removeTimeout is how long processes that were killed may take to leave a group.
 const removeTimeout = 5 * time.Second
 
-// Remove removes a group and those below it. It waits for the processes in it, which must have been killed.
+// Remove removes a group and the groups below it. It waits for the processes in it, which must have been killed.
 func (g *Group) Remove() error {
 	const pause = 10 * time.Millisecond
 	deadline := time.After(removeTimeout)

@@ -62,7 +62,7 @@ func TestAProcessIsBornInTheGroupOfTheNodesPrograms(t *testing.T) {
 	}
 }
 
-// Every user may open the folder of all groups, and lock it.
+// Every user can open the folder of all groups, and lock it.
 func TestAGroupIsMadeWhileAnotherUserHoldsTheLock(t *testing.T) {
 	base := hierarchy(t)
 	all, err := os.Open(base)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package cgroup makes the control group of a node, in which limits of containers hold (cgroups(7)): where the machine
-// has version 2 of control groups only, and the user who starts the node may have one. Root may, and so may users who
-// have a systemd of their own (systemd --user) to which the machine's has delegated controllers: all, or some.
+// Package cgroup creates the control group of a node, in which limits of containers take effect (cgroups(7)). The
+// machine must have only version 2 of control groups, and must allow one to the user who starts the node. Root may have
+// one. So may users with a systemd of their own (systemd --user) to which the machine's systemd has delegated some or
+// all controllers.
 //
 //	operator-labs-SCOPE/        the node's, which its root may change; an ordinary user's is a scope of systemd's: operator-labs-SCOPE.scope
 //	    node/                   its own programs
 //	    CONTAINER/              one for each container, made by package cri
 //
-// A group with members can't have groups below it that divide its resources. That is why the programs have one for
-// themselves.
+// A group with processes can't have groups below it that divide its resources. That is why the node's programs have a
+// group of their own.
 package cgroup

@@ -19,13 +19,13 @@ import (
 // scopeTimeout is how long systemd may take to make a scope. It takes some 20 ms.
 const scopeTimeout = 5 * time.Second
 
-// Enter starts the current program again, as the same process and with these arguments, its name among them, in a
-// control group of its own: a scope of the user's systemd, which leaves the groups below it to us (Delegate= in
-// systemd.resource-control(5)), and removes them when the last process in them has ended. An ordinary user gets one in
-// no other way, since the groups of logins and of terminals are not the user's to divide.
+// Enter restarts the current program in a control group of its own, as the same process and with these arguments, which
+// include its name. The group is a scope of the user's systemd, which leaves the groups below it to us (Delegate= in
+// systemd.resource-control(5)), and removes them when their last process has ended. An ordinary user can't get a group
+// in another way, because the groups of logins and of terminals are not the user's to divide.
 //
-// It returns nil if the process is in that group already, and an error that is ErrNone if there is no systemd that
-// gives us one.
+// Enter returns nil if the process is in that group already. The error is ErrNone if there is no systemd that provides
+// a group.
 func Enter(name, program string, arguments ...string) error {
 	if !version2() {
 		return ErrNone
@@ -69,9 +69,9 @@ func ownScope(name string) (string, error) {
 	return filepath.Join(mounted, path), nil
 }
 
-// Own is the group that this process has entered, as the group of a node that passes on what it was lent. The process
-// moves to the node's own programs. The error is ErrNone if it has entered none, or nothing was lent that limits memory
-// or processors.
+// Own returns the group that this process has entered as the group of a node, with the controllers that systemd
+// delegated. It moves the process to the group of the node's own programs. The error is ErrNone if the process has
+// entered none, or no controller that limits memory or processors was delegated.
 func Own(name string) (*Group, error) {
 	dir, err := ownScope(name)
 	if err != nil {

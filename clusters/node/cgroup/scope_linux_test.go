@@ -79,7 +79,7 @@ func TestWithoutSystemdAUserHasNoGroup(t *testing.T) {
 	}
 }
 
-// The files are ordinary ones: what is lent is systemd's to decide, and before version 252 it is memory and pids.
+// The files are ordinary ones, because systemd decides what it delegates: before version 252, memory and pids.
 func TestWhatIsLentIsTaken(t *testing.T) {
 	for lent, want := range map[string]string{
 		"cpuset cpu io memory hugetlb pids rdma misc\n": "cpu memory pids",

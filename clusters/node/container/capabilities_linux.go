@@ -28,10 +28,11 @@ var capabilities = map[string]int{
 	"CHECKPOINT_RESTORE": unix.CAP_CHECKPOINT_RESTORE,
 }
 
-// AllCapabilities are the names of all capabilities.
+// AllCapabilities returns the names of all capabilities.
 func AllCapabilities() []string { return slices.Sorted(maps.Keys(capabilities)) }
 
-// WithCapabilities is a list with some added and some taken away. "ALL" stands for all; a name may begin with CAP_.
+// WithCapabilities returns the list with some capabilities added and some dropped. "ALL" means all capabilities. A name
+// may begin with CAP_.
 func WithCapabilities(list, add, drop []string) ([]string, error) {
 	has := map[string]bool{}
 	for _, name := range list {

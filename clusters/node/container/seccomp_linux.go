@@ -18,11 +18,11 @@ import (
 
 // RuntimeDefault allows this thread, and all that it executes, only the system calls of Docker's default profile. Some
 // of them depend on the capabilities that the container has. Other calls fail with EPERM, and those of a later kernel
-// with ENOSYS, for which programs are prepared.
+// with ENOSYS, which programs can handle.
 //
-// A call of another architecture (int 0x80) ends the program, because its number means another call. Docker has rules
-// for the 32-bit calls of the processor, too. Our images do not need them, and they would weaken the filter: i386 can
-// make sockets by socketcall(2), and no filter sees the arguments of that.
+// A call of another architecture (int 0x80) kills the program, because its number means another call. Docker has rules
+// for the 32-bit calls of the processor, too. Our images do not need them, and they would weaken the filter: i386
+// programs can create sockets with socketcall(2), whose arguments no filter can see.
 //
 // containerd's copy of the profile (contrib/seccomp) lists the same calls. It also allows three that ask about security
 // modules, and more address families. Importing it would add some ninety packages, among them those of gRPC.
@@ -38,7 +38,8 @@ func RuntimeDefault(capabilities []string) error {
 	return f.load()
 }
 
-// DefaultFilter is the filter of RuntimeDefault for a program without capabilities, as the bytes of its instructions.
+// DefaultFilter returns the filter of RuntimeDefault for a program without capabilities, as the bytes of its
+// instructions.
 func DefaultFilter() ([]byte, error) {
 	native, err := nativeCalls()
 	if err != nil {
@@ -92,9 +93,9 @@ var changeOwner = []string{
 	"setresuid", "setreuid", "setuid",
 }
 
-// PretendOwners has chown and setuid succeed and do nothing, in this thread and all that it executes. It is for a user
-// namespace with a single id: there is no other user to give a file to, and images and the kubelet take it for granted
-// that there is. It refuses nothing, so it lets calls of another architecture pass.
+// PretendOwners makes chown and setuid succeed without effect, in this thread and all programs that it executes. It is
+// for a user namespace with a single ID: images and the kubelet assume that they can give files to other users, but
+// there are none. The filter refuses nothing, so it allows calls of another architecture.
 func PretendOwners() error {
 	native, err := nativeCalls()
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Main makes this process a container and then the program in it, if it was started for that (Start). It must be called
-// first in main, by the main goroutine: what it does belongs to a thread, its rights, its filter, its root, and package
-// namespace has seen to it that this goroutine stays on one. The thread that calls exec decides.
+// Main sets up the container in this process and then executes the program, if Start has started the process for that.
+// The main goroutine must call it first in main. Rights, filter and root belong to a thread, and the thread that calls
+// exec passes on its own, so package namespace keeps this goroutine on one thread.
 func Main() {
 	if len(os.Args) == 0 || os.Args[0] != Name {
 		return
@@ -159,8 +159,9 @@ func (r Root) mount() (tree, error) {
 	return t, nil
 }
 
-// Overlay mounts layers, lowest first, on a folder. What is written goes to upper; without one, nothing can be written.
-// Each layer is given by itself: the options of mount(2) have a page, and an image has up to 127 layers.
+// Overlay mounts layers, lowest first, on a folder. Writes go to upper. Without upper, the mount is read-only. Overlay
+// passes each layer to the kernel by itself: the options of mount(2) must fit in a page, and an image has up to 127
+// layers.
 func Overlay(target string, layers []string, upper, work string) error {
 	system, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Name is what a container's first process is called until it becomes the program.
+// Name is the name of a container's first process until it executes the program.
 const Name = "operator-labs-container"
 
 // What Main finds behind its standard output: the Spec, and where it says why there is no program.
@@ -28,22 +28,23 @@ const (
 	processDescriptor = 5
 )
 
-// Streams are what a program reads and writes. Those that are nil are /dev/null.
+// Streams are a program's standard streams. A nil stream is /dev/null.
 type Streams struct{ In, Out, Err *os.File }
 
-// Joined are the Pod's namespaces, by kind: "net", "ipc", "uts". Missing ones are the node's. Processes, if not nil, is
-// a descriptor of a process (pidfd_open(2)) whose process numbers are shared.
+// Joined are the Pod's namespaces, by kind: "net", "ipc", "uts". For a missing kind, the node's namespace is used.
+// Processes, if not nil, is a descriptor of a process (pidfd_open(2)) whose PID namespace is shared.
 type Joined struct {
 	Namespaces map[string]*os.File
 	Processes  *os.File
 }
 
-// StartError says that the program could not be started, as its user would say it: "/app: no such file or directory".
+// StartError reports that the program could not be started, with a message for its user: "/app: no such file or
+// directory".
 type StartError struct{ Message string }
 
 func (e *StartError) Error() string { return e.Message }
 
-// Starting is a container whose first process is there, but not its program yet.
+// Starting is a container whose first process exists, but has not yet executed its program.
 type Starting struct {
 	Process *os.Process
 
@@ -52,8 +53,8 @@ type Starting struct {
 	status *os.File
 }
 
-// Fork makes the first process of a container, a child of ours. Await comes next, and somebody must wait for the
-// process.
+// Fork creates the first process of a container, as a child of ours. The caller must call Await next, and must wait for
+// the process.
 func Fork(spec Spec, joined Joined, streams Streams) (*Starting, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -79,7 +80,8 @@ func Fork(spec Spec, joined Joined, streams Streams) (*Starting, error) {
 	return &Starting{Process: cmd.Process, text: text, spec: specWrite, status: statusRead}, nil
 }
 
-// Await returns when the process has become the program. If it can't, the error is a *StartError, and the process ends.
+// Await returns when the process has executed the program. If it can't, the error is a *StartError, and the process
+// ends.
 func (s *Starting) Await() error {
 	defer s.status.Close()
 	_, err := s.spec.Write(s.text)
@@ -94,7 +96,7 @@ func (s *Starting) Await() error {
 	return nil
 }
 
-// Start starts a program in a container and returns when it has begun.
+// Start starts a program in a container and returns when the program runs.
 func Start(spec Spec, joined Joined, streams Streams) (*os.Process, error) {
 	starting, err := Fork(spec, joined, streams)
 	if err != nil {

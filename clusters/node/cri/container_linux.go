@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/node/keeper"
 )
 
-// CreateContainer makes a container's files. Nothing runs yet.
+// CreateContainer creates a container's files. It starts nothing.
 func (s *Server) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *Server) follow(c *containerRecord) {
 	}()
 }
 
-// StopContainer asks a container to end, and ends it if it has not within the time.
+// StopContainer asks a container to end, and kills it if it has not ended within the time.
 func (s *Server) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Server) drain(ctx context.Context, c *containerRecord) {
 	_ = s.Network.Drained(ctx, b.config.Metadata, b.Address, network) // it ends all the same
 }
 
-// RemoveContainer forgets a container and removes its files.
+// RemoveContainer removes a container's record and its files.
 func (s *Server) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
@@ -302,7 +302,7 @@ func (s *Server) remove(ctx context.Context, c *containerRecord) error {
 	return nil
 }
 
-// ListContainers tells of all, the newest first.
+// ListContainers lists all containers that the filter selects, the newest first.
 func (s *Server) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	return &runtimeapi.ListContainersResponse{Containers: s.listContainers(r.Filter)}, nil
 }
@@ -336,7 +336,7 @@ func (s *Server) listContainers(filter *runtimeapi.ContainerFilter) []*runtimeap
 	return list
 }
 
-// ContainerStatus tells all of one.
+// ContainerStatus returns the status of one container.
 func (s *Server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
@@ -372,7 +372,7 @@ func nameOf(image *runtimeapi.ImageSpec) *runtimeapi.ImageSpec {
 	return &runtimeapi.ImageSpec{Image: image.GetUserSpecifiedImage(), Annotations: image.GetAnnotations()}
 }
 
-// ReopenContainerLog lets a container's log go on in a new file: the kubelet has renamed the old one.
+// ReopenContainerLog continues a container's log in a new file, after the kubelet has renamed the old one.
 func (s *Server) ReopenContainerLog(ctx context.Context, r *runtimeapi.ReopenContainerLogRequest,
 ) (*runtimeapi.ReopenContainerLogResponse, error) {
 	c, err := s.container(r.ContainerId)

@@ -472,7 +472,8 @@ func TestContainersGoOnWhenTheServerIsStartedAgain(t *testing.T) {
 	}
 }
 
-// The server was ended in the middle of making a Pod: nobody knows of it but those who made its parts.
+// The server was killed while it was creating a Pod. Its records do not have the Pod, but the packages that created its
+// parts do.
 func TestWhatWasBegunAndNotWrittenDownIsRemoved(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)

@@ -171,7 +171,7 @@ func (l *limited) bytes() []byte {
 	return bytes.Clone(l.kept.Bytes())
 }
 
-// ExecSync runs a program to its end: a probe, or a hook.
+// ExecSync runs a program until it ends: a probe, or a hook.
 func (s *Server) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -192,7 +192,7 @@ func (s *Server) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*
 	return &runtimeapi.ExecSyncResponse{Stdout: out.bytes(), Stderr: errs.bytes(), ExitCode: int32(code)}, nil
 }
 
-// Exec says where a program can be run with streams.
+// Exec returns the URL at which a program can be run with streams.
 func (s *Server) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	if c, err := s.container(r.ContainerId); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (s *Server) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi
 	return s.stream.GetExec(r)
 }
 
-// Attach says where one can attach to a container.
+// Attach returns the URL at which a client can attach to a container.
 func (s *Server) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	if c, err := s.container(r.ContainerId); err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (s *Server) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtim
 	return s.stream.GetAttach(r)
 }
 
-// PortForward says where one can connect to a Pod.
+// PortForward returns the URL at which a client can connect to a Pod.
 func (s *Server) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	if _, err := s.sandbox(r.PodSandboxId); err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func plain(w io.WriteCloser) io.Writer {
 	return w
 }
 
-// Exec runs a program. Its exit code, if not 0, is the error.
+// Exec runs a program. A non-zero exit code is returned as the error.
 func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Reader, out, errs io.WriteCloser,
 	terminal bool, resize <-chan remotecommand.TerminalSize,
 ) error {
@@ -252,7 +252,7 @@ func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Read
 	return err
 }
 
-// Attach connects to what a container reads and writes.
+// Attach connects to the standard streams of a container.
 func (r streamer) Attach(ctx context.Context, id string, in io.Reader, out, errs io.WriteCloser,
 	terminal bool, resize <-chan remotecommand.TerminalSize,
 ) error {
@@ -273,7 +273,7 @@ func (r streamer) Attach(ctx context.Context, id string, in io.Reader, out, errs
 // connectTimeout is how long a program in a Pod may take to accept.
 const connectTimeout = 10 * time.Second
 
-// PortForward connects to a port of a Pod, at the address where its own containers would connect.
+// PortForward connects to a port of a Pod, at the address at which the Pod's own containers would connect.
 func (r streamer) PortForward(ctx context.Context, id string, port int32, stream io.ReadWriteCloser) error {
 	b, err := r.s.sandbox(id)
 	if err != nil {

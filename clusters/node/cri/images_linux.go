@@ -46,7 +46,7 @@ func imageOf(image rootfs.Image) *runtimeapi.Image {
 	return described
 }
 
-// ImageStatus tells of an image. One that the store does not have is none, and no error.
+// ImageStatus returns the status of an image. If the store does not have it, the answer is empty, without an error.
 func (s *Server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	image, err := s.Files.Image(r.GetImage().GetImage())
 	if errors.Is(err, named.ErrUnknown) {
@@ -58,7 +58,7 @@ func (s *Server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest
 	return &runtimeapi.ImageStatusResponse{Image: imageOf(image)}, nil
 }
 
-// PullImage makes sure that an image can be run: it is built, if need be, and unpacked.
+// PullImage makes sure that an image can be run. It builds and unpacks the image if need be.
 func (s *Server) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	reference := r.GetImage().GetImage()
 	image, err := s.Files.Image(reference)
@@ -77,7 +77,7 @@ func (s *Server) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) 
 	return &runtimeapi.PullImageResponse{ImageRef: image.Configuration.Digest}, nil
 }
 
-// ListImages tells of all images that have names.
+// ListImages lists all images that have names.
 func (s *Server) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
 	all, err := s.Files.List()
 	if err != nil {
@@ -101,13 +101,13 @@ func (s *Server) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) 
 	return response, nil
 }
 
-// RemoveImage does nothing: the store belongs to the checkout, and other clusters use it.
+// RemoveImage does nothing, because the store belongs to the checkout, and other clusters use it.
 func (s *Server) RemoveImage(context.Context, *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo tells how full the file system is that the kubelet has to watch: that of the containers. The layers lie
-// with the image store, on a file system that the node does not know as a whole.
+// ImageFsInfo reports the usage of the file system that the kubelet has to watch, which is that of the containers. The
+// layers are with the image store, on a file system of which the node does not see the whole.
 func (s *Server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	dir := s.Files.Containers
 	used := &runtimeapi.FilesystemUsage{Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}

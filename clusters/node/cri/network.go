@@ -13,15 +13,15 @@ import (
 
 // Network connects Pods.
 type Network interface {
-	// Attach makes the network of a sandbox. The namespace lives as long as its file is open or a process is in it.
+	// Attach creates the network of a sandbox. The namespace exists as long as its file is open or a process is in it.
 	Attach(id string) (namespace *os.File, address netip.Addr, err error)
-	// Detach removes it. One that is not there is no error.
+	// Detach removes the network of a sandbox. It is no error if there is none.
 	Detach(id string) error
-	// Attached are the sandboxes that have one, by id: also those of an earlier server.
+	// Attached returns the IDs of the sandboxes that have a network, including those of an earlier server.
 	Attached() []string
 	// Publish gives a sandbox ports of the node, and Withdraw takes them back.
 	Publish(id string, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, ports []*runtimeapi.PortMapping)
 	Withdraw(id string)
-	// Drained returns when no new connection comes to a Pod that is being deleted.
+	// Drained returns when no new connection can reach a Pod that is being deleted.
 	Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, namespace *os.File) error
 }

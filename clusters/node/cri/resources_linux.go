@@ -80,7 +80,7 @@ func (s *Server) removeCgroup(id string) error {
 	return nil
 }
 
-// UpdateContainerResources changes the limits of a container that runs.
+// UpdateContainerResources changes the limits of a running container.
 func (s *Server) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest,
 ) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	c, err := s.container(r.ContainerId)
@@ -102,7 +102,7 @@ func (s *Server) UpdateContainerResources(_ context.Context, r *runtimeapi.Updat
 	return &runtimeapi.UpdateContainerResourcesResponse{}, limit(filepath.Join(s.Cgroups, c.ID), r.Linux)
 }
 
-// ContainerStats tells what a container uses.
+// ContainerStats returns the resource usage of a container.
 func (s *Server) ContainerStats(_ context.Context, r *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
 	c, err := s.container(r.ContainerId)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Server) ContainerStats(_ context.Context, r *runtimeapi.ContainerStatsR
 	return &runtimeapi.ContainerStatsResponse{Stats: s.measure(c)}, nil
 }
 
-// ListContainerStats tells it of all that run.
+// ListContainerStats returns the resource usage of all running containers.
 func (s *Server) ListContainerStats(_ context.Context, r *runtimeapi.ListContainerStatsRequest,
 ) (*runtimeapi.ListContainerStatsResponse, error) {
 	response := &runtimeapi.ListContainerStatsResponse{}
@@ -168,7 +168,8 @@ func field(file, name string) uint64 {
 	return 0
 }
 
-// PodSandboxStats and ListPodSandboxStats have nothing to tell that the containers' do not.
+// PodSandboxStats returns the resource usage of a sandbox. It has no data that the statistics of the containers do not
+// have.
 func (s *Server) PodSandboxStats(_ context.Context, r *runtimeapi.PodSandboxStatsRequest) (*runtimeapi.PodSandboxStatsResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *Server) PodSandboxStats(_ context.Context, r *runtimeapi.PodSandboxStat
 	return &runtimeapi.PodSandboxStatsResponse{Stats: s.measurePod(b)}, nil
 }
 
-// ListPodSandboxStats is PodSandboxStats of all.
+// ListPodSandboxStats is PodSandboxStats of all sandboxes.
 func (s *Server) ListPodSandboxStats(context.Context, *runtimeapi.ListPodSandboxStatsRequest,
 ) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 	s.mutex.Lock()

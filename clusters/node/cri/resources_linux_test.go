@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The control group is a folder of files like any other here: what holds is the kernel's.
+// The control group is an ordinary folder here, because only the kernel could enforce limits.
 func TestLimitsAreWrittenAndAnEndForWantOfMemoryIsToldAsOne(t *testing.T) {
 	r := newRuntime(t)
 	groups := filepath.Join(r.dir, "groups")

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// RunPodSandbox makes what the containers of a Pod share.
+// RunPodSandbox creates what the containers of a Pod share.
 func (s *Server) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxRequest) (_ *runtimeapi.RunPodSandboxResponse, err error) {
 	if r.RuntimeHandler != "" {
 		return nil, fmt.Errorf("the node has no runtime class %q", r.RuntimeHandler)
@@ -163,7 +163,7 @@ func closeFiles(files map[string]*os.File) {
 	}
 }
 
-// StopPodSandbox ends all that runs in a sandbox, and its network.
+// StopPodSandbox ends all containers in a sandbox, and removes its network.
 func (s *Server) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *Server) of(id string) []*containerRecord {
 	return of
 }
 
-// RemovePodSandbox forgets a sandbox with all its containers.
+// RemovePodSandbox removes a sandbox with all its containers.
 func (s *Server) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSandboxRequest,
 ) (*runtimeapi.RemovePodSandboxResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
@@ -252,7 +252,7 @@ func (s *Server) stateOf(b *sandbox) runtimeapi.PodSandboxState {
 	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// PodSandboxStatus tells all of one.
+// PodSandboxStatus returns the status of one sandbox.
 func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
@@ -275,7 +275,7 @@ func (s *Server) statusOf(b *sandbox) *runtimeapi.PodSandboxStatus {
 	return status
 }
 
-// ListPodSandbox tells of all, the newest first.
+// ListPodSandbox lists all sandboxes that the filter selects, the newest first.
 func (s *Server) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	return &runtimeapi.ListPodSandboxResponse{Items: s.listSandboxes(r.Filter)}, nil
 }
@@ -303,7 +303,7 @@ func (s *Server) listSandboxes(filter *runtimeapi.PodSandboxFilter) []*runtimeap
 	return items
 }
 
-// UpdatePodSandboxResources tells of limits that have changed: a sandbox has none.
+// UpdatePodSandboxResources does nothing, because a sandbox has no limits of its own.
 func (s *Server) UpdatePodSandboxResources(context.Context, *runtimeapi.UpdatePodSandboxResourcesRequest,
 ) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	return &runtimeapi.UpdatePodSandboxResourcesResponse{}, nil

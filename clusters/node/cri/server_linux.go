@@ -26,27 +26,27 @@ import (
 	"lva.io/operators/clusters/node/rootfs"
 )
 
-// Options are what a Server works with.
+// Options configure a Server.
 type Options struct {
-	// Dir is where it writes down what there is.
+	// Dir is the folder in which it records its containers and sandboxes.
 	Dir string
-	// NodeIP is the address of Pods in the node's network, and where the kubelet is.
+	// NodeIP is the node's address: that of Pods in the node's network, and of the kubelet.
 	NodeIP string
-	// Init is the file of the program that is the first process of a Pod with shared processes.
+	// Init is the file of the program that is the first process of a Pod with a shared PID namespace.
 	Init    string
 	Keeper  *keeper.Client
 	Files   *rootfs.Store
 	Network Network
-	// Build makes an image that the store does not have, for a Pod, or for nobody known (nil). The error is what the Pod's
-	// Event says. nil: none can be made.
+	// Build builds an image that the store does not have, for a Pod, or nil if the Pod is not known. The Pod's Event shows
+	// the error. If Build is nil, no image can be built.
 	Build func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error
-	// Cgroups, if it is not empty, is the folder of a control group (v2) whose children are ours to make.
+	// Cgroups, if it is not empty, is the folder of a control group (v2) in which we may create children.
 	Cgroups string
-	// Reserve, if it is not empty, is a file on the disk that Pods write to. It keeps some room there for the kubelet.
+	// Reserve, if it is not empty, is a file on the disk that Pods write to. It reserves some space there for the kubelet.
 	Reserve string
 }
 
-// Server is the runtime. All methods are safe for concurrent use.
+// Server is the container runtime. All methods are safe for concurrent use.
 type Server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
@@ -62,7 +62,7 @@ type Server struct {
 	containers map[string]*containerRecord
 }
 
-// New is a server with all that is written down in its folder. It follows its containers until the context ends.
+// New returns a server with the records in its folder. It watches its containers until the context ends.
 func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{
 		Options: o, life: ctx, reserve: reserve{file: o.Reserve}, sandboxes: map[string]*sandbox{}, containers: map[string]*containerRecord{},
@@ -120,12 +120,12 @@ func newID() string {
 	return hex.EncodeToString(random[:])
 }
 
-// Version says who we are.
+// Version returns the runtime's name and version.
 func (s *Server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "operator-labs", RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
 }
 
-// Status says that all is well: else the server would not answer.
+// Status reports that the runtime is ready. If it were not, the server would not answer.
 func (s *Server) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	return &runtimeapi.StatusResponse{
 		Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
@@ -136,12 +136,12 @@ func (s *Server) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi
 	}, nil
 }
 
-// RuntimeConfig says that control groups are made as folders, without systemd.
+// RuntimeConfig reports that control groups are created as folders, without systemd.
 func (s *Server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}}, nil
 }
 
-// UpdateRuntimeConfig tells the network of the Pods, which we know.
+// UpdateRuntimeConfig does nothing: it is called with the Pods' network, which we know.
 func (s *Server) UpdateRuntimeConfig(context.Context, *runtimeapi.UpdateRuntimeConfigRequest,
 ) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command imagebuild makes an image of the catalogue, in the image store of a checkout. It runs on the machine, when a
-// Pod of the node wants an image that the store does not have: the node itself has neither a compiler nor the sources.
+// Command imagebuild builds an image of the catalogue, in the image store of a checkout. It runs on the machine when a
+// Pod of the node wants an image that the store does not have, because the node has neither a compiler nor the sources.
 //
 //	imagebuild ROOT REFERENCE
 //
-// It prints what package builds reads: how far it is, and at last what became of it.
+// It prints the lines that package builds reads: the progress of the build, and at last its result.
 package main
 
 import (

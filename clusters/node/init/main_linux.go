@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command init is the small program without which the node would not be: it is started once for each container, and so
-// it has nothing in it that takes time to begin. By its name it is
+// Command init runs the node's first process, the first process of each container, and a few small tools. It is started
+// once for each container, so it must not include packages that start slowly. Its name and first argument select what
+// it does:
 //
 //	init host FILE            the node's end on the machine: makes the namespaces, and carries what crosses between the networks
 //	init probe                tries whether there can be namespaces, and says so

@@ -240,7 +240,7 @@ func TestWhereNamespacesAreTurnedOffTheSettingIsNamed(t *testing.T) {
 	}
 }
 
-// Root could make all other namespaces, and would be the machine's root in them (decision 25).
+// Root could create all other namespaces, but would be the machine's root in them (decision 25).
 func TestRootHasNoNodeWithoutAUserNamespaceEither(t *testing.T) {
 	t.Parallel()
 	if user, _ := namespace.Choose().Owner(); user == os.Getuid() {

@@ -19,23 +19,23 @@ import (
 	"lva.io/operators/clusters/node/container"
 )
 
-// Client asks a keeper at its socket. All methods are safe for concurrent use.
+// Client sends requests to a keeper at its socket. All methods are safe for concurrent use.
 type Client struct {
 	// Socket is the path of the keeper's socket.
 	Socket string
 }
 
-// Start is a container to start.
+// Start describes a container to start.
 type Start struct {
 	ID   string
 	Spec container.Spec
-	// Namespaces are those that it shares, by kind.
+	// Namespaces are the namespaces that it shares, by kind.
 	Namespaces map[string]*os.File
-	// Processes is the name of a container whose processes it shares.
+	// Processes is the name of a container whose PID namespace it shares.
 	Processes string
-	// Log is the file of its log. Default: there is no log.
+	// Log is its log file. Default: there is no log.
 	Log string
-	// Stdin lets who attaches write to it. StdinOnce closes that when the first one says so.
+	// Stdin lets attached clients write to its standard input. StdinOnce closes that when the first client closes it.
 	Stdin, StdinOnce bool
 }
 
@@ -92,7 +92,7 @@ func cause(ctx context.Context, err error) error {
 	return fmt.Errorf("asking for a container: %w", err)
 }
 
-// Start starts a container. The error is a *container.StartError if it can't be.
+// Start starts a container. The error is a *container.StartError if the program can't be started.
 func (c *Client) Start(ctx context.Context, s Start) (State, error) {
 	r := request{
 		Ask: askStart, ID: s.ID, Spec: &s.Spec, Processes: s.Processes, Log: s.Log, Stdin: s.Stdin, StdinOnce: s.StdinOnce,
@@ -113,7 +113,7 @@ func stateOf(a answer) State {
 	return *a.State
 }
 
-// List is all containers that the keeper has.
+// List returns all containers that the keeper has.
 func (c *Client) List(ctx context.Context) ([]State, error) {
 	a, err := c.ask(ctx, request{Ask: askList})
 	return a.States, err
@@ -125,7 +125,7 @@ func (c *Client) Signal(ctx context.Context, id string, signal unix.Signal) erro
 	return err
 }
 
-// Kill ends a container at once. It does not wait.
+// Kill kills a container. It does not wait.
 func (c *Client) Kill(ctx context.Context, id string) error {
 	_, err := c.ask(ctx, request{Ask: askKill, ID: id})
 	return err
@@ -137,26 +137,26 @@ func (c *Client) Wait(ctx context.Context, id string) (State, error) {
 	return stateOf(a), err
 }
 
-// Reopen lets a container's log go on in a new file.
+// Reopen continues a container's log in a new file.
 func (c *Client) Reopen(ctx context.Context, id, log string) error {
 	_, err := c.ask(ctx, request{Ask: askReopen, ID: id, Log: log})
 	return err
 }
 
-// Resize tells a container's terminal its size.
+// Resize sets the size of a container's terminal.
 func (c *Client) Resize(ctx context.Context, id string, rows, columns uint16) error {
 	_, err := c.ask(ctx, request{Ask: askResize, ID: id, Signal: Size(rows, columns)})
 	return err
 }
 
-// Forget drops a container that has ended.
+// Forget drops the record of a container that has ended.
 func (c *Client) Forget(ctx context.Context, id string) error {
 	_, err := c.ask(ctx, request{Ask: askForget, ID: id})
 	return err
 }
 
 // Run runs a program in a container until it ends, and returns its exit code. When the context ends, the program is
-// killed with all that it started.
+// killed with all processes that it started.
 func (c *Client) Run(ctx context.Context, id string, spec container.Spec, streams container.Streams) (int, error) {
 	connection, done, err := c.dial(ctx)
 	if err != nil {
@@ -181,8 +181,8 @@ func (c *Client) Run(ctx context.Context, id string, spec container.Spec, stream
 	return stateOf(a).Code, err
 }
 
-// Attach connects to what a container reads and writes, until it ends or the context does. Those that are nil are left
-// alone.
+// Attach connects to the standard streams of a container, until the container or the context ends. A nil stream is not
+// connected.
 func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs io.Writer) error {
 	connection, done, err := c.dial(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ type Keeper struct {
 
 	mutex      sync.Mutex
 	containers map[string]*kept
-	// starting are the names of those that are being started.
+	// starting are the names of the containers that are being started.
 	starting map[string]bool
 }
 
@@ -44,13 +44,13 @@ type kept struct {
 	ended chan struct{}
 }
 
-// New is a keeper without containers. This process must be the first of its process namespace, and no other code in it
-// may wait for children (wait(2)): Supervise starts those that are not containers.
+// New returns a keeper without containers. This process must be the first of its PID namespace, and no other code in it
+// may wait for children (wait(2)). Use Supervise to start programs that are not containers.
 func New() *Keeper {
 	return &Keeper{reaper: newReaper(), containers: map[string]*kept{}, starting: map[string]bool{}}
 }
 
-// Serve answers until the listener is closed.
+// Serve answers requests until the listener is closed.
 func (k *Keeper) Serve(listener *net.UnixListener) {
 	relay.Each(listener.AcceptUnix, func(connection *net.UnixConn) { go k.serve(connection) })
 }

@@ -354,8 +354,8 @@ func TestNothingOfAContainerIsLeftWhereProcessesAreShared(t *testing.T) {
 	}
 }
 
-// Here a process has left all by which it could be found but the control group: its parent, and the container's
-// processes and mounts.
+// Here a process has left its parent, and the container's processes and mounts. It can only be found by its control
+// group.
 func TestNothingIsLeftInAControlGroup(t *testing.T) {
 	group := nodetest.Group(t)
 	c, ctx := client(t)

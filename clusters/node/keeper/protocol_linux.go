@@ -62,22 +62,23 @@ type answer struct {
 	States []State `json:",omitempty"`
 }
 
-// State is what the keeper knows of a container.
+// State is the state of a container.
 type State struct {
 	ID      string
 	PID     int
 	Started time.Time
-	// Ended is zero as long as it runs. Code is its exit code, or 128 and the number of the signal that ended it.
+	// Ended is zero as long as it runs. Code is its exit code, or 128 plus the number of the signal that ended it.
 	Ended time.Time
 	Code  int
-	// OutOfMemory says that the kernel ended it, or a process of it, since its control group was full.
+	// OutOfMemory reports that the kernel killed it, or one of its processes, because its control group reached its memory
+	// limit.
 	OutOfMemory bool
 }
 
-// Running says that it has not ended.
+// Running reports whether it has not ended.
 func (s State) Running() bool { return s.Ended.IsZero() }
 
-// ErrMissing says that the keeper knows no container of that name.
+// ErrMissing reports that the keeper has no container with that name.
 var ErrMissing = errors.New("there is no such container")
 
 const (

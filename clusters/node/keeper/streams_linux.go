@@ -73,7 +73,7 @@ func closeStreams(s container.Streams) {
 	}
 }
 
-// OpenTerminal makes a terminal (pty(7)): what is written to the one end is read at the other.
+// OpenTerminal opens a pseudoterminal (pty(7)): data that is written to one end is read at the other.
 func OpenTerminal() (ours, theirs *os.File, err error) {
 	if ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, fmt.Errorf("making a terminal: %w", err)
@@ -91,14 +91,14 @@ func OpenTerminal() (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// Size packs the rows and columns of a terminal.
+// Size packs the rows and columns of a terminal into one number.
 func Size(rows, columns uint16) int { return int(rows)<<16 | int(columns) }
 
 func resize(terminal *os.File, size int) error {
 	return Resize(terminal, uint16(size>>16), uint16(size))
 }
 
-// Resize tells a terminal how large it is shown.
+// Resize sets the size of a terminal.
 func Resize(terminal *os.File, rows, columns uint16) error {
 	return unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
 }

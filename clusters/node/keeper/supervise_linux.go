@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Program is a program of the node's own that is no container: the agent, the kubelet.
+// Program is a program of the node that is not a container: the agent, the kubelet.
 type Program struct {
 	Name string
 	Path string
-	// Args are its arguments, its name among them.
+	// Args are its arguments, including its name.
 	Args []string
 	Env  []string
-	// Log is where its output goes.
+	// Log is the file for its output.
 	Log *os.File
-	// Files are its descriptors 3 and up.
+	// Files are its descriptors from 3 on.
 	Files []*os.File
 }
 
 // patience is how long we wait before we start a program again that did not run for as long.
 const patience = 500 * time.Millisecond
 
-// Supervise runs a program until the context ends, and starts it again when it ends.
+// Supervise runs a program until the context ends, and restarts it when it ends.
 func (k *Keeper) Supervise(ctx context.Context, p Program) error {
 	for ctx.Err() == nil {
 		started := time.Now()

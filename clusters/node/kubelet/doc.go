@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package kubelet says how the node's kubelet is started. It is Kubernetes' own, a part of the control plane's program
-// (clusters/controlplane), and is told only what it could not know: that it has no root, and where its runtime is.
+// Package kubelet defines the arguments and the configuration of the node's kubelet. It does not start it. The kubelet
+// is Kubernetes' own, a part of the control plane's program (clusters/controlplane). It is configured only where its
+// defaults don't fit: it has no root, and needs the address of its runtime.
 package kubelet

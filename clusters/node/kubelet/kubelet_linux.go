@@ -22,14 +22,14 @@ const (
 	AuthorityFile     = "ca.crt"
 )
 
-// Configuration is the kubelet's configuration.
+// Configuration returns the kubelet's configuration.
 func Configuration() []byte {
 	return []byte(strings.NewReplacer(
 		"{NodeIP}", plan.NodeIP, "{Etc}", plan.Etc, "{CRISocket}", plan.CRISocket, "{DNSIP}", plan.DNSIP, "{Domain}", plan.Domain,
 	).Replace(configuration))
 }
 
-// Args are the arguments of the kubelet of the node with a name, its own name among them.
+// Args returns the arguments of the kubelet of the node with a name, including its own name.
 func Args(node string) []string {
 	return []string{
 		"kubelet", "--config=" + plan.Etc + "/" + ConfigurationFile, "--kubeconfig=" + plan.Etc + "/" + KubeconfigFile,

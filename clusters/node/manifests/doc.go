@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package manifests is what runs on a node from the beginning: DNS for the cluster's names, and storage for those who
-// ask for it. One thing that the node can't do is forbidden. It writes objects into the API server, and waits for
-// nothing: Pods start when the node is ready for them.
+// Package manifests applies the objects that every node runs from the start: DNS for the cluster's names, and storage
+// for Pods that request it. It also forbids one thing that the node can't do. It writes objects to the API server and
+// does not wait for them. Pods start when the node is ready for them.
 //
-// They are kubeadm's and kind's, so that what is learned here holds there. Where they differ, the YAML says why.
+// The manifests are those of kubeadm and kind, so that what you learn here is valid there. Where they differ, the YAML
+// says why.
 package manifests

@@ -18,15 +18,15 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// FieldOwner is who the API server knows as the owner of what Apply writes. What a person changes in other fields
-// stays; in these, the next Apply takes them back.
+// FieldOwner is the field manager of everything that Apply writes. Changes that a person makes to other fields stay.
+// The next Apply reverts changes to these.
 const FieldOwner = "operator-labs-node"
 
-// VolumeHelper is the image in which volumes are made and removed: no Pod of the manifests runs it, and one of each
-// volume does. It has a shell.
+// VolumeHelper is the image in which volumes are created and removed. No Pod of the manifests runs it, but each volume
+// has a Pod that does. It has a shell.
 const VolumeHelper = "docker.io/kindest/local-path-helper:v20260131-7181c60a"
 
-// Objects are all of them, in the order in which they are applied.
+// Objects returns all objects of the manifests, in the order in which they are applied.
 func Objects() ([]*unstructured.Unstructured, error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -47,8 +47,8 @@ func Objects() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// Images are the images that Pods of the manifests run, and VolumeHelper, sorted: the node wants them before anybody
-// asks.
+// Images returns the images of the manifests' Pods, and VolumeHelper, sorted. The node gets them before a Pod needs
+// them.
 func Images() ([]string, error) {
 	objects, err := Objects()
 	if err != nil {
@@ -71,8 +71,7 @@ func Images() ([]string, error) {
 	return slices.Compact(images), nil
 }
 
-// Apply writes them, by server-side apply: an object that is there is made what it should be, and nothing is asked
-// before.
+// Apply writes the objects by server-side apply, without reading them first. An object that exists is changed to match.
 func Apply(ctx context.Context, config *rest.Config) error {
 	objects, err := Objects()
 	if err != nil {

@@ -54,8 +54,8 @@ func TestEachObjectIsWhatTheAPIKnows(t *testing.T) {
 	}
 }
 
-// Everything that runs comes from the catalogue: there is no registry. So do the helpers of storage, of which only its
-// configuration knows.
+// There is no registry, so every image must be in the catalogue. That includes the helper image of storage, which only
+// its configuration names.
 func TestEveryImageIsInTheCatalogue(t *testing.T) {
 	t.Parallel()
 	catalogue, err := images.Load()

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Crossing makes sockets in another network namespace. Whoever serves the other end makes the socket there and passes
-// its descriptor (SCM_RIGHTS, unix(7)); from then on no byte of a connection takes a detour. Several processes may hold
-// the same end: each question brings the socket for its answer.
+// Crossing creates sockets in another network namespace. The process that serves the other end creates the socket there
+// and passes its descriptor (SCM_RIGHTS, unix(7)). After that, the bytes of a connection take no detour. Several
+// processes may hold the same end, because each request includes the socket for its answer.
 type Crossing struct{ connection *net.UnixConn }
 
 // question asks for a socket: how is "dial", "listen" or "packet", or one of those that only the other side knows.
@@ -51,7 +51,8 @@ const (
 	answerLimit = 4096
 )
 
-// CrossingPair makes the two ends of a crossing: who asks holds one, who serves the other.
+// CrossingPair creates the two ends of a crossing: one for the process that requests sockets, and one for the process
+// that serves them.
 func CrossingPair() (asks, serves *os.File, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -60,7 +61,7 @@ func CrossingPair() (asks, serves *os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "crossing"), os.NewFile(uintptr(ends[1]), "crossing"), nil
 }
 
-// NewCrossing is the end of a crossing that asks. It takes the file over.
+// NewCrossing returns the requesting end of a crossing. It takes ownership of the file.
 func NewCrossing(end *os.File) (*Crossing, error) {
 	connection, err := packets(end)
 	if err != nil {
@@ -115,7 +116,7 @@ func (c *Crossing) ListenPacket(ctx context.Context, network, address string) (n
 	return net.FilePacketConn(file)
 }
 
-// Open asks the other side for a file that is no socket, by a word that it knows (Answers).
+// Open requests a file other than a socket from the other side. how is a key of its Answers.
 func (c *Crossing) Open(ctx context.Context, how, argument string) (*os.File, error) {
 	return c.ask(ctx, question{How: how, Address: argument})
 }
@@ -182,7 +183,7 @@ func receive(connection *net.UnixConn) (message []byte, file *os.File, err error
 	return message[:read], file, nil
 }
 
-// Descriptors are the files that came with a message.
+// Descriptors returns the files that came with a message.
 func Descriptors(rights []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {
@@ -202,14 +203,14 @@ func Descriptors(rights []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// Answers are for questions that are not about sockets, by the word that they begin with.
+// Answers handle requests for files other than sockets, by the word that the request begins with.
 type Answers map[string]func(argument string) (*os.File, error)
 
-// Dial connects. It is (*net.Dialer).DialContext, or knows more addresses.
+// Dial connects to an address. It is (*net.Dialer).DialContext, or a function that accepts more addresses.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// ServeCrossing makes the sockets that the other side asks for, until nobody holds the other end any more. It takes the
-// file over.
+// ServeCrossing creates the sockets that the other side requests, until no process holds the other end any more. It
+// takes ownership of the file.
 func ServeCrossing(end *os.File, dial Dial, others Answers) error {
 	connection, err := packets(end)
 	if err != nil {

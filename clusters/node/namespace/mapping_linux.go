@@ -26,19 +26,19 @@ const (
 	enough = 1 << 16
 )
 
-// Mapping says which of the machine's ids the users and groups of a namespace are (user_namespaces(7)). Root inside
-// is 0.
+// Mapping maps the users and groups of a namespace to the machine's IDs (user_namespaces(7)). Root inside is 0.
 type Mapping struct {
 	Users, Groups []syscall.SysProcIDMap
-	// lent says that the ids are subordinate ones, which only newuidmap and newgidmap may map.
+	// lent reports that the IDs are subordinate ones, which only newuidmap and newgidmap may map.
 	lent bool
 }
 
-// Choose is the best mapping that can be had here:
+// Choose returns the best mapping that this machine allows:
 //
-//   - Root takes a range that belongs to nobody. Whatever gets out of the namespaces has no rights at all.
-//   - Everybody else is root inside, and where the system lends subordinate ids (/etc/subuid), those are the others.
-//   - Without them there is one id only. Then all programs are the same user.
+//   - Root uses a range that belongs to no user. A process that escapes from the namespaces has no rights at all.
+//   - Other users are root inside. If the system delegates subordinate IDs (/etc/subuid) to them, those are the other
+//     users.
+//   - Without subordinate IDs there is only one ID, and all programs run as the same user.
 func Choose() Mapping {
 	if os.Geteuid() == 0 && able(unix.CAP_SETUID) && able(unix.CAP_SETGID) && known("/proc/self/uid_map") && known("/proc/self/gid_map") {
 		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: unclaimed, Size: enough}}
@@ -56,16 +56,16 @@ func Choose() Mapping {
 	return m
 }
 
-// Alone is the mapping of our own id only.
+// Alone returns a mapping of our own ID only.
 func (m Mapping) Alone() Mapping { return Mapping{Users: m.Users[:1:1], Groups: m.Groups[:1:1]} }
 
-// Owner is who root inside is on the machine: a user and a group.
+// Owner returns the machine's user and group that are root inside.
 func (m Mapping) Owner() (user, group int) { return m.Users[0].HostID, m.Groups[0].HostID }
 
-// Single says that there is one id only.
+// Single reports whether there is only one ID.
 func (m Mapping) Single() bool { return len(m.Users) == 1 && m.Users[0].Size == 1 }
 
-// SingleID says whether the user namespace of this process has one id only, so that chown and setuid fail.
+// SingleID reports whether the user namespace of this process has only one ID, so that chown and setuid fail.
 func SingleID() bool {
 	content, err := os.ReadFile("/proc/self/uid_map")
 	fields := strings.Fields(string(content))

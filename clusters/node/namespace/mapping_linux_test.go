@@ -31,7 +31,7 @@ func TestSubordinateIDsAreReadByNameOrNumber(t *testing.T) {
 	}
 }
 
-// Each reason why there are no namespaces is told by what the kernel answers, and by its settings.
+// The error names the reason why there are no namespaces, from the kernel's answer and its settings.
 func TestWhyThereAreNoNamespacesIsSaid(t *testing.T) {
 	for name, test := range map[string]struct {
 		err            error

@@ -12,31 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a file system for the first process: a tmpfs with what every system has, and of the machine's files only what
-// Mounts says. So a Pod that mounts the node's / sees nothing of who runs the node.
+// Root is a file system for the first process: a tmpfs with what every system has, and only those of the machine's
+// files that Mounts lists. So a Pod that mounts the node's / sees no files of the user who runs the node.
 type Root struct {
 	Mounts []Mount
-	// Files are written before the mounts: small ones, by path.
+	// Files are small files by path, written before the mounts.
 	Files map[string]string
 	// Links are symbolic links, by path.
 	Links map[string]string
 }
 
-// Mount is a part of the machine's files, or new memory.
+// Mount is a part of the machine's files, or a tmpfs.
 type Mount struct {
-	// Target is where it is seen: an absolute path. Folders on the way are made.
+	// Target is the absolute path at which it is seen. Missing parent folders are created.
 	Target string
-	// Source is a file or folder of the machine. Empty: a tmpfs.
+	// Source is a file or folder of the machine. If it is empty, a tmpfs is mounted.
 	Source string
-	// Tree, if not 0, is the descriptor of the source, which who may read it has opened (Detach).
+	// Tree, if not 0, is the descriptor of the source. A process that may read the source has opened it (Detach).
 	Tree     int
 	ReadOnly bool
-	// Options are those of a tmpfs: "size=1g,mode=1777".
+	// Options are the options of a tmpfs: "size=1g,mode=1777".
 	Options string
 }
 
 // Detach copies the mount of a file or folder, so that it can be mounted in namespaces that have no right to see the
-// path. It takes root; everybody else's namespaces see what they see.
+// path. It needs root. The namespaces of other users see what these users see.
 func Detach(path string) (*os.File, error) {
 	descriptor, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -58,7 +58,8 @@ var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // base is where the new root is put together. It hides what is there, which is why all sources are opened before.
 const base = "/tmp"
 
-// Enter makes the file system and moves into it. Nothing of the old one can be reached afterwards but by descriptors.
+// Enter creates the file system and moves into it. After that, the old one can only be reached through open
+// descriptors.
 func (r Root) Enter() error {
 	if err := r.open(); err != nil {
 		return err
@@ -178,7 +179,7 @@ func point(tree int, target string) error {
 	return file.Close()
 }
 
-// ReadOnly makes a mount and all below it read-only.
+// ReadOnly makes a mount and all mounts below it read-only.
 func ReadOnly(path string) error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		return fmt.Errorf("making %s read-only: %w", path, err)
@@ -255,7 +256,7 @@ var DeviceLinks = map[string]string{
 	"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
 }
 
-// Pivot makes a mount the root of the file system, and lets go of the old one.
+// Pivot makes a mount the root of the file system, and unmounts the old one.
 func Pivot(root string) error {
 	if err := os.Chdir(root); err != nil {
 		return err

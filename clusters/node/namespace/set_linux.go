@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set is the namespaces that the containers of a Pod share. No process holds them: each is pinned, that is its file in
-// /proc is mounted on a file of its own (namespaces(7)), so that it lives until Close. Whoever knows the folder finds
-// them again.
+// Set holds the namespaces that the containers of a Pod share. It needs no process: each namespace is pinned, which
+// means that its file in /proc is mounted on a file of its own (namespaces(7)), so that it exists until Close. The
+// folder is enough to find the namespaces again.
 //
-// Other runtimes keep a process for it, the pause container. Here one is only needed where processes are shared, too.
+// Other runtimes keep a process for this, the pause container. Here one is only needed where the PID namespace is
+// shared, too.
 type Set struct {
 	// Dir holds a file for each namespace: "net", "ipc", "uts".
 	Dir string
@@ -26,7 +27,7 @@ type Set struct {
 // kinds of shared namespaces, and the flags by which they are entered.
 var kinds = map[string]int{"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS}
 
-// NewSet makes IPC and UTS namespaces with a host name, and pins them in a new folder.
+// NewSet creates IPC and UTS namespaces with a host name, and pins them in a new folder.
 func NewSet(dir, hostname string) (*Set, error) {
 	s := &Set{Dir: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -49,7 +50,7 @@ func NewSet(dir, hostname string) (*Set, error) {
 	return s, nil
 }
 
-// PinNetwork pins the network that the file is of.
+// PinNetwork pins the network namespace of the file.
 func (s *Set) PinNetwork(network *os.File) error {
 	return s.pin("net", fmt.Sprintf("/proc/self/fd/%d", network.Fd()))
 }
@@ -68,7 +69,7 @@ func (s *Set) pin(kind, source string) error {
 // Open opens a namespace of the set.
 func (s *Set) Open(kind string) (*os.File, error) { return os.Open(filepath.Join(s.Dir, kind)) }
 
-// Do runs a function in the set's namespaces of these kinds. Sockets that it makes stay in the network.
+// Do runs a function in the set's namespaces of these kinds. Sockets that the function creates stay in the network.
 func (s *Set) Do(f func() error, kinds ...string) error {
 	return OnThread(func() error {
 		for _, kind := range kinds {
@@ -93,14 +94,14 @@ func Join(file *os.File, kind string) error {
 	return nil
 }
 
-// Set a kernel parameter (sysctl(8)) of the network or IPC namespace.
+// Set sets a kernel parameter (sysctl(8)) of the network or IPC namespace.
 func (s *Set) Set(parameter, value string) error {
 	return s.Do(func() error {
 		return os.WriteFile("/proc/sys/"+strings.ReplaceAll(parameter, ".", "/"), []byte(value), 0o644)
 	}, "net", "ipc", "uts")
 }
 
-// Close lets go of the namespaces. They end with the last process in them.
+// Close unpins the namespaces. They end with the last process in them.
 func (s *Set) Close() error {
 	var problems []error
 	for kind := range kinds {

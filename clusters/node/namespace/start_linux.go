@@ -25,22 +25,22 @@ const waitVariable = "OPERATOR_LABS_WAIT_FOR_IDS"
 // Command is a program to start as the first process of new namespaces. It must call Begin before all else.
 type Command struct {
 	Path string
-	// Args are its arguments, its name among them.
+	// Args are its arguments, including its name.
 	Args []string
 	// Env is its whole environment.
 	Env     []string
 	Mapping Mapping
 	Stdout  *os.File
 	Stderr  *os.File
-	// Files are its descriptors 3 and up.
+	// Files are its descriptors from 3 on.
 	Files []*os.File
-	// Cgroup, if it is not nil, is the folder of the control group in which it begins.
+	// Cgroup, if it is not nil, is the folder of the control group in which it starts.
 	Cgroup *os.File
 }
 
-// Start starts a program as the first process of new namespaces, as their root. When it ends, the kernel ends all other
-// processes in them; it is killed when we end. An error of the kernel or of newuidmap that means that there are no
-// namespaces to be had here is an *Unavailable.
+// Start starts a program as the first process of new namespaces, as root in them. When it ends, the kernel kills all
+// other processes in them. It is killed when we end. If an error of the kernel or of newuidmap means that this machine
+// allows no namespaces, it is returned as an *Unavailable.
 func Start(c Command) (*exec.Cmd, error) {
 	if c.Mapping.lent {
 		cmd, err := start(c)
@@ -94,8 +94,8 @@ func start(c Command) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Begin is what a first process begins with: it waits for its ids, asks to be killed when its parent dies, and takes
-// the mounts, which are copies of the machine's, for itself.
+// Begin must be the first call in a first process. It waits for the process's IDs, asks the kernel to kill the process
+// when its parent dies, and makes the mounts, which are copies of the machine's, private.
 func Begin() error {
 	if waiting := os.Getenv(waitVariable); waiting != "" {
 		var descriptor int
@@ -137,9 +137,9 @@ func OnThread(f func() error) error {
 	return <-done
 }
 
-// KeepingNetwork runs a function that may change the network namespace of its thread. Back where it was, the thread is
-// given to others again. Where that is not possible it ends, and with it all processes that were started by it and are
-// to end with their parent: to the kernel, that is the thread (PR_SET_PDEATHSIG).
+// KeepingNetwork runs a function that may change the network namespace of its thread. If the thread can return to its
+// earlier namespace, it is reused. Otherwise it ends. All processes that it started with a parent-death signal
+// (PR_SET_PDEATHSIG) end with it, because for the kernel the parent is the thread.
 func KeepingNetwork(f func() error) error {
 	result := make(chan error)
 	go func() {

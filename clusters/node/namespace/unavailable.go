@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// Unavailable says that no namespaces can be had here, why, and what to do.
+// Unavailable reports that this machine allows no namespaces, why, and what to do.
 type Unavailable struct {
 	// Reason is a clause: "user namespaces are turned off on this machine".
 	Reason string
-	// Remedy is what makes it work: "let root run …".
+	// Remedy is what the user can do: "let root run …".
 	Remedy string
 	Err    error
 }
@@ -55,8 +55,8 @@ func filtered() bool {
 	return err == nil && strings.HasSuffix(name, "(enforce)")
 }
 
-// Explain makes an *Unavailable of the error of making a namespace, or of the first thing that was tried in one. Other
-// errors, such as those of a program that is missing, stay as they are.
+// Explain turns the error of creating a namespace, or of the first action in one, into an *Unavailable. It returns
+// other errors, such as that of a missing program, unchanged.
 func Explain(err error) error {
 	var known *Unavailable
 	if err == nil || errors.As(err, &known) {

@@ -25,13 +25,13 @@ import (
 	"lva.io/operators/clusters/node/services"
 )
 
-// Machine makes sockets in the machine's network.
+// Machine creates sockets in the machine's network.
 type Machine interface {
 	Listen(ctx context.Context, network, address string) (net.Listener, error)
 	ListenPacket(ctx context.Context, network, address string) (net.PacketConn, error)
 }
 
-// Ports are the machine's ports that lead into the cluster. All methods are safe for concurrent use.
+// Ports are ports of the machine that are forwarded into the cluster. All methods are safe for concurrent use.
 type Ports struct {
 	machine Machine
 	report  func(services.Port, error)
@@ -45,8 +45,8 @@ type Ports struct {
 	work   sync.WaitGroup
 }
 
-// New makes Ports that are none yet. A port that can't be had is reported once, and tried again at each Publish, and
-// from time to time.
+// New returns Ports without open ports. A port that can't be opened is reported once, and tried again at each Publish,
+// and from time to time.
 func New(machine Machine, report func(port services.Port, err error)) *Ports {
 	p := &Ports{machine: machine, report: report, open: map[services.Frontend]io.Closer{}, failed: map[services.Frontend]error{}}
 	p.ctx, p.end = context.WithCancel(context.Background())
@@ -74,8 +74,8 @@ func (p *Ports) keepTrying() {
 	}
 }
 
-// Publish opens the ports that are not open, and closes all others. Connections that were made by a port that is closed
-// go on.
+// Publish opens the ports that are not open, and closes all others. Connections through a port that is closed stay
+// open.
 func (p *Ports) Publish(ports []services.Port) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -120,7 +120,7 @@ func (p *Ports) follow() {
 	}
 }
 
-// Failed are the ports that could not be had, with the reasons.
+// Failed returns the ports that could not be opened, with the reasons.
 func (p *Ports) Failed() map[services.Frontend]error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -206,7 +206,7 @@ func (p *Ports) accept(listener net.Listener, inside string) {
 	})
 }
 
-// String lists the ports that are open.
+// String lists the open ports.
 func (p *Ports) String() string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package nodetest runs a package's tests in a network namespace of their own, so that they meet a kernel and not a
-// fake of it, and change nothing of the machine. It tests nothing itself.
+// Package nodetest runs a package's tests in a network namespace of their own, so that they use a real kernel without
+// changing the machine. It tests nothing itself.
 //
-// They run as whoever started them. Root's run once more as an ordinary user, who gets there by a user namespace.
+// The tests run as the user who started them. Root's tests run once more as an ordinary user, in a user namespace.
 package nodetest

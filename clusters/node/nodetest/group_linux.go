@@ -23,8 +23,8 @@ const (
 	groupVariable = "OPERATOR_LABS_NODETEST_GROUP"
 )
 
-// Group makes a control group of version 2 for the test. It has no limits: the machine's controllers may be elsewhere.
-// The tests must have been started by InsideGroup.
+// Group creates a control group of version 2 for the test. It has no limits, because the machine's controllers may be
+// used elsewhere. The tests must have been started by InsideGroup.
 func Group(t *testing.T) (dir string) {
 	t.Helper()
 	tests := os.Getenv(groupVariable)

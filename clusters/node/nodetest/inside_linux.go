@@ -21,12 +21,12 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Inside is to be called by TestMain, and does not return. The tests run in namespaces as a node has them, as its first
-// process: as root with many ids, and as an ordinary user with one. They see the machine's files, and have a /tmp of
-// their own.
+// Inside is to be called by TestMain, and does not return. It runs the tests in namespaces like those of a node, as the
+// first process: as root with many IDs, and as an ordinary user with one. The tests see the machine's files, and have a
+// /tmp of their own.
 func Inside(m *testing.M) { enterAndRun(m, false) }
 
-// InsideGroup is Inside, and root's tests may have control groups (Group).
+// InsideGroup is like Inside, but root's tests can create control groups (Group).
 func InsideGroup(m *testing.M) { enterAndRun(m, true) }
 
 func enterAndRun(m *testing.M, inGroup bool) {
@@ -139,7 +139,8 @@ func prepare() error {
 	return namespace.Loopback()
 }
 
-// MachinePrograms are the machine's programs and what they need, as volumes: for containers whose image has none.
+// MachinePrograms returns the machine's programs and the files that they need, as volumes for containers whose image
+// has no programs.
 func MachinePrograms() []container.Mount {
 	var mounts []container.Mount
 	for _, dir := range []string{"/usr", "/bin", "/lib", "/lib64", "/sbin"} {

@@ -15,11 +15,11 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Machine stands for the machine that a node is on: a network to which that of the test has no way. Its sockets are
-// made as a Crossing makes them.
+// Machine plays the machine that runs a node: a network to which the test's network has no route. It creates sockets as
+// a Crossing does.
 type Machine struct{ namespace *os.File }
 
-// NewMachine makes a machine with addresses besides 127.0.0.1.
+// NewMachine creates a machine with addresses in addition to 127.0.0.1.
 func NewMachine(tb testing.TB, addresses ...string) *Machine {
 	tb.Helper()
 	m := &Machine{}
@@ -62,7 +62,7 @@ func (m *Machine) Inside(f func() error) error {
 	})
 }
 
-// DialContext connects there.
+// DialContext connects in the machine's network.
 func (m *Machine) DialContext(ctx context.Context, network, address string) (connection net.Conn, err error) {
 	err = m.Inside(func() error {
 		connection, err = (&net.Dialer{}).DialContext(ctx, network, address)
@@ -71,7 +71,7 @@ func (m *Machine) DialContext(ctx context.Context, network, address string) (con
 	return connection, err
 }
 
-// Listen listens there.
+// Listen listens in the machine's network.
 func (m *Machine) Listen(ctx context.Context, network, address string) (listener net.Listener, err error) {
 	err = m.Inside(func() error {
 		listener, err = (&net.ListenConfig{}).Listen(ctx, network, address)
@@ -80,7 +80,7 @@ func (m *Machine) Listen(ctx context.Context, network, address string) (listener
 	return listener, err
 }
 
-// ListenPacket receives datagrams there.
+// ListenPacket receives datagrams in the machine's network.
 func (m *Machine) ListenPacket(ctx context.Context, network, address string) (packets net.PacketConn, err error) {
 	err = m.Inside(func() error {
 		packets, err = (&net.ListenConfig{}).ListenPacket(ctx, network, address)

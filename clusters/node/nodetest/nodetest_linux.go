@@ -19,8 +19,8 @@ const (
 	nobody   = 65534
 )
 
-// Main is to be called by TestMain, and does not return. What the tests need and can't make where they run, since they
-// have no network there, is prepared before.
+// Main is to be called by TestMain, and does not return. The prepare functions run before the tests lose their network.
+// They provide what the tests need and can't get without one.
 func Main(m *testing.M, prepare ...func() error) {
 	if os.Getenv(inside) != "" {
 		os.Exit(m.Run())

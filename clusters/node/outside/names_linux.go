@@ -21,19 +21,18 @@ import (
 	"lva.io/operators/clusters/node/relay"
 )
 
-// Resolver is the host of an address that stands for one of the machine's name servers, whichever these are at that
-// moment: "resolver:0" is the first, "resolver:1" the second. A laptop that moves has others than when the node was
-// started.
+// Resolver is a host name for the machine's current name servers: the address "resolver:0" is the first one,
+// "resolver:1" the second. The name servers of a laptop change when it moves to another network.
 const Resolver = "resolver"
 
-// ErrNoResolver says that the machine has no name server, or none of that number.
+// ErrNoResolver reports that the machine has no name server, or none with that number.
 var ErrNoResolver = errors.New("the machine has no such name server in /etc/resolv.conf")
 
 // resolvConf is resolv.conf(5) of the machine.
 var resolvConf = "/etc/resolv.conf"
 
-// Dial connects in the network of the process that calls it, which has to be one of the machine. It is
-// net.Dialer.DialContext, and knows the name Resolver besides.
+// Dial connects in the network of the calling process, which must be on the machine. It is net.Dialer.DialContext, and
+// also accepts the host Resolver.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if number, ok := strings.CutPrefix(address, Resolver+":"); ok {
 		servers, err := nameServers()

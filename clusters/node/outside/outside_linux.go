@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/clusters/node/relay"
 )
 
-// Machine makes connections in the machine's network. It also knows the name Resolver: see Dial.
+// Machine connects in the machine's network. It also accepts the host Resolver: see Dial.
 type Machine interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -31,7 +31,7 @@ const (
 	quiet = 120 * time.Second
 )
 
-// Run serves the Pods of the node whose network namespace it is called in, until the context ends.
+// Run connects the Pods of the node, in whose network namespace it is called, to the outside, until the context ends.
 func Run(ctx context.Context, machine Machine) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,9 +12,9 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Inside runs a function in a network namespace. Sockets that it makes belong there for good, whoever holds them: that
-// is how a connection to a Pod's own 127.0.0.1 is made (kubectl port-forward). What the function starts as goroutines
-// runs elsewhere.
+// Inside runs a function in a network namespace. Sockets that the function creates stay in that namespace, whichever
+// process holds them: this is how kubectl port-forward connects to a Pod's own 127.0.0.1. Goroutines that the function
+// starts run in another namespace.
 func Inside(network *os.File, f func() error) error {
 	return namespace.KeepingNetwork(func() error {
 		if err := unix.Setns(int(network.Fd()), unix.CLONE_NEWNET); err != nil {

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The addresses of a cluster. They are kubeadm's, and those that the embedded API server hands out.
+// The addresses of a cluster. They are those of kubeadm, which the embedded API server assigns, too.
 var (
-	// PodNetwork has the addresses of Pods.
+	// PodNetwork is the range of Pod addresses.
 	PodNetwork = netip.MustParsePrefix("10.244.0.0/16")
-	// NodeAddress is the node's own.
+	// NodeAddress is the address of the node.
 	NodeAddress = netip.MustParseAddr("10.244.0.1")
-	// ServiceNetwork has the addresses of Services.
+	// ServiceNetwork is the range of Service addresses.
 	ServiceNetwork = netip.MustParsePrefix("10.96.0.0/16")
 )
 
@@ -35,12 +35,12 @@ type Network struct {
 	pods  map[string]netip.Addr // by ID
 	taken map[netip.Addr]bool
 	last  netip.Addr // the address that was given away last
-	// namespaces are of those that this agent has attached.
+	// namespaces has the Pods that this agent has attached.
 	namespaces map[netip.Addr]*os.File
 }
 
-// Open brings the node's own side up, in the network namespace of the caller, and finds the Pods that are attached
-// already.
+// Open brings up the node's own side, in the network namespace of the caller, and finds the Pods that are already
+// attached.
 func Open() (*Network, error) {
 	if err := setUpNode(); err != nil {
 		return nil, fmt.Errorf("setting up the node's network: %w", err)
@@ -73,7 +73,7 @@ func newNetwork(pods map[string]netip.Addr) *Network {
 	return n
 }
 
-// Close forgets the network. What is attached stays so.
+// Close releases the network's descriptors. Attached Pods stay attached.
 func (n *Network) Close() error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -84,8 +84,8 @@ func (n *Network) Close() error {
 	return n.node.Close()
 }
 
-// Namespace is the network namespace of the Pod that has an address. The file is the network's own and closed by
-// Detach. Of Pods that an earlier agent has attached it is not known: nil.
+// Namespace returns the network namespace of the Pod that has an address. The file belongs to the network, and Detach
+// closes it. For a Pod that an earlier agent has attached, it returns nil.
 func (n *Network) Namespace(address netip.Addr) *os.File {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -182,7 +182,7 @@ func attached() (map[string]netip.Addr, error) {
 	return pods, nil
 }
 
-// Pods are the addresses of what is attached, by ID.
+// Pods returns the addresses of the attached Pods, by ID.
 func (n *Network) Pods() map[string]netip.Addr {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -242,7 +242,7 @@ func (n *Network) release(id string) {
 	delete(n.pods, id)
 }
 
-// Prefix is a netip.Prefix as netlink writes it.
+// Prefix converts a netip.Prefix for netlink.
 func Prefix(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
 }

@@ -143,8 +143,8 @@ func TestThePacketsThatAPodSendsFirstArrive(t *testing.T) {
 	}
 }
 
-// Not by a time-out of two minutes. The refusal may come back while connect still holds the socket, and counts no
-// sooner than the second packet does, which is sent a second later.
+// The connection must not fail only by a time-out of two minutes. The refusal may arrive while connect still holds the
+// socket, and is then ignored until the second packet, which is sent a second later.
 func TestAnAddressThatNoPodHasIsUnreachable(t *testing.T) {
 	network := open(t)
 	pod := attach(t, network, "one")
@@ -305,7 +305,7 @@ func TestInterfaceNames(t *testing.T) {
 	}
 }
 
-// BenchmarkAttach is what a Pod's network costs, and BenchmarkDetach what it costs to be rid of it.
+// BenchmarkAttach measures the cost of creating a Pod's network, and BenchmarkDetach that of removing it.
 func BenchmarkAttach(b *testing.B) {
 	attachAndDetach(b, func(n int, attach, detach func()) {
 		for range n {

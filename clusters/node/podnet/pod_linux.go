@@ -22,16 +22,16 @@ const mtu = 65000
 
 // Pod is a Pod's network.
 type Pod struct {
-	// ID is what it was attached by.
+	// ID is the ID that it was attached with.
 	ID string
-	// Address is that of eth0.
+	// Address is the address of eth0.
 	Address netip.Addr
-	// Namespace is the network namespace. The caller closes it; the network lives on until Detach, or as long as a process
+	// Namespace is the network namespace. The caller closes it. The network exists until Detach, or as long as a process
 	// is in it.
 	Namespace *os.File
 }
 
-// Attach makes the network of a Pod. The ID is kept by the kernel, 255 bytes of it at most.
+// Attach creates the network of a Pod. The kernel stores the ID, which can have 255 bytes at most.
 func (n *Network) Attach(id string) (*Pod, error) {
 	address, err := n.reserve(id)
 	if err != nil {
@@ -170,9 +170,9 @@ func awaitLink(name string) error {
 	}
 }
 
-// Detach removes a Pod's cable, and with it all routes. The kernel forgets its connections: who still sends to the Pod
-// is told that there is none, or led to another one by the rules of today. The address is free again. To detach what is
-// not attached is no error.
+// Detach removes a Pod's veth pair, and with it all routes. The kernel forgets the Pod's connections: a client that
+// still sends packets to the Pod is told that there is none, or routed to another Pod by the current rules. The address
+// can be used again. It is no error to detach an ID that is not attached.
 func (n *Network) Detach(id string) error {
 	n.mutex.Lock()
 	address, ok := n.pods[id]
@@ -193,8 +193,8 @@ func (n *Network) Detach(id string) error {
 // connectionsOf are those of a Pod, whoever has begun them.
 type connectionsOf netip.Addr
 
-// MatchConntrackFlow says whether a connection is the Pod's. What a client has connected to may have been a Service; it
-// is a Pod that answers.
+// MatchConntrackFlow reports whether a connection is the Pod's. The client may have connected to a Service, but the Pod
+// answers.
 func (a connectionsOf) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	pod := netip.Addr(a).AsSlice()
 	return flow.Forward.SrcIP.Equal(pod) || flow.Reverse.SrcIP.Equal(pod)

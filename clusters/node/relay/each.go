@@ -12,8 +12,8 @@ import (
 // pause bounds how often a call is repeated that fails at once.
 const pause = 10 * time.Millisecond
 
-// Each calls a function with all that a socket receives or accepts, until the socket is closed. No other error ends it:
-// a client may have left before it was accepted, and there may be too many open files for a while.
+// Each calls do with everything that a socket receives or accepts, until the socket is closed. Other errors do not end
+// it: a client may have left before it was accepted, or there may be too many open files for a while.
 func Each[T any](receive func() (T, error), do func(T)) {
 	for {
 		received, err := receive()

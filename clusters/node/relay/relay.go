@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Join carries bytes both ways until both sides have said all, or one of them has failed, or the context ends. It
-// closes both. Between two TCP connections, no byte comes into this process: Go asks the kernel to move them (splice).
+// Join copies bytes in both directions until both sides have closed their end, or one has failed, or the context ends.
+// It closes both. Between two TCP connections, no bytes are copied through this process, because Go asks the kernel to
+// move them (splice).
 func Join(ctx context.Context, one, other net.Conn) {
 	defer one.Close()
 	defer other.Close()
@@ -35,8 +36,8 @@ func carry(to, from net.Conn) {
 	}
 }
 
-// Refuse ends a connection that was accepted before it was known that nobody is there. Its client learns by a reset,
-// which is as near to "connection refused" as one can come then.
+// Refuse ends a connection that was accepted before it was known that the destination does not listen. It sends a
+// reset, the closest equivalent of "connection refused" at that point.
 func Refuse(connection net.Conn) {
 	if tcp, ok := connection.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -47,8 +48,8 @@ func Refuse(connection net.Conn) {
 // largest is what a datagram can hold at most.
 const largest = 1<<16 - 1
 
-// JoinPackets is Join for two sockets that send each datagram to one peer. Nobody says when a conversation by datagrams
-// is over: it is when nothing was said for a time.
+// JoinPackets is like Join, for two sockets that each exchange datagrams with one peer. Datagrams have no end of a
+// connection, so it ends when neither side has sent one for the duration quiet.
 func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) {
 	end := func() { one.Close(); other.Close() }
 	defer end()
@@ -70,8 +71,8 @@ func carryPackets(to, from net.Conn, over *time.Timer, quiet time.Duration) {
 	})
 }
 
-// Packets carries what comes to a socket to others, one for each peer that it comes from, and what they answer back. It
-// returns when the socket is closed, and all conversations are over then.
+// Packets forwards the datagrams that a socket receives through other sockets, one for each peer, and returns the
+// answers. It returns when the socket is closed and all conversations are over.
 func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, dial func(context.Context) (net.Conn, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup

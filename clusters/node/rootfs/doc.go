@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package rootfs makes the files of containers from images (package images/named says which): a layer is unpacked once,
-// and all containers share it without being able to write to it. What a container writes goes to a folder of its own,
-// which overlayfs lays on top where the kernel lets a user mount one; elsewhere each container has a copy.
+// Package rootfs creates the root file systems of containers from images, which it finds by package images/named. It
+// unpacks each layer once, and all containers share the layer read-only. A container writes to a folder of its own,
+// which overlayfs mounts on top where the kernel lets a user mount one. Elsewhere each container has a copy.
 package rootfs

@@ -20,16 +20,16 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// Store is where images and containers lie. Several nodes may share Images and Layers.
+// Store keeps the files of images and containers. Several nodes may share Images and Layers.
 type Store struct {
-	// Images is an image store, of which we only read. Layers holds a folder for each layer, and Containers one for each
+	// Images is an image store, which is only read. Layers has a folder for each layer, and Containers has one for each
 	// container.
 	Images, Layers, Containers string
 
 	copies bool
 }
 
-// New is the store in these folders. It finds out whether overlayfs can be had.
+// New returns the store in these folders. It tests whether overlayfs can be used.
 func New(images, layers, containers string) (*Store, error) {
 	s := &Store{Images: images, Layers: layers, Containers: containers}
 	for _, dir := range []string{layers, containers} {
@@ -62,10 +62,10 @@ func (s *Store) overlays() (can bool, err error) {
 	return true, unix.Unmount(in("merged"), unix.MNT_DETACH)
 }
 
-// Copies says that each container has a copy of its image's files, since there is no overlayfs.
+// Copies reports that each container has a copy of its image's files, because overlayfs can't be used.
 func (s *Store) Copies() bool { return s.copies }
 
-// Image is an image of the store, and what it says of how to run it.
+// Image is an image of the store, with its configuration.
 type Image struct {
 	named.Image
 	Entrypoint, Cmd, Env         []string
@@ -73,7 +73,7 @@ type Image struct {
 	Volumes                      []string
 }
 
-// Image reads an image, by reference or id. The error is named.ErrUnknown if there is none.
+// Image reads an image, by reference or ID. The error is named.ErrUnknown if there is none.
 func (s *Store) Image(reference string) (Image, error) {
 	found, err := named.Read(s.Images, reference)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) describe(found named.Image) (Image, error) {
 	return image, nil
 }
 
-// List is all images of the store that can be read.
+// List returns all images of the store that can be read.
 func (s *Store) List() ([]Image, error) {
 	all, err := named.List(s.Images)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Store) List() ([]Image, error) {
 	return images, nil
 }
 
-// Unpack makes sure that the layers of an image lie unpacked.
+// Unpack makes sure that the layers of an image are unpacked.
 func (s *Store) Unpack(image Image) error {
 	for _, layer := range image.Layers {
 		if err := s.unpackOnce(layer); err != nil {
@@ -140,7 +140,7 @@ func (s *Store) Unpack(image Image) error {
 	return nil
 }
 
-// Folders are those of an image's layers, lowest first.
+// Folders returns the folders of an image's layers, lowest first.
 func (s *Store) Folders(image Image) []string {
 	folders := make([]string, 0, len(image.Layers))
 	for _, layer := range image.Layers {
@@ -153,7 +153,7 @@ func (s *Store) folder(layer named.Blob) string {
 	return filepath.Join(s.Layers, strings.TrimPrefix(layer.Digest, "sha256:"))
 }
 
-// Prepare makes the folders of a container. An image without layers is an empty root.
+// Prepare creates the folders of a container. An image without layers has an empty root.
 func (s *Store) Prepare(id string, image Image) (container.Root, error) {
 	if err := s.Unpack(image); err != nil {
 		return container.Root{}, err
@@ -181,7 +181,7 @@ func (s *Store) Prepare(id string, image Image) (container.Root, error) {
 	return root, nil
 }
 
-// Written is how many bytes and files a container has written.
+// Written returns how many bytes and files a container has written.
 func (s *Store) Written(id string) (bytes, files uint64) {
 	dir := filepath.Join(s.Containers, id, "upper")
 	if s.copies {
@@ -205,7 +205,7 @@ func (s *Store) Written(id string) (bytes, files uint64) {
 	return bytes, files
 }
 
-// Keep removes the files of all containers but these: of those that an earlier node has left.
+// Keep removes the files of all unknown containers, which an earlier node has left.
 func (s *Store) Keep(known func(id string) bool) error {
 	entries, err := os.ReadDir(s.Containers)
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *Store) Keep(known func(id string) bool) error {
 	return nil
 }
 
-// Remove removes what a container has written.
+// Remove removes the files that a container has written.
 func (s *Store) Remove(id string) error {
 	if id == "" || strings.ContainsRune(id, '/') {
 		return fmt.Errorf("%q is no container", id)

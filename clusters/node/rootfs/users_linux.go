@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// User is who a program runs as.
+// User is the user that a program runs as.
 type User struct {
 	ID, Group int
-	// Groups are those of which the image says that the user is a member.
+	// Groups are the groups of which the user is a member, according to the image.
 	Groups []int
-	// Home is the user's folder.
+	// Home is the user's home folder.
 	Home string
 }
 
-// User finds a user in an image's own files. who is "name", "id", "name:group" or "id:group"; empty: root. An id need
-// not be known to the image; then its group is 0.
+// User looks up a user in an image's own files. who is "name", "id", "name:group" or "id:group", or empty for root. The
+// image need not know the ID. Then its group is 0.
 func (s *Store) User(image Image, who string) (User, error) {
 	name, group, hasGroup := strings.Cut(who, ":")
 	if name == "" {

@@ -20,9 +20,9 @@ import (
 	"lva.io/operators/clusters/node/relay"
 )
 
-// BenchmarkRequest is what it costs one Pod to ask another, in three ways: straight, by the kernel's rules, and by a
-// proxy in user space as it could be instead of them. Client, server and proxy are one process, so that cpu-µs/op is
-// the work of all of them. See docs/decisions/0024-services-in-the-kernel.md.
+// BenchmarkRequest measures the cost of a request from one Pod to another in three ways: directly, by the kernel's
+// rules, and by a proxy in user space that could replace them. Client, server and proxy are one process, so that
+// cpu-µs/op is the work of all of them. See docs/decisions/0024-services-in-the-kernel.md.
 func BenchmarkRequest(b *testing.B) {
 	for _, way := range []string{"pod", "kernel", "user-space"} {
 		// Each way has Pods of its own. A client that comes to one Pod by two addresses may have the same port both times;
@@ -181,7 +181,7 @@ func userSpaceProxy(b *testing.B, backends []netip.AddrPort) (address string) {
 	return listener.Addr().String()
 }
 
-// BenchmarkChange is what it costs to tell the kernel that one Service of many has another Pod.
+// BenchmarkChange measures the cost of telling the kernel that one Service of many has another Pod.
 func BenchmarkChange(b *testing.B) {
 	for _, services := range []int{10, 1000} {
 		b.Run(fmt.Sprint(services), func(b *testing.B) {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package services makes Services work: it is what kube-proxy is on other nodes. A Service is an address that no
-// interface has. Somebody has to change it into that of a Pod, in each connection's first packet; the kernel does so,
-// and this package tells it how.
+// Package services implements Services on the node, as kube-proxy does on other nodes. No interface has the address of
+// a Service. The kernel replaces it with the address of a Pod in the first packet of each connection, by rules that
+// this package writes.
 //
 //	Services, EndpointSlices ──watch──► Rules ──► plan ──diff──► nftables
 //	 (the API server)                  (a pure function)        (the kernel: one table, changed atomically)
 //
-// It is three steps, each with a file of its own:
+// There are three steps, each with a file of its own:
 //
-//   - plan.go: what the API's objects mean. It is a pure function from objects to Routes, and all that is to be decided
-//     is decided there: which endpoints count, what a traffic policy means, who keeps to one Pod.
-//   - kernel_linux.go: how the kernel is told, by netlink. It compares with what it has told before, and sends the
-//     difference as a transaction. The rules themselves are in rules_linux.go.
-//   - proxy_linux.go: when. Informers say that something has changed; then all of it is planned again.
+//   - plan.go computes Routes from the API's objects, in a pure function. All decisions are made there: which endpoints
+//     are used, what a traffic policy means, which clients always use the same Pod.
+//   - kernel_linux.go updates the kernel, by netlink. It compares the rules with those that it sent before, and sends
+//     the difference as a transaction. The rules themselves are in rules_linux.go.
+//   - proxy_linux.go decides when. Informers report each change, and the whole plan is then computed again.
 //
-// And drain_linux.go says when a Pod may end, since no connection comes to it any more.
+// drain_linux.go decides when a Pod may end, because no new connection can reach it.
 //
-// Nothing of this is on the way of a packet: a node whose agent has been killed still leads connections to Pods, by the
-// rules that it has. What is connected stays connected, whatever becomes of the rules: the kernel remembers each
-// connection (conntrack).
+// No packet passes through this code: a node whose agent was killed still routes connections to Pods, by the rules that
+// the kernel has. An open connection stays open even if the rules change, because the kernel tracks each connection
+// (conntrack).
 //
-// Who listens on the machine's own 127.0.0.1 for NodePorts is package nodeports. NetworkPolicies are nobody's here.
+// Package nodeports listens for NodePorts on the machine's own 127.0.0.1. Nothing implements NetworkPolicies here.
 package services

@@ -28,21 +28,23 @@ type Pod struct {
 	Name    types.NamespacedName
 	UID     types.UID
 	Address netip.Addr
-	// Namespace is its network's. Nil: it is not known whether its programs have accepted what was led to them.
+	// Namespace is the Pod's network namespace. If it is nil, Drained can't know whether the Pod's programs have accepted
+	// the connections that were routed to them.
 	Namespace *os.File
 }
 
-// Drained waits until no new connection comes to a Pod that is being deleted. It is called before the Pod's programs
-// are told to end. Kubernetes starts both at the same moment, that they end and that the world gets to know, and
-// whoever is faster loses connections; it is why people write "sleep 5" into a preStop hook. Three things have to
-// happen first:
+// Drained waits until no new connection can reach a Pod that is being deleted. It is called before the Pod's programs
+// are told to end. Kubernetes itself ends the programs and updates the endpoints at the same time, and connections are
+// lost when the programs end first. That is why people write "sleep 5" into a preStop hook. Drained waits for three
+// conditions:
 //
-//   - no rule leads to the Pod,
-//   - what rules have led there before is connected, and
-//   - the Pod's programs have accepted it: what is in the kernel's queue when a program stops listening is reset.
+//   - no rule routes connections to the Pod,
+//   - connections that rules routed there before are established, and
+//   - the Pod's programs have accepted them, because the kernel resets the connections that are in its queue when a
+//     program stops listening.
 //
-// A Pod that is not being deleted, of which one container is restarted, waits for nothing. That connections are not led
-// elsewhere in time is an error; the Pod should be ended nevertheless.
+// For a Pod that is not being deleted, of which one container is restarted, Drained returns at once. It returns an
+// error if rules still route connections to the Pod when the context ends. The caller should end the Pod nevertheless.
 func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
 	// The kubelet knows of the deletion by its own watch, which may be ahead of ours: so nobody is asked but the API
 	// server itself.

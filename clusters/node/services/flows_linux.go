@@ -56,8 +56,8 @@ func (f flows) add(frontend Frontend, backends []netip.AddrPort) {
 	}
 }
 
-// MatchConntrackFlow says whether a conversation is to be forgotten: whoever answers is no backend, or is the Service
-// itself, since it had none when the conversation began.
+// MatchConntrackFlow reports whether the kernel must forget a conversation, because the address that answers is not a
+// backend. It may be the Service's own address, if the Service had no backend when the conversation began.
 func (f flows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	if flow.Forward.Protocol != unix.IPPROTO_UDP {
 		return false

@@ -420,7 +420,7 @@ func TestARouteWithManyBackends(t *testing.T) {
 	}
 }
 
-// The client is told by the first thing that it says: its connection is one of nobody now.
+// The client learns it with the next packet that it sends, because its connection no longer exists.
 func TestAConnectionToAPodThatIsGoneEnds(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one")}))
@@ -444,7 +444,7 @@ func TestAConnectionToAPodThatIsGoneEnds(t *testing.T) {
 	}
 }
 
-// A program of a Pod that may make packets as it likes can't speak to what listens at the node's 127.0.0.1.
+// A program of a Pod that can send arbitrary packets can't reach servers that listen at the node's 127.0.0.1.
 func TestTheNodesLoopbackIsTheNodesAlone(t *testing.T) {
 	w := newWorld(t, "liar")
 	w.apply(Plan{})

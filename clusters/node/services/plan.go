@@ -17,29 +17,29 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Frontend is where clients connect to.
+// Frontend is an address and port that clients connect to.
 type Frontend struct {
-	// Address is a Service's. The zero address stands for all that the node has.
+	// Address is a Service's address. The zero address stands for all addresses of the node.
 	Address  netip.Addr
 	Protocol corev1.Protocol
 	Port     uint16
 }
 
-// Route leads what comes to any of its frontends to one of its backends.
+// Route routes connections to any of its frontends to one of its backends.
 type Route struct {
-	// Name says whose it is, as the kernel shows it: namespace/service/protocol/port.
+	// Name identifies the route in the kernel: namespace/service/protocol/port.
 	Name string
 	// Frontends are sorted.
 	Frontends []Frontend
-	// Backends are sorted, and at least one.
+	// Backends are sorted. There is at least one.
 	Backends []netip.AddrPort
-	// Affinity is for how long a client comes back to the same backend. 0: it doesn't.
+	// Affinity is how long a client is routed to the same backend. 0: there is no affinity.
 	Affinity time.Duration
-	// Owner is whose it is.
+	// Owner is the object that the route belongs to.
 	Owner Owner
 }
 
-// Owner is a Service or a Pod, as those must know it who have something to say about it.
+// Owner is a Service or a Pod, for messages about it.
 type Owner struct {
 	// Kind is "Service" or "Pod".
 	Kind string
@@ -47,23 +47,23 @@ type Owner struct {
 	UID types.UID
 }
 
-// Port is a port of the node that is for the machine as well.
+// Port is a port of the node that the machine publishes, too.
 type Port struct {
 	Frontend
 	Owner Owner
 }
 
-// Plan is all that the kernel has to know, by the names of the Routes. What isn't in it is refused: a Service without
-// endpoints has no Route.
+// Plan has all that the kernel has to know, by the names of the Routes. Connections to other frontends are refused: a
+// Service without endpoints has no Route.
 type Plan map[string]Route
 
-// State is what a Plan is made from.
+// State has the objects that a Plan is computed from.
 type State struct {
 	Services []*corev1.Service
 	Slices   []*discoveryv1.EndpointSlice
-	// Node is the name of this node: which endpoints are local.
+	// Node is the name of this node, which determines which endpoints are local.
 	Node string
-	// HostPorts are of Pods, by the IDs of their sandboxes.
+	// HostPorts are the host ports of Pods, by the IDs of their sandboxes.
 	HostPorts map[string]HostPorts
 }
 
@@ -74,9 +74,9 @@ type HostPorts struct {
 	Ports   []HostPort
 }
 
-// HostPort is a port of the node that leads to a Pod.
+// HostPort is a port of the node that is routed to a Pod.
 type HostPort struct {
-	// HostIP is the node's address that it is at. The zero address, and 0.0.0.0, stand for all of them.
+	// HostIP is the node's address for the port. The zero address, and 0.0.0.0, stand for all of them.
 	HostIP        netip.Addr
 	Protocol      corev1.Protocol
 	HostPort      uint16
@@ -86,7 +86,7 @@ type HostPort struct {
 // Service and EndpointSlice objects with these labels are served by somebody else.
 var notOurs = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
-// Rules says what the objects of the API mean. It keeps nothing, and asks nobody.
+// Rules computes a Plan from the objects of the API. It keeps no state, and makes no requests.
 func Rules(state State) Plan {
 	plan := Plan{}
 	slicesOf := map[string][]*discoveryv1.EndpointSlice{}
@@ -293,8 +293,7 @@ func (r *Route) lead(text string, protocol corev1.Protocol, port int32) {
 	}
 }
 
-// Published are the ports that are for the machine as well, on which the node is: ports of all of the node's addresses,
-// and of its
+// Published returns the ports that the machine publishes, too: those on all of the node's addresses, and on its
 // 127.0.0.1.
 func (p Plan) Published() (ports []Port) {
 	for _, route := range p {

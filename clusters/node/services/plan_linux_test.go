@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// String is a plan as the tests of this package write it: a line for each frontend, sorted.
+// String formats a plan for the tests of this package: a line for each frontend, sorted.
 func (p Plan) String() string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(p)) {

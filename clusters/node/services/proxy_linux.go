@@ -18,19 +18,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Options are what a Proxy works with.
+// Options configure a Proxy.
 type Options struct {
 	// Client may list and watch Services and EndpointSlices, and get Pods.
 	Client kubernetes.Interface
 	// Node is this node's name.
 	Node string
-	// Publish is told each time which ports of the node are for the machine as well. It may be nil.
+	// Publish is called after each change with the ports of the node that the machine publishes, too. It may be nil.
 	Publish func(ports []Port)
-	// Report is told what went wrong. It is tried again by itself.
+	// Report is called with each error. The Proxy retries by itself.
 	Report func(error)
 }
 
-// Proxy keeps the kernel's rules as the API's objects say. All methods are safe for concurrent use.
+// Proxy updates the kernel's rules when the API's objects change. All methods are safe for concurrent use.
 type Proxy struct {
 	options Options
 	kernel  *kernel
@@ -38,13 +38,13 @@ type Proxy struct {
 
 	mutex     sync.Mutex
 	hostPorts map[string]HostPorts
-	// leading are the Pods to which new connections are led on purpose, by the rules that the kernel has now.
+	// leading are the Pods to which the kernel's current rules route new connections on purpose.
 	leading map[types.UID]bool
 	changed chan struct{} // closed when leading is replaced
 }
 
-// New makes a Proxy for the network namespace of the caller. Rules that an earlier one has left hold until Run has
-// better ones.
+// New returns a Proxy for the network namespace of the caller. Rules that an earlier Proxy has left apply until Run
+// replaces them.
 func New(options Options) (*Proxy, error) {
 	kernel, err := openKernel()
 	if err != nil {
@@ -58,7 +58,7 @@ func New(options Options) (*Proxy, error) {
 // again is when what has failed is tried again.
 const again = time.Second
 
-// Run works until the context ends, and can't be called again. The rules stay.
+// Run updates the rules until the context ends. It can't be called again. The rules stay.
 func (p *Proxy) Run(ctx context.Context) error {
 	defer func() { _ = p.kernel.close() }()
 	factory := informers.NewSharedInformerFactoryWithOptions(p.options.Client, 0, informers.WithTransform(withoutManagedFields))
@@ -149,7 +149,7 @@ func (p *Proxy) SetHostPorts(id string, ports HostPorts) {
 	p.wake()
 }
 
-// ClearHostPorts takes the ports of a Pod back.
+// ClearHostPorts removes the ports of a Pod.
 func (p *Proxy) ClearHostPorts(id string) {
 	p.mutex.Lock()
 	delete(p.hostPorts, id)

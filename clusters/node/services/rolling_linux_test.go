@@ -63,8 +63,8 @@ func (w *world) replica(id string) *replica {
 	return r
 }
 
-// Two replicas are replaced by others again and again, by the slices that Kubernetes would write, while clients
-// connect. Each client's every connection must be answered: Pods are told to end only when they are drained.
+// Two replicas are replaced by others again and again, with the slices that Kubernetes would write, while clients
+// connect. Every connection of every client must be answered, because Pods end only after they are drained.
 func TestARollingChangeLosesNoConnection(t *testing.T) {
 	const rounds, clients = 10, 4
 	w := newWorld(t, "client")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package targets is how the programs of a node are built: its own, and those of the Pods that every node or an add-on
-// runs. It imports so little that the bootstrap can know it, and builds nothing.
+// Package targets describes how to build the programs of a node: its own, and those of the Pods that every node or an
+// add-on runs. It imports little enough for the bootstrap to import it, and builds nothing.
 package targets
 
 import (
@@ -14,17 +14,17 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// Program is how a program is built. Its Work is what that takes after those that stand before it in this file, and
-// after the control plane, on the machine of docs/benchmarks.md with nothing in Go's caches.
+// Program describes how to build a program. Its Work is the work of building it after the control plane and after the
+// programs before it in this file, on the machine of docs/benchmarks.md, with nothing else in Go's caches.
 type Program struct {
 	gobuild.Target
 	progress.Work
 }
 
-// Node are the node's own programs in the checkout at root.
+// Node returns the node's own programs in the checkout at root.
 func Node(root string) []Program { return []Program{Init(root), Agent(root), ImageBuild(root)} }
 
-// Init is the node's first process, which can also try whether there can be a node.
+// Init is the node's first process, which can also test whether there can be a node.
 func Init(root string) Program {
 	return Program{own(root, "init"), progress.Work{
 		What:    "the node's first process",
@@ -32,7 +32,7 @@ func Init(root string) Program {
 	}}
 }
 
-// Agent is the node's container runtime, which keeps its network as well.
+// Agent is the node's container runtime, which also manages its network.
 func Agent(root string) Program {
 	return Program{own(root, "agent"), progress.Work{
 		What:    "the node's agent",
@@ -40,7 +40,7 @@ func Agent(root string) Program {
 	}}
 }
 
-// ImageBuild makes an image of the catalogue when a Pod wants it.
+// ImageBuild builds an image of the catalogue when a Pod wants it.
 func ImageBuild(root string) Program {
 	return Program{own(root, "imagebuild"), progress.Work{
 		What:     "the maker of images",
@@ -56,10 +56,10 @@ func own(root, name string) gobuild.Target {
 	}
 }
 
-// Pods are the programs of the images that package manifests has every node run: CoreDNS, and the provisioner of
+// Pods returns the programs of the images that package manifests runs on every node: CoreDNS, and the provisioner of
 // local-path with the shell of its helpers. They are built as the catalogue of images says
-// (clusters/images/catalogue.yaml), whose test compares, and where its store looks for them. The error is that of a
-// go.mod which does not require what is built.
+// (clusters/images/catalogue.yaml), and to the paths where its store looks for them. The catalogue's test compares
+// them. It returns an error if a go.mod does not require the module that is built.
 func Pods(root string) ([]Program, error) {
 	const provisioner = "github.com/rancher/local-path-provisioner"
 	sources := filepath.Join(root, "clusters", "images", "programs")
@@ -90,10 +90,10 @@ func Pods(root string) ([]Program, error) {
 	}, nil
 }
 
-// Addon are the programs of the images of an add-on, by its name in package known of clusters/addons; none for another
-// name. They are built as the catalogue says, too. Their Work, and that of package programs in scripts, is estimated
-// from the number of packages that those before them do not have. The error is that of a go.mod which does not require
-// what is built.
+// Addon returns the programs of an add-on's images, given its name in package known of clusters/addons. It returns none
+// for another name. They are built as the catalogue says, too. Their Work, and that of package programs in scripts, is
+// estimated from the number of packages that the programs before them do not have. It returns an error if a go.mod does
+// not require the module that is built.
 func Addon(root, name string) ([]Program, error) {
 	sources := filepath.Join(root, "clusters", "images", "programs")
 	built := filepath.Join(root, ".cache", "images", "programs")

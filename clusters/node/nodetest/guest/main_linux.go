@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command guest is what the Pods of tests run. It behaves as badly as programs do, in one way each time:
+// Command guest runs in the Pods of tests. Each of its arguments makes it misbehave in one way that real programs do:
 //
 //	guest serve ADDRESS   greets whoever connects
 //	guest exit CODE       ends at once
