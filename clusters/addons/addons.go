@@ -14,40 +14,41 @@ import (
 
 // Target is the cluster in which an add-on is installed.
 type Target struct {
-	// Config is an administrator's access.
+	// Config gives an administrator's access.
 	Config *rest.Config
-	// Kubeconfig is a file with the same access, for commands that a person is told to run.
+	// Kubeconfig is a file with the same access, for the commands that messages suggest to a person.
 	Kubeconfig string
-	// AirGap says that no registry can be reached: all images were loaded into the nodes, and have no digests.
+	// AirGap reports that no registry can be reached: all images were loaded into the nodes, and have no digests.
 	AirGap bool
-	// Pods says that Pods run here. Where they don't, an add-on is installed and can't become usable.
+	// Pods reports whether Pods can run here. Where they can't, an add-on is installed, but can't become usable.
 	Pods bool
-	// Shared says that the cluster belongs to others: objects that we did not create are not changed, but reported.
+	// Shared reports that others use the cluster, too. Objects that we did not create are reported, but not changed.
 	Shared bool
-	// APIHost and APIPort are where nodes reach the API server without Services: Cilium, which makes Services work, needs
-	// them. In kind: NAME-control-plane and 6443.
+	// APIHost and APIPort are the address at which nodes reach the API server without Services. Cilium needs it, because
+	// Cilium itself implements Services. In kind: NAME-control-plane and 6443.
 	APIHost string
 	APIPort int
 }
 
-// State is what is known of an add-on in a cluster.
+// State describes an add-on in a cluster.
 type State = known.State
 
-// Addon is something that is installed into a cluster.
+// Addon is a component that can be installed into a cluster.
 type Addon interface {
-	// Name is what people call it: cilium, cert-manager.
+	// Name is the add-on's usual name: cilium, cert-manager.
 	Name() string
-	// Install installs it or upgrades it to the pinned version and waits until it is usable. It can be called again at any
-	// time: after a success it changes nothing, and after a failure or a kill it goes on. A time-out's error shows the
-	// Pods, Events and logs that explain it. What it is doing goes to say, a line at a time.
+	// Install installs the add-on or upgrades it to the pinned version, and waits until it is usable. It can be called
+	// again at any time: after a success it changes nothing, and after a failure or a kill it continues. The error of a
+	// time-out includes the Pods, Events and logs that explain it. Install reports what it is doing to say, a line at a
+	// time.
 	Install(ctx context.Context, target Target, say func(string)) error
-	// State looks, without changing anything, for about a second at most.
+	// State looks at the add-on without changing anything. It takes about a second at most.
 	State(ctx context.Context, target Target) (State, error)
-	// Uninstall removes what Install made. What it did not make stays, and that there was nothing to remove is no error.
+	// Uninstall removes what Install created, and leaves everything else. It is no error if there is nothing to remove.
 	Uninstall(ctx context.Context, target Target) error
 }
 
-// Named is the add-on with a name of package known. The error names those that there are.
+// Named returns the add-on with a name of package known. The error for another name lists the add-ons.
 func Named(store *images.Store, name string) (Addon, error) {
 	switch name {
 	case known.CertManager:

@@ -42,8 +42,8 @@ var (
 	secretKind      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 )
 
-// CertManager issues certificates. It is usable when a Certificate was admitted by its webhook and issued. One that
-// somebody else installed is used and left as it is.
+// CertManager issues certificates. It is usable once its webhook has admitted a Certificate and the Certificate was
+// issued. An installation that belongs to someone else is used as it is.
 func CertManager(store *images.Store) Addon {
 	return &certManager{charts: store.Chart, patience: certManagerPatience}
 }
@@ -297,8 +297,8 @@ func (c *certManager) State(ctx context.Context, target Target) (State, error) {
 	return state, nil
 }
 
-// Uninstall leaves cert-manager's kinds, and with them everybody's objects. On a cluster that we made, its namespace
-// goes.
+// Uninstall keeps cert-manager's CustomResourceDefinitions, and with them all users' objects. On a shared cluster it
+// leaves an installation of someone else alone. It removes the namespace only if Install created it.
 func (c *certManager) Uninstall(ctx context.Context, target Target) error {
 	release, err := newHelm(target, c.Name(), certManagerNamespace)
 	if err != nil {

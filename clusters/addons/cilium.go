@@ -31,8 +31,8 @@ const (
 
 var ciliumNodes = schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnodes"}
 
-// Cilium is the network of a cluster that we made, kube-proxy's work included. On a cluster of somebody else it only
-// looks: who changes a cluster's network interrupts everybody on it.
+// Cilium is the network of a cluster that we created, and replaces kube-proxy there. On a shared cluster it changes
+// nothing, because a change of the network interrupts everyone on the cluster.
 func Cilium(store *images.Store) Addon { return &cilium{charts: store.Chart, patience: ciliumPatience} }
 
 // chartSource finds an add-on's chart.

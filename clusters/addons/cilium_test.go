@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// Without nodes there is no network to wait for; what the chart makes of our values can be seen all the same.
+// Without nodes there is no network to wait for, but the test can see what the chart renders from our values.
 func TestCiliumsChartTakesOurValues(t *testing.T) {
 	s := newScene(t)
 	s.target.AirGap = true

@@ -26,8 +26,8 @@ const (
 	explainPods     = 5
 )
 
-// Explain says what can be seen in a namespace of why something there is not ready: the Pods that are not, the latest
-// warnings, and the last lines that their containers logged. It is for the end of an error, and empty when all is well.
+// Explain describes why something in a namespace is not ready: the Pods that are not, the latest warnings, and the last
+// lines that their containers logged. It is meant for the end of an error, and empty when all is well.
 func Explain(ctx context.Context, target Target, namespace string) string {
 	// The deadline of what failed has passed; the person still wants to know why.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainPatience)

@@ -49,7 +49,7 @@ func (g *getter) ToRESTMapper() (meta.RESTMapper, error) {
 	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil), nil
 }
 
-// ToRawKubeConfigLoader is asked for the namespace, and for nothing else.
+// ToRawKubeConfigLoader is only called for the namespace.
 func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(),
 		&clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}})

@@ -20,7 +20,7 @@ const (
 )
 
 // Ingress is the course's own Ingress controller, with the class lab. It is usable when it answers through its Service.
-// A cluster that has an IngressClass of somebody else's keeps that one, and gets none of ours.
+// In a cluster that has someone else's IngressClass, that one is used and ours is not installed.
 func Ingress() Addon { return ingress{} }
 
 type ingress struct{}

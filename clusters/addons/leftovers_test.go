@@ -130,7 +130,7 @@ func TestACertManagerOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What kubectl apply of cert-manager's own manifests leaves has all its objects, and no release.
+// `kubectl apply` of cert-manager's own manifests creates all its objects, but no Helm release.
 func TestWhatKubectlAppliedIsTakenOverOnOurCluster(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)

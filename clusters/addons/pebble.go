@@ -38,9 +38,9 @@ const (
 // pebbleHosts are the names by which Pebble is reached.
 var pebbleHosts = []string{"pebble", "pebble.pebble", "pebble.pebble.svc", "pebble.pebble.svc.cluster.local", "localhost"}
 
-// Pebble is an ACME server to learn with. It is usable when its directory answers through its Service, and when the
-// cluster's DNS leads all names below lab.test to the Ingress controller. On a cluster of somebody else the DNS is not
-// ours to change: Install says so.
+// Pebble is an ACME server for learning. It is usable when its directory answers through its Service, and when the
+// cluster's DNS resolves all names below lab.test to the Ingress controller. On a shared cluster Install does not
+// change the DNS. Its error says what to change.
 func Pebble(store *images.Store) Addon { return &pebble{file: store.File} }
 
 type pebble struct {

@@ -21,8 +21,8 @@ import (
 	nodemanifests "lva.io/operators/clusters/node/manifests"
 )
 
-// An embedded cluster has the rule from its beginning, so that its DNS need not be started again. What a kind cluster
-// is given is the same.
+// An embedded cluster has the rule from the start, so that its DNS need not be restarted. A kind cluster gets the same
+// rule.
 func TestTheNodesDNSHasTheRuleForLabNames(t *testing.T) {
 	t.Parallel()
 	objects, err := nodemanifests.Objects()
@@ -52,8 +52,7 @@ func TestTheNodesDNSHasTheRuleForLabNames(t *testing.T) {
 	t.Error("the node has no Corefile")
 }
 
-// What is installed is what the catalogue makes: of a manifest's image there must be one, in the set of the add-on's
-// name.
+// Each image of a manifest must be in the catalogue, in the set with the add-on's name.
 func TestImagesOfManifestsAreInTheCatalogue(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ingress", "pebble"} {
@@ -88,7 +87,7 @@ func mustYAML(t *testing.T, object *unstructured.Unstructured) string {
 	return string(text)
 }
 
-// On somebody else's cluster the DNS stays as it is, and the error is the rule to add.
+// On a shared cluster the DNS is not changed, and the error shows the rule to add.
 func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
@@ -120,7 +119,7 @@ func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
 	}
 }
 
-// A kind cluster's DNS gets the rule, and its Pods another annotation, also when the one before us was killed between
+// The DNS of a kind cluster gets the rule, and its Pods get a new annotation, even if an earlier run was killed between
 // the two.
 func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
 	longtest.Proof(t)
@@ -220,7 +219,7 @@ func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
 	}
 }
 
-// A cluster that has a class keeps it, and gets no controller of ours; ours goes whole.
+// A cluster that has a class keeps it, and does not get our controller. Uninstall removes ours completely.
 func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)

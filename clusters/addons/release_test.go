@@ -70,7 +70,7 @@ func TestWhatSomebodyDeletedIsPutBack(t *testing.T) {
 	s.installed(t)
 }
 
-// What a kill leaves is a record that says pending, and any part of the objects.
+// A killed install leaves a release record in a pending state, and any part of the objects.
 func TestAnInterruptedOperationIsRecovered(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
@@ -165,7 +165,7 @@ func (s *scene) upgradeTo(t *testing.T, before, after release.Status) {
 	}
 }
 
-// A real kill, at moments between the first request and the last.
+// The test kills the program for real, at moments between the first request and the last.
 func TestAKilledInstallIsTakenUp(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)

@@ -49,13 +49,13 @@ func become(ctx context.Context, target Target, namespace string, patience time.
 	return err
 }
 
-// TimeoutError says that something did not become what it should within its time.
+// TimeoutError is returned when an object did not reach its expected state in time.
 type TimeoutError struct {
-	// What was waited for, for how long, and what was the last thing that stood against it.
+	// What was waited for, for how long, and what the last look found missing.
 	What      string
 	Patience  time.Duration
 	Objection string
-	// Explanation is what Explain saw.
+	// Explanation is the output of Explain.
 	Explanation string
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package apply reads objects from YAML, and writes them into an API server by server-side apply. It waits for nothing.
+// Package apply reads objects from YAML, and writes them to an API server by server-side apply. It does not wait for
+// their effect.
 package apply
 
 import (
@@ -32,9 +33,9 @@ func Parse(content []byte) (objects []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Objects writes objects of built-in kinds, in their order: one that is there is made what it should be, and nothing is
-// asked before. owner is who the API server knows as the owner of the fields that are written. What a person changes in
-// other fields stays; in these, the next call takes it back.
+// Objects applies objects of built-in kinds, in the given order, without reading them first. owner is the field manager
+// of the fields that are written. Changes that a person makes to other fields stay. The next call reverts changes to
+// the fields of owner.
 func Objects(ctx context.Context, config *rest.Config, owner string, objects []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

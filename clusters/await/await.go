@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package await waits for a condition: by a watch, and by polling where no watch reports it. The loops are client-go's
-// and apimachinery's. This package adds the reason to the error when the time is up.
+// Package await waits for a condition, by a watch or, where no watch reports it, by polling. The loops are those of
+// client-go and apimachinery. This package adds the reason to the error when the time is up.
 package await
 
 import (
@@ -13,12 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// LateError says that what was waited for did not come before the context ended.
+// LateError is returned when the context ends before the condition is met.
 type LateError struct {
 	What string
-	// Objection is what stood against it when it was last looked at; empty: it was never looked at to the end.
+	// Objection is the reason why the condition was not met when it was last checked. It is empty if no check was
+	// completed.
 	Objection string
-	// Cause is that of the context.
+	// Cause is the cause of the context's end.
 	Cause error
 }
 
@@ -32,8 +33,8 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Cause }
 
-// Until looks at something at once, and then at each interval, until look objects to nothing. It ends with look's
-// error, unless the context has ended: then with a *LateError.
+// Until calls look at once, and then at each interval, until it returns no objection. It returns look's error, or a
+// *LateError if the context has ended.
 func Until(ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	objection := ""
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {

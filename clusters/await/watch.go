@@ -15,16 +15,16 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Lister lists and watches objects of one kind: any client of client-go does, for its kind.
+// Lister lists and watches objects of one kind. Every client of client-go is one for its kind.
 type Lister[List runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (List, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Change lists the objects that the options select, and then watches them, until done is true of one. Those that are
-// listed are told of as added. A watch that ends is begun again by client-go's RetryWatcher; an error of the list, of
-// done, or of the API server ends the wait. Client-go's own UntilWithSync would go on for ever where the list is
-// forbidden.
+// Change lists the objects that the options select, and then watches them, until done returns true for one. done gets
+// the listed objects as added ones. Client-go's RetryWatcher restarts a watch that ends. An error of the list, of done,
+// or of the API server ends the wait. Client-go's own UntilWithSync is not used because it would wait for ever where
+// the list is forbidden.
 //
 // When the context has ended, the error is its cause.
 func Change[List runtime.Object](
@@ -51,7 +51,7 @@ func Change[List runtime.Object](
 	return ChangeSince(ctx, listed.GetResourceVersion(), objects, options, done)
 }
 
-// ChangeSince is Change where what was at a resource version is known already.
+// ChangeSince is like Change, but does not list: the caller already knows the state at a resource version.
 func ChangeSince[List runtime.Object](
 	ctx context.Context, version string, objects Lister[List], options metav1.ListOptions, done func(watch.Event) (bool, error),
 ) error {

@@ -112,7 +112,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// An API server that no longer knows what came after a version says so, and the wait ends.
+// An API server that no longer has the events since a version answers with an error, and the wait ends.
 func TestChangeSinceAVersionThatIsGone(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewResourceExpired("too old resource version")

@@ -18,12 +18,13 @@ import (
 	"time"
 )
 
-// Lifetime of a certificate: long enough for a playground that somebody keeps for a whole course.
+// Lifetime is how long a certificate is valid: long enough for a playground that runs for a whole course.
 const Lifetime = 365 * 24 * time.Hour
 
-// Authority is a certificate authority. Its key lives in memory only: who needs certificates later makes another one.
+// Authority is a certificate authority. Its key lives in memory only. To issue certificates later, create another
+// authority.
 type Authority struct {
-	// PEM is its certificate.
+	// PEM is the authority's certificate.
 	PEM []byte
 
 	certificate *x509.Certificate
@@ -33,7 +34,7 @@ type Authority struct {
 // Pair is a certificate and its key, in PEM.
 type Pair struct{ Certificate, Key []byte }
 
-// NewAuthority makes an authority of that name.
+// NewAuthority creates an authority with a name.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -54,7 +55,7 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{PEM: block("CERTIFICATE", der), certificate: certificate, key: key}, nil
 }
 
-// ReadAuthority reads an authority from PEM: its certificate and its key.
+// ReadAuthority reads an authority's certificate and key from PEM.
 func ReadAuthority(certificate, key []byte) (*Authority, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -67,7 +68,7 @@ func ReadAuthority(certificate, key []byte) (*Authority, error) {
 	return &Authority{PEM: certificate, certificate: pair.Leaf, key: signer}, nil
 }
 
-// Server issues the certificate of a server that is known by these host names and addresses.
+// Server issues the certificate of a server with these host names and addresses.
 func (a *Authority) Server(name string, hosts []string, addresses ...net.IP) (Pair, error) {
 	template := newTemplate(name)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -75,7 +76,7 @@ func (a *Authority) Server(name string, hosts []string, addresses ...net.IP) (Pa
 	return a.sign(template)
 }
 
-// Client issues a certificate by which an API server knows a user and the user's groups.
+// Client issues a certificate that authenticates a user and the user's groups to an API server.
 func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	template := newTemplate(user)
 	template.Subject.Organization = groups
@@ -96,7 +97,7 @@ func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 	return Pair{Certificate: block("CERTIFICATE", der), Key: keyPEM}, nil
 }
 
-// NewKey makes a pair of keys that no certificate belongs to.
+// NewKey creates a key pair without a certificate.
 func NewKey() (private, public []byte, err error) {
 	key, private, err := newKey()
 	if err != nil {

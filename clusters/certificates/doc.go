@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package certificates makes certificate authorities, and the certificates of servers and clients on this machine; it
-// keeps none, and renews none.
+// Package certificates creates certificate authorities, and issues certificates for servers and clients on this
+// machine. It does not store or renew them.
 package certificates

@@ -5,17 +5,18 @@ package config
 
 import _ "embed"
 
-// What a class has on a cluster that it shares. Package class of the scripts applies it.
+// The objects of a class on a shared cluster. Package class of the scripts applies them.
 var (
-	// ClassCluster is there once: what students may do outside of their namespaces.
+	// ClassCluster is applied once. It has what students may do outside of their namespaces.
 	//
 	//go:embed class/cluster.yaml
 	ClassCluster []byte
-	// ClassStudent is there for each student: the namespace, its limits, and what the student may do in it.
+	// ClassStudent is applied for each student. It has the namespace, its limits, and what the student may do in it.
 	//
 	//go:embed class/student.yaml
 	ClassStudent []byte
-	// ClassCilium is there for each student where the network is Cilium: what plain network policies can't say.
+	// ClassCilium is applied for each student where the network is Cilium. It has the rules that plain network policies
+	// can't express.
 	//
 	//go:embed class/cilium.yaml
 	ClassCilium []byte

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package config holds the YAML that clusters are made from, and that an instructor edits. It contains no logic.
+// Package config embeds the YAML from which clusters are created and which an instructor edits. It contains no logic.
 package config
 
 import "embed"
@@ -11,12 +11,12 @@ import "embed"
 //go:embed audit-policy.yaml
 var AuditPolicy []byte
 
-// Kind holds kind's configuration of each profile, as kind/student.yaml.
+// Kind holds kind's configuration of each profile, such as kind/student.yaml.
 //
 //go:embed kind/*.yaml
 var Kind embed.FS
 
-// Addons holds the Helm values of add-ons, as addons/cilium.yaml.
+// Addons holds the Helm values of add-ons, such as addons/cilium.yaml.
 //
 //go:embed addons/*.yaml
 var Addons embed.FS

@@ -27,7 +27,7 @@ type proof struct {
 	holds func(ctx context.Context, s *scene) error
 }
 
-// Names are the names of all features, in their order.
+// Names returns the names of all features, in the order in which they run.
 func Names() []string {
 	var names []string
 	for _, p := range proofs {

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// Image is the catalogue's image of the program that asks and answers.
+// Image is the catalogue's image with the test's client and server.
 const Image = "operator-labs/probe:v1"
 
 // variable makes a program that calls Child the test; its value are the Options.
@@ -29,31 +29,31 @@ const variable = "OPERATOR_LABS_CONNECTIVITY"
 // farewell is how long a test that is told to end may take to remove what it made.
 const farewell = 30 * time.Second
 
-// Options say what is tested, and how.
+// Options configure a run.
 type Options struct {
 	// Kubeconfig is the file of an administrator's kubeconfig.
 	Kubeconfig string
-	// Image is what the test's Pods run. Default: Image.
+	// Image is the image of the test's Pods. Default: Image.
 	Image string
-	// Nodes says that this machine reaches the nodes' addresses, as it does those of kind on Linux: then NodePorts are
-	// asked from here, otherwise from a Pod on another node.
+	// Nodes reports that this machine can reach the nodes' addresses, as it can with kind on Linux. NodePorts are then
+	// tested from here, otherwise from a Pod on another node.
 	Nodes bool
 	// Only are the names of the features to run. Default: all.
 	Only []string
 }
 
-// Result is what became of one feature.
+// Result is the outcome of one feature.
 type Result struct {
 	Feature string
-	// Passed and Skipped exclude each other; with neither, it failed.
+	// At most one of Passed and Skipped is set. If neither is, the feature failed.
 	Passed, Skipped bool
-	// Problem is why it failed or was skipped.
+	// Problem is the reason of a failure or a skip.
 	Problem string
 	Took    time.Duration
 }
 
-// Run runs the features one after the other and tells report of each as it ends. The error names those that failed. The
-// program has to call Child.
+// Run runs the features one after the other and calls report as each one ends. The error names the features that
+// failed. The program's main must call Child.
 func Run(ctx context.Context, options Options, report func(Result)) error {
 	for _, name := range options.Only {
 		if !slices.Contains(Names(), name) {
@@ -125,7 +125,7 @@ type event struct {
 	*Result `json:",omitempty"`
 }
 
-// Child returns at once, unless this process was started by Run: then it is the test, and does not return.
+// Child returns at once, unless Run started this process. Then it runs the test, and does not return.
 func Child() {
 	configuration, there := os.LookupEnv(variable)
 	if !there {
@@ -147,8 +147,9 @@ func Child() {
 		[]testing.InternalTest{{Name: "Connectivity", F: test}}, nil, nil)
 }
 
-// Network runs `cilium connectivity test` where that command is on PATH, its output going to out, and reports whether
-// it was. With one worker it is told so: it would wait for a second one that never comes.
+// Network runs `cilium connectivity test` if that command is on PATH, with its output to out, and reports whether the
+// command was there. With one worker it passes an option for that, because the command would otherwise wait for a
+// second worker.
 func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) (there bool, err error) {
 	cilium, err := exec.LookPath("cilium")
 	if err != nil {

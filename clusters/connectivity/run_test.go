@@ -74,7 +74,7 @@ func TestATestThatIsInterruptedEnds(t *testing.T) {
 	}
 }
 
-// The real command can't be had as a module: a script in its place records how it is called.
+// The real command can't be installed from a module. A script in its place records the arguments.
 func TestCiliumsOwnTestIsRunWhereItsCommandIs(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command controlplane is Kubernetes' control plane in one multi-call program: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler and kubectl, and the kubelet of its node. It is those programs' own code,
-// from Go modules; this file only chooses one by the name it is called by (a symbolic link) or by its first argument.
+// Command controlplane runs Kubernetes' control plane as one multi-call program: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler and kubectl, and the kubelet of its node. The code of these programs comes
+// from their own Go modules. This file only selects one by the name of the command (a symbolic link) or by the first
+// argument.
 //
-// One program instead of six is smaller on disk, is linked once, and lets the processes of a cluster share the memory
-// that their code takes.
+// One program instead of six takes less disk, is linked once, and lets the processes of a cluster share the memory of
+// their code.
 package main
 
 import (

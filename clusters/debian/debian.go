@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package debian installs Debian packages of this machine, where that is allowed. It makes no images of them
-// (clusters/images does).
+// Package debian installs Debian packages on this machine, where that is allowed. It does not build images from
+// packages (clusters/images does).
 package debian
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Need installs Debian packages for which no program or file is here: by package, the program's name or the file's
-// path. Somebody who may not install them is told which they are.
+// Need installs Debian packages whose program or file is missing here. The map gives the program's name or the file's
+// path by package. If the user may not install packages, the error lists them.
 func Need(ctx context.Context, needed map[string]string) error {
 	var missing []string
 	for pkg, proof := range needed {
@@ -40,8 +40,8 @@ func Need(ctx context.Context, needed map[string]string) error {
 // installing is held while apt runs: there can be only one.
 var installing sync.Mutex
 
-// Install installs Debian packages of this machine. Without root, or elsewhere than on Debian, the error says what to
-// do instead.
+// Install installs Debian packages on this machine. Without root, or on another system than Debian, the error says what
+// to do instead.
 func Install(ctx context.Context, packages ...string) error {
 	installing.Lock()
 	defer installing.Unlock()

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// DefaultCluster is the name of a kind cluster of which nothing else is said.
+	// DefaultCluster is the name of a kind cluster if no other name is given.
 	DefaultCluster = "operator-labs"
-	// FrontProxyCert is the certificate with which the API server comes to aggregated API servers. kubeadm made it in a
-	// control plane node.
+	// FrontProxyCert is the certificate that the API server presents to aggregated API servers. kubeadm writes it to
+	// control plane nodes.
 	FrontProxyCert = "/etc/kubernetes/pki/front-proxy-client.crt"
 	// FrontProxyKey is the key of FrontProxyCert.
 	FrontProxyKey = "/etc/kubernetes/pki/front-proxy-client.key"
-	// AuditLog is the API server's audit log in a control plane node of ours.
+	// AuditLog is the API server's audit log on a control plane node of ours.
 	AuditLog = "/var/log/kubernetes/audit.log"
-	// Network is docker's network in which kind puts all nodes.
+	// Network is the Docker network to which kind connects all nodes.
 	Network = "kind"
 
 	// clusterLabel and roleLabel are what kind writes on each node's container.
@@ -39,11 +39,11 @@ const (
 	patience = 2 * time.Second
 )
 
-// ErrMissing says that there is no docker command on PATH.
+// ErrMissing reports that there is no docker command on PATH.
 var ErrMissing = errors.New("docker is needed and not on PATH: " +
 	"on Debian `apt-get install docker.io` installs it, elsewhere https://docs.docker.com/engine/install says how")
 
-// ErrNoEngine and ErrForbidden say why the docker command reached no engine.
+// ErrNoEngine and ErrForbidden are the reasons why the docker command reached no engine.
 var (
 	ErrNoEngine = errors.New("Docker's engine does not answer: start it, " + //nolint:staticcheck // Docker is a name
 		"`sudo systemctl start docker` or Docker Desktop; as root on Debian `make cluster` starts one by itself")
@@ -51,13 +51,13 @@ var (
 		"after you have logged in again; anyone in that group can become root on this machine")
 )
 
-// ErrNoCluster says that no container belongs to a cluster of that name.
+// ErrNoCluster reports that no container belongs to a cluster of that name.
 var ErrNoCluster = errors.New("there is no such kind cluster: `make cluster` creates one")
 
-// Folder is where the command keeps a cluster's own files in a checkout.
+// Folder is the folder of a cluster's own files in a checkout.
 func Folder(root, cluster string) string { return filepath.Join(root, ".cache", "kind", cluster) }
 
-// Kubeconfig is the file, readable by its owner alone, with which this machine reaches a cluster of the checkout.
+// Kubeconfig is the kubeconfig with which this machine reaches a cluster of the checkout. Only its owner can read it.
 func Kubeconfig(root, cluster string) string {
 	return filepath.Join(Folder(root, cluster), "kubeconfig")
 }
@@ -66,10 +66,10 @@ func Kubeconfig(root, cluster string) string {
 type Error struct {
 	// Args are docker's arguments.
 	Args []string
-	// Stderr is what it said.
+	// Stderr is what docker wrote to standard error.
 	Stderr string
 	Err    error
-	// Reason is ErrNoEngine or ErrForbidden if that is why, or nil.
+	// Reason is ErrNoEngine or ErrForbidden if one of these caused the failure, or nil.
 	Reason error
 }
 
@@ -125,15 +125,16 @@ func Output(ctx context.Context, args ...string) (string, error) {
 type Node struct {
 	// Name is the container's name, and the Node's in Kubernetes.
 	Name string
-	// ControlPlane tells it from a worker.
+	// ControlPlane reports whether it is a control plane node. Otherwise it is a worker.
 	ControlPlane bool
-	// Running is false for one that was stopped, as after a restart of the machine.
+	// Running is false if the node was stopped, for example by a restart of the machine.
 	Running bool
-	// Status is Docker's word for its state, as "Up 3 minutes".
+	// Status is Docker's description of its state, such as "Up 3 minutes".
 	Status string
 }
 
-// Containers are the nodes of a cluster, running or not, control planes first, else by name. None is no error.
+// Containers returns the nodes of a cluster, running or not, control planes first and then by name. It is no error if
+// there are none.
 func Containers(ctx context.Context, cluster string) ([]Node, error) {
 	output, err := Output(ctx, "ps", "--all", "--filter", "label="+clusterLabel+"="+cluster,
 		"--format", `{{.Names}}{{"\t"}}{{.Label "`+roleLabel+`"}}{{"\t"}}{{.Status}}`)
@@ -170,8 +171,8 @@ func parseContainers(output string) []Node {
 	return nodes
 }
 
-// Nodes are the names of a cluster's nodes, control planes first. It is ErrNoCluster if there is none, and an error
-// that says how to start them if one does not run.
+// Nodes returns the names of a cluster's nodes, control planes first. The error is ErrNoCluster if there is none. If a
+// node does not run, the error says how to start the nodes.
 func Nodes(ctx context.Context, cluster string) ([]string, error) {
 	containers, err := Containers(ctx, cluster)
 	if err != nil {
@@ -190,8 +191,8 @@ func Nodes(ctx context.Context, cluster string) ([]string, error) {
 	return names, nil
 }
 
-// Exec runs a program in a node. What it writes to standard error goes into the error. A program that reads no input
-// goes on when ctx ends, since Docker does not end what runs in a container with the command that started it: use
+// Exec runs a program in a node. The error includes what it writes to standard error. A program that reads no input
+// continues after ctx ends, because Docker does not end a process in a container with the command that started it. Use
 // Follow for logs.
 func Exec(ctx context.Context, node string, stdin io.Reader, stdout io.Writer, args ...string) error {
 	command := []string{"exec"}
@@ -205,8 +206,8 @@ func Exec(ctx context.Context, node string, stdin io.Reader, stdout io.Writer, a
 // its standard input: that ends when we do, even by kill -9.
 const follow = `tail -n +1 -F "$1" & tail=$!; cat > /dev/null; kill $tail`
 
-// Follow copies a file of a node, from its beginning and then all that is appended, until ctx ends, which is no error.
-// The file need not be there yet.
+// Follow copies a file of a node to stdout, from its beginning and then everything that is appended, until ctx ends,
+// which is no error. The file need not exist yet.
 func Follow(ctx context.Context, node, file string, stdout io.Writer) error {
 	// Nothing is ever written to this pipe, and it closes with us.
 	stdin, silence := io.Pipe()
@@ -229,8 +230,8 @@ func Follow(ctx context.Context, node, file string, stdout io.Writer) error {
 	return fmt.Errorf("following %s in the node %s: %w: %s", file, node, err, strings.TrimSpace(stderr.String()))
 }
 
-// Gateway is the IPv4 address of this machine in docker's network of kind: where nodes and Pods reach what listens
-// here.
+// Gateway returns this machine's IPv4 address in kind's Docker network. Nodes and Pods reach servers of this machine
+// there.
 func Gateway(ctx context.Context) (string, error) {
 	output, err := Output(ctx, "network", "inspect", Network, "--format", "{{json .IPAM.Config}}")
 	if err != nil {
@@ -257,8 +258,8 @@ func parseGateway(output string) (string, error) {
 		"`docker network rm %s` removes it when no cluster runs, and kind creates it again", Network, Network)
 }
 
-// Import puts the images of a docker archive into a node, where the kubelet finds them. What the node has already is
-// only read.
+// Import loads the images of a docker archive into a node for the kubelet. Images that the node already has are read,
+// but not stored again.
 func Import(ctx context.Context, node string, archive func(io.Writer) error) error {
 	read, write := io.Pipe()
 	written := make(chan error, 1)
@@ -278,8 +279,8 @@ func Import(ctx context.Context, node string, archive func(io.Writer) error) err
 	return nil
 }
 
-// ImageIDs are a node's images: the digest of the configuration ("sha256:…", what Docker calls the image's ID) by
-// reference, as "docker.io/library/busybox:1" and by name and digest.
+// ImageIDs returns a node's images: the digest of each configuration ("sha256:…", which Docker calls the image's ID) by
+// reference, such as "docker.io/library/busybox:1", and by name and digest.
 func ImageIDs(ctx context.Context, node string) (map[string]string, error) {
 	var output bytes.Buffer
 	if err := Exec(ctx, node, nil, &output, "crictl", "images", "--output", "json"); err != nil {
@@ -308,7 +309,7 @@ func parseImageIDs(output []byte) (map[string]string, error) {
 	return ids, nil
 }
 
-// Canonical is the whole name by which containerd knows an image: "operator-labs/probe:v1" is
+// Canonical returns the full name by which containerd knows an image: "operator-labs/probe:v1" is
 // "docker.io/operator-labs/probe:v1".
 func Canonical(reference string) string {
 	first, _, found := strings.Cut(reference, "/")

@@ -24,10 +24,10 @@ const (
 	dialTimeout = 5 * time.Second
 )
 
-// ErrTaken says that another Router listens on the socket.
+// ErrTaken reports that another Router listens on the socket.
 var ErrTaken = errors.New("another process serves this cluster's Services already: end that first")
 
-// Router leads connections to Services. All methods are safe for concurrent use.
+// Router forwards connections to Services. All methods are safe for concurrent use.
 type Router struct {
 	path   string
 	lock   *os.File
@@ -42,8 +42,8 @@ type Router struct {
 	tunnels sync.WaitGroup
 }
 
-// Listen listens on a Unix socket. The file that a Router left which was killed is replaced; where another one listens,
-// the error is ErrTaken. The path may be longer than the name of a socket may be.
+// Listen listens on a Unix socket. It replaces the file that a killed Router left. If another Router is listening, the
+// error is ErrTaken. The path may be longer than a socket's name may be.
 func Listen(path string) (*Router, error) {
 	// The lock says whether a Router listens: unlike the socket's file it goes with its process, whatever ends that.
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -77,17 +77,17 @@ func listenLocked(path string, lock *os.File) (net.Listener, error) {
 	return listener, nil
 }
 
-// Route leads connections to a Service, its ClusterIP:port, to a local host:port. An earlier route of it is replaced;
-// connections that are open stay as they are.
+// Route forwards connections to a Service, its ClusterIP:port, to a local host:port. It replaces an earlier route of
+// the Service. Open connections are not affected.
 func (r *Router) Route(service, local string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.routes[service] = local
 }
 
-// Hold lets new connections to a local host:port wait while the process there is being replaced, where they would be
-// refused otherwise: until release is called, or as long as a process may take to accept. One Hold of an address ends
-// before the next begins.
+// Hold delays new connections to a local host:port while the process there is being replaced, when they would otherwise
+// be refused. They wait until release is called, or as long as a process may take to accept. Release one Hold of an
+// address before the next.
 func (r *Router) Hold(local string) (release func()) {
 	released := make(chan struct{})
 	r.mutex.Lock()
@@ -101,7 +101,7 @@ func (r *Router) Hold(local string) (release func()) {
 	})
 }
 
-// Close ends the listening and all open connections, and removes the socket.
+// Close stops listening, closes all open connections, and removes the socket.
 func (r *Router) Close() error {
 	r.mutex.Lock()
 	if r.closed {
@@ -121,7 +121,7 @@ func (r *Router) Close() error {
 	return errors.Join(err, r.lock.Close()) // last: from here on another may listen
 }
 
-// ServeHTTP answers the API server's question, and carries what is said afterwards.
+// ServeHTTP answers the API server's CONNECT request, and then copies bytes both ways.
 func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodConnect {
 		http.Error(w, "only CONNECT is answered here", http.StatusMethodNotAllowed)

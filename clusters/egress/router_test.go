@@ -214,7 +214,7 @@ func TestAFolderThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A process that is replaced does not listen for a moment. Who comes then waits for the next one.
+// A process that is being replaced does not listen for a moment. A client that connects then waits for its successor.
 func TestWhoComesWhileAProcessIsReplacedWaits(t *testing.T) {
 	t.Parallel()
 	router := newRouter(t, filepath.Join(t.TempDir(), "egress.sock"))

@@ -21,11 +21,10 @@ const (
 	frontProxyName = "operator-labs-proxy-client"
 )
 
-// FrontProxy names files, in PEM: the certificate and the key with which the API server comes to aggregated API
-// servers.
+// FrontProxy names PEM files with the certificate and the key that the API server presents to aggregated API servers.
 type FrontProxy struct{ Cert, Key string }
 
-// FrontProxy are the files of this cluster's front proxy.
+// FrontProxy returns the files of this cluster's front proxy.
 func (c *Cluster) FrontProxy() FrontProxy {
 	in := func(file string) string { return filepath.Join(c.Dir, file) }
 	return FrontProxy{Cert: in(frontProxyCert), Key: in(frontProxyKey)}

@@ -25,13 +25,13 @@ const startTimeout = 2 * time.Minute
 
 // Cluster is a running cluster.
 type Cluster struct {
-	// Dir is its run folder: keys, data, logs. Only its user can read it.
+	// Dir is the cluster's run folder, with keys, data and logs. Only its user can read it.
 	Dir string
 	// Kubeconfig is the file of an administrator's kubeconfig.
 	Kubeconfig string
 	// AuditLog is the file in which the API server records each request, one JSON object a line, before it answers.
 	AuditLog string
-	// Egress is the Unix socket by which the API server goes out to Services: package egress listens there.
+	// Egress is the Unix socket through which the API server connects to Services. Package egress listens there.
 	Egress string
 	// Version is the Kubernetes release.
 	Version string
@@ -41,7 +41,8 @@ type Cluster struct {
 	port    *reservation
 	hasNode bool
 
-	// end ends what still goes on of the start, working is closed when nothing does, and err is then why it failed.
+	// end cancels the parts of the start that still run, working is closed when none does, and err is then the reason of a
+	// failure.
 	end     context.CancelFunc
 	working chan struct{}
 	err     error
@@ -50,11 +51,12 @@ type Cluster struct {
 	processes []*process.Process
 }
 
-// Start starts a fresh cluster and returns when it is ready: the API answers, the controllers work, and the
-// ServiceAccount default exists. It ends with Stop, or with this process, whatever ends that. Cancelling the context
-// ends the start, not a started cluster.
+// Start starts a new cluster and returns when it is ready: the API answers, the controllers work, and the
+// ServiceAccount default exists. The cluster ends with Stop, or with this process, however that ends. Cancelling the
+// context ends the start, but not a started cluster.
 //
-// The first start of a program takes longer, since it prepares what all others begin with (see preparedStore).
+// The first start of a program takes longer, because it prepares the data that all later starts begin with (see
+// preparedStore).
 func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	c, err := startPrepared(ctx, program, manner{scheduler: true})
 	if err != nil {
@@ -63,9 +65,9 @@ func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	return c.whole(ctx)
 }
 
-// StartServer is Start for callers that create no Pods and do not wait for the controllers: it returns when the API
-// server is ready, a second sooner. The controllers follow by themselves; if they don't, Failed says why. There is no
-// scheduler.
+// StartServer is like Start, for callers that create no Pods and do not wait for the controllers. It returns when the
+// API server is ready, a second sooner. The controllers start in the background. If they fail, Failed says why. There
+// is no scheduler.
 func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	return startPrepared(ctx, program, manner{})
 }
@@ -199,7 +201,7 @@ func (c *Cluster) whole(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// Failed says why the controllers don't work, if that is known by now.
+// Failed returns why the controllers don't work, if that is known by now.
 func (c *Cluster) Failed() error {
 	select {
 	case <-c.working:
@@ -245,13 +247,13 @@ func (c *Cluster) launchOne(program *multicall.Program, component component) err
 
 func (c *Cluster) log(component string) string { return filepath.Join(c.Dir, component+".log") }
 
-// Config is an administrator's access to the cluster. Each call returns a copy.
+// Config returns an administrator's access to the cluster. Each call returns a copy.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Host is the API server's URL.
+// Host returns the API server's URL.
 func (c *Cluster) Host() string { return c.config.Host }
 
-// PIDs are the process numbers of the control plane, for measurements.
+// PIDs returns the process numbers of the control plane, for measurements.
 func (c *Cluster) PIDs() map[string]int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -276,8 +278,8 @@ func (c *Cluster) died() (name string, dead bool) {
 	return "", false
 }
 
-// Stop ends the cluster's processes at once and removes its folder. What it held is lost, so nothing waits for a
-// graceful end.
+// Stop kills the cluster's processes and removes its folder. The cluster's data is lost anyway, so Stop does not wait
+// for a graceful end.
 func (c *Cluster) Stop() error {
 	c.end()
 	<-c.working

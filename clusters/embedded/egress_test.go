@@ -190,8 +190,8 @@ func TestWebhooksAreReachedByTheirService(t *testing.T) {
 	}
 }
 
-// A playground may lie deeper than the name of a socket may be long, and may have been started by an older version of
-// this repository, whose API server knew no way out.
+// The path of a playground may be longer than a socket's name may be. An older version of this repository, whose API
+// server had no egress, may have started it.
 func TestAPlaygroundInADeepFolderReachesWebhooks(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -155,7 +155,7 @@ func portOf(kubeconfig string) (int, error) {
 // Context is the name of the context in an embedded cluster's kubeconfigs.
 const Context = "operator-labs"
 
-// Kubeconfig writes a kubeconfig with one context for one user of the cluster at host, a URL.
+// Kubeconfig returns a kubeconfig with one context for one user of the cluster at host, a URL.
 func Kubeconfig(host string, ca []byte, user clientcmdapi.AuthInfo) ([]byte, error) {
 	const name = Context
 	kubeconfig := clientcmdapi.NewConfig()

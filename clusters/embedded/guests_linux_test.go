@@ -182,8 +182,8 @@ func (g *guests) events(t *testing.T, name, reason, message string) (found []cor
 	return found
 }
 
-// Programs that behave badly are survived, and shown as what they are. A node's life is one test: it takes seconds to
-// start.
+// The node survives programs that behave badly, and reports correctly how they ended. A node's life is one test,
+// because a node takes seconds to start.
 func TestProgramsMayBehaveBadly(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -365,7 +365,7 @@ func (g *guests) wantsPort(t *testing.T) {
 	})
 }
 
-// When Pods have filled the node's whole disk, those that did it are evicted, the others go on, and so does the node.
+// When Pods have filled the node's whole disk, the Pods that did it are evicted. The others and the node keep running.
 func TestADiskThatPodsHaveFilledIsCleared(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

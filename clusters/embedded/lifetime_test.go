@@ -106,8 +106,8 @@ func TestNothingOutlivesAnOwnerThatIsKilled(t *testing.T) {
 	wantGone(t, o)
 }
 
-// The run folder has a name that is too long for the address of a Unix socket, and etcd listens on such sockets. The
-// control plane and its prepared store are somebody else's, who lets nobody read the store.
+// The run folder's name is too long for the address of a Unix socket, and etcd listens on such sockets. The control
+// plane and its prepared store belong to another user, and no one else may read the store.
 func TestAnOrdinaryUserStartsAndStopsAClusterInAFolderWithALongName(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -253,7 +253,7 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 	wantNoRun(t, tmp)
 }
 
-// What is set for somebody's own etcd is not for ours, which would refuse to start with it.
+// Settings in the environment for a user's own etcd must not reach ours, which would refuse to start with them.
 func TestTheEnvironmentDoesNotReachThePrograms(t *testing.T) {
 	t.Setenv("ETCD_NAME", "somebody-elses")
 	t.Setenv("HOME", "/home/student")
@@ -297,7 +297,8 @@ func TestAPortThatSomebodyElseTookIsNamed(t *testing.T) {
 	}
 }
 
-// A low limit of open files is named, with what to do: the logs of etcd and the API server do not tell of it.
+// The error names a low limit of open files, and says what to do. The logs of etcd and the API server do not mention
+// it.
 func TestTooFewOpenFiles(t *testing.T) {
 	t.Parallel()
 	program := controlPlane(t)

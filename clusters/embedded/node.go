@@ -34,23 +34,23 @@ const NodeName = "operator-labs"
 // nodeIP is the node's address in its own network: Pods reach the API server there, and it reaches the kubelet.
 var nodeIP = net.IPv4(10, 244, 0, 1)
 
-// NodeParts are what a cluster's node is made of.
+// NodeParts are the programs and images that a cluster's node needs.
 type NodeParts struct {
-	// Programs are the node's own, which must be there.
+	// Programs are the node's own programs, which must have been built.
 	Programs node.Programs
 	// Images is the folder of the image store.
 	Images string
-	// Unavailable, unless it is nil, says that this machine can have no node. Then the rest need not be there.
+	// Unavailable, unless it is nil, reports that this machine can have no node. The other fields are not used then.
 	Unavailable *node.Unavailable
 }
 
-// Meanwhile is something that is done to a cluster whose API server answers, while its controllers and its node are
-// still starting. It ends with the context.
+// Meanwhile is a function that works on a cluster whose API server answers, while its controllers and its node are
+// still starting. It must return when the context ends.
 type Meanwhile func(ctx context.Context, c *Cluster) error
 
-// StartWithNode is Start for callers that create Pods: it returns when a node is Ready, too, and when all that is done
-// meanwhile is done. The first error of any of them stops the cluster. It is a *node.Unavailable where there can be no
-// node.
+// StartWithNode is like Start, for callers that create Pods. It also waits until a node is Ready, and until all
+// meanwhile functions have returned. The first error of any of them stops the cluster. The error is a *node.Unavailable
+// where there can be no node.
 func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, meanwhile ...Meanwhile) (*Cluster, error) {
 	c, err := StartServerWithNode(ctx, program, parts)
 	if err != nil {
@@ -70,9 +70,9 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 	return c, nil
 }
 
-// StartServerWithNode is StartServer for callers that create Pods, and need not see them run at first: controllers,
-// node and scheduler follow by themselves; if they don't, Failed says why. It is a *node.Unavailable where there can be
-// no node.
+// StartServerWithNode is like StartServer, for callers that create Pods, but need not see them run at first.
+// Controllers, node and scheduler start in the background. If they fail, Failed says why. The error is a
+// *node.Unavailable where there can be no node.
 func StartServerWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
 	if parts.Unavailable != nil {
 		return nil, parts.Unavailable
@@ -83,12 +83,12 @@ func StartServerWithNode(ctx context.Context, program *multicall.Program, parts 
 // HasNode reports whether the cluster was started with a node, which may not be Ready yet.
 func (c *Cluster) HasNode() bool { return c.hasNode }
 
-// Runtime is the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user can
-// connect.
+// Runtime returns the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user
+// can connect.
 func (c *Cluster) Runtime() string { return filepath.Join(c.Dir, "cri.sock") }
 
-// MachineIP is the address by which Pods of the node reach programs of this machine: those that listen at
-// Cluster.Egress (package egress) lead from there on.
+// MachineIP is the address at which Pods of the node reach programs of this machine. The process that listens at
+// Cluster.Egress (package egress) forwards their connections.
 const MachineIP = "192.0.2.1"
 
 // agents is the group of the nodes' agents. Services are kept by them as by kube-proxy; besides, they ask whether a Pod

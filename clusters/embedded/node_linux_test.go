@@ -191,7 +191,7 @@ func pidOf(t *testing.T, processes map[int]string, name string) int {
 	return 0
 }
 
-// Add-ons are installed while the node starts. What fails meanwhile is the error, and nothing of the cluster is left.
+// Add-ons are installed while the node starts. If one fails, its error is returned, and nothing of the cluster is left.
 func TestWhatFailsWhileTheNodeStartsEndsTheCluster(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("no such chart")
@@ -207,7 +207,7 @@ func TestWhatFailsWhileTheNodeStartsEndsTheCluster(t *testing.T) {
 	wantGone(t, begun)
 }
 
-// A node's life is one test: it takes seconds to start.
+// A node's life is one test, because a node takes seconds to start.
 func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -347,7 +347,8 @@ func wantEnded(t *testing.T, processes map[int]string) {
 	}
 }
 
-// Each process of a node is killed in turn, and its owner. By an ordinary user, where we are root.
+// The test kills each process of a node in turn, and the node's owner. Where we are root, an ordinary user runs the
+// node.
 func TestNothingOutlivesANodeThatIsKilled(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -442,8 +443,8 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	}
 }
 
-// A playground where no namespaces can be had is one without a node, and whoever asks why is told: by its status, and
-// by each Pod. When the machine has let us, the next start gives it a node.
+// On a machine that allows no namespaces, a playground has no node. Its status and each Pod say why. Once the machine
+// allows them, the next start gives it a node.
 func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -22,13 +22,14 @@ import (
 	"lva.io/operators/clusters/readyz"
 )
 
-// Playground is the cluster to play in: it survives between commands until Down. Grading never uses it.
+// Playground is a cluster for experiments. It survives between commands until Down. Grading never uses it.
 type Playground struct {
-	// Dir is its folder. It keeps keys and data when the machine was restarted, so that Up goes on where it was.
+	// Dir is the playground's folder. It keeps keys and data across a restart of the machine, so that Up can continue with
+	// them.
 	Dir string
 }
 
-// ErrDown says that the playground does not run.
+// ErrDown reports that the playground does not run.
 var ErrDown = errors.New("the playground is not running: start it with `make up`")
 
 // playgroundState is what a later command must know of the processes that an earlier one started.
@@ -49,26 +50,27 @@ type playgroundState struct {
 type PlaygroundStatus struct {
 	Host, Version string
 	Started       time.Time
-	// Programs tells for each program of the control plane whether it runs.
+	// Programs reports for each program of the control plane whether it runs.
 	Programs map[string]bool
-	// NoNode says why there is no node, though one was asked for. Empty: there is one, or none was asked for.
+	// NoNode says why there is no node, though one was requested. It is empty if there is one, or none was requested.
 	NoNode string
-	// Ready is nil when the API server says that it is ready.
+	// Ready is nil if the API server reports that it is ready.
 	Ready error
 }
 
-// NewPlayground describes the playground of the checkout at root.
+// NewPlayground returns the playground of the checkout at root. It starts nothing.
 func NewPlayground(root string) *Playground {
 	return &Playground{Dir: filepath.Join(root, ".cache", "playground")}
 }
 
-// Kubeconfig is the file of an administrator's kubeconfig.
+// Kubeconfig returns the file of an administrator's kubeconfig.
 func (p *Playground) Kubeconfig() string { return filepath.Join(p.Dir, adminKubeconfig) }
 
-// Egress is the Unix socket by which the playground's API server goes out to Services: package egress listens there.
+// Egress returns the Unix socket through which the playground's API server connects to Services. Package egress listens
+// there.
 func (p *Playground) Egress() string { return filepath.Join(p.Dir, egressSocket) }
 
-// Config is an administrator's access to the playground, or ErrDown.
+// Config returns an administrator's access to the playground. The error is ErrDown if it does not run.
 func (p *Playground) Config() (*rest.Config, error) {
 	if _, err := os.Stat(p.Kubeconfig()); err != nil {
 		return nil, ErrDown
@@ -76,21 +78,21 @@ func (p *Playground) Config() (*rest.Config, error) {
 	return loadConfig(p.Kubeconfig())
 }
 
-// WithNode says whether a node was asked for when the playground was started. exists is false if there is no
+// WithNode reports whether the playground was started with the request for a node. exists is false if there is no
 // playground.
 func (p *Playground) WithNode() (wanted, exists bool) {
 	state, err := p.readState()
 	return state.Wanted, err == nil && state.Scope != ""
 }
 
-// Up starts the playground, without a node, unless it runs so. It says whether it had to. One that runs with a node is
-// started again without, and what is in it stays.
+// Up starts the playground without a node, unless it already runs that way, and reports whether it had to. A playground
+// that runs with a node is restarted without one, and keeps its data.
 func (p *Playground) Up(ctx context.Context, program *multicall.Program) (started bool, err error) {
 	return p.up(ctx, program, nil)
 }
 
-// UpWithNode is Up with a node, where one can be had. Where it can't, Status says why, and so does the scheduler to
-// each Pod; as soon as it can, the next UpWithNode starts the playground again with one.
+// UpWithNode is like Up, but with a node where there can be one. Where there can't, Status and the scheduler's message
+// on each Pod say why. Once there can be one, the next UpWithNode restarts the playground with it.
 func (p *Playground) UpWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (started bool, err error) {
 	return p.up(ctx, program, &parts)
 }
@@ -154,7 +156,7 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	return true, nil
 }
 
-// Down ends the playground and removes all that it held. It says whether there was one.
+// Down ends the playground and removes all its data. It reports whether there was one.
 func (p *Playground) Down() (was bool, err error) {
 	if _, err := os.Stat(p.Dir); errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -179,7 +181,7 @@ func (p *Playground) Down() (was bool, err error) {
 	return state.Scope != "", nil
 }
 
-// Status looks at the playground; ErrDown if there is none.
+// Status returns the state of the playground. The error is ErrDown if there is none.
 func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	state, err := p.readState()
 	if err != nil {
@@ -206,7 +208,7 @@ func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	return status, nil
 }
 
-// HasNode says whether there is a node, and it runs.
+// HasNode reports whether there is a node and it runs.
 func (s *PlaygroundStatus) HasNode() bool { return s.Programs["node"] }
 
 func (s *PlaygroundStatus) running() bool {

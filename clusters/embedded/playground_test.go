@@ -119,7 +119,7 @@ func TestOneCommandAtATimeStartsOrEndsThePlayground(t *testing.T) {
 	}
 }
 
-// The playground's life is one test: each step begins with what the one before it left.
+// A playground's life is one test: each step begins with the state that the step before it left.
 func TestAPlaygroundSurvivesWhatEndsItsCommandsAndPrograms(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -79,7 +79,7 @@ func (r *reservation) bind(port int) error {
 	return nil
 }
 
-// Release gives the port back. Releasing it again does nothing: by then the descriptor may be another's.
+// Release releases the port. A second call does nothing, because the descriptor may belong to another file by then.
 func (r *reservation) Release() {
 	r.released.Do(func() { _ = unix.Close(r.descriptor) })
 }

@@ -44,15 +44,15 @@ const (
 	detach = 2
 )
 
-// ErrContainers says that an engine can't be ended, because there are containers in it.
+// ErrContainers reports that an engine can't be stopped because it has containers.
 var ErrContainers = errors.New("there are containers in Docker's engine: " +
 	"`docker ps` lists them, `cluster delete` removes those of a cluster")
 
 // folder is where an engine that we started keeps its data.
 func folder(root string) string { return filepath.Join(root, ".cache", "engine") }
 
-// Needed reports whether there is no engine, and whether Start could see to one: we are root on Linux with apt, and
-// nothing says that the engine is elsewhere.
+// Needed reports whether there is no engine and Start could provide one: we are root on Linux with apt, and no setting
+// says that the engine is elsewhere.
 func Needed(ctx context.Context) bool {
 	if answers(ctx) || runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return false
@@ -97,8 +97,8 @@ func ping(ctx context.Context) bool {
 }
 
 // Start installs Docker's engine from Debian's packages unless it is installed, and starts it unless it runs. With
-// systemd the engine is a service like any other, and stays. Elsewhere it is a process of ours, with its data in the
-// checkout at root, which outlives this command; Stop ends it. The text says what was done.
+// systemd, the engine is an ordinary service, and stays. Elsewhere it is a process of ours, with its data in the
+// checkout at root. That process outlives this command until Stop ends it. The returned text describes what was done.
 func Start(ctx context.Context, root string, say func(string)) (string, error) {
 	if answers(ctx) {
 		return "runs", nil
@@ -268,7 +268,7 @@ func ours(root string) *os.Process {
 	return engine
 }
 
-// StopIfOurs ends an engine that Start has started, if no container is left in it. It reports whether it did.
+// StopIfOurs stops an engine that Start has started, if it has no containers left. It reports whether it did.
 func StopIfOurs(ctx context.Context, root string) (bool, error) {
 	err := Stop(ctx, root)
 	if errors.Is(err, ErrContainers) || errors.Is(err, errNotOurs) {
@@ -279,8 +279,8 @@ func StopIfOurs(ctx context.Context, root string) (bool, error) {
 
 var errNotOurs = errors.New("no engine that we started runs: an engine of this machine is ended as it was started")
 
-// Stop ends the engine that Start has started, and removes all that it holds: its images, its networks, and its rules
-// for packets. With containers in it, it is an error, and nothing happens.
+// Stop stops the engine that Start has started, and removes its images, its networks, and its packet filter rules. If
+// the engine has containers, Stop returns an error and does nothing.
 func Stop(ctx context.Context, root string) error {
 	engine := ours(root)
 	if engine == nil {

@@ -19,11 +19,10 @@ import (
 	"lva.io/operators/clusters/await"
 )
 
-// Account is a user who may do what it was granted and nothing else. A client with the configuration that it was
-// created with acts as that user, by impersonation. What it may grant to others is what it has itself: the API server
-// sees to that.
+// Account is a user who has exactly the rights that it was granted. A client with its Config acts as that user, by
+// impersonation. The API server prevents it from granting rights that it does not have.
 type Account struct {
-	// Config is the access of the account.
+	// Config gives the access of the account.
 	Config *rest.Config
 
 	name  string
@@ -36,8 +35,8 @@ const (
 	grantInterval = 20 * time.Millisecond
 )
 
-// NewAccount makes an account with rights in the whole cluster, and returns when it has them. What it is made of
-// carries our label.
+// NewAccount creates an account with rights in the whole cluster, and returns when the rights are effective. The
+// objects that it creates carry our label.
 func NewAccount(ctx context.Context, config *rest.Config, rules []rbacv1.PolicyRule) (*Account, error) {
 	a := &Account{Config: rest.CopyConfig(config), name: "operator-labs-" + strings.ToLower(rand.Text()[:8])}
 	a.Config.Impersonate = rest.ImpersonationConfig{UserName: a.name, Groups: []string{"system:authenticated"}}
@@ -58,7 +57,7 @@ func NewAccount(ctx context.Context, config *rest.Config, rules []rbacv1.PolicyR
 	return a, a.await(ctx, "", rules)
 }
 
-// Own gives the account all rights in a namespace, and returns when it has them.
+// Own grants the account all rights in a namespace, and returns when they are effective.
 func (a *Account) Own(ctx context.Context, namespace string) error {
 	all := []string{rbacv1.ResourceAll} // which is the wildcard of groups and verbs, too
 	rules := []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// An account has what it was granted, and can give to others no more than that.
+// An account has the rights that it was granted, and can't grant more than those.
 func TestAnAccountHasWhatItWasGranted(t *testing.T) {
 	c := opened(t)
 	t.Cleanup(func() {

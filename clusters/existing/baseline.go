@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/openapi"
 )
 
-// Baseline is all that was in a cluster at a time, and to which it can be brought back. It is for a cluster that has no
-// other users: objects that are created later count as left behind by later users.
+// Baseline is a record of everything in a cluster, to which the cluster can be restored. It is for a cluster without
+// other users: objects that are created later count as left behind by earlier runs.
 type Baseline struct {
 	cluster *Cluster
 	objects map[place]object
@@ -31,7 +31,7 @@ func (o object) place() place {
 	return place{o.resource.Group, o.resource.Resource, o.namespace, o.name}
 }
 
-// NewBaseline remembers what is in the cluster now.
+// NewBaseline records what is in the cluster now.
 func NewBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	all, err := cluster.list(ctx, everything)
 	if err != nil {
@@ -44,8 +44,8 @@ func NewBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	return b, nil
 }
 
-// NewLivingBaseline is NewBaseline for a cluster in which Pods run. Their Nodes, Leases and EndpointSlices change by
-// themselves: an object that was there before counts as unchanged as long as it is there.
+// NewLivingBaseline is like NewBaseline, for a cluster in which Pods run. Their Nodes, Leases and EndpointSlices change
+// by themselves, so an object of the baseline counts as unchanged as long as it exists.
 func NewLivingBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	b, err := NewBaseline(ctx, cluster)
 	if b != nil {
@@ -57,11 +57,11 @@ func NewLivingBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error)
 // everything is the selector of all objects.
 const everything = ""
 
-// ErrChanged says that what was in the cluster before was changed or removed: that can't be undone.
+// ErrChanged reports that an object of the baseline was changed or removed, which can't be undone.
 var ErrChanged = errors.New("what was in the cluster before is not as it was")
 
-// Restore removes whatever came into the cluster since, and returns when it is as it was: also what the API server says
-// of the kinds that it serves. It is an ErrChanged if that can't be.
+// Restore removes everything that was created since, and returns when the cluster is as it was, including the kinds
+// that the API server reports as served. The error is an ErrChanged if that is not possible.
 func (b *Baseline) Restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()

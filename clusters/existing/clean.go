@@ -77,9 +77,9 @@ type cleaner struct {
 	dynamic  dynamic.Interface
 }
 
-// Clean removes all that carries our label, of whatever kind: with the custom resources of our kinds whatever holds
-// them, and with our namespaces all that is in them. It returns when nothing of it is left, and says how much there
-// was.
+// Clean removes all objects that carry our label, of every kind. It removes the custom resources of our kinds despite
+// their finalizers, and everything in our namespaces. It returns when nothing of that is left, and reports how many
+// objects there were.
 func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()
@@ -300,8 +300,8 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 	})
 }
 
-// ServedResources are how the custom resources of a CustomResourceDefinition are asked for: one for each version that
-// it serves, in its order.
+// ServedResources returns the resources by which the custom resources of a CustomResourceDefinition can be requested:
+// one for each version that it serves, in its order.
 func ServedResources(definition *unstructured.Unstructured) (served []schema.GroupVersionResource) {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")

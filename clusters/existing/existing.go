@@ -27,7 +27,7 @@ const Label = "operators.lva.io/installed"
 // answerTimeout is how long a cluster may take to say who it is.
 const answerTimeout = 10 * time.Second
 
-// Cluster is a cluster that a kubeconfig leads to.
+// Cluster is the cluster of a context of a kubeconfig.
 type Cluster struct {
 	// Context is the context's name.
 	Context string
@@ -38,8 +38,8 @@ type Cluster struct {
 	kubeconfig *clientcmdapi.Config // of this context alone, with all that it names in files
 }
 
-// Open finds a context and asks its cluster who it is. Without a file the kubeconfig is what kubectl would read:
-// $KUBECONFIG, or ~/.kube/config.
+// Open finds a context, connects to its cluster, and reads the cluster's version. Without a file, it reads the
+// kubeconfig that kubectl would read: $KUBECONFIG, or ~/.kube/config.
 func Open(ctx context.Context, file, name string) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
@@ -106,10 +106,10 @@ func (c *Cluster) discovery() (*discovery.DiscoveryClient, error) {
 	return client, nil
 }
 
-// Config is the access that the context gives, without client-side limits. Each call returns a copy.
+// Config returns the access that the context gives, without client-side rate limits. Each call returns a copy.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// WriteKubeconfig writes a kubeconfig with this context alone, which only its owner can read.
+// WriteKubeconfig writes a kubeconfig with this context alone. Only its owner can read the file.
 func (c *Cluster) WriteKubeconfig(file string) error {
 	content, err := clientcmd.Write(*c.kubeconfig)
 	if err != nil {
@@ -121,14 +121,14 @@ func (c *Cluster) WriteKubeconfig(file string) error {
 	return nil
 }
 
-// Right is something that an account may have to do.
+// Right is a permission that an account may need.
 type Right struct{ Verb, Group, Resource string }
 
 func (r Right) String() string {
 	return strings.TrimSuffix(r.Verb+" "+r.Resource+"."+r.Group, ".")
 }
 
-// Lacks are those of the rights that the context's account does not have in the whole cluster.
+// Lacks returns those of the rights that the context's account does not have in the whole cluster.
 func (c *Cluster) Lacks(ctx context.Context, rights ...Right) (lacks []Right, err error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {

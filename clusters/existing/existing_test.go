@@ -193,7 +193,7 @@ func TestTheTurnOfOneWhoWasKilledPasses(t *testing.T) {
 	}
 }
 
-// The answer to a renewal can be lost, and the renewal not: the Lease is then newer than its holder knows.
+// The answer to a renewal can be lost although the renewal succeeded. The Lease is then newer than its holder knows.
 func TestARenewalWithoutAnAnswerCounts(t *testing.T) {
 	c := opened(t)
 	leases := kubernetes.NewForConfigOrDie(c.Config()).CoordinationV1().Leases(leaseNamespace)
@@ -319,7 +319,7 @@ func TestOnlyWhatIsOursIsRemoved(t *testing.T) {
 	}
 }
 
-// Our APIServices go, and those of others stay.
+// Clean removes our APIServices and keeps those of others.
 func TestOurAPIServicesAreRemoved(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config()).Resource(apiServicesResource)
@@ -352,8 +352,8 @@ func TestOurAPIServicesAreRemoved(t *testing.T) {
 	}
 }
 
-// Who converted between the versions of our kinds has ended: what was made in another version than the stored one goes
-// all the same.
+// The conversion webhook of our kinds is gone. Objects that are stored in another version than the current storage
+// version are removed all the same.
 func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config())

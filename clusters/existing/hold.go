@@ -41,8 +41,9 @@ type Hold struct {
 	lease  *coordinationv1.Lease
 }
 
-// Hold waits for its turn to work on the cluster, as long as the context allows. who is told to others that wait
-// meanwhile, and waits whom this one waits for. One who was killed holds it for half a minute more.
+// Hold waits for its turn to work on the cluster, as long as the context allows. who is the name shown to others that
+// wait meanwhile. waits is called with the reason of each wait, which names the current holder. A holder that was
+// killed keeps the cluster for another half minute.
 func (c *Cluster) Hold(ctx context.Context, who string, waits func(reason string)) (*Hold, error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -186,15 +187,15 @@ func (h *Hold) stillOurs(ctx context.Context, otherwise error) (*coordinationv1.
 	return now, nil
 }
 
-// Lost is closed when another run has the cluster, although the Lease was not released: it could not be renewed in
-// time.
+// Lost is closed when another run has taken the cluster, although the Lease was not released, because it could not be
+// renewed in time.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
-// ErrLost says that the right to work on the cluster was lost.
+// ErrLost reports that the right to work on the cluster was lost.
 var ErrLost = errors.New("the Lease could not be renewed in time, and another run may be on the cluster: " +
 	"see whether the cluster answers, and try again")
 
-// Release lets the next one work. Nothing of the Lease is left.
+// Release lets the next run work, and deletes the Lease.
 func (h *Hold) Release(ctx context.Context) error {
 	h.cancel()
 	h.done.Wait()

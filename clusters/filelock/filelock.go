@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package filelock lets one command at a time do something: with a lock on a file (flock(2)), which the kernel takes
-// back when its holder ends, however it ends. The file stays, since one that is removed while others wait for it would
-// be locked twice.
+// Package filelock lets one command at a time do something, with a lock on a file (flock(2)) that the kernel releases
+// when its holder ends, however it ends. The file is never removed: two commands could hold the lock at once if it were
+// removed while others wait for it.
 //
-// All files are opened for writing: NFS translates these locks to those of fcntl(2), which need it.
+// All files are opened for writing: NFS translates these locks to those of fcntl(2), which require it.
 //
-// github.com/gofrs/flock does this, too, but asks again and again where others wait; here the kernel wakes the one
-// whose turn it is.
+// github.com/gofrs/flock does this, too, but polls while it waits. Here the kernel wakes the next waiter.
 package filelock
 
 import (
@@ -22,8 +21,8 @@ import (
 // ErrHeld is returned when another process holds the lock.
 var ErrHeld = errors.New("another process holds the lock")
 
-// Wait waits until it alone holds the lock of a file, which is made if need be. The error is the cause of a context
-// that ends before, or says why the file can't be locked.
+// Wait waits until it holds the exclusive lock of a file, which it creates if need be. The error is the cause of a
+// context that ends first, or says why the file can't be locked.
 func Wait(ctx context.Context, name string) (unlock func(), err error) {
 	file, err := open(name)
 	if err != nil {
@@ -55,7 +54,7 @@ func release(file *os.File) {
 	file.Close()
 }
 
-// Try takes the lock of a file, which is made if need be. The error is ErrHeld if another process has it.
+// Try takes the lock of a file, which it creates if need be. The error is ErrHeld if another process holds it.
 func Try(name string) (unlock func(), err error) {
 	file, err := open(name)
 	if err != nil {
@@ -85,15 +84,16 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// Share takes a lock of an open file that several may hold at once. It waits for a holder of the exclusive lock.
-// It ends when the file is closed.
+// Share takes a shared lock of an open file. It waits for a holder of the exclusive lock. The lock ends when the file
+// is closed.
 func Share(file *os.File) error { return flock(file, syscall.LOCK_SH) }
 
-// Alone takes the lock of an open file, or folder, alone. It waits for its holders. It ends when the file is closed.
+// Alone takes the exclusive lock of an open file or folder. It waits for all other holders. The lock ends when the file
+// is closed.
 func Alone(file *os.File) error { return flock(file, syscall.LOCK_EX) }
 
-// TryAlone takes the lock of an open file alone. The error is ErrHeld if it is held already. It ends when the file is
-// closed.
+// TryAlone takes the exclusive lock of an open file. The error is ErrHeld if the file is locked already. The lock ends
+// when the file is closed.
 func TryAlone(file *os.File) error {
 	err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

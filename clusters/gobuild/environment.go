@@ -26,8 +26,8 @@ var keptVariables = []string{
 // makes.
 var runtimeVariables = []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK"}
 
-// Environment is the environment in which this project builds Go code: no workspace, no C, no toolchain but the one
-// that is there, and none of the user's settings except for where modules come from and where caches are. HOME is
+// Environment returns the environment in which this project builds Go code: no workspace, no cgo, no toolchain but the
+// installed one, and none of the user's settings except the sources of modules and the folders of caches. HOME is
 // always set, because the go command has no caches without it.
 func Environment() []string {
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
@@ -55,7 +55,7 @@ func Environment() []string {
 	return append(environment, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly")
 }
 
-// ModuleCache is the folder of the module cache, in the environment in which this project builds Go code.
+// ModuleCache returns the folder of the module cache, in the environment in which this project builds Go code.
 func ModuleCache() string {
 	set := map[string]string{}
 	for _, variable := range Environment() {

@@ -107,8 +107,8 @@ var (
 		`(read|write|open|mkdir|stat|create) ["/])`)
 )
 
-// MachineFault reports whether the machine, the network or the user's settings are why the go command failed, as
-// opposed to the code that it was to build. output is what the go command printed, and how it ended. reason is one
+// MachineFault reports whether the go command failed because of the machine, the network or the user's settings, and
+// not because of the code that it built. output is what the go command printed, and how it ended. reason is one
 // sentence that says what is wrong and what to do.
 func MachineFault(output string) (reason string, is bool) {
 	for _, fault := range faults {

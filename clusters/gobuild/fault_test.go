@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// Each output was printed by Go 1.26, for a machine that was made so.
+// Go 1.26 printed each output, on a machine with that fault.
 func TestWhatTheMachineDidIsToldFromWhatIsWrongWithTheCode(t *testing.T) {
 	t.Parallel()
 	const get = `main.go:3:8: golang.org/x/text@v0.30.0: `
@@ -236,8 +236,8 @@ func TestAFullDiskIsTheMachinesFault(t *testing.T) {
 	}
 }
 
-// What a user or a company sets for all work in Go is no reason for a build to fail, and where modules come from stays
-// theirs.
+// Settings that a user or a company has made for all work in Go must not break a build. Their module sources stay in
+// effect.
 func TestTheUsersSettingsDoNotBreakABuild(t *testing.T) {
 	cache, empty, configuration := cacheOf(t), t.TempDir(), t.TempDir()
 	written := filepath.Join(configuration, "go", "env")

@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package gobuild builds the project's own programs, once for each state of their sources: the control plane, the lab
-// command, the checks, the pinned tools. It shows how far it is, two of them at once do not disturb each other, and an
-// interrupted one leaves nothing half made. Submissions of students are not built here: they have rules of their own.
+// command, the checks, the pinned tools. It reports its progress. Builds that run at the same time do not disturb each
+// other, and an interrupted one leaves nothing half-built. The package does not build students' submissions, which have
+// rules of their own.
 package gobuild
 
 import (
@@ -24,39 +25,40 @@ import (
 )
 
 // Flags are the build flags of everything in this project. They are the same everywhere so that the control plane, the
-// harness and the labs share compiled packages in Go's build cache. Neither the folder nor the commit in which a
-// program was built is in it, so that the same sources are the same program.
+// harness and the labs share compiled packages in Go's build cache. A program includes neither the folder nor the
+// commit in which it was built, so that the same sources produce the same program.
 var Flags = []string{"-trimpath", "-buildvcs=false"}
 
 // Target is a program to build.
 type Target struct {
-	// Package is what to build, as seen from Module: "." or an import path.
+	// Package is the package to build, relative to Module: "." or an import path.
 	Package string
-	// Module is the folder of the module in which it is built, absolute.
+	// Module is the absolute path of the folder of the module in which it is built.
 	Module string
 	// Output is the program's file.
 	Output string
-	// LinkFlags are given to the linker besides -s -w.
+	// LinkFlags are passed to the linker in addition to -s -w.
 	LinkFlags []string
 	// Tags are build tags.
 	Tags []string
-	// C lets the program have parts in C. Default: there are none, so that it is linked statically without a C compiler.
+	// C allows C code in the program. By default there is none, so that it is linked statically without a C compiler.
 	C bool
-	// Arch is the processor that the program is for, as GOARCH. Default: that of Go.
+	// Arch is the program's processor architecture, as GOARCH. Default: that of Go.
 	Arch string
 	// Test builds a package's test binary instead of a program.
 	Test bool
 }
 
-// Progress is called while building. unit is "modules" (downloaded; the total is unknown: 0) or "packages" (compiled).
+// Progress is called during a build. unit is "modules" (downloaded, with total 0 because it is unknown) or "packages"
+// (compiled).
 type Progress func(unit string, done, total int)
 
-// ErrNoGo says that there is no go command.
+// ErrNoGo reports that there is no go command.
 var ErrNoGo = errors.New("Go is not installed or not on PATH: " + //nolint:staticcheck // Go is a name
 	"install it from go.dev/dl or your system's packages")
 
-// Ensure builds the program unless it is there and fits its sources. A second Ensure of the same program, in this
-// process or another, waits for the first.
+// Ensure builds the program unless it exists and is up to date with its sources. A second Ensure of the same program,
+// in this process or another, waits for the first.
 func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	if t.Fresh() {
 		return nil
@@ -317,10 +319,10 @@ func (f *follow) read(messages io.Reader) (problems []string) {
 	return problems
 }
 
-// Install puts a copy of a built file in its place at once, though the place may be on another disk or in use.
+// Install atomically puts a copy of a built file in its place, even if the place is on another disk or in use.
 func Install(from, to string) error { return install(from, to, 0o755) }
 
-// Move moves a file to its place at once, which may be on another disk.
+// Move atomically moves a file to its place, which may be on another disk.
 func Move(from, to string) error {
 	if os.Rename(from, to) == nil {
 		return nil

@@ -141,7 +141,7 @@ func TestAProgramIsBuiltOnceForEachStateOfItsSources(t *testing.T) {
 	}
 }
 
-// What is in Go's cache is not compiled again, and does not count.
+// A package that is in Go's cache is not compiled again, and is not counted.
 func TestOnlyWhatIsNotCompiledYetIsCounted(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
@@ -318,7 +318,7 @@ func TestAProgramThatWasChangedIsBuiltAgain(t *testing.T) {
 	}
 }
 
-// A cache that was copied or unpacked has other times and numbers of files.
+// Files of a cache that was copied or unpacked have other times and inode numbers.
 func TestAProgramThatWasCopiedIsFresh(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
@@ -342,7 +342,7 @@ func TestAProgramThatWasCopiedIsFresh(t *testing.T) {
 	}
 }
 
-// Whoever has no Go on PATH for once keeps what took minutes to build, and can use it.
+// Without Go on PATH, the user keeps a program that took minutes to build, and can use it.
 func TestWithoutGoWhatIsBuiltStays(t *testing.T) {
 	target := newTarget(t)
 	built := ensure(t, target)
@@ -379,7 +379,7 @@ func TestAKilledBuildsFilesGo(t *testing.T) {
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 }
 
-// kill -9 of a build ends its compilers a moment later. Until then they write.
+// `kill -9` of a build ends its compilers a moment later. Until then they write.
 func TestABuildDoesNotWaitForTheCompilersOfAKilledOne(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
@@ -414,7 +414,7 @@ func TestABuildDoesNotWaitForTheCompilersOfAKilledOne(t *testing.T) {
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 }
 
-// The cache is empty, so the standard library's packages are compiled, too, and there is something to interrupt.
+// The cache is empty, so the standard library's packages are compiled, too, and there is time for an interruption.
 func TestACancelledBuildLeavesNothingAndTheNextOneCountsToTheEnd(t *testing.T) {
 	cache, temporary := t.TempDir(), t.TempDir()
 	t.Setenv("GOCACHE", cache)

@@ -17,10 +17,11 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-// Origin is what a program was made from, in terms that hold on every machine. A stamp has some that hold on one.
+// Origin identifies what a program was built from, in terms that hold on every machine. A stamp also has terms that
+// hold only on one.
 type Origin struct {
-	// Go is the version of the go command that built the program, such as go1.26.8, and System is what the program runs
-	// on: linux/amd64.
+	// Go is the version of the go command that built the program, such as go1.26.8. System is the system that the program
+	// runs on, such as linux/amd64.
 	Go     string `json:"go"`
 	System string `json:"system"`
 	// Recipe, Packages and Sources are as in a stamp.
@@ -40,12 +41,12 @@ type Installation struct {
 	// ModuleCache and BuildCache are the folders of its caches.
 	ModuleCache string `json:"GOMODCACHE"`
 	BuildCache  string `json:"GOCACHE"`
-	// Proxy is where modules come from.
+	// Proxy is the source of modules.
 	Proxy string `json:"GOPROXY"`
 }
 
-// Installed asks the go command about itself, in the environment in which this project builds Go code. It takes some
-// milliseconds.
+// Installed asks the go command for its installation, in the environment in which this project builds Go code. It takes
+// a few milliseconds.
 func Installed(ctx context.Context) (i Installation, err error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
@@ -63,10 +64,10 @@ func Installed(ctx context.Context) (i Installation, err error) {
 	return i, nil
 }
 
-// System is what the program runs on, such as linux/amd64.
+// System returns the system that the program runs on, such as linux/amd64.
 func (t Target) System() string { return runtime.GOOS + "/" + cmp.Or(t.Arch, runtime.GOARCH) }
 
-// Origin is what the program was made from, which must be fresh. version is that of the go command.
+// Origin returns what the program was built from. The program must be fresh. version is that of the go command.
 func (t Target) Origin(version string) (Origin, error) {
 	if !t.Fresh() {
 		return Origin{}, fmt.Errorf("%s is not there, or older than its sources", filepath.Base(t.Output))
@@ -84,7 +85,8 @@ func (t Target) Origin(version string) (Origin, error) {
 	}, nil
 }
 
-// Fits reports whether building the program here, with the go command of a version, would use what the origin names.
+// Fits reports whether a build of the program here, with this version of the go command, would use what the origin
+// names.
 func (t Target) Fits(o Origin, version string) bool {
 	if o.Go != version || o.System != t.System() || o.Recipe != t.recipe() {
 		return false
@@ -93,11 +95,11 @@ func (t Target) Fits(o Origin, version string) bool {
 	return err == nil && sources == o.Sources
 }
 
-// ErrOther says that a program is not the one that its origin names.
+// ErrOther reports that a program is not the one that its origin names.
 var ErrOther = errors.New("it is not the program that its origin names")
 
-// Adopt makes a file the program, whose origin must fit. The file must be on the same file system; it is gone
-// afterwards. The error is ErrOther if the file has other contents than its origin says.
+// Adopt installs a file as the program. The origin must fit. The file must be on the same file system, and is moved
+// away. The error is ErrOther if the file has other contents than its origin says.
 func (t Target) Adopt(ctx context.Context, o Origin, file string) (err error) {
 	name := filepath.Base(t.Output)
 	digest, err := Digest(file)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// Required is the version of a module, such as v1.36.3, that the go.mod of a folder requires.
+// Required returns the version of a module, such as v1.36.3, that the go.mod of a folder requires.
 func Required(folder, module string) (version string, err error) {
 	name := filepath.Join(folder, "go.mod")
 	content, err := os.ReadFile(name)

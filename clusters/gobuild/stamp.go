@@ -73,8 +73,8 @@ func goProgram() string {
 	return fmt.Sprintln(program, info.Size(), info.ModTime().UnixNano())
 }
 
-// Fresh reports whether the program is there, fits its sources, and is what was built of them. Without a go command,
-// which could not build it anyway, it need not be that one's.
+// Fresh reports whether the program exists, is up to date with its sources, and is unchanged since it was built from
+// them. Without a go command, which could not build it anyway, it may have been built with any other.
 func (t Target) Fresh() bool {
 	content, err := os.ReadFile(t.Output + ".stamp")
 	if err != nil {
@@ -135,7 +135,7 @@ func (t Target) write(s stamp) error {
 	return os.Rename(beside, t.Output+".stamp")
 }
 
-// Digest is the SHA-256 of what is in a file, in hexadecimal.
+// Digest returns the SHA-256 of a file's content, in hexadecimal.
 func Digest(name string) (string, error) {
 	file, err := os.Open(name)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Archive writes images as one archive for `docker load` and `ctr images import`. A layer that several have is in it
-// once.
+// Archive writes images as one archive for `docker load` and `ctr images import`. It contains a layer that several
+// images share only once.
 //
-// It is not go-containerregistry's tarball.MultiWrite, which takes no context, so that nobody could end it while
-// gigabytes go into a node, writes the images in another order each time, and their list last, so that who reads the
-// archive from a pipe has to keep all of it.
+// go-containerregistry's tarball.MultiWrite is not used, for three reasons. It takes no context, so that it can't be
+// interrupted while it copies gigabytes into a node. It writes the images in a different order each time. It writes
+// their list last, so that a reader of a pipe must keep the whole archive.
 func (s *Store) Archive(ctx context.Context, w io.Writer, built ...Built) error {
 	archive := tar.NewWriter(w)
 	err := forArchive(built, func(name string, b blob, text []byte) error {
@@ -89,7 +89,7 @@ func forArchive(built []Built, file func(name string, b blob, text []byte) error
 
 func fileOf(b blob) string { return "blobs/sha256/" + strings.TrimPrefix(b.Digest, "sha256:") }
 
-// ArchiveSize is how many bytes Archive will write.
+// ArchiveSize returns how many bytes Archive will write.
 func ArchiveSize(built ...Built) int64 { return archiveSize(built) }
 
 func archiveSize(built []Built) int64 {

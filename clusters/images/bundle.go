@@ -32,9 +32,9 @@ type bundled struct {
 	Go     string   `json:"go"`
 }
 
-// Save writes a bundle of all images and charts of the catalogue: a tar archive, compressed with zstd, with which
-// another machine of the same checkout needs neither a compiler nor a network. All images must be there: Ensure comes
-// first. Layers that are only archives of other images are left out, and made again from them.
+// Save writes a bundle of all images and charts of the catalogue: a tar archive, compressed with zstd. With a bundle,
+// another machine with the same checkout needs neither a compiler nor a network. All images must exist, so call Ensure
+// first. Save leaves out layers that only contain archives of other images. Restore creates these again.
 func (s *Store) Save(ctx context.Context, w io.Writer) error {
 	c, err := Load()
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *Store) bundle(c *Catalogue) ([]bundlePart, error) {
 	return slices.Insert(parts, 0, bundlePart{bundleFormat, entry{mode: 0o644, content: text}}), nil
 }
 
-// Restore reads a bundle into the store of the folder dir. What is there already stays. Every layer is compared with
-// its digest before it gets its name, so a broken bundle leaves nothing half right.
+// Restore reads a bundle into the store of the folder dir. It keeps what is already there. Every layer is compared with
+// its digest before it gets its name, so a broken bundle leaves no wrong layer.
 func Restore(ctx context.Context, dir string, r io.Reader) error {
 	s := &Store{Dir: dir}
 	removal.Abandoned(filepath.Join(s.Dir, "work"), "")

@@ -22,7 +22,7 @@ import (
 //go:embed catalogue.yaml
 var catalogueYAML []byte
 
-// Catalogue says what each image is made of. Its fields are described in docs/reference/images.md.
+// Catalogue defines the contents of each image. Its fields are described in docs/reference/images.md.
 type Catalogue struct {
 	// Debian are roots of Debian packages, by name.
 	Debian map[string]Debian `json:"debian"`
@@ -32,9 +32,9 @@ type Catalogue struct {
 	Modules map[string]Module `json:"modules"`
 	// Charts are Helm charts, by name.
 	Charts map[string]ChartSource `json:"charts"`
-	// Layers are those that several images have, by name.
+	// Layers are layers that several images share, by name.
 	Layers map[string]Layer `json:"layers"`
-	// Images are in the order in which they are listed.
+	// Images are the images, in the order in which they are listed.
 	Images []Image `json:"images"`
 }
 
@@ -44,18 +44,18 @@ type Debian struct {
 	Suite string `json:"suite"`
 	// Packages are installed with what they depend on, but not with what they recommend.
 	Packages []string `json:"packages"`
-	// Remove are paths, with * for any part of a name, that do not belong into the image.
+	// Remove are paths, with * for any part of a name, that are left out of the image.
 	Remove []string `json:"remove"`
 }
 
 // Program is a Go program and how it is built.
 type Program struct {
-	// Module is the folder of the module in which it is built, as seen from clusters/images/programs.
+	// Module is the folder of the module in which it is built, relative to clusters/images/programs.
 	Module string `json:"module"`
-	// Package is what to build in it. Default: ".".
+	// Package is the package to build in it. Default: ".".
 	Package string `json:"package"`
-	// Sources are folders of the module, and what is below them: with go.mod and go.sum they decide about the program. It
-	// is for a module that holds much else. Default: the whole module.
+	// Sources are folders of the module, with everything below them. They and go.mod and go.sum determine when the program
+	// is built again. It is for a module that holds much else. Default: the whole module.
 	Sources []string `json:"sources,omitempty"`
 	// Tags are build tags.
 	Tags []string `json:"tags"`
@@ -64,19 +64,20 @@ type Program struct {
 	Variables []string `json:"variables"`
 	// VersionOf is a module that Module requires.
 	VersionOf string `json:"versionOf"`
-	// C says that the program has parts in C. It is linked statically all the same.
+	// C reports that the program has C code. It is linked statically all the same.
 	C bool `json:"c"`
 	// CPackages are the Debian packages that a program with C needs to be built, besides gcc.
 	CPackages []string `json:"cPackages"`
-	// Output is where the program goes, as seen from the store's folder, if other commands build it as well.
+	// Output is the program's file, relative to the store's folder, if other commands build it as well.
 	Output string `json:"output"`
 }
 
-// Module is a Go module that is a source of files.
+// Module is a Go module from which files are taken.
 type Module struct {
 	// Path is the module's path.
 	Path string `json:"path"`
-	// RequiredBy is the folder of a module that requires it, as seen from clusters/images/programs. It has the version.
+	// RequiredBy is the folder of a module that requires it, relative to clusters/images/programs. That module's go.mod
+	// determines the version.
 	RequiredBy string `json:"requiredBy"`
 }
 
@@ -93,50 +94,52 @@ type ChartSource struct {
 type Image struct {
 	// Reference is the image's name and tag, as manifests and charts write it.
 	Reference string `json:"reference"`
-	// Set is what it belongs to: "node", "cilium", "cert-manager", "course", "conformance", "site".
+	// Set is the set that the image belongs to: "node", "cilium", "cert-manager", "course", "conformance", "site".
 	Set string `json:"set"`
-	// Layers are its files, lowest first.
+	// Layers are the image's files, lowest layer first.
 	Layers []Layer `json:"layers"`
-	// Entrypoint and Command are what runs; User who; Environment with which variables; WorkingDirectory where.
+	// Entrypoint and Command are the command line, User its user, Environment its variables, and WorkingDirectory its
+	// folder.
 	Entrypoint       []string          `json:"entrypoint"`
 	Command          []string          `json:"command"`
 	User             string            `json:"user"`
 	Environment      map[string]string `json:"environment"`
 	WorkingDirectory string            `json:"workingDirectory"`
-	// StopSignal is what ends it, if not SIGTERM.
+	// StopSignal is the signal that stops it, if not SIGTERM.
 	StopSignal string `json:"stopSignal"`
 
 	catalogue *Catalogue
 }
 
-// Layer is a part of an image's files. It is a Debian root, or some of the others, or the name of a layer.
+// Layer is a part of an image's files. It is a Debian root, or a combination of the other fields, or a reference to a
+// named layer.
 type Layer struct {
-	// Name is that of one of the catalogue's layers. In YAML it stands instead of the layer: "- base".
+	// Name is the name of one of the catalogue's layers. YAML has the name in place of the layer: "- base".
 	Name string `json:"-"`
 	// Debian is the name of a root of packages, all of which is in the layer.
 	Debian string `json:"debian"`
-	// Directories are paths, with their modes in octal ("1777"). Those that files need are made without being listed.
+	// Directories are paths, with their modes in octal ("1777"). Parent folders of files need not be listed.
 	Directories map[string]string `json:"directories"`
 	// Programs are paths, with the names of programs.
 	Programs map[string]string `json:"programs"`
-	// Modes are those of programs, in octal, where they are not "0755": "4755" runs as its owner (setuid).
+	// Modes are the modes of programs, in octal, where they are not "0755": "4755" runs as its owner (setuid).
 	Modes map[string]string `json:"modes,omitempty"`
-	// Files come from modules, or stand here.
+	// Files are taken from modules, or have their content here.
 	Files []File `json:"files"`
-	// Links are paths, with what they lead to.
+	// Links are paths of symbolic links, with their targets.
 	Links map[string]string `json:"links"`
-	// Archives are paths, with the references of images that are packed there for `ctr images import`.
+	// Archives are paths, with the references of the images that the archive there contains, for `ctr images import`.
 	Archives map[string][]string `json:"archives"`
 }
 
-// File is a file, or a folder with all that is in it.
+// File is a file, or a folder with everything in it.
 type File struct {
 	// To is its path in the image.
 	To string `json:"to"`
-	// Mode is its mode in octal. Default: "0644". In a folder it is that of all files.
+	// Mode is the file's mode in octal. Default: "0644". For a folder it is the mode of all its files.
 	Mode string `json:"mode"`
 
-	// Content is the file's content: one of Content, Debian, Module and Command is given.
+	// Content is the file's content. Exactly one of Content, Debian, Module and Command is given.
 	Content string `json:"content"`
 	// Debian is the name of a root; From is the file's path there.
 	Debian string `json:"debian"`
@@ -149,11 +152,11 @@ type File struct {
 	Constant string `json:"constant"`
 	// Without are paths below the folder From, with * for any part of a name, that are left out.
 	Without []string `json:"without"`
-	// Replace are edits of the file. What is to be found must be there exactly once.
+	// Replace are edits of the file. Each text to replace must occur exactly once.
 	Replace []Replacement `json:"replace"`
 }
 
-// Replacement is an edit.
+// Replacement is one edit of a file.
 type Replacement struct {
 	Find string `json:"find"`
 	With string `json:"with"`
@@ -187,7 +190,7 @@ func parse(content []byte) (*Catalogue, error) {
 	return c, nil
 }
 
-// Set returns the images of a set, in the catalogue's order. A set that nothing belongs to is empty.
+// Set returns the images of a set, in the catalogue's order, or none for an unknown set.
 func (c *Catalogue) Set(name string) []Image {
 	var images []Image
 	for _, image := range c.Images {
@@ -198,7 +201,7 @@ func (c *Catalogue) Set(name string) []Image {
 	return images
 }
 
-// Sets are the names of all sets, in the catalogue's order.
+// Sets returns the names of all sets, in the catalogue's order.
 func (c *Catalogue) Sets() []string {
 	var sets []string
 	for _, image := range c.Images {
@@ -213,12 +216,12 @@ func (c *Catalogue) Sets() []string {
 // another command has to write first.
 var special = []string{"conformance", "site"}
 
-// Usual are all images but those that no cluster needs, which are made only where they are named.
+// Usual returns all images except those that no cluster needs, which are built only on request.
 func (c *Catalogue) Usual() []Image {
 	return slices.DeleteFunc(slices.Clone(c.Images), func(image Image) bool { return slices.Contains(special, image.Set) })
 }
 
-// Image returns the image of a reference.
+// Image returns the image with a reference.
 func (c *Catalogue) Image(reference string) (Image, error) {
 	for _, image := range c.Images {
 		if image.Reference == reference {

@@ -50,9 +50,8 @@ func TestEveryProgramHasItsModule(t *testing.T) {
 	}
 }
 
-// kubeadm pulls images of fixed versions, and so does kind: ours must have these names, or a node would look for
-// others. What `make up` compiles in the foreground is what the node's own Pods run: nothing is compiled behind a
-// person's back.
+// kubeadm and kind pull images of fixed versions. Ours must have the same names, or a node would look for others. `make
+// up` compiles the programs of the node's own Pods in the foreground: nothing is compiled without the user's knowledge.
 func TestProgramsOfANodesPodsAreBuiltAsTheCatalogueSays(t *testing.T) {
 	c, root := load(t), filepath.Join("..", "..")
 	s := StoreOf(root)
@@ -173,7 +172,7 @@ func constantOf(t *testing.T, file, name string) string {
 	return value
 }
 
-// The tag of an add-on's image is the version of the module that it is made of.
+// The tag of an add-on's image is the version of the module that it is built from.
 func TestPebblesImageIsOfItsModule(t *testing.T) {
 	c := load(t)
 	version, err := checkout(t).ModuleVersion("pebble")
@@ -185,7 +184,7 @@ func TestPebblesImageIsOfItsModule(t *testing.T) {
 	}
 }
 
-// A cluster and a bundle for an air gap must not need what another command writes.
+// Images of clusters, and of a bundle for an air gap, must not need files that another command writes.
 func TestUsualImagesNeedNoOtherCommand(t *testing.T) {
 	c := load(t)
 	for _, image := range c.Usual() {

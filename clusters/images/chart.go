@@ -20,7 +20,7 @@ import (
 type Chart struct {
 	// Path is a chart archive (.tgz).
 	Path string
-	// Version is that of the module it came from, such as v1.20.2.
+	// Version is the version of the module that it came from, such as v1.20.2.
 	Version string
 }
 
@@ -48,7 +48,7 @@ func (s *Store) chartFile(c *Catalogue, name string) (file, version string, err 
 	return filepath.Join(s.Dir, "charts", name+"-"+key[:16]+".tgz"), version, nil
 }
 
-// Chart returns a chart of the catalogue, out of its module, which is downloaded unless it is there.
+// Chart returns a chart of the catalogue. It takes the chart from its module, which it downloads if need be.
 func (s *Store) Chart(ctx context.Context, name string) (Chart, error) {
 	c, err := Load()
 	if err != nil {

@@ -167,8 +167,7 @@ func (s *Store) moduleFolder(ctx context.Context, m Module) (folder, version str
 	return answer.Dir, answer.Version, nil
 }
 
-// ModuleFile reads a file of a module of the catalogue, which is downloaded unless it is there. from is
-// slash-separated.
+// ModuleFile reads a file of a module of the catalogue, which it downloads if need be. from is slash-separated.
 func (s *Store) ModuleFile(ctx context.Context, module, from string) ([]byte, error) {
 	c, err := Load()
 	if err != nil {
@@ -189,8 +188,9 @@ func (s *Store) ModuleFile(ctx context.Context, module, from string) ([]byte, er
 	return content, nil
 }
 
-// File reads a file that the catalogue puts into an image: out of the image if the store has it, which needs neither Go
-// nor a network, and else out of its module, which is downloaded unless it is there. The name begins with a slash.
+// File reads a file that the catalogue puts into an image. If the store has the image, File reads the file there, which
+// needs neither Go nor a network. Otherwise it reads it from its module, which it downloads if need be. The name begins
+// with a slash.
 func (s *Store) File(ctx context.Context, reference, name string) ([]byte, error) {
 	c, err := Load()
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Store) fileOf(ctx context.Context, c *Catalogue, reference, name string
 	return nil, fmt.Errorf("the catalogue puts no file %s into the image %s, or the image was not made", name, reference)
 }
 
-// ModuleVersion is the version of a module of the catalogue.
+// ModuleVersion returns the version of a module of the catalogue.
 func (s *Store) ModuleVersion(module string) (string, error) {
 	c, err := Load()
 	if err != nil {

@@ -25,24 +25,24 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// Store is a folder with images and what they are made from, by content. Several programs may use it at once.
+// Store is a folder that keeps images and their sources by content. Several programs may use it at once.
 type Store struct {
 	// Dir is the folder: .cache/images of a checkout.
 	Dir string
 	// Programs is the folder clusters/images/programs of the checkout.
 	Programs string
-	// Made, where it is set, is called once for each thing that was made, with its size in bytes. It may be called from
-	// several goroutines.
+	// Made, if set, is called once for each thing that was built, with its size in bytes. It may be called from several
+	// goroutines.
 	Made func(what string, took time.Duration, size int64)
 }
 
-// StoreOf is the store of a checkout, given its root.
+// StoreOf returns the store of a checkout, given its root.
 func StoreOf(root string) *Store {
 	return &Store{Dir: filepath.Join(root, ".cache", "images"), Programs: filepath.Join(root, "clusters", "images", "programs")}
 }
 
-// Progress is called while something is made or written: done of total packages or bytes. A total of 0 is unknown. It
-// may be called from several goroutines, one for each thing that is being made.
+// Progress is called while something is built or written: done of total packages or bytes. A total of 0 means that it
+// is unknown. It may be called from several goroutines, one for each thing that is being built.
 type Progress func(what string, done, total int64)
 
 func (p Progress) say(what string, done, total int64) {
@@ -63,7 +63,7 @@ type Built struct {
 	Reference string
 	// ID is the digest of its configuration ("sha256:…"), which Docker and containerd show as the image's id.
 	ID string
-	// Size is that of its layers, in bytes.
+	// Size is the size of its layers, in bytes.
 	Size int64
 
 	content content
@@ -87,9 +87,10 @@ func (s *Store) complete(c content) bool {
 	return c.Configuration.Digest != "" && s.has(c.Configuration) && !slices.ContainsFunc(c.Layers, func(l blob) bool { return !s.has(l) })
 }
 
-// Ensure makes what is missing of the images, and returns all of them in the order given; what the catalogue has no
-// more goes after a day. What was interrupted, even by kill -9, goes on with the layer or program that was being made.
-// It needs Go, and for what has Debian packages Debian and root; an image that is there needs nothing.
+// Ensure builds the images that are missing, and returns all of them in the given order. A day after it was built, it
+// removes what is no longer in the catalogue. After an interruption, even by kill -9, it continues with the layer or
+// program that was being built. It needs Go, and for images with Debian packages also Debian and root. It needs nothing
+// for an image that exists.
 func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) ([]Built, error) {
 	removal.Abandoned(filepath.Join(s.Dir, "work"), "")
 	if err := s.ingredients(ctx, images, progress); err != nil {
@@ -114,7 +115,7 @@ func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) (
 	return built, nil
 }
 
-// Find returns those of the images that are in the store and fit what they are made from.
+// Find returns those of the images that are in the store and up to date with their sources.
 func (s *Store) Find(images []Image) ([]Built, error) {
 	var found []Built
 	for _, image := range images {
@@ -523,8 +524,8 @@ func (s *Store) collectFile(ctx context.Context, c *Catalogue, files tree, file 
 	return files.addFiles(folder, file, bits)
 }
 
-// FromProgram makes an image of one static Linux program: a lab's operator. The program becomes /manager, and runs as
-// user 65532.
+// FromProgram builds an image of one static Linux program, such as a lab's operator. The program becomes /manager, and
+// runs as user 65532.
 func (s *Store) FromProgram(ctx context.Context, reference, program string) (Built, error) {
 	made, err := s.fromProgram(ctx, reference, program)
 	if err != nil {
@@ -533,9 +534,9 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 	return made, s.name(reference, made.content)
 }
 
-// Lend makes an image as FromProgram does, and lets its name last until it is given back, or the process has ended: the
-// reference is of a repository whose images are of no use to anybody else. What others left there goes, if nobody uses
-// it any more.
+// Lend builds an image like FromProgram, but its name lasts only until giveBack is called, or the process ends: no
+// other process needs the images of the reference's repository. Lend also removes names in the repository that others
+// left and that are no longer in use.
 func (s *Store) Lend(ctx context.Context, reference, program string) (_ Built, giveBack func() error, err error) {
 	made, err := s.fromProgram(ctx, reference, program)
 	if err != nil {

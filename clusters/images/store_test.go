@@ -122,7 +122,7 @@ func TestWhatIsThereIsNotMadeAgainAndWhatChangedIs(t *testing.T) {
 	}
 }
 
-// The site's pages are written by another command: until it has run, only their image can't be made.
+// Another command writes the site's pages. Until it has run, only their image can't be built.
 func TestAnImageOfWhatACommandWrites(t *testing.T) {
 	root := t.TempDir()
 	c, err := parse([]byte(`images: [{reference: "a/site:v1", set: site, ` +
@@ -153,7 +153,7 @@ func TestAnImageOfWhatACommandWrites(t *testing.T) {
 	}
 }
 
-// Where an add-on is installed without Go, what it needs of an image comes from the image.
+// Where an add-on is installed without Go, the files that it needs come from its image.
 func TestAFileIsReadOutOfAnImageThatIsThere(t *testing.T) {
 	s, c := smallStore(t)
 	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err == nil {

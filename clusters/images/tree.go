@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Epoch is the time of everything in an image: images that are made from the same are the same.
+// Epoch is the time of every file in an image, so that a build from the same sources produces the same image.
 var Epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // tree is the files of a layer, by path without a leading slash.

@@ -31,8 +31,8 @@ import (
 	"lva.io/operators/clusters/readyz"
 )
 
-// NodeImage is what nodes are made from where a registry answers: the image of Kubernetes 1.36 that was built for our
-// version of kind (its release notes).
+// NodeImage is the image of nodes where a registry answers: the image of Kubernetes 1.36 that was built for our version
+// of kind (see its release notes).
 const NodeImage = "docker.io/kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed"
 
 const (
@@ -51,22 +51,22 @@ const (
 	answerTime = 3 * time.Second
 )
 
-// Cluster is a cluster of kind by its name. It need not exist. Its methods are not for concurrent use.
+// Cluster is a kind cluster, identified by its name. It need not exist. Its methods are not safe for concurrent use.
 type Cluster struct {
 	Name string
-	// Folder holds its own files: the kubeconfig, and the audit policy that is mounted into its nodes.
+	// Folder holds the cluster's own files: the kubeconfig, and the audit policy that is mounted into its nodes.
 	Folder string
 
 	provider *cluster.Provider
 	log      *logger
-	// access is the kubeconfig, once it was read from the node: that takes several docker commands.
+	// access caches the kubeconfig that was read from the node, because reading it takes several docker commands.
 	access string
 }
 
 // nameForm is what kind and Docker take for a container's name, and Kubernetes for a Node's.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
-// New names a cluster of a checkout.
+// New returns the cluster of a checkout with a name. It creates nothing.
 func New(root, name string) (*Cluster, error) {
 	if !nameForm.MatchString(name) {
 		return nil, fmt.Errorf("%q can't be a cluster's name: take small letters, digits and hyphens, at most 40", name)
@@ -78,7 +78,7 @@ func New(root, name string) (*Cluster, error) {
 	}, nil
 }
 
-// Lock waits until no other command works on the cluster. The lock dies with its holder.
+// Lock waits until no other command works on the cluster. The kernel releases the lock when its holder ends.
 func (c *Cluster) Lock(ctx context.Context, waits func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(c.Folder), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of clusters: %w", err)
@@ -92,52 +92,52 @@ func (c *Cluster) Lock(ctx context.Context, waits func()) (unlock func(), err er
 	return unlock, nil
 }
 
-// Kubeconfig is the file with which this machine reaches the cluster.
+// Kubeconfig returns the kubeconfig file with which this machine reaches the cluster.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Folder, "kubeconfig") }
 
-// Marker is what a cluster says of how it was made.
+// Marker is the cluster's record of how it was created.
 type Marker struct {
-	// Profile and Hash are the profile's.
+	// Profile and Hash are the name and the hash of its profile.
 	Profile, Hash string
 	// Images is "air-gap" or "registry".
 	Images string
-	// NodeImage is the reference of what its nodes are made from.
+	// NodeImage is the reference of the image of its nodes.
 	NodeImage string
-	// Created is when.
+	// Created is when it was created.
 	Created time.Time
-	// Tested says with what the smoke test passed last, or "".
+	// Tested describes the software with which the smoke test last passed, or is "".
 	Tested string
 }
 
-// State is what there is of a cluster.
+// State is the state of a cluster.
 type State int
 
 // The states in which a cluster can be.
 const (
-	// Absent: there is no container of it.
+	// Absent: the cluster has no container.
 	Absent State = iota
-	// Unfinished: a command of ours was ended while it made the cluster, or while it removed it.
+	// Unfinished: a command of ours was interrupted while it created or removed the cluster.
 	Unfinished
-	// Stopped: it was made, and one of its containers does not run.
+	// Stopped: the cluster was created, and one of its containers does not run.
 	Stopped
-	// Silent: it was made and runs, and its API server does not answer.
+	// Silent: the cluster was created and runs, but its API server does not answer.
 	Silent
-	// Foreign: it runs, and was not made by us.
+	// Foreign: the cluster runs, but we did not create it.
 	Foreign
-	// Made: it runs, and its API server answers.
+	// Made: the cluster runs, and its API server answers.
 	Made
 )
 
-// Found is a cluster as it was found.
+// Found is the result of Find.
 type Found struct {
 	State  State
 	Nodes  []docker.Node
 	Marker Marker
-	// Err is why the API server did not answer.
+	// Err is the reason why the API server did not answer.
 	Err error
 }
 
-// Find looks what there is of the cluster.
+// Find returns the state of the cluster.
 func (c *Cluster) Find(ctx context.Context) (*Found, error) {
 	nodes, err := docker.Containers(ctx, c.Name)
 	if err != nil {
@@ -174,8 +174,8 @@ func (c *Cluster) Find(ctx context.Context) (*Found, error) {
 	return found, nil
 }
 
-// Config reaches the cluster's API server from this machine, as its administrator. It reads what the control plane node
-// has, so that it is right also if the kubeconfig was removed.
+// Config returns an administrator's access to the cluster's API server from this machine. It reads the kubeconfig of
+// the control plane node, so that it works even if the local kubeconfig was removed.
 func (c *Cluster) Config() (*rest.Config, error) {
 	content, err := c.kubeconfig()
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *Cluster) kubeconfig() (string, error) {
 	return c.access, nil
 }
 
-// WriteKubeconfig writes the kubeconfig's file, and reports whether it was other than it should be.
+// WriteKubeconfig writes the kubeconfig's file, and reports whether its content has changed.
 func (c *Cluster) WriteKubeconfig() (changed bool, err error) {
 	content, err := c.kubeconfig()
 	if err != nil {
@@ -250,7 +250,7 @@ func (c *Cluster) marker(ctx context.Context) (*Marker, error) {
 	return marker, nil
 }
 
-// Mark writes the marker. With it the cluster is made.
+// Mark writes the marker, which completes the creation of the cluster.
 func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 	client, err := c.client()
 	if err != nil {
@@ -273,8 +273,8 @@ func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 	return nil
 }
 
-// Make makes the cluster, which must be absent. say hears what is being done. An error explains itself by what nodes
-// say, and leaves them as they are, for inspection; the next Find calls them unfinished.
+// Make creates the cluster, which must be absent. say is called with each step. An error includes what the nodes
+// report, and the nodes are kept for inspection. The next Find reports the cluster as unfinished.
 func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say func(string)) error {
 	c.access = ""
 	if err := c.prepare(ctx); err != nil {
@@ -388,7 +388,8 @@ func (c *Cluster) guarded(ctx context.Context, say func(string), work func() err
 	return context.Cause(ctx)
 }
 
-// Start starts a cluster's containers, as after a restart of the machine, and waits until its API server answers.
+// Start starts a cluster's containers, for example after a restart of the machine, and waits until its API server
+// answers.
 func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
 	c.access = ""
 	for _, node := range nodes {
@@ -402,7 +403,7 @@ func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
 	return c.WaitAnswer(ctx)
 }
 
-// WaitAnswer waits until the API server says that it is ready.
+// WaitAnswer waits until the API server reports that it is ready.
 func (c *Cluster) WaitAnswer(ctx context.Context) error {
 	err := await.Until(ctx, pollInterval, "the API server of the cluster "+c.Name, func(ctx context.Context) (string, error) {
 		client, err := c.client()
@@ -420,8 +421,8 @@ func (c *Cluster) WaitAnswer(ctx context.Context) error {
 	return nil
 }
 
-// Delete removes the cluster's containers and folder, and Docker's network if it is ours and not in use any more. It
-// reports whether there was something.
+// Delete removes the cluster's containers and folder. It also removes Docker's network if it is ours and no longer in
+// use. It reports whether there was anything to remove.
 func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	nodes, err := docker.Containers(ctx, c.Name)
 	if err != nil {
@@ -471,7 +472,7 @@ func (c *Cluster) removeNodes(ctx context.Context) error {
 	return fmt.Errorf("deleting the cluster %s: %w", c.Name, err)
 }
 
-// Remove removes the containers of a cluster that was left half-made.
+// Remove removes the containers of a cluster whose creation was interrupted.
 func (c *Cluster) Remove(ctx context.Context) error { return c.removeNodes(ctx) }
 
 func (c *Cluster) removeNetwork(ctx context.Context) error {
@@ -496,8 +497,8 @@ func (c *Cluster) removeNetwork(ctx context.Context) error {
 	return os.Remove(note)
 }
 
-// ExportLogs writes all that the nodes know into a folder: kind's own collection, in which are the logs of all Pods,
-// and of the API server's audit log the part that was not rotated.
+// ExportLogs writes the nodes' logs into a folder: kind's own collection, with the logs of all Pods and the part of the
+// API server's audit log that was not rotated.
 func (c *Cluster) ExportLogs(ctx context.Context, dir string, say func(string)) error {
 	return c.guarded(ctx, say, func() error {
 		if err := c.provider.CollectLogs(c.Name, dir); err != nil {
@@ -516,8 +517,8 @@ func (c *Cluster) ExportLogs(ctx context.Context, dir string, say func(string)) 
 	})
 }
 
-// APIHost is where the API server is for what runs in the cluster without kube-proxy: the control plane's container, by
-// its name, at APIPort. kind names a load balancer before several.
+// APIHost returns the host at which programs in the cluster reach the API server without kube-proxy, at APIPort: the
+// name of the control plane's container. With several control planes, kind has a load balancer in front of them.
 func (c *Cluster) APIHost(controlPlanes int) string {
 	if controlPlanes > 1 {
 		return c.Name + "-" + constants.ExternalLoadBalancerNodeRoleValue

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package kind makes, finds, explains and deletes clusters of kind, with kind itself as a library, and puts images into
-// their nodes. What is installed on a cluster (Cilium, cert-manager) is not its business but that of clusters/addons,
-// and in which order all is done is scripts/cmd/cluster's.
+// Package kind creates, finds, explains and deletes kind clusters, with kind itself as a library, and loads images into
+// their nodes. It does not install anything on a cluster, such as Cilium or cert-manager: clusters/addons does.
+// scripts/cmd/cluster determines the order of all steps.
 //
-// What state a cluster is in is read from the cluster: kind's containers, and in the cluster a ConfigMap that is
-// written as the last act of making it. What has containers and no ConfigMap was either left half-made by a command
-// that was killed, of which a file in the cluster's folder tells, and is created again; or it belongs to another owner,
-// and is not touched.
+// The package reads the state of a cluster from the cluster itself: from kind's containers, and from a ConfigMap that
+// is written as the last step of its creation. A cluster that has containers and no ConfigMap is in one of two states.
+// If a file in the cluster's folder says that a command was killed during the creation, the cluster is created again.
+// Otherwise it belongs to another owner, and is not touched.
 package kind

@@ -80,9 +80,9 @@ func (c *Cluster) explained(ctx context.Context, err error) error {
 	return fmt.Errorf("%w%s", err, strings.TrimPrefix(text, err.Error()))
 }
 
-// Explain is what the nodes say of why they are not as they should be: their containers, the kubelet's last complaints,
-// the control plane's containers that do not run, and of a node that ended its last words. It takes ctx's values and
-// not its end, since it is asked when a time is up.
+// Explain describes why the nodes do not work: the state of their containers, the kubelet's last errors, containers
+// that do not run, and the last log lines of a node that has ended. It uses ctx's values but ignores its end, because
+// it is called when a time is up.
 func (c *Cluster) Explain(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/images"
 )
 
-// EnsureNodeImage gives Docker a node image of the store, unless it has it. It reports whether it had not.
+// EnsureNodeImage loads a node image of the store into Docker, unless Docker has it. It reports whether it did.
 func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Built,
 	progress func(done, total int64),
 ) (loaded bool, err error) {
@@ -54,7 +54,7 @@ func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Buil
 	return true, nil
 }
 
-// Pull has Docker download a node image, unless it has it. It reports whether it had not.
+// Pull has Docker download a node image, unless Docker has it. It reports whether it did.
 func Pull(ctx context.Context, reference string) (pulled bool, err error) {
 	if _, err := docker.Output(ctx, "image", "inspect", reference); err == nil {
 		return false, nil
@@ -65,8 +65,9 @@ func Pull(ctx context.Context, reference string) (pulled bool, err error) {
 	return true, nil
 }
 
-// Load puts images into all nodes that lack them, and returns how many images at least one node lacked. progress hears
-// how many bytes all nodes have got; how many it will be is not known before, since images share layers.
+// Load loads images into all nodes that lack them, and returns how many images at least one node lacked. progress is
+// called with the number of bytes that all nodes have received. The total is not known in advance, because images share
+// layers.
 func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.Built, progress func(done int64)) (loaded int, err error) {
 	nodes, err := docker.Nodes(ctx, c.Name)
 	if err != nil {

@@ -47,13 +47,13 @@ func plain(message string) string {
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "..."))
 }
 
-// Warn, Warnf, Error and Errorf are progress, too: what matters is in the error that kind returns.
+// Warn, Warnf, Error and Errorf report progress, too: the error that kind returns has what matters.
 func (l *logger) Warn(message string)               { l.tell(message) }
 func (l *logger) Warnf(format string, args ...any)  { l.tell(fmt.Sprintf(format, args...)) }
 func (l *logger) Error(message string)              { l.tell(message) }
 func (l *logger) Errorf(format string, args ...any) { l.tell(fmt.Sprintf(format, args...)) }
 
-// V is the logger for kind's own words to people, and for nothing below them.
+// V returns the logger for kind's messages to users, and discards more detailed ones.
 func (l *logger) V(level log.Level) log.InfoLogger {
 	if level > 0 {
 		return log.NoopInfoLogger{}

@@ -16,16 +16,16 @@ import (
 	"lva.io/operators/clusters/await"
 )
 
-// NodeState is a Node as Kubernetes sees it.
+// NodeState is the state of a Node in Kubernetes.
 type NodeState struct {
 	Name    string
 	Version string
 	Ready   bool
-	// Why it is not ready, in the kubelet's words.
+	// Why is the reason why it is not ready, in the kubelet's words.
 	Why string
 }
 
-// NodeStates are all Nodes of a cluster.
+// NodeStates returns the states of all Nodes of a cluster.
 func NodeStates(ctx context.Context, config *rest.Config) ([]NodeState, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -58,8 +58,8 @@ func nodeState(node *corev1.Node) NodeState {
 	return state
 }
 
-// WaitNodes waits until as many Nodes as there should be are ready and take Pods. The error says which are not, and
-// why.
+// WaitNodes waits until the expected number of Nodes are ready and accept Pods. The error names the ones that are not,
+// and the reason.
 func WaitNodes(ctx context.Context, config *rest.Config, count int, say func(string)) error {
 	return await.Until(ctx, pollInterval, "the nodes to be ready", func(ctx context.Context) (string, error) {
 		states, err := NodeStates(ctx, config)

@@ -42,27 +42,29 @@ const (
 
 const inotifyFix = "`sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=524288` as root (in /etc/sysctl.d, it stays)"
 
-// Facts are what preflight knows of the machine. What could not be measured is zero, and not complained of.
+// Facts are the results of the preflight measurements. A value that could not be measured is zero, and causes no
+// complaint.
 type Facts struct {
-	// Missing says that there is no docker command; Unreachable what it said when it was asked about its engine.
+	// Missing reports that there is no docker command. Unreachable is its error message if it did not reach an engine.
 	Missing     bool
 	Unreachable string
-	// Version, Cgroup ("1", "2"), Kernel, System and Rootless are the engine's, which may be in a virtual machine.
+	// Version, Cgroup ("1", "2"), Kernel, System and Rootless describe the engine, which may run in a virtual machine.
 	Version, Cgroup, Kernel, System string
 	Rootless                        bool
-	// Memory is the engine's whole memory, Available what this machine has left, both in bytes.
+	// Memory is the engine's total memory, and Available is what this machine has left, both in bytes.
 	Memory, Available int64
-	// Root is Docker's folder, and DiskFree what is free there, in bytes; 0 if it is not on this machine.
+	// Root is Docker's folder, and DiskFree is the free space there, in bytes. DiskFree is 0 if the folder is not on this
+	// machine.
 	Root     string
 	DiskFree int64
-	// InotifyInstances and InotifyWatches are the limits for a user. InstancesFree is how many root can still have, as far
-	// as they would be needed; it is negative if we are not root, and can't know.
+	// InotifyInstances and InotifyWatches are the limits for a user. InstancesFree is how many instances root can still
+	// have, up to the number that is needed. It is negative if we are not root, and can't know.
 	InotifyInstances, InotifyWatches, InstancesFree int
-	// Taken says who has a port of the profile's, by its index.
+	// Taken names the user of a port of the profile, by the port's index.
 	Taken map[int]string
 }
 
-// Measure asks Docker and the kernel. A cluster that is there has its ports: then none is tried.
+// Measure asks Docker and the kernel. If the cluster exists (there), it uses its ports itself, so they are not tried.
 func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
 	facts := &Facts{Taken: map[int]string{}}
 	output, err := docker.Output(ctx, "info", "--format", "{{json .}}")
@@ -102,8 +104,8 @@ func free(folder string) int64 {
 	return int64(stat.Bavail) * int64(stat.Bsize) //nolint:unconvert // its type differs between systems
 }
 
-// Room says what is wrong, if anything, with the disk of a folder in which there shall be the images that we build, and
-// a cluster. It is for who has no engine yet that could be asked.
+// Room reports what is wrong, if anything, with the disk of a folder that will hold a cluster and the images that we
+// build. It is for callers that have no engine yet that could be asked.
 func Room(folder string, profile *Profile) (Trouble, bool) {
 	return noRoom(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", makeRoom)
 }
@@ -153,17 +155,18 @@ func (f *Facts) engine(output string, err error) {
 	}
 }
 
-// Trouble is something that keeps a cluster from being made, or that is worth a word.
+// Trouble is a problem that prevents the creation of a cluster, or that is worth a warning.
 type Trouble struct {
 	// What is wrong, and the Fix.
 	What, Fix string
-	// Fatal says that trying would be in vain.
+	// Fatal reports that creating a cluster can't succeed.
 	Fatal bool
 }
 
 func (t Trouble) String() string { return t.What + ": " + t.Fix }
 
-// Troubles are all that the facts have against the profile. A cluster that is there needs no room any more.
+// Troubles returns the problems that the facts show for the profile. A cluster that already exists needs no further
+// resources.
 func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 	if f.Missing {
 		return []Trouble{{

@@ -22,17 +22,17 @@ import (
 	"lva.io/operators/clusters/config"
 )
 
-// Profile is a kind of cluster that one can ask for: a file of clusters/config/kind.
+// Profile is a configuration that a cluster can be created from: a file of clusters/config/kind.
 type Profile struct {
-	// Name is the file's name without its ending.
+	// Name is the file's name without its extension.
 	Name string
-	// Hash changes when the file or the audit policy does: what a cluster is made from.
+	// Hash changes when the file or the audit policy changes, which a cluster is created from.
 	Hash string
 
 	cluster v1alpha4.Cluster
 }
 
-// Profiles are the names of all profiles.
+// Profiles returns the names of all profiles.
 func Profiles() []string {
 	entries, err := config.Kind.ReadDir("kind")
 	if err != nil {
@@ -45,7 +45,7 @@ func Profiles() []string {
 	return names
 }
 
-// LoadProfile reads a profile. It is an error if there is none of that name, or if kind would not understand it.
+// LoadProfile reads a profile. It returns an error if there is none with that name, or if kind would reject it.
 func LoadProfile(name string) (*Profile, error) {
 	if !slices.Contains(Profiles(), name) {
 		return nil, fmt.Errorf("there is no profile %q: choose one of %s, or add clusters/config/kind/%s.yaml",
@@ -90,10 +90,10 @@ func parseProfile(name string, content []byte) (*Profile, error) {
 	return profile, nil
 }
 
-// Nodes is how many nodes the cluster has.
+// Nodes returns the number of the cluster's nodes.
 func (p *Profile) Nodes() int { return len(p.cluster.Nodes) }
 
-// ControlPlanes is how many of them are control planes.
+// ControlPlanes returns how many of them are control planes.
 func (p *Profile) ControlPlanes() int {
 	n := 0
 	for _, node := range p.cluster.Nodes {
@@ -104,7 +104,7 @@ func (p *Profile) ControlPlanes() int {
 	return n
 }
 
-// Image is the node image that the profile asks for, or "".
+// Image returns the node image of the profile, or "".
 func (p *Profile) Image() string {
 	for _, node := range p.cluster.Nodes {
 		if node.Image != "" {
@@ -114,8 +114,8 @@ func (p *Profile) Image() string {
 	return ""
 }
 
-// ToleratesCgroupV1 reports whether the kubelets start on a machine with cgroup v1 (Kubernetes 1.35 and later refuse
-// to, KEP-4569).
+// ToleratesCgroupV1 reports whether the kubelets start on a machine with cgroup v1. Those of Kubernetes 1.35 and later
+// refuse to, unless they are configured otherwise (KEP-4569).
 func (p *Profile) ToleratesCgroupV1() bool {
 	patches := slices.Clone(p.cluster.KubeadmConfigPatches)
 	for _, node := range p.cluster.Nodes {
@@ -134,17 +134,17 @@ func (p *Profile) ToleratesCgroupV1() bool {
 	return false
 }
 
-// Port is one of this machine's that a cluster takes.
+// Port is a port of this machine that a cluster uses.
 type Port struct {
 	Address string
 	Number  int
 	// Protocol is tcp, udp or sctp.
 	Protocol string
-	// What says what for.
+	// What describes what it is for.
 	What string
 }
 
-// Ports are those of this machine that the profile asks for by number.
+// Ports returns the ports of this machine that the profile asks for by number.
 func (p *Profile) Ports() []Port {
 	var ports []Port
 	if n := p.cluster.Networking.APIServerPort; n > 0 {
@@ -216,8 +216,8 @@ func (p *Profile) certificateNames() []string {
 	return append(names, Addresses()...)
 }
 
-// Addresses are this machine's IPv4 addresses under which other machines may reach it: those of its interfaces that are
-// up, without loopback and Docker's own bridges.
+// Addresses returns this machine's IPv4 addresses at which other machines may reach it: those of its interfaces that
+// are up, except loopback and Docker's own bridges.
 func Addresses() []string {
 	interfaces, err := net.Interfaces()
 	if err != nil {

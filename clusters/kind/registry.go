@@ -17,8 +17,8 @@ const registryTime = 3 * time.Second
 // registries are those of all images that a cluster would pull.
 var registries = []string{"https://registry-1.docker.io/v2/", "https://registry.k8s.io/v2/", "https://quay.io/v2/"}
 
-// RegistriesAnswer asks all registries at once. The error is that of the first which does not answer as a registry
-// does.
+// RegistriesAnswer asks all registries at once. It returns the error of the first one that does not answer as a
+// registry does.
 func RegistriesAnswer(ctx context.Context) error { return answer(ctx, registries) }
 
 func answer(ctx context.Context, all []string) error {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package longtest keeps tests that take long out of the gate. Such a test belongs to the proof, which runs all tests:
-// docs/decisions/0032-gate-and-proof.md. It decides nothing else about a test.
+// Package longtest skips long tests in the gate. Such a test belongs to the proof, which runs all tests:
+// docs/decisions/0032-gate-and-proof.md. The package decides nothing else about a test.
 package longtest
 
 import "testing"
 
-// Proof skips a test where only short tests run (`go test -short`, as in the gate). A test belongs to the proof if it
+// Proof skips a test when only short tests run (`go test -short`, as in the gate). A test belongs to the proof if it
 // takes more than about five seconds of processor time on a quiet machine.
 func Proof(tb testing.TB) {
 	tb.Helper()
@@ -16,8 +16,8 @@ func Proof(tb testing.TB) {
 	}
 }
 
-// First is all rows of a test's table, or the first one where only short tests run. It is for tables whose rows take
-// long.
+// First returns all rows of a test's table, or only the first one when only short tests run. It is for tables whose
+// rows take long.
 func First[Row any](rows []Row) []Row {
 	if testing.Short() && len(rows) > 1 {
 		return rows[:1]

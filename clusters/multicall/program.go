@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package multicall is the one program that is etcd, kube-apiserver, the controllers and kubectl of a checkout: which
-// release of Kubernetes it is, and how it is built. It runs nothing, and imports so little that the bootstrap can know
-// it.
+// Package multicall describes the one program that is etcd, kube-apiserver, the controllers and kubectl of a checkout:
+// its release of Kubernetes, and how to build it. It does not run the program, and imports little enough for the
+// bootstrap to import it.
 package multicall
 
 import (
@@ -18,13 +18,13 @@ import (
 type Program struct {
 	// Path is the program's file.
 	Path string
-	// Version is the Kubernetes release it is, such as v1.36.3.
+	// Version is its Kubernetes release, such as v1.36.3.
 	Version string
 	gobuild.Target
 }
 
-// New describes the control plane of the checkout at root. Its version is that of k8s.io/kubernetes in
-// clusters/controlplane/go.mod, and nowhere else.
+// New returns the control plane's program of the checkout at root. Its version is that of k8s.io/kubernetes in
+// clusters/controlplane/go.mod, and is written nowhere else.
 func New(root string) (*Program, error) {
 	module := filepath.Join(root, "clusters", "controlplane")
 	version, err := gobuild.Required(module, "k8s.io/kubernetes")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package openfiles decides whether a program may have as many files open as a cluster needs. It changes no limit.
+// Package openfiles checks whether a program may open as many files as a cluster needs. It changes no limit.
 package openfiles
 
 import (
@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Least is how many files each program of a cluster must be allowed to have open. Below that, etcd or the API server
-// fails at some moment, and their logs do not say why.
+// Least is how many files each program of a cluster must be allowed to have open. With a lower limit, etcd or the API
+// server fails at some point, and their logs do not say why.
 const Least = 256
 
-// Error says that the limit of open files is too low for a cluster, and what to do.
+// Error reports that the limit of open files is too low for a cluster, and what to do.
 type Error struct {
 	// Limit is how many files a program may have open.
 	Limit uint64
@@ -26,8 +26,8 @@ func (e *Error) Error() string {
 		e.Limit, Least)
 }
 
-// Enough returns an *Error where the limit of open files is too low for a cluster. Only the hard limit counts: programs
-// in Go raise their own limit as far as they may.
+// Enough returns an *Error if the limit of open files is too low for a cluster. Only the hard limit counts, because
+// programs in Go raise their own limit to it.
 func Enough() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -20,10 +20,10 @@ import (
 )
 
 // Attend runs a program with our input, output and environment, and then looks for processes that the program or a
-// descendant has started and that still run. left names those that have not ended within the patience; they are killed.
-// The program gets a session of its own, and is killed when we die or the context ends. status is its exit code, or 128
-// and the number of the signal that ended it. Attend becomes the parent of all orphans below us and waits for every
-// child, so the caller must do nothing else with processes.
+// descendant has started and that still run. left names those that have not ended within the patience, and which Attend
+// therefore kills. The program gets a session of its own, and is killed when we die or the context ends. status is its
+// exit code, or 128 and the number of the signal that ended it. Attend becomes the parent of all orphans below us and
+// waits for every child, so the caller must do nothing else with processes.
 func Attend(ctx context.Context, path string, args []string, patience time.Duration) (status int, left string, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, "", err

@@ -79,8 +79,8 @@ func contain(t *testing.T, scope *Scope, script string) (p *Process, output *buf
 	return p, bufio.NewReader(read), dir
 }
 
-// A contained program is started as others are. Of descriptors, those do not count that other programs' user namespaces
-// are mapped by: the syscall package opens them without close-on-exec.
+// A contained program has the same environment as others. The descriptors by which other programs' user namespaces are
+// mapped do not count: the syscall package opens them without close-on-exec.
 func TestAContainedProgramFindsWhatOthersFind(t *testing.T) {
 	t.Parallel()
 	inherited, err := os.ReadDir("/proc/self/fd") // others inherit what our shell has left to us
@@ -282,7 +282,8 @@ func TestAContainedProgramThatDoesNotEndIsKilled(t *testing.T) {
 	})
 }
 
-// A process that is traced and was killed stays until its tracer has waited for it, as one does that waits for a disk.
+// A process that was killed while it is traced stays until its tracer has waited for it, like one that waits for a
+// disk.
 func TestAProcessThatCannotBeEndedIsReported(t *testing.T) {
 	t.Parallel()
 	scope, err := NewScope(Options{withoutNamespaces: true, patience: 50 * time.Millisecond})
@@ -332,7 +333,7 @@ func TestASupervisorBuriesOrphansAndMindsNoSignal(t *testing.T) {
 	})
 }
 
-// Who holds the output is ended before we wait for its end. Were we to wait first, we would wait for as long as the
+// Processes that hold the output are killed before we wait for its end. If we waited first, we would wait for the whole
 // delay.
 func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
 	t.Parallel()
@@ -365,7 +366,7 @@ func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
 	}
 }
 
-// A grandchild that has left the group of a program that is not contained is ended with the scope.
+// A grandchild that has left the group of a program that is not contained ends with the scope.
 func TestWaitingEndsWhileAGrandchildHoldsTheOutput(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{waitDelay: time.Second})

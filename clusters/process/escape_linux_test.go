@@ -256,8 +256,8 @@ func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Whatever is killed with -9, together with the owner or without it. Without a namespace, the supervisor is what must
-// not be killed: the program can't, see TestAContainedProgramCannotEndWhatIsOutside.
+// The test kills processes with -9, together with the owner or without it. Without a namespace it must not kill the
+// supervisor. The program can't kill it either: see TestAContainedProgramCannotEndWhatIsOutside.
 func TestAContainedProgramLeavesNothingBehindAfterKill9(t *testing.T) {
 	t.Parallel()
 	for _, mode := range ownerModes {
@@ -365,8 +365,8 @@ func TestAContainedForkBombIsEnded(t *testing.T) {
 	}
 }
 
-// A setuid program that became another user's could not be killed. Where we are not root, the older kernel's filter has
-// us renounce privileges ourselves.
+// We could not kill a setuid program that became another user's. Where we are not root, the filter for older kernels
+// makes us give up privileges ourselves.
 func TestAContainedProgramGetsNoPrivilegesWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{"showing privileges", "showing privileges on an older kernel"} {
@@ -431,7 +431,7 @@ func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
 	})
 }
 
-// A process whose limit of processor time is 0 is killed, and a limit is no signal.
+// A process whose limit of processor time is 0 is killed, and setting a limit is not a signal.
 func TestAContainedProgramCannotLimitWhatIsOutside(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{withoutNamespaces: true})
@@ -535,7 +535,7 @@ func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t
 	}
 }
 
-// A kernel, a container or an administrator may forbid namespaces. In a user namespace of ours we are that
+// A kernel, a container or an administrator may forbid namespaces. In a user namespace of our own, we are that
 // administrator.
 func TestWhereNamespacesAreForbiddenAReaperContains(t *testing.T) {
 	t.Parallel()
@@ -568,7 +568,7 @@ func forbidNamespaces() error {
 	return nil
 }
 
-// What root may do, an ordinary user may do by a user namespace.
+// With a user namespace, an ordinary user may do what root may do.
 func TestAnOrdinaryUserContainsProgramsToo(t *testing.T) {
 	longtest.Proof(t)
 	t.Parallel()

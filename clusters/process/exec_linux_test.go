@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a process is between two programs lasts too short to be caught; what must not be taken for it does not.
+// A process is between two programs for too short a time to catch it there. The test covers the states that must not be
+// mistaken for that one.
 func TestOnlyAProcessBetweenTwoProgramsIsUnsettled(t *testing.T) {
 	t.Parallel()
 	bare := exec.Command("/bin/sleep", "1000")
@@ -83,8 +84,8 @@ func TestAThreadWithoutMemoryOfItsProgramIsFound(t *testing.T) {
 	}
 }
 
-// The first process of a namespace of processes is at its end only when all others there are. Until then it has no
-// environment, and its first thread may have ended.
+// The first process of a PID namespace ends only after all others in it. Until then it has no environment, and its
+// first thread may have ended.
 func TestADyingNamespaceIsNotTakenForGone(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)

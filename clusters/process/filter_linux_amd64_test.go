@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The numbers of system calls of another architecture mean other calls, so a filter must not take them for its own.
+// On another architecture, the same numbers mean other system calls, so a filter must not mistake them for its own.
 func TestAContainedProgramCannotLimitByCallsOfAnotherArchitecture(t *testing.T) {
 	t.Parallel()
 	const (

@@ -196,7 +196,7 @@ func withoutMemory(thread string, readable bool) bool {
 	return word&exiting != 0 || readable && fields[environmentEnd] == "0"
 }
 
-// Belongs reports whether the process runs and is one of the scope's: its number may be another's by now.
+// Belongs reports whether the process runs and is one of the scope's. Its number may have been reused.
 func Belongs(number int, id string) bool {
 	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(number), "environ"))
 	return err == nil && marked(environment, id)
@@ -205,8 +205,8 @@ func Belongs(number int, id string) bool {
 // parentAtStart is the process that started us, unless it died before our packages were initialised.
 var parentAtStart = unix.Getppid()
 
-// EndWithParent asks for a SIGTERM when the process that started us dies, for commands that are part of a larger one
-// (make): kill -9 of that must end them, too.
+// EndWithParent requests a SIGTERM when the process that started us dies. It is for commands that are part of a larger
+// one (make): kill -9 of that command must end them, too.
 func EndWithParent() {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
 	if unix.Getppid() != parentAtStart || adopted() {

@@ -52,7 +52,7 @@ func (g group) Close() {}
 
 func (g group) SignalGroup(signal syscall.Signal) bool { return syscall.Kill(-g.number, signal) == nil }
 
-// Attend runs a program with our input, output and environment. Without /proc, it finds no process that is left.
+// Attend runs a program with our input, output and environment. Without /proc, it can't find processes that are left.
 func Attend(ctx context.Context, path string, args []string, _ time.Duration) (status int, left string, err error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -85,7 +85,7 @@ func (*supervision) walls() []Wall                      { return nil }
 // killMarked does nothing: without /proc no process's environment can be read. Groups are ended all the same.
 func killMarked(string) {}
 
-// Belongs reports whether the process runs. Whose it is can't be known without /proc.
+// Belongs reports whether the process runs. Without /proc, it can't know the process's scope.
 func Belongs(pid int, _ string) bool {
 	return syscall.Kill(pid, 0) == nil
 }

@@ -9,8 +9,8 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// LeftoverError says that something in a run folder can't be removed, for all that was tried. It does no harm: each
-// scope that begins tries again.
+// LeftoverError reports that some file in a run folder can't be removed in any way that we tried. It does no harm: each
+// new scope tries again.
 type LeftoverError struct {
 	// Dir is the run folder.
 	Dir string

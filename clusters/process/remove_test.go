@@ -90,7 +90,7 @@ func TestRemovingFollowsNoLink(t *testing.T) {
 	must(t, os.Chmod(elsewhere+"/folder", 0o700))
 }
 
-// Somebody may put a link where the run folder was.
+// Another process may put a link in place of the run folder.
 func TestALinkInPlaceOfTheFolderIsRemovedAndNotFollowed(t *testing.T) {
 	t.Parallel()
 	elsewhere := t.TempDir()

@@ -27,12 +27,12 @@ import (
 // markerVariable names the environment variable by which the processes of a scope are recognised.
 const markerVariable = "OPERATOR_LABS_SCOPE"
 
-// Options says how a scope behaves. The zero value is a temporary scope: its folder is new and goes with it.
+// Options configure a scope. The zero value means a temporary scope: its folder is new and is removed with it.
 type Options struct {
-	// Dir is the folder of a scope that keeps it, such as the playground's. It must exist. Default: a new folder
+	// Dir is the folder of a scope that keeps its folder, such as the playground's. It must exist. Default: a new folder
 	// below Root, removed when the scope ends.
 	Dir string
-	// Detachable makes processes that survive their parent once Release was called.
+	// Detachable lets processes survive their parent after Release was called.
 	Detachable bool
 
 	withoutNamespaces bool          // for tests of how programs are contained without them
@@ -54,7 +54,7 @@ type Scope struct {
 
 	mutex     sync.Mutex
 	processes map[*Process]struct{}
-	// stuck are the processes that were not waited for any longer.
+	// stuck are the processes that had not ended when we stopped waiting for them.
 	stuck       []*Process
 	closed      bool
 	containment Containment
@@ -63,20 +63,21 @@ type Scope struct {
 	walled bool
 }
 
-// Containment is how it is known what a contained program has started.
+// Containment is how we know the processes that a contained program has started.
 type Containment string
 
 // The containments, strongest first.
 const (
-	// Namespaces: all processes of a PID namespace end with its first one, by the kernel.
+	// Namespaces: the kernel kills all processes of a PID namespace when its first one ends.
 	Namespaces Containment = "namespaces"
-	// Supervised: a supervisor adopts all orphans below it, finds what there is, and ends it.
+	// Supervised: a supervisor adopts all orphans below it, finds all processes, and kills them.
 	Supervised Containment = "supervisor"
-	// Grouped: only what stays in the program's process group is known.
+	// Grouped: only the processes that stay in the program's process group are known.
 	Grouped Containment = "group"
 )
 
-// Containment is the weakest one of all contained programs that were started in the scope, and empty if none was.
+// Containment returns the weakest containment of all contained programs that were started in the scope. It is empty if
+// none was.
 func (s *Scope) Containment() Containment {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -89,7 +90,7 @@ func weakest(a, b Containment) Containment {
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
-// Root is the folder below which temporary scopes have theirs. It belongs to the current user alone.
+// Root returns the folder below which temporary scopes have theirs. It belongs to the current user alone.
 func Root() (string, error) {
 	temporary := os.TempDir()
 	if !filepath.IsAbs(temporary) {
@@ -120,7 +121,7 @@ func Root() (string, error) {
 	return root, nil
 }
 
-// NewScope sweeps what earlier scopes may have left, then makes a folder and a guard.
+// NewScope removes what earlier scopes may have left, and then creates a folder and starts a guard.
 func NewScope(options Options) (*Scope, error) {
 	root, err := Root()
 	if err != nil {
@@ -176,27 +177,27 @@ func unfinished(dir string) string {
 	return filepath.Join(filepath.Dir(dir), ".new-"+filepath.Base(dir))
 }
 
-// Spec is a program to start.
+// Spec describes a program to start.
 type Spec struct {
-	// Name is what messages call it. Default: the base name of Path.
+	// Name is the program's name in messages. Default: the base name of Path.
 	Name string
 	Path string
 	Args []string
-	// Env is the whole environment but for the scope's marker. Default: the current one.
+	// Env is the whole environment except for the scope's marker. Default: the current one.
 	Env []string
 	// Dir is its working folder. Default: the scope's.
 	Dir    string
 	Stdout io.Writer
 	Stderr io.Writer
-	// Files are given to it as descriptors 3 and up.
+	// Files are passed to it as descriptors 3 and up.
 	Files []*os.File
-	// Background makes it give way to others when the processor is wanted.
+	// Background lowers its priority when other programs want the processor.
 	Background bool
-	// Contained makes everything that it starts end with it, whatever that does to get away: it leaves its group and its
-	// session, clears its environment, forks while it is killed. It is for programs that we don't trust. They don't
-	// survive Release. It works on Linux; elsewhere only a process's group ends with it.
+	// Contained ends all processes that it started with it, whatever they do to escape: they may leave its group and
+	// session, clear their environment, or fork while they are killed. It is for programs that we don't trust. They don't
+	// survive Release. It works on Linux. Elsewhere only the process's group ends with it.
 	Contained bool
-	// Walls shut a contained program in. Default: it may do what its user may.
+	// Walls restrict a contained program. Default: it may do what its user may.
 	Walls *Walls
 }
 
@@ -219,16 +220,16 @@ type Process struct {
 	supervision *supervision // of a contained program
 	done        chan struct{}
 	err         error
-	// late is closed when it has not ended in time after it was killed, and gone when it has ended in fact.
+	// late is closed when the process has not ended in time after it was killed, and gone when it has really ended.
 	late, gone chan struct{}
 	killed     sync.Once
 
 	mutex sync.Mutex
-	// forgotten says that the number of its group may be another's.
+	// forgotten reports that the number of its group may have been reused.
 	forgotten bool
 }
 
-// ExitError is the error of a program that ran, and did not end with exit code 0. An *exec.ExitError is one.
+// ExitError is the error of a program that ran, but did not end with exit code 0. An *exec.ExitError is one.
 type ExitError interface {
 	error
 	// ExitCode is -1 if a signal ended the program.
@@ -260,7 +261,7 @@ func (s exitStatus) Error() string {
 	}
 }
 
-// Start starts a program. It ends at the latest with the scope.
+// Start starts a program, which ends with the scope at the latest.
 func (s *Scope) Start(spec Spec) (*Process, error) {
 	if spec.Name == "" {
 		spec.Name = filepath.Base(spec.Path)
@@ -389,18 +390,19 @@ func (p *Process) forget() {
 	}
 }
 
-// PID is the process's number, and that of its group. That of a contained program is its supervisor's.
+// PID returns the number of the process, which is also that of its group. For a contained program, it is the
+// supervisor's.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended, and nobody writes to its output any more; or a minute after it was killed,
-// if it has not ended by then. Err says so, and what ends it goes on.
+// Done is closed when the process has ended and no process writes to its output any more. If the process has not ended
+// a minute after it was killed, Done is closed then, Err says so, and the attempts to end it continue.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how the process ended: nil for exit code 0, an ExitError for another one or a signal. Any other error means
-// that this is not known, or that it could not be ended. Call it only after Done.
+// Err returns how the process ended: nil for exit code 0, an ExitError for another one or a signal. Any other error
+// means that this is not known, or that the process could not be ended. Call it only after Done.
 func (p *Process) Err() error { return p.err }
 
-// Wait waits until the process has ended and says how. When the context ends first, the process is killed, and the
+// Wait waits until the process has ended and returns Err. If the context ends first, the process is killed, and the
 // error is the context's cause.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
@@ -412,8 +414,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Kill ends the process's group at once, and all that a contained program has started, and waits until it is Done, for
-// a minute at most.
+// Kill kills the process's group, and all processes that a contained program has started. It waits until the process is
+// Done, for a minute at most.
 func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
@@ -439,7 +441,7 @@ func (p *Process) signal(signal syscall.Signal) {
 	}
 }
 
-// Stop asks the process's group to end (SIGTERM), and kills it if it has not within grace.
+// Stop asks the process's group to end (SIGTERM), and kills it if it has not ended within grace.
 func (p *Process) Stop(grace time.Duration) {
 	p.signal(syscall.SIGTERM)
 	select {
@@ -449,7 +451,7 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Close ends all processes of the scope at once, those that left their group too, and removes a temporary folder. It
+// Close kills all processes of the scope, including those that left their group, and removes a temporary folder. It
 // returns an error for processes that have not ended a minute after they were killed.
 func (s *Scope) Close() error {
 	s.mutex.Lock()
@@ -487,9 +489,9 @@ func (s *Scope) stuckErrors() error {
 	return errors.Join(problems...)
 }
 
-// Adopt makes all programs that this process starts from here on the scope's, whoever starts them: a library does not
-// know Start. They end with the scope, and by the guard if we are killed. abandon ends the adoption, for what starts
-// later.
+// Adopt adds all programs to the scope that this process starts from now on, even those that are not started by Start
+// but by a library. They end with the scope, and the guard kills them if we are killed. abandon ends the adoption for
+// later programs.
 func (s *Scope) Adopt() (abandon func(), err error) {
 	if err := os.Setenv(markerVariable, s.ID); err != nil {
 		return nil, fmt.Errorf("marking the programs of a run: %w", err)
@@ -497,7 +499,7 @@ func (s *Scope) Adopt() (abandon func(), err error) {
 	return func() { _ = os.Unsetenv(markerVariable) }, nil
 }
 
-// Release lets the processes of a detachable scope live on after this one ends. The scope can't be used afterwards.
+// Release lets the processes of a detachable scope continue after this one ends. The scope can't be used afterwards.
 func (s *Scope) Release() {
 	s.mutex.Lock()
 	s.closed = true
@@ -515,8 +517,8 @@ func (s *Scope) removeDir() error {
 	return removeAll(s.Dir)
 }
 
-// KillGroup ends the group of the process that has a number, if it is one of the scope with this ID: the number may be
-// another's by now.
+// KillGroup kills the group of the process that has a number, if the process belongs to the scope with this ID. The
+// number may have been reused.
 func KillGroup(number int, id string) {
 	g, there := openGroup(number) // before we look whose it is
 	if !there {
@@ -528,7 +530,7 @@ func KillGroup(number int, id string) {
 	}
 }
 
-// KillMarked ends all processes of the scope with this ID, wherever they were started. It is for scopes that were
+// KillMarked kills all processes of the scope with this ID, wherever they were started. It is for scopes that were
 // released. On systems without /proc it finds nothing.
 func KillMarked(id string) { killMarked(id) }
 

@@ -68,7 +68,7 @@ func (u *unguarded) Write(p []byte) (int, error) {
 	return u.content.Write(p)
 }
 
-// After the end of a program its output can be read, though another process that it started goes on writing.
+// After a program ends, its output can be read, even if another process that it started continues to write.
 func TestNobodyWritesToAnOutputAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, contained := range []bool{false, true} {

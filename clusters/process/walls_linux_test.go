@@ -380,8 +380,8 @@ func TestWalls(t *testing.T) {
 	})
 }
 
-// Each wall is needed: if it alone is missing, something succeeds that it holds. The private root also hides files that
-// may not be read, so what the wall for files holds shows without it.
+// Each wall is needed: without it, an access succeeds that it should prevent. The private root also hides files that
+// may not be read, so the test of the wall for files works without it.
 func TestEachWallIsNeeded(t *testing.T) {
 	t.Parallel()
 	for _, wall := range allWalls {
@@ -434,7 +434,7 @@ func TestNoInheritedDescriptor(t *testing.T) { // alone: whatever is started mea
 	})
 }
 
-// A program is not started without a wall that it must have, whatever walls were there when the machine was tried.
+// A program is not started without a wall that it requires, even if the machine had that wall when it was tested.
 func TestARequiredWall(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
@@ -462,7 +462,7 @@ func TestARequiredWall(t *testing.T) {
 	})
 }
 
-// A file that cannot be named is as good as one that does not exist: the walls stand without it.
+// A file that cannot be named is treated like one that does not exist: the walls are built without it.
 func TestFilesWithoutNames(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
@@ -484,7 +484,7 @@ func TestFilesWithoutNames(t *testing.T) {
 	})
 }
 
-// Without walls each of these succeeds, so a test of them can fail.
+// Without walls each of these accesses succeeds. So the tests of the walls can fail.
 func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
@@ -514,7 +514,7 @@ func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 	})
 }
 
-// The owner may be killed at any moment, and what is walled must not outlive it.
+// The owner may be killed at any moment, and a walled program must not outlive it.
 func TestAWalledProgramStopsAndWrites(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
@@ -540,7 +540,7 @@ func TestAWalledProgramStopsAndWrites(t *testing.T) {
 	})
 }
 
-// Tests of a submission start an API server and reach it, and nothing else.
+// Tests of a submission start an API server and connect to it, and to nothing else.
 func TestANetworkOfItsOwn(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)

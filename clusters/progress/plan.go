@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Units of work that a plan knows: modules are downloaded, then packages are compiled, then the program is linked.
+// Units of a plan's progress: modules are downloaded, then packages are compiled, then the program is linked.
 const (
 	Modules  = "modules"
 	Packages = "packages"
 )
 
-// Work is one program of a plan, and what building it takes on the machine of docs/benchmarks.md where nothing was
-// downloaded or compiled but for the works before it.
+// Work is one program of a plan, with the time that building it takes on the machine of docs/benchmarks.md if only the
+// works before it were downloaded and compiled.
 type Work struct {
 	// What is built: "the lab command".
 	What string
@@ -27,24 +27,24 @@ type Work struct {
 	Download, Compile, Link time.Duration
 }
 
-// Plan shows several pieces of work, one after the other: which of how many it is, and how long all of them will take
-// from here. It begins with the figures of the works, and learns from what was done so far. It is for one goroutine,
-// its bars are for several.
+// Plan shows the progress of several works, one after the other: the number of the current one, and how long all of
+// them will still take. It begins with the figures of the works, and adjusts them to the progress so far. A Plan is for
+// one goroutine. Its bars are for several.
 type Plan struct {
 	out   *os.File
 	works []Work
 	begun int
 
-	// missing and stale are the shares of modules and packages that were not here, as the last work showed.
+	// missing and stale are the shares of modules and packages that the last work had to download and compile.
 	missing, stale float64
-	// network and processor are how much longer than in the figures downloading and compiling take here.
+	// network and processor are the factors by which downloading and compiling take longer here than in the figures.
 	network, processor float64
 }
 
 // worthSaying is how long a plan takes at least of which one is told before it begins.
 const worthSaying = 10 * time.Second
 
-// NewPlan says what is ahead, unless that is done within seconds.
+// NewPlan announces the works, unless they take only seconds.
 func NewPlan(out *os.File, works ...Work) *Plan {
 	p := &Plan{out: out, works: works, missing: 1, stale: 1, network: 1, processor: 1}
 	if all := p.ahead(works, p.processor); all >= worthSaying {
@@ -58,7 +58,7 @@ func NewPlan(out *os.File, works ...Work) *Plan {
 	return p
 }
 
-// Next begins the next work. Its bar must be ended before the one after it begins.
+// Next begins the next work. Its bar must be ended before the next call.
 func (p *Plan) Next() *Bar {
 	work := p.works[p.begun]
 	p.begun++

@@ -114,7 +114,7 @@ func TestAPlanLearnsFromTheMachine(t *testing.T) {
 	}
 }
 
-// A slow machine is noticed while the first work goes on, and counts for those after it.
+// A plan notices a slow machine during the first work, and adjusts the estimate for the works after it.
 func TestAPlanLearnsWhileItCompiles(t *testing.T) {
 	t.Parallel()
 	log, content := newLog(t)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package progress shows on a terminal, or in a log, how far a long piece of work is, which of several it is, and how
-// long they will take. It imports the standard library only, because it is part of the program that builds all others.
-// It does none of the work.
+// Package progress shows the progress of long work on a terminal or in a log: how far it is, which of several works it
+// is, and how long they will take. It imports only the standard library, because it is part of the program that builds
+// all others. It does none of the work.
 package progress
 
 import (
@@ -21,7 +21,7 @@ const (
 	patience = 2 * time.Second
 )
 
-// Bar is a line that says what is being done and how far it is. All methods are safe for concurrent use.
+// Bar is a line that shows the current work and its progress. All methods are safe for concurrent use.
 type Bar struct {
 	out      io.Writer
 	terminal bool
@@ -36,14 +36,14 @@ type Bar struct {
 	reported    time.Time
 }
 
-// IsTerminal reports whether a person watches the file and its terminal can redraw a line.
+// IsTerminal reports whether the file is a terminal that a person watches and that can redraw a line.
 func IsTerminal(file *os.File) bool {
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
 
-// Start shows a bar. A log, which can't redraw a line, gets its first one after two seconds; work that takes less has
-// only the line with which Done or Fail end it. One of them must be called, once.
+// Start shows a bar. A log, which can't redraw a line, gets its first line after two seconds. For shorter work it has
+// only the line of Done or Fail. The caller must call one of them once.
 func Start(out *os.File, what string) *Bar { return start(out, what, nil) }
 
 func start(out *os.File, what string, estimate *estimate) *Bar {
@@ -60,7 +60,8 @@ func start(out *os.File, what string, estimate *estimate) *Bar {
 	return b
 }
 
-// Set says how far the work is, in units of its own: detail names them ("packages"). A total of 0 is an unknown one.
+// Set reports the progress in units of the work, which detail names ("packages"). A total of 0 means that it is
+// unknown.
 func (b *Bar) Set(detail string, done, total int) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -73,7 +74,7 @@ func (b *Bar) Set(detail string, done, total int) {
 // Done ends the bar with a line that says how long the work took.
 func (b *Bar) Done() { b.end("done") }
 
-// Fail ends the bar; the error is the caller's to print.
+// Fail ends the bar. The caller prints the error.
 func (b *Bar) Fail() { b.end("failed") }
 
 func (b *Bar) end(how string) {
@@ -106,8 +107,8 @@ func (b *Bar) left() string {
 	return ", about " + approximate(b.estimate.left(b.done, b.total, time.Now())) + " left"
 }
 
-// Left says how long work will still take of which a part was done within a time: "40 s". It is empty as long as that
-// would be a guess.
+// Left returns how long the work will still take, such as "40 s", from the time that a part of it took. It is empty as
+// long as that would be a guess.
 func Left(done, total int, elapsed time.Duration) string {
 	const enough = 5 * time.Second
 	if done <= 0 || total <= 0 || elapsed < enough {

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// ClearLine takes a terminal to the beginning of its last line, and empties that.
+// ClearLine moves the cursor of a terminal to the beginning of the current line, and clears the line.
 const ClearLine = "\r\x1b[2K"
 
 const (
-	// FrameTime is how long a picture of a spinner stands.
+	// FrameTime is how long each picture of a spinner is shown.
 	FrameTime = 100 * time.Millisecond
-	// QuietTime is how long a step's next progress stays unsaid where every word is a new line.
+	// QuietTime is the minimum time between two progress reports of a step where each report is a new line.
 	QuietTime = 10 * time.Second
 )
 
-// Pictures are those of a spinner, in their order: for a terminal that can show all characters, or only those of ASCII.
+// Pictures returns the pictures of a spinner, in their order: for a terminal that can show all characters, or only
+// ASCII.
 func Pictures(unicode bool) []rune {
 	if unicode {
 		return []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
@@ -26,8 +27,8 @@ func Pictures(unicode bool) []rune {
 	return []rune(`|/-\`)
 }
 
-// Spin calls draw with one picture after the other, until end is called, which waits for a draw that is under way. What
-// else is in the line, and who may write meanwhile, is the caller's business. End may be called more than once.
+// Spin calls draw with one picture after the other, until end is called, which waits for the current call of draw. The
+// caller manages the rest of the line and other writers. end may be called more than once.
 func Spin(unicode bool, draw func(picture rune)) (end func()) {
 	pictures := Pictures(unicode)
 	frame := 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package readyz asks an API server whether it is ready. It waits for nothing.
+// Package readyz asks an API server once whether it is ready. It does not wait.
 package readyz
 
 import (
@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Ask asks once. The error names the checks of the server that fail, or says why it gives no answer. Excluded checks do
-// not count.
+// Ask sends one request. The error names the checks of the server that fail, or says why the server does not answer.
+// Excluded checks are ignored.
 func Ask(ctx context.Context, client rest.Interface, excluded ...string) error {
 	request := client.Get().AbsPath("/readyz")
 	for _, check := range excluded {

@@ -56,7 +56,7 @@ func page(failing ...string) string {
 	return text.String() + "readyz check failed\n"
 }
 
-// The page has some 2,000 characters: of it, only what fails is said.
+// The answer has some 2,000 characters. The error has only the checks that fail.
 func TestTheComponentsThatFailAreNamedInOneShortLine(t *testing.T) {
 	t.Parallel()
 	for want, failing := range map[string][]string{
@@ -84,7 +84,7 @@ func TestAServerThatIsReady(t *testing.T) {
 	}
 }
 
-// An answer that names no check is an error all the same.
+// An answer that names no check is an error, too.
 func TestAnAnswerThatNamesNoCheck(t *testing.T) {
 	t.Parallel()
 	client, _ := answering(t, http.StatusForbidden, "no")

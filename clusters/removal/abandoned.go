@@ -13,12 +13,12 @@ import (
 	"syscall"
 )
 
-// Temporary is the pattern of a name, for os.MkdirTemp and os.CreateTemp. It begins with a prefix and says whose it is,
-// so that Abandoned finds it.
+// Temporary returns a name pattern for os.MkdirTemp and os.CreateTemp. It begins with a prefix and includes the process
+// number, so that Abandoned can tell whether its process still runs.
 func Temporary(prefix string) string { return fmt.Sprintf("%s%d-*", prefix, os.Getpid()) }
 
-// Abandoned removes from a folder what has a temporary name with this prefix, and was left by processes that are gone.
-// What can't be removed does no harm: the next call tries again.
+// Abandoned removes from a folder all entries with this prefix and a temporary name whose processes have ended. An
+// entry that can't be removed does no harm: the next call tries again.
 func Abandoned(dir, prefix string) {
 	entries, _ := os.ReadDir(dir) // without the folder there is nothing to remove
 	for _, entry := range entries {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package removal removes folders with all that programs have left there, whatever that does to stay, and what killed
-// commands have left beside their results (Abandoned). It does not know what is in them.
+// Package removal removes folders with everything that programs have left in them, even against permissions and deep
+// nesting. It also removes temporary files that killed commands have left beside their results (Abandoned). It does not
+// know what is in a folder.
 package removal
 
 import (
@@ -15,8 +16,8 @@ import (
 	"path/filepath"
 )
 
-// All removes a folder with all that is in it: folders that forbid it, trees of any depth. What links lead to stays. A
-// folder that is not there is no error.
+// All removes a folder with everything in it, including folders without permissions and trees of any depth. It does not
+// follow links. It is no error if the folder does not exist.
 func All(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {

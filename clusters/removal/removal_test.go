@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// What programs do to stay is tried in package process.
+// The tests of package process cover programs that make removal difficult.
 func TestAFolderIsRemovedAndNoneIsNoError(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "dir")

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package smoke tries the smallest thing that needs all of a cluster. What of it does not work, connectivity finds out.
+// Package smoke runs one small test that needs all parts of a cluster. It does not find out which part fails: package
+// connectivity does.
 package smoke
 
 import (
@@ -18,7 +19,7 @@ import (
 )
 
 const (
-	// Namespace is there while the smoke test goes on.
+	// Namespace exists while the smoke test runs.
 	Namespace = "operator-labs-smoke"
 	// probeImage is the course's own, a web server and a web client (clusters/images/programs/probe).
 	probeImage = "operator-labs/probe:v1"
@@ -26,8 +27,9 @@ const (
 	pollInterval = 200 * time.Millisecond
 )
 
-// Test has a Pod on the control plane ask one on another node, by its Service's name: scheduler, images, network,
-// Services and DNS in one question. What it makes goes, also what an earlier run left.
+// Test has a Pod on the control plane send a request to a Pod on another node, by its Service's name. The request tests
+// the scheduler, images, the network, Services and DNS at once. Test removes what it creates, and what an earlier run
+// left.
 func Test(ctx context.Context, client kubernetes.Interface, say func(string)) error {
 	say("making room")
 	if err := remove(ctx, client); err != nil {

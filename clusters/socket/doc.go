@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package socket listens and dials at Unix sockets, however deep the folder lies that they are in: a system call takes
-// a name of about a hundred bytes, and people have long user names, and checkouts in deep folders. It does not know
-// what is said there.
+// Package socket listens on and dials Unix sockets in folders of any depth. A system call takes a path of about a
+// hundred bytes, but people have long user names, and checkouts in deep folders. The package does not know the
+// protocols of its users.
 package socket

@@ -9,8 +9,8 @@ import (
 	"net"
 )
 
-// Listen makes a Unix socket, which must not exist. Its file stays when the listener is closed: by then the name may be
-// another file's.
+// Listen creates a Unix socket, which must not exist. Its file stays when the listener is closed, because the name may
+// belong to another file by then.
 func Listen(path string) (net.Listener, error) {
 	name, release, err := shorten(path)
 	if err != nil {
@@ -25,7 +25,7 @@ func Listen(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Dial connects to whoever listens at a Unix socket.
+// Dial connects to a Unix socket.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	name, release, err := shorten(path)
 	if err != nil {

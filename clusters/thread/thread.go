@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package thread runs functions on a thread that never ends. The signal that a process gets when its parent dies is
-// sent when the THREAD that started it ends (prctl(2), PR_SET_PDEATHSIG), and Go ends threads when it likes to. It
-// starts no processes itself.
+// Package thread runs functions on an operating system thread that never ends. The kernel sends a process's
+// parent-death signal when the THREAD that started it ends (prctl(2), PR_SET_PDEATHSIG), and Go may end a thread at any
+// time. The package starts no processes itself.
 package thread
 
 import (
@@ -22,8 +22,8 @@ var lasting = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// Lasting runs a function on the lasting thread, after those that came before, and returns its error. The function must
-// be short, and must not call Lasting.
+// Lasting runs a function on that thread, after the functions of earlier calls, and returns its error. The function
+// must be short, and must not call Lasting.
 func Lasting(f func() error) error {
 	done := make(chan error)
 	lasting() <- func() { done <- f() }

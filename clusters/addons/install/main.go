@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command install installs add-ons into a cluster, says what is known of them, and uninstalls them. It is a program of
-// its own because the Helm SDK is in it: the lab command starts it where a lab or a person wants an add-on
-// (scripts/checkout/addons), and links no Helm itself.
+// Command install installs add-ons into a cluster, reports their state, and uninstalls them. It is a program of its own
+// because it links the Helm SDK. The lab command links no Helm, and starts this program where a lab or a person wants
+// an add-on (scripts/checkout/addons).
 //
-// It writes lines of JSON (package known) to standard output, and why it failed to standard error.
+// It writes lines of JSON (package known) to standard output, and the reason of a failure to standard error.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package known lists the add-ons of labs and playgrounds by name, and says what is known of one in a cluster. It
-// imports nothing, so that a command can know them without Helm: package addons installs them.
+// Package known lists the add-ons of labs and playgrounds by name, and defines how the state of one is reported. It
+// imports no Helm, so that a command can use it without linking Helm. It installs nothing: package addons does.
 package known
 
 import (
@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// The add-ons. The set of images with the name of an add-on is what its Pods run (clusters/images/catalogue.yaml).
+// The add-ons. The image set with an add-on's name has the images of its Pods (clusters/images/catalogue.yaml).
 const (
 	CertManager = "cert-manager"
 	Ingress     = "ingress"
 	Pebble      = "pebble"
 )
 
-// Names are the names of all of them, sorted.
+// Names returns the names of all add-ons, sorted.
 func Names() []string { return []string{CertManager, Ingress, Pebble} }
 
-// Check says which of the names is that of no add-on.
+// Check returns an error for the first name that is not an add-on's.
 func Check(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
@@ -31,26 +31,26 @@ func Check(names []string) error {
 	return nil
 }
 
-// State is what is known of an add-on in a cluster.
+// State describes an add-on in a cluster.
 type State struct {
-	// Name is the add-on's.
+	// Name is the add-on's name.
 	Name string `json:"name"`
-	// Installed is the version that is there: empty when none is.
+	// Installed is the version that is installed, or empty if none is.
 	Installed string `json:"installed,omitempty"`
-	// Pinned is the version that an install brings.
+	// Pinned is the version that Install installs.
 	Pinned string `json:"pinned,omitempty"`
-	// Usable says that it does its work now.
+	// Usable reports whether the add-on works now.
 	Usable bool `json:"usable,omitempty"`
-	// Detail says in a few words what is there, or what is missing.
+	// Detail says in a few words what is installed, or what is missing.
 	Detail string `json:"detail,omitempty"`
 }
 
 // Line is one line of JSON that the program clusters/addons/install writes to its standard output.
 type Line struct {
-	// Addon is the add-on that a line is about.
+	// Addon is the add-on that the line is about.
 	Addon string `json:"addon"`
-	// Says is what the program does for it, or waits for.
+	// Says describes what the program is doing for the add-on, or waiting for.
 	Says string `json:"says,omitempty"`
-	// State is the answer to a question for states.
+	// State is the add-on's state, if the program was asked for it.
 	State *State `json:"state,omitempty"`
 }

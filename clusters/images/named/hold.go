@@ -17,9 +17,9 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-// Hold does as Write, and lets the name last until it is released: then it is removed, unless somebody else holds it.
-// The kernel releases it when the process ends, however it ends; RemoveUnused removes it then. The lock is on the file
-// of the name itself, so that nothing else can be left behind.
+// Hold is like Write, but the name lasts until release is called. Then it is removed, unless another process still
+// holds it. The kernel releases it when the process ends, however that ends, and the next RemoveUnused removes the
+// name. The lock is on the file of the name itself, so that no other file can be left behind.
 func Hold(store string, image Image) (release func() error, err error) {
 	name, err := Complete(image.Reference)
 	if err != nil {
@@ -69,7 +69,7 @@ func lock(dir string) (unlock func(), err error) {
 	return func() { opened.Close() }, nil
 }
 
-// RemoveUnused removes the names of a repository's images ("operator-labs/graded") that are not held.
+// RemoveUnused removes the names of a repository's images ("operator-labs/graded") that no process holds.
 func RemoveUnused(store, repository string) error {
 	name, err := Complete(repository)
 	if err != nil {

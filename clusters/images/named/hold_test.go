@@ -127,7 +127,8 @@ func TestWhatAKilledHolderLeavesIsRemoved(t *testing.T) {
 	}
 }
 
-// Two runs of the same submission begin and end at the same time as others do: whoever holds a name finds it.
+// Two runs of the same submission begin and end at the same time as others do. A process that holds a name always finds
+// it.
 func TestAHeldNameIsNeverMissing(t *testing.T) {
 	store := t.TempDir()
 	var wait sync.WaitGroup

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package named keeps, in the folder of an image store, which image a reference stands for at present: the node of an
-// embedded cluster runs what stands there. It makes no images, and knows nothing of what is in them.
+// Package named maps image references to images, in the folder of an image store. The node of an embedded cluster runs
+// the image to which a reference points at that time. The package does not build images or read their contents.
 package named
 
 import (
@@ -20,17 +20,17 @@ import (
 
 // Blob is a file of the store.
 type Blob struct {
-	// Digest is its name: "sha256:…".
+	// Digest is the file's name: "sha256:…".
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
 }
 
-// Path is the file in the store's folder.
+// Path returns the file's path, given the store's folder.
 func (b Blob) Path(store string) string {
 	return filepath.Join(store, "blobs", "sha256", strings.TrimPrefix(b.Digest, "sha256:"))
 }
 
-// Image is what a reference stands for.
+// Image is the image to which a reference points.
 type Image struct {
 	Reference     string `json:"reference"`
 	Configuration Blob   `json:"configuration"`
@@ -44,7 +44,7 @@ const (
 	work   = "work"
 )
 
-// ErrUnknown says that the store has no image of that name.
+// ErrUnknown reports that the store has no image with that name.
 var ErrUnknown = errors.New("there is no such image")
 
 var (
@@ -56,7 +56,7 @@ var (
 	identity = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
-// Complete writes a reference with all that it leaves out: "web" is docker.io/library/web:latest.
+// Complete returns a reference with its default parts filled in: "web" is docker.io/library/web:latest.
 func Complete(reference string) (string, error) {
 	parts := grammar.FindStringSubmatch(reference)
 	if parts == nil {
@@ -81,7 +81,7 @@ func Complete(reference string) (string, error) {
 // writes tells those of one process apart.
 var writes atomic.Int64
 
-// Write says what a reference stands for from here on. Who reads it meanwhile sees the old or the new.
+// Write points a reference at an image. Concurrent readers see either the old image or the new one.
 func Write(store string, image Image) error {
 	name, err := Complete(image.Reference)
 	if err != nil {
@@ -114,7 +114,7 @@ func Write(store string, image Image) error {
 	return nil
 }
 
-// Read finds the image of a reference, or of an id ("sha256:…"). The error is ErrUnknown if there is none.
+// Read returns the image with a reference, or with an id ("sha256:…"). The error is ErrUnknown if there is none.
 func Read(store, reference string) (Image, error) {
 	if identity.MatchString(reference) {
 		all, err := List(store)
@@ -150,7 +150,7 @@ func read(file string) (Image, error) {
 	return image, nil
 }
 
-// List is all images that have names.
+// List returns all images that have names.
 func List(store string) ([]Image, error) {
 	files, err := filepath.Glob(filepath.Join(store, folder, "*%2F*"))
 	if err != nil {

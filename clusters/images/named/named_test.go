@@ -68,7 +68,7 @@ func TestTheLastImageOfANameCounts(t *testing.T) {
 	}
 }
 
-// A file that is being written has no name yet, and neither has one whose writer was killed.
+// A file that is still being written has no name yet. The same is true if its writer was killed.
 func TestWhoListsSeesNothingUnfinished(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// All are the numbers of all processes that we see. Where /proc is that of another PID namespace, its numbers mean
+// All returns the numbers of all processes that we see. If /proc is that of another PID namespace, its numbers mean
 // other processes, and we see none.
 func All() (numbers []int) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
@@ -34,9 +34,9 @@ type Child struct {
 	began          uint64 // in clock ticks after the machine's start: another process that has the number began later
 }
 
-// Below are the processes below one, which must not end meanwhile. Some are dead already. One whose first thread has
-// ended looks so, and may have other threads and children. Children of a process that ends or loses its parent while we
-// look are not found, and the caller has to look again.
+// Below returns the processes below an ancestor, which must not end meanwhile. Some of them are dead already. A process
+// whose first thread has ended looks dead, but may have other threads and children. Below does not find the children of
+// a process that ends or loses its parent meanwhile, so the caller has to look again.
 func Below(ancestor int) []Child { return below(ancestor, All(), look) }
 
 func below(ancestor int, numbers []int, look func(number int) (Child, bool)) (below []Child) {
@@ -60,8 +60,8 @@ func below(ancestor int, numbers []int, look func(number int) (Child, bool)) (be
 	return below
 }
 
-// Signal signals the process, and reports whether it was still there. One that was left by its parent in the meantime
-// is not found, and the caller has to look again.
+// Signal signals the process, and reports whether it was still there. If its parent has ended in the meantime, it is
+// not found, and the caller has to look again.
 func (c Child) Signal(signal syscall.Signal) bool {
 	h, there := c.open()
 	defer h.Close()
@@ -69,8 +69,8 @@ func (c Child) Signal(signal syscall.Signal) bool {
 }
 
 // SignalWithGroup signals the process, and then the process group that it leads, if it leads one: no process of the
-// group can fork meanwhile. A group that it has only joined is not signalled, since others may be in it: the ancestor's
-// group is open to all processes of its session. It reports whether the process was still there.
+// group can fork meanwhile. A group that it has only joined is not signalled, because other processes may be in it: the
+// ancestor's group is open to all processes of its session. It reports whether the process was still there.
 func (c Child) SignalWithGroup(signal syscall.Signal) bool {
 	h, there := c.open()
 	defer h.Close()

@@ -15,11 +15,12 @@ const (
 // signalProcessGroup is PIDFD_SIGNAL_PROCESS_GROUP of linux/pidfd.h, since Linux 6.9.
 const signalProcessGroup = 1 << 2
 
-// Handle is a handle of a process. Where the kernel has none (before Linux 5.3), or no descriptor is left, it is only
-// the number.
+// Handle refers to a process. Where the kernel has no handles (before Linux 5.3), or no descriptor is left, it only has
+// the process number.
 type Handle struct{ number, descriptor int }
 
-// Open is a handle of the process that has a number, which must be closed; false: there is none, and nothing to close.
+// Open returns a handle of the process that has a number. The caller must close it. If there is no such process, there
+// is false, and nothing has to be closed.
 func Open(number int) (h Handle, there bool) {
 	descriptor, _, err := syscall.RawSyscall(sysPidfdOpen, uintptr(number), 0, 0)
 	switch err {
@@ -31,15 +32,15 @@ func Open(number int) (h Handle, there bool) {
 	return Handle{number, -1}, true
 }
 
-// Close closes it.
+// Close closes the handle.
 func (h Handle) Close() {
 	if h.descriptor >= 0 {
 		_ = syscall.Close(h.descriptor)
 	}
 }
 
-// SignalGroup signals the process group that the process leads, and reports whether it was still there. Before Linux
-// 6.9 it is there until the leader is reaped.
+// SignalGroup signals the process group that the process leads, and reports whether the process was still there. Before
+// Linux 6.9 it counts as there until the leader is reaped.
 func (h Handle) SignalGroup(signal syscall.Signal) bool {
 	if h.descriptor >= 0 {
 		descriptor := uintptr(h.descriptor)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// The test is not in the package itself, which would import what the test imports.
+// The test is in a package of its own, because the supervisor's package would otherwise import what the test imports.
 package supervisor_test
 
 import (
@@ -45,7 +45,7 @@ func supervise(t *testing.T, program supervisor.Program, environment ...string) 
 	}
 }
 
-// Nearly everything that takes long to initialise needs fmt or reflect.
+// Nearly every package that takes long to initialise needs fmt or reflect.
 func TestASupervisorRunsBeforeOtherPackagesAreInitialised(t *testing.T) {
 	t.Parallel()
 	messages, trace := supervise(t, supervisor.Program{Path: "/bin/true", Args: []string{"true"}, Dir: "/"}, "GODEBUG=inittrace=1")

@@ -5,24 +5,24 @@ package supervisor
 
 import "strconv"
 
-// Walls are what a program is shut in by. A wall that the kernel can't build is left out, and Started says which ones
-// there are.
+// Walls restrict a program. A wall that the kernel can't build is left out. Started reports the walls that were built.
 type Walls struct {
 	// Root is an empty folder, in which a mount namespace gets a root of its own.
 	Root string
 	// Read and Write are the files and folders that the program may read and execute, or change as well. It sees no
 	// others.
 	Read, Write []string
-	// Connect are the TCP ports to which it may connect, unless OwnNetwork says that it may do in a network of its own
-	// what it likes. Such a network has only a loopback interface. NewNetwork says that the supervisor was started in one.
+	// Connect are the TCP ports to which it may connect. OwnNetwork gives it a network of its own, with only a loopback
+	// interface, in which it may do what it likes. NewNetwork reports that the supervisor was started in such a network.
 	Connect                []int
 	OwnNetwork, NewNetwork bool
-	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). Empty: there is none.
+	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). If it is empty, there
+	// is no filter.
 	Calls []byte
-	// Require are walls without which the program is not started, and Standing those that the supervisor has built before
-	// the launcher.
+	// Require are walls without which the program is not started. Standing are the walls that the supervisor built before
+	// it started the launcher.
 	Require, Standing Built
-	// Without are walls that are not built, for tests of what each wall holds.
+	// Without are walls that are not built, for tests of each wall's effect.
 	Without Built
 }
 
@@ -30,11 +30,12 @@ type Walls struct {
 type Built uint32
 
 const (
-	// PrivateRoot is a root that holds nothing but what the program may read or write.
+	// PrivateRoot is a root that has only the files that the program may read or write.
 	PrivateRoot Built = 1 << iota
-	// Files keeps it from reading, writing and executing other files.
+	// Files prevents it from reading, writing and executing other files.
 	Files
-	// Network keeps it from connecting to other ports of TCP, and from all other sockets; or it has a network of its own.
+	// Network prevents it from connecting to other TCP ports, and from using other kinds of sockets. Or it has a network
+	// of its own.
 	Network
 	// Calls is the filter of system calls.
 	Calls

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command certmanager is cert-manager in one multi-call program: its controller, cainjector, webhook, acmesolver and
-// startupapicheck. It is cert-manager's own code. What its programs do besides parsing flags stands in packages that
-// can be imported; their mains stand in modules that a Go module proxy does not have, and this program has those parts
-// anew.
+// Command certmanager runs cert-manager as one multi-call program: its controller, cainjector, webhook, acmesolver and
+// startupapicheck. The code is cert-manager's own where its packages can be imported. Their main packages, which parse
+// the flags, are in modules that no Go module proxy has, so this program implements those parts again.
 //
-// It takes the flags that cert-manager's chart sets and those that the course needs. A flag that it does not know is an
-// error, and never ignored.
+// It accepts the flags that cert-manager's chart sets and those that the course needs. It never ignores an unknown
+// flag, but fails.
 package main
 
 import (

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package conformance has nothing of its own: its module is where Kubernetes' own conformance suite (the test binary of
-// k8s.io/kubernetes/test/e2e) and the programs of its test images are built, each at the version of the control plane.
-// What the suite's tests import has to be imported here, since a module does not record what tests of other modules
-// need.
+// Package conformance imports the packages that the tests of Kubernetes' own conformance suite import. Its module
+// builds the suite (the test binary of k8s.io/kubernetes/test/e2e) and the programs of its test images, each at the
+// version of the control plane. The imports are needed because a module does not record what tests of other modules
+// import. The package has no code of its own.
 package conformance
 
 import (

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command coredns is CoreDNS with the plugins that a cluster's DNS needs and no others: those of kubeadm's Corefile,
-// and a few that one reaches for when something is wrong with names. The whole CoreDNS carries the clients of several
-// clouds, which take minutes to compile and are never used here.
+// Command coredns is CoreDNS with only the plugins that a cluster's DNS needs: those of kubeadm's Corefile, and a few
+// for debugging name resolution. The full CoreDNS includes the clients of several clouds, which take minutes to compile
+// and are never used here.
 package main
 
 import (

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command ingress is the Ingress controller of the course: it leads HTTP and HTTPS requests to the Services that
-// Ingresses name. It is small on purpose, to be read: reconcile.go watches the API server and makes a table of it,
-// table.go decides which Service a request is for, and proxy.go leads it there. What it leaves out is said in
-// docs/reference/addons.md.
+// Command ingress is the Ingress controller of the course: it forwards HTTP and HTTPS requests to the Services that
+// Ingresses name. It is small so that it can be read. reconcile.go watches the API server and builds a table from its
+// objects, table.go selects the Service of a request, and proxy.go forwards the request there. docs/reference/addons.md
+// lists what it does not support.
 package main
 
 import (

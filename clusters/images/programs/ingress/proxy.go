@@ -39,8 +39,8 @@ func newProxy(table func() *Table) (*proxy, error) {
 	return &proxy{table: table, unknown: unknown, backends: &http.Transport{DisableKeepAlives: true}}, err
 }
 
-// ServeHTTP answers 404 where no Ingress names the page, 503 where one names a Service that is not there, and 502 where
-// the Service does not answer.
+// ServeHTTP answers 404 if no Ingress matches the request, 503 if the Service that the Ingress names does not exist,
+// and 502 if the Service does not answer.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := hostOf(r)
 	to, found := p.table().find(host, r.URL.Path)

@@ -26,22 +26,22 @@ import (
 )
 
 const (
-	// ControllerName is what the spec of our IngressClasses says.
+	// ControllerName is the controller in the spec of our IngressClasses.
 	ControllerName = "lva.io/ingress"
 	// classAnnotation named an Ingress's class before the field ingressClassName did. cert-manager may still write it.
 	classAnnotation = "kubernetes.io/ingress.class"
 )
 
-// Reconciler makes a table of all Ingresses of our class, each time one of the objects changes that they speak of.
+// Reconciler builds a table of all Ingresses of our class, each time one of the objects that they refer to changes.
 type Reconciler struct {
 	client.Client
-	// Service is the one before this program.
+	// Service is the Service in front of this program.
 	Service types.NamespacedName
 
 	table atomic.Pointer[Table]
 }
 
-// SetupWithManager lets every change lead to the same request: there is one table for all.
+// SetupWithManager maps every change to the same request, because there is one table for all Ingresses.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	table := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "table"}}}
@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Table is the newest table. Before the first one it is empty.
+// Table returns the newest table. It is empty before the first one is built.
 func (r *Reconciler) Table() *Table {
 	if table := r.table.Load(); table != nil {
 		return table
@@ -62,7 +62,7 @@ func (r *Reconciler) Table() *Table {
 	return newTable()
 }
 
-// Ready says whether there is a table.
+// Ready reports whether a table was built.
 func (r *Reconciler) Ready(*http.Request) error {
 	if r.table.Load() == nil {
 		return errors.New("no Ingress has been read yet")
@@ -70,7 +70,7 @@ func (r *Reconciler) Ready(*http.Request) error {
 	return nil
 }
 
-// Reconcile reads all that the table is made of from the cache, and then writes the Ingresses' status.
+// Reconcile builds the table from objects in the cache, and then writes the Ingresses' status.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	ingresses, err := r.ours(ctx)
 	if err != nil {

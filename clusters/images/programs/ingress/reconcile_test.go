@@ -81,7 +81,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A certificate that is renewed, a Service that comes later, and Ingresses of other classes.
+// The test renews a certificate, creates a Service late, and has Ingresses of other classes.
 func TestTheTableFollowsTheCluster(t *testing.T) {
 	r, api := start(t)
 	class, other := "lab", "nginx"

@@ -12,13 +12,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// Table is what the Ingresses say, as it is asked for with each request. It is never changed: each change in the
-// cluster makes another.
+// Table is the content of the Ingresses in the form in which each request looks it up. It is immutable: each change in
+// the cluster produces a new table.
 type Table struct {
-	// routes are those of each host, as the rules of Ingresses name it: "shop.lab.test", "*.lab.test", or "" for every
-	// host. Of several routes that match a path, the first one counts.
+	// routes are the routes of each host, as the rules of Ingresses name it: "shop.lab.test", "*.lab.test", or "" for
+	// every host. If several routes match a path, the first one is used.
 	routes map[string][]route
-	// certificates are those of each host, named as above.
+	// certificates are the certificates of each host, named as above.
 	certificates map[string]*tls.Certificate
 }
 

@@ -103,7 +103,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A Service chooses a Pod for each connection: one that is kept would lead to a Pod that was replaced meanwhile.
+// A Service selects a Pod for each connection. A connection that is kept open would still lead to a Pod that was
+// replaced meanwhile.
 func TestEachRequestIsAConnectionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command lolcow is a web server whose cow says a greeting: as text for curl, and as a page for browsers. It is what
-// the operator of lab 08 runs.
+// Command lolcow is a web server whose cow says a greeting, as text for curl and as a page for browsers. The operator
+// of lab 08 runs it.
 //
 //	lolcow [ADDRESS]    serves GET / and GET /healthz. Default: :8080
 //
-// The greeting is the environment variable GREETING; without one, the cow says Moo.
+// The greeting is the environment variable GREETING. Without one, the cow says Moo.
 package main
 
 import (

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command node is what Kubernetes runs on a node, in one multi-call program: kubelet, kubeadm and kubectl. It is those
-// programs' own code, from Go modules; this file only chooses one by the name it is called by (a symbolic link) or by
-// its first argument. The control plane is another such program (clusters/controlplane), with which this one shares
-// every package that both compile: their modules have the same versions.
+// Command node runs Kubernetes' programs of a node as one multi-call program: kubelet, kubeadm and kubectl. The code of
+// these programs comes from their own Go modules. This file only selects one by the name of the command (a symbolic
+// link) or by the first argument. The control plane is another such program (clusters/controlplane). Both use the same
+// versions of their modules, and so share every package that both compile.
 package main
 
 import (

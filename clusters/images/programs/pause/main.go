@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command pause holds the namespaces of a Pod while its containers come and go, and reaps the processes that they leave
-// behind when they share a process namespace. Kubernetes' own is a C program, which no Go module has.
+// Command pause holds the namespaces of a Pod while its containers come and go. It also reaps the processes that they
+// leave behind when they share a process namespace. Kubernetes' own pause is a C program, which is not available as a
+// Go module.
 package main
 
 import (

@@ -45,7 +45,7 @@ func haveChild() error {
 	return syscall.Exec(os.Args[0], os.Args, os.Environ())
 }
 
-// On a busy machine a process of the Pod may end before the program has begun to listen for that.
+// On a busy machine a process of the Pod may end before the program listens for the signal.
 func TestChildrenThatEndedBeforeItStartedAreReaped(t *testing.T) {
 	t.Parallel()
 	c := exec.CommandContext(t.Context(), os.Args[0])

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command probe is a web server and a web client in one image, with which tests of a cluster see who reaches whom. It
-// answers with its own name, so that one sees which Pod it was.
+// Command probe is a web server and a web client in one image, with which tests of a cluster find out which Pods can
+// reach each other. The server answers with its host name, so that the client sees which Pod answered.
 //
 //	probe serve [ADDRESS]            answers each request with its host name and who asked. Default: :8080
 //	probe files FOLDER [ADDRESS]     serves the files of a folder. Default: :8080
@@ -10,7 +10,7 @@
 //	                                 prints the answers. Exit code 1 if one of the requests got none
 //	probe resolve [-t TIME] NAME     prints the addresses of a name. Exit code 1 if there are none
 //
-// Called as tar, it is what `kubectl cp` needs in a container.
+// If it is called as tar, it does what `kubectl cp` needs in a container.
 package main
 
 import (

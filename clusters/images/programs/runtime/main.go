@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command runtime runs containers with runc on hosts that do not let them do everything. It is called instead of runc,
-// by Docker and by the containerd of a node, edits what runc is told, and becomes runc. On a host without these limits
+// Command runtime runs containers with runc on hosts that restrict what even root may do. Docker and the containerd of
+// a node call it in place of runc. It edits runc's input, and then executes runc. On a host without these restrictions
 // it changes nothing.
 //
 //   - A host may lack capabilities, even for root: most often CAP_SYS_RESOURCE. runc then refuses a container that asks
-//     for all of them (docker run --privileged, Cilium's agent). Capabilities that we do not have are taken out.
-//   - Without CAP_SYS_RESOURCE nobody may raise a limit or its own priority for memory. Limits that a container asks
-//     for are dropped, and its priority is at best our own.
+//     for all of them (docker run --privileged, Cilium's agent). The program removes capabilities that we do not have.
+//   - Without CAP_SYS_RESOURCE no process may raise a limit, or lower its own OOM score. The program drops the limits
+//     that a container asks for, and gives it no better OOM score than our own.
 //
-// The runc that it becomes is $OPERATOR_LABS_RUNC, or runc.real beside it, or the host's.
+// The runc that it executes is $OPERATOR_LABS_RUNC, or runc.real in the program's folder, or the host's.
 package main
 
 import (

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command shell is a POSIX shell, mvdan.cc/sh, which knows mkdir, rm, ls and cat by itself. It is /bin/sh in the image
-// in which local-path storage runs its scripts, and lets volumes be made, and files of a node be read, where there are
-// no Debian packages to take a shell from.
+// Command shell is a POSIX shell, mvdan.cc/sh, with mkdir, rm, ls and cat built in. It is /bin/sh in the image in which
+// local-path storage runs its scripts. With it, storage can create volumes, and users can read files of a node, where
+// there are no Debian packages to take a shell from.
 //
 //	sh FILE [ARGUMENT…]
 //	sh -c COMMANDS [NAME [ARGUMENT…]]

@@ -13,7 +13,7 @@ import (
 	"mvdan.cc/sh/v3/interp"
 )
 
-// The scripts of local-path storage, with the arguments that its provisioner gives them.
+// The test runs the scripts of local-path storage with the arguments that its provisioner passes.
 func TestAVolumeIsMadeAndRemoved(t *testing.T) {
 	volume := filepath.Join(t.TempDir(), "a", "volume")
 	t.Setenv("VOL_DIR", volume)

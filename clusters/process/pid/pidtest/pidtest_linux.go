@@ -11,12 +11,13 @@ import (
 	"syscall"
 )
 
-// ErrTaken says that another process or thread has the number. A thread of the Go runtime may have got it, and keeps
-// it.
+// ErrTaken reports that another process or thread has the number. It may be a thread of the Go runtime, which then
+// keeps the number.
 var ErrTaken = errors.New("another process or thread has the number")
 
 // StartAs starts a program as the process that has a number, in a group of its own. We must be in a PID namespace in
-// which nobody else starts processes, and see it in /proc. After ErrTaken only another process can have luck.
+// which no other process starts processes, and whose /proc we see. After ErrTaken, only a retry in another process can
+// succeed.
 func StartAs(number int, program string, args ...string) (*exec.Cmd, error) {
 	for range 100 {
 		// The kernel gives the next number to the next process or thread (proc_sys_kernel(5)).
