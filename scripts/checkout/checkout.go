@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package checkout finds the files and programs of a checkout of this repository, and builds the programs that a
-// grading run needs when they are missing or old. It runs none of them.
+// Package checkout finds the files and programs of a checkout of this repository, and builds those that a grading run
+// needs when they are missing or stale. It runs none of them.
 //
-// The packages below it are what every command needs from a checkout: the list of labs (manifest), the programs and
+// The packages below it hold what every command needs from a checkout: the list of labs (manifest), the programs and
 // their archives (programs), what changed since a commit (changes), running other programs (command), starting and
 // ending our commands (cli), and add-ons (addons). Packages that grade, check or generate belong in other wings. This
 // wing imports none of them.
@@ -39,16 +39,16 @@ import (
 
 // Checkout is a checkout of this repository.
 type Checkout struct {
-	// Root is its top folder, absolute.
+	// Root is the absolute path of its top folder.
 	Root string
-	// ControlPlane is the embedded cluster's program.
+	// ControlPlane is the program of the embedded cluster.
 	ControlPlane *multicall.Program
 	// Labs is the list of labs.
 	Labs *manifest.Manifest
 }
 
-// Find finds the checkout: the one that our own program was built in (.cache/bin/lab), so that it can be called from
-// anywhere, or the one around the working folder.
+// Find finds the checkout in which the running program was built (.cache/bin/lab), so that the program can be called
+// from anywhere. Otherwise it finds the checkout that contains the working folder.
 func Find() (*Checkout, error) {
 	var starts []string
 	if executable, err := os.Executable(); err == nil {
@@ -84,7 +84,7 @@ func open(root string) (*Checkout, error) {
 	return &Checkout{Root: root, ControlPlane: program, Labs: labs}, nil
 }
 
-// Modules are the folders of the workspace's modules, slash-separated, as go.work lists them.
+// Modules returns the folders of the workspace's modules, slash-separated, as go.work lists them.
 func (c *Checkout) Modules() ([]string, error) {
 	file := filepath.Join(c.Root, "go.work")
 	content, err := os.ReadFile(file)
@@ -102,15 +102,15 @@ func (c *Checkout) Modules() ([]string, error) {
 	return modules, nil
 }
 
-// Dir is the folder of a student's lab, SolutionDir that of its solution.
+// Dir returns the folder of a lab that students edit.
 func (c *Checkout) Dir(lab *manifest.Lab) string { return filepath.Join(c.Root, "labs", lab.Name) }
 
-// SolutionDir is the folder of a lab's solution.
+// SolutionDir returns the folder of a lab's solution.
 func (c *Checkout) SolutionDir(lab *manifest.Lab) string {
 	return filepath.Join(c.Root, "solutions", lab.Name)
 }
 
-// Out is the folder of a lab's reports. It is made if need be.
+// Out returns the folder of a lab's reports, and creates it if it does not exist.
 func (c *Checkout) Out(name string) (string, error) {
 	dir := filepath.Join(c.Root, "out", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -119,8 +119,8 @@ func (c *Checkout) Out(name string) (string, error) {
 	return dir, nil
 }
 
-// ReportsOf names the folder of the reports of a submission outside the checkout, below out/submissions: no two
-// submissions have the same.
+// ReportsOf names the folder of the reports of a submission outside the checkout, below out/submissions. No two
+// submissions have the same folder.
 func ReportsOf(dir string) string {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
@@ -138,8 +138,8 @@ func ReportsOf(dir string) string {
 	return string(letters[:min(len(letters), longest)]) + "-" + hex.EncodeToString(digest[:4])
 }
 
-// BuildCache is the folder that keeps the built program of the submission in a folder. Those outside the checkout have
-// none: nobody would ever remove what piled up.
+// BuildCache returns the folder that keeps the built program of the submission in a folder. Submissions outside the
+// checkout have none, because no one would ever delete what accumulated there.
 func (c *Checkout) BuildCache(submission string) string {
 	name, err := filepath.Rel(c.Root, submission)
 	if err != nil || !filepath.IsLocal(name) {
@@ -148,11 +148,11 @@ func (c *Checkout) BuildCache(submission string) string {
 	return filepath.Join(c.Root, ".cache", "submissions", name)
 }
 
-// Playground is the checkout's cluster to play in.
+// Playground returns the checkout's cluster for experiments.
 func (c *Checkout) Playground() *embedded.Playground { return embedded.NewPlayground(c.Root) }
 
-// Prepare builds what grading the labs needs, as far as it is missing or stale, and shows how far it is. withNode is
-// true if Pods are to run on the embedded cluster.
+// Prepare builds what grading the labs needs and what is missing or stale, and shows its progress. withNode is true if
+// Pods are to run on the embedded cluster.
 func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest.Lab) error {
 	all := []programs.Program{programs.ControlPlane(c.ControlPlane), programs.ControllerGen(c.Root)}
 	for _, lab := range labs {
@@ -167,8 +167,8 @@ func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest
 	return c.EnsureAddons(ctx, manifest.AddonsOf(labs...))
 }
 
-// EnsureAddons builds what installing add-ons needs, unless it is there: the program that does it, and the images that
-// their Pods run. The error names the add-ons that there are, if one of the names is none.
+// EnsureAddons builds what installing add-ons needs, unless it exists: the program that installs them, and the images
+// that their Pods run. If one of the names is unknown, the error lists the known add-ons.
 func (c *Checkout) EnsureAddons(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -179,13 +179,13 @@ func (c *Checkout) EnsureAddons(ctx context.Context, names []string) error {
 	return c.EnsureInstaller(ctx)
 }
 
-// EnsureInstaller builds the program that installs add-ons, unless it is there.
+// EnsureInstaller builds the program that installs add-ons, unless it exists.
 func (c *Checkout) EnsureInstaller(ctx context.Context) error {
 	_, err := c.ensure(ctx, programs.Addons(c.Root))
 	return err
 }
 
-// EnsureAddonImages makes those images of add-ons that the store does not have, and returns all of them.
+// EnsureAddonImages builds the images of add-ons that the store does not have, and returns all of them.
 func (c *Checkout) EnsureAddonImages(ctx context.Context, names []string) ([]images.Built, error) {
 	if err := known.Check(names); err != nil {
 		return nil, err
@@ -201,20 +201,20 @@ func (c *Checkout) EnsureAddonImages(ctx context.Context, names []string) ([]ima
 	return c.EnsureImages(ctx, wanted)
 }
 
-// Installer installs add-ons into clusters, once EnsureAddons has built what that takes.
+// Installer returns what installs add-ons into clusters. EnsureAddons must have built what that needs.
 func (c *Checkout) Installer() addons.Installer {
 	return addons.Installer{Program: programs.Addons(c.Root).Output, Root: c.Root}
 }
 
-// EnsureControlPlane builds the control plane unless it is there.
+// EnsureControlPlane builds the control plane, unless it exists.
 func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 	_, err := c.ensure(ctx, programs.ControlPlane(c.ControlPlane))
 	return err
 }
 
-// EnsureNode builds the control plane and what its node is made of, unless it is there: programs, the images of the
-// Pods that every node runs and of the course, and more images. Where this machine can have no node, it builds no more
-// than what finds that out, and the parts say why.
+// EnsureNode builds the control plane and the parts of its node, unless they exist: programs, the images of the Pods
+// that every node runs, the images of the course, and more images. If this machine cannot run a node, it builds only
+// what finds that out, and the returned parts say why.
 func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
 	first := append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, programs.NodeInit(c.Root)...)
@@ -267,8 +267,8 @@ func nodeImages() ([]images.Image, error) {
 	return wanted, nil
 }
 
-// EnsureImages makes those images that the store does not have, and shows how far it is if there are any. It returns
-// all of them.
+// EnsureImages builds the images that the store does not have, and shows its progress if there are any. It returns all
+// of them.
 func (c *Checkout) EnsureImages(ctx context.Context, wanted []images.Image) ([]images.Built, error) {
 	return ensureImages(ctx, images.StoreOf(c.Root), wanted)
 }
@@ -291,8 +291,8 @@ func ensureImages(ctx context.Context, store *images.Store, wanted []images.Imag
 	return made, nil
 }
 
-// Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane
-// under these names. The control plane is built unless it is there.
+// Assets returns the folder in which controller-runtime's envtest finds etcd, kube-apiserver and kubectl. All three are
+// our control plane under these names. Assets builds the control plane, unless it exists.
 func (c *Checkout) Assets(ctx context.Context) (string, error) {
 	if err := c.EnsureControlPlane(ctx); err != nil {
 		return "", err
@@ -310,13 +310,14 @@ func (c *Checkout) Assets(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// ControllerGen is the program that makes manifests from markers; it is built unless it is there.
+// ControllerGen returns the path of controller-gen, which generates manifests from markers. It is built unless it
+// exists.
 func (c *Checkout) ControllerGen(ctx context.Context) (string, error) {
 	return c.ensure(ctx, programs.ControllerGen(c.Root))
 }
 
-// ClientGenerators are the paths of client-gen, lister-gen and informer-gen, in this order. They are built unless they
-// are there.
+// ClientGenerators returns the paths of client-gen, lister-gen and informer-gen, in this order. They are built unless
+// they exist.
 func (c *Checkout) ClientGenerators(ctx context.Context) (paths []string, err error) {
 	for _, program := range programs.ClientGenerators(c.Root) {
 		path, err := c.ensure(ctx, program)
@@ -328,27 +329,27 @@ func (c *Checkout) ClientGenerators(ctx context.Context) (paths []string, err er
 	return paths, nil
 }
 
-// GolangCILint is the linter; it is built unless it is there.
+// GolangCILint returns the path of the linter. It is built unless it exists.
 func (c *Checkout) GolangCILint(ctx context.Context) (string, error) {
 	return c.ensure(ctx, programs.GolangCILint(c.Root))
 }
 
-// Helm is Helm's own command; it is built unless it is there.
+// Helm returns the path of Helm's own command. It is built unless it exists.
 func (c *Checkout) Helm(ctx context.Context) (string, error) {
 	return c.ensure(ctx, programs.Helm(c.Root))
 }
 
-// Gotestsum runs the unit tests; it is built unless it is there.
+// Gotestsum returns the path of gotestsum, which runs the unit tests. It is built unless it exists.
 func (c *Checkout) Gotestsum(ctx context.Context) (string, error) {
 	return c.ensure(ctx, programs.Gotestsum(c.Root))
 }
 
-// Checks is the test binary of a lab's checks; it is built unless it is there and fits its sources.
+// Checks returns the path of the test binary of a lab's checks. It is built unless it exists and matches its sources.
 func (c *Checkout) Checks(ctx context.Context, lab *manifest.Lab) (string, error) {
 	return c.ensure(ctx, programs.Checks(c.Root, lab.Name))
 }
 
-// Conformance is the program of Kubernetes' own conformance suite; it is built unless it is there.
+// Conformance returns the path of the program of Kubernetes' own conformance suite. It is built unless it exists.
 func (c *Checkout) Conformance(ctx context.Context) (string, error) {
 	return c.ensure(ctx, programs.Conformance(c.Root))
 }

@@ -11,20 +11,20 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// Service is one of them.
+// Service describes a server that operators of the labs call besides the API server.
 type Service struct {
 	// Name is its name in labs.yaml, in schedules of faults and in reports.
 	Name string
 	// Variable is the environment variable in which an operator finds its URL.
 	Variable string
-	// Address is where it listens for an operator that is not graded, unless another program listens there. A command that
-	// was typed once can be typed again.
+	// Address is the address at which it listens for an operator that is not graded, unless another program listens there.
+	// It is fixed so that a command that a student has typed once works again.
 	Address string
-	// Look is the path at which a person looks first, and Keeps what is there as long as the operator runs.
+	// Look is the path that a person opens first. Keeps names what the service keeps there as long as the operator runs.
 	Look, Keeps string
-	// New makes one that knows nothing: what answers the operator, and what answers the checks.
+	// New returns the handlers of a new service without any state: one for the operator, and one for the checks.
 	New func() (forOperator, forChecks http.Handler)
-	// Open makes one that answers an operator, and that keeps what it knows in a file.
+	// Open returns the operator's handler of a service that keeps its state in a file.
 	Open func(file string) (http.Handler, error)
 }
 
@@ -47,10 +47,10 @@ var all = []Service{
 	},
 }
 
-// All are all services.
+// All returns all services.
 func All() []Service { return slices.Clone(all) }
 
-// Named are the services with these names. The schema of labs.yaml allows no others.
+// Named returns the services with these names. The schema of labs.yaml allows no others.
 func Named(names []string) []Service {
 	return slices.DeleteFunc(slices.Clone(all), func(s Service) bool { return !slices.Contains(names, s.Name) })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package addons brings add-ons into a cluster for the lab command: it runs the program that is built from
-// clusters/addons/install, in which the Helm SDK is. It builds neither that program nor the images of add-ons:
-// checkout.EnsureAddons does.
+// Package addons installs add-ons into a cluster by running the program that is built from clusters/addons/install.
+// Only that program contains the Helm SDK, so that the lab command does not. The package builds neither that program
+// nor the images of add-ons: checkout.EnsureAddons does.
 package addons

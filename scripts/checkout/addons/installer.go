@@ -20,17 +20,17 @@ import (
 
 // Installer installs add-ons into clusters.
 type Installer struct {
-	// Program is the file of the program that does it, which must be there.
+	// Program is the file of the program that installs them. It must exist.
 	Program string
-	// Root is that of the checkout, which has the charts.
+	// Root is the root of the checkout, which has the charts.
 	Root string
 	// Shared says that the cluster belongs to others: objects that we did not create are not changed.
 	Shared bool
 }
 
 // Install installs add-ons, all at the same time, and returns when each of them is usable. kubeconfig is the file of an
-// administrator's kubeconfig. What is done goes to say, a line at a time. It can be called again at any time, also
-// after a kill: it then goes on.
+// administrator's kubeconfig. Install passes what it does to say, one line at a time. It can be called again at any
+// time, also after it was killed. It then continues.
 func (i Installer) Install(ctx context.Context, kubeconfig string, names []string, say func(string)) error {
 	return i.run(ctx, "install", kubeconfig, names, func(line known.Line) {
 		if line.Says != "" {
@@ -39,7 +39,7 @@ func (i Installer) Install(ctx context.Context, kubeconfig string, names []strin
 	})
 }
 
-// States says what is known of add-ons in a cluster, without changing anything.
+// States reports what is known about add-ons in a cluster, without changing anything.
 func (i Installer) States(ctx context.Context, kubeconfig string, names []string) ([]known.State, error) {
 	found := map[string]known.State{}
 	if err := i.run(ctx, "states", kubeconfig, names, func(line known.Line) {
@@ -56,7 +56,7 @@ func (i Installer) States(ctx context.Context, kubeconfig string, names []string
 	return states, nil
 }
 
-// Uninstall removes what Install has made. That there is nothing to remove is no error.
+// Uninstall removes what Install has created. It returns no error if there is nothing to remove.
 func (i Installer) Uninstall(ctx context.Context, kubeconfig string, names []string) error {
 	return i.run(ctx, "uninstall", kubeconfig, names, func(known.Line) {})
 }

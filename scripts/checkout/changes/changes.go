@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package changes says what differs in a checkout from an earlier commit, and which labs that concerns. It decides
-// nothing: what is graded because of it is for package certify.
+// Package changes finds the files of a checkout that differ from an earlier commit, and the packages that this
+// concerns. It does not decide which labs are graded because of it: package certify does.
 package changes
 
 import (
@@ -46,11 +46,11 @@ func Since(ctx context.Context, runner *command.Runner, root, commit string) (*C
 	return c, nil
 }
 
-// Commit is what Since was given.
+// Commit returns the commit that was passed to Since.
 func (c *Changes) Commit() string { return c.commit }
 
-// Before is the content of a file at the commit, by its name from the root with slashes. It is empty if there was no
-// such file.
+// Before returns the content of a file at the commit. The name of the file is slash-separated and relative to the root.
+// The content is empty if there was no such file.
 func (c *Changes) Before(ctx context.Context, name string) (string, error) {
 	listed, err := c.git(ctx, "ls-tree", "--name-only", c.commit, "--", name)
 	if err != nil || listed == "" {
@@ -59,13 +59,14 @@ func (c *Changes) Before(ctx context.Context, name string) (string, error) {
 	return c.git(ctx, "show", c.commit+":"+name)
 }
 
-// Any reports whether the name of a file that differs, from the root with slashes, is one that is looked for.
+// Any reports whether wanted is true for the name of a file that differs. Names are slash-separated and relative to the
+// root.
 func (c *Changes) Any(wanted func(name string) bool) bool {
 	return slices.ContainsFunc(c.files, wanted)
 }
 
-// Packages are the folders of a module in which Go files differ. They and the module's folder are named from the root,
-// with slashes. Testdata are no packages, and a folder without Go files that are left is none either.
+// Packages returns the folders of a module in which Go files differ. They and the module's folder are slash-separated
+// and relative to the root. Neither testdata nor a folder that has no Go files left counts as a package.
 func (c *Changes) Packages(module string) (folders []string) {
 	for _, name := range c.files {
 		dir := path.Dir(name)
@@ -90,7 +91,8 @@ func (c *Changes) module(dir string) string {
 }
 
 // Touch reports whether a file of one of the packages differs, tests, documentation and comments aside. Packages are
-// named by their folders. A file in a folder without Go code, as one that is embedded, is of the nearest package above.
+// named by their folders. A file in a folder without Go code, such as an embedded one, belongs to the nearest package
+// above it.
 func (c *Changes) Touch(ctx context.Context, packages ...string) bool {
 	return c.Any(func(name string) bool {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".md") || strings.Contains(name, "/testdata/") {
@@ -108,9 +110,9 @@ func (c *Changes) Touch(ctx context.Context, packages ...string) bool {
 	})
 }
 
-// Imports are, for each of some packages of a module, the folders of the repository's packages that it and its tests
-// import, itself among them. Folders are named from the root, with slashes. The import path of a package is a prefix
-// and its folder.
+// Imports returns, for each of some packages of a module, the folders of the repository's packages that the package and
+// its tests import. The package itself is among them. Folders are slash-separated and relative to the root. The import
+// path of a package is the prefix followed by its folder.
 func (c *Changes) Imports(ctx context.Context, prefix, module string, packages []string) (map[string][]string, error) {
 	args := append([]string{"list", "-mod=readonly", "-test", "-f", `{{.ForTest}} {{.ImportPath}} {{join .Deps " "}}`}, packages...)
 	out, err := c.runner.Run(ctx, filepath.Join(c.root, module), nil, "go", args...)

@@ -29,9 +29,9 @@ const (
 	skeletonEnds   = "//lab:end"
 )
 
-// Code returns what decides what a Go file does: its tokens, and those comments that instruct a program. Files that
-// differ only in other comments, or in the places of their line breaks, have the same code. A file whose examples state
-// their output, and one that is not Go, is its own code.
+// Code returns the parts of a Go file that decide what it does: its tokens, and the comments that a program obeys.
+// Files that differ only in other comments, or in the positions of their line breaks, have the same code. For a file
+// whose examples state their output, and for a file that is not Go, Code returns the whole content.
 func Code(content []byte) []byte {
 	if expectedOutput.Match(content) {
 		return content
@@ -74,8 +74,8 @@ func Code(content []byte) []byte {
 	return code.Bytes()
 }
 
-// SameCode reports whether a Go file that differs has the same code as at the commit. Its name is from the root, with
-// slashes.
+// SameCode reports whether a Go file that differs has the same code as at the commit. Its name is slash-separated and
+// relative to the root.
 func (c *Changes) SameCode(ctx context.Context, name string) bool {
 	if path.Ext(name) != ".go" {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Prepare lets a command and all below it answer wrong flags with a sentence that says what is wanted.
+// Prepare makes a command and all its subcommands answer a wrong flag with a sentence that says what is expected.
 func Prepare(root *cobra.Command) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	return root
@@ -45,7 +45,7 @@ func OneArgument(what, example string) cobra.PositionalArgs {
 	}
 }
 
-// Exclusive lets a command refuse to be given both flags.
+// Exclusive makes a command refuse two flags together.
 func Exclusive(command *cobra.Command, one, other string) {
 	before := command.Args
 	command.Args = func(command *cobra.Command, args []string) error {
@@ -59,8 +59,8 @@ func Exclusive(command *cobra.Command, one, other string) {
 	}
 }
 
-// Folder is the value of a flag that names a folder. An empty one is refused: it comes from a script's variable that
-// nobody has set, and would be some other folder without a word.
+// Folder is the value of a flag that names a folder. An empty value is refused, because it comes from an unset variable
+// of a script, and would silently name another folder.
 type Folder string
 
 // Set is called with what a person wrote.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package cli is how our commands begin and end: what a signal does to them, how they say what is wrong, and with which
-// exit code they end.
+// Package cli runs the commands of this repository: it handles signals, prints errors, chooses the exit code, and
+// checks arguments and flags.
 package cli
 
 import (
@@ -18,23 +18,23 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// ErrSaid ends a command that has already said what is wrong: a verdict, a list of problems.
+// ErrSaid ends a command that has already printed what is wrong, such as a verdict or a list of problems.
 var ErrSaid = errors.New("said")
 
 // CodeError ends a command with an exit code of its own.
 type CodeError struct {
 	Err error
-	// Code is at least 2: 1 is that of all other errors.
+	// Code is at least 2, because 1 is the exit code of all other errors.
 	Code int
 }
 
 func (e *CodeError) Error() string { return e.Err.Error() }
 
-// Unwrap is the error without its code.
+// Unwrap returns the error without its code.
 func (e *CodeError) Unwrap() error { return e.Err }
 
-// Main runs a command until it ends, or a signal ends its context. When it fails, the program ends with 1, or the code
-// of a CodeError, after the error was written to standard error behind the command's name.
+// Main runs a command until it ends, or until a signal cancels its context. If it fails, Main prints the error to
+// standard error after the command's name. The program then exits with 1, or with the code of a CodeError.
 func Main(root *cobra.Command) {
 	if os.Getenv("MAKELEVEL") != "" {
 		// make does not end its recipes when it is killed.
@@ -50,8 +50,8 @@ func Main(root *cobra.Command) {
 	}
 }
 
-// Run runs a command until it ends, and returns its exit code: 1 when it fails, or the code of a CodeError, after the
-// error was written to standard error behind the command's name.
+// Run runs a command until it ends, and returns its exit code. If the command fails, Run prints the error to standard
+// error after the command's name, and returns 1 or the code of a CodeError.
 func Run(ctx context.Context, root *cobra.Command) (code int) {
 	err := root.ExecuteContext(ctx)
 	if err == nil {

@@ -15,12 +15,12 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// Runner runs programs in one scope: none of them outlives the command that wanted its answer.
+// Runner runs programs in one scope, so that none of them outlives the command that started it.
 type Runner struct {
 	scope *process.Scope
 }
 
-// NewRunner makes a runner. Close ends what still runs, and removes the runner's folder.
+// NewRunner returns a runner. Its Close ends the programs that still run, and removes the runner's folder.
 func NewRunner() (*Runner, error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -29,17 +29,17 @@ func NewRunner() (*Runner, error) {
 	return &Runner{scope: scope}, nil
 }
 
-// Close ends what still runs and removes the runner's folder.
+// Close ends the programs that still run, and removes the runner's folder.
 func (r *Runner) Close() error { return r.scope.Close() }
 
-// Dir is a folder for temporary files. It goes with the runner, whatever ends it.
+// Dir returns a folder for temporary files. It is removed with the runner, no matter how that ends.
 func (r *Runner) Dir() string { return r.scope.Dir }
 
 // Error is the error of a program that ran and failed.
 type Error struct {
-	// Command is what was run, for a person.
+	// Command is the command line, for messages.
 	Command string
-	// Output is what it printed, to both of its streams.
+	// Output is what it printed to both of its streams.
 	Output string
 	Err    error
 }
@@ -51,7 +51,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Run runs a program in a folder and returns its standard output. The environment is gobuild.Environment and the given
-// variables. A program that fails is an *Error; so the output is there, too, for programs that answer by exit code.
+// variables. If the program fails, the error is an *Error, which also has the output of programs that answer by exit
+// code.
 func (r *Runner) Run(ctx context.Context, dir string, variables []string, program string, args ...string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -79,7 +80,8 @@ func (r *Runner) Run(ctx context.Context, dir string, variables []string, progra
 	return stdout.String(), nil
 }
 
-// Output returns what a failed program printed, and false if the error is of another kind: it could not be run.
+// Output returns what a failed program printed, and false if the error is of another kind, for example because the
+// program could not be started.
 func Output(err error) (string, bool) {
 	var failed *Error
 	if !errors.As(err, &failed) {

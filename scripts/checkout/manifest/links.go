@@ -71,9 +71,9 @@ func CheckLinks(root string) error {
 	return found.err()
 }
 
-// Anchors are the names by which the headings of a Markdown page can be linked to, in their order, as GitHub makes
-// them: the heading's text in small letters, without punctuation, spaces as hyphens, and -1, -2 … where a name was
-// there before. (The rule is that of the table of contents filter in GitHub's html-pipeline.)
+// Anchors returns the anchors of the headings of a Markdown page, in their order, as GitHub generates them: the
+// heading's text in lower case, without punctuation, spaces as hyphens, and -1, -2 … if a name was used before. (This
+// is the rule of the table of contents filter in GitHub's html-pipeline.)
 func Anchors(page []byte) []string {
 	var anchors []string
 	seen := map[string]int{}

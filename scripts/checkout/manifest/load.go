@@ -22,8 +22,8 @@ import (
 // maxPoints is what the points of a lab's checks sum to.
 const maxPoints = 100
 
-// Load reads labs/labs.yaml below the repository's root. The error lists everything that is wrong with it, one line
-// each, with file, line and path of the wrong value.
+// Load reads labs/labs.yaml below the repository's root. The error lists everything that is wrong with the file, one
+// problem per line, with the file, the line and the path of the wrong value.
 func Load(root string) (*Manifest, error) {
 	data, err := read(root, File)
 	if err != nil {

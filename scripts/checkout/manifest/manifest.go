@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// File is where the list lives, and SchemaFile what describes it: slash-separated, from the repository's root.
+// File is the list of labs, and SchemaFile its JSON Schema. Both are slash-separated and relative to the repository's
+// root.
 const (
 	File       = "labs/labs.yaml"
 	SchemaFile = "labs/labs.schema.json"
@@ -25,58 +26,60 @@ type Manifest struct {
 	Labs []Lab `json:"labs"`
 }
 
-// Lab is one lab: what the student builds, and the checks that decide how far they got.
+// Lab describes one lab: what the student builds, and the checks that grade it.
 type Lab struct {
-	// Number is what a student types, as 2 in `make lab-2`.
+	// Number is what a student types, such as 2 in `make lab-2`.
 	Number int `json:"number"`
-	// Name is the folder below labs/, solutions/ and scripts/checks/, as 02-reconciler.
+	// Name is the name of the folder below labs/, solutions/ and scripts/checks/, such as 02-reconciler.
 	Name string `json:"name"`
 	// Title is the lab's name for people, on one line.
 	Title string `json:"title"`
 	// Summary says in one sentence what the student builds.
 	Summary string `json:"summary"`
-	// StartsFrom is the name of the lab whose solution this one begins with; empty where it begins from nothing.
+	// StartsFrom is the name of the lab whose solution this one begins with. It is empty if the lab begins from nothing.
 	StartsFrom string `json:"startsFrom,omitempty"`
-	// Lecture is the lecture's file, slash-separated, from the repository's root.
+	// Lecture is the lecture's file, slash-separated and relative to the repository's root.
 	Lecture string `json:"lecture"`
 	// Teaches completes the sentence "after the lecture and the lab, you will know …".
 	Teaches string `json:"teaches"`
-	// Operator is false where only the API is graded: the program is then built but not run.
+	// Operator is false if only the API is graded. The program is then built but not run.
 	Operator bool `json:"operator"`
-	// Stage is where the operator runs on the embedded cluster, unless a command says otherwise: Process (the default) or
-	// Pod. In a lab whose stage is Deployed it runs nowhere else, and there may be none (Operator is false): what is
-	// deployed is then any program.
+	// Stage is where the operator runs if the cluster is embedded, unless a command says otherwise: Process (the default)
+	// or Pod. In a lab whose stage is Deployed it runs nowhere else. Such a lab may have no operator (Operator is false),
+	// and then deploys some other program.
 	Stage Stage `json:"stage,omitempty"`
-	// Services are what runs beside the cluster for the operator to talk to. There are freezer and cloud.
+	// Services are the servers that run beside the cluster for the operator to call: freezer or cloud.
 	Services []string `json:"services,omitempty"`
-	// Addons are what a run's cluster has besides Kubernetes, usable before the submission is installed: names of package
-	// known of clusters/addons. They need a node.
+	// Addons are the add-ons that a run's cluster has, by their names in package known of clusters/addons. They are usable
+	// before the submission is installed, and need a node.
 	Addons []string `json:"addons,omitempty"`
-	// Node is true where the operator is a process and Pods of the objects that it makes must run: the embedded cluster
+	// Node is true if the operator is a process, and Pods of the objects that it creates must run. The embedded cluster
 	// then has a node, and the nodes of a kind cluster have the course's images. A lab whose Stage is not Process has a
 	// node anyway.
 	Node bool `json:"node,omitempty"`
-	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
-	// are not, so that what a submission does beyond the lab can't get in its way.
+	// Webhooks is true if the lab is about the submission's admission webhooks, which are then registered. In other labs
+	// they are not, so that webhooks beyond the lab can't break a submission.
 	Webhooks bool `json:"webhooks,omitempty"`
-	// Aggregated is true where the operator is an aggregated API server: it is registered by its APIService.
+	// Aggregated is true if the operator is an aggregated API server, which its APIService registers.
 	Aggregated bool `json:"aggregated,omitempty"`
 	// TimeLimit is for all checks of a run together.
 	TimeLimit metav1.Duration `json:"timeLimit"`
 	// Groups are the API groups of the kinds that the student builds.
 	Groups []string `json:"groups"`
-	// Tests is what is asked of the student's own tests, which `lab tests` grades by mutants. Nil: they are not graded.
+	// Tests is what the student's own tests must do, which `lab tests` grades with mutants. If it is nil, they are not
+	// graded.
 	Tests *OwnTests `json:"tests,omitempty"`
-	// Extension is what the lab offers beyond its 100 points. Nil: nothing.
+	// Extension is what the lab offers beyond its 100 points. If it is nil, there is no extension.
 	Extension *Extension `json:"extension,omitempty"`
-	// Preconditions are checks of an earlier lab that must pass before anything of this one is tried. Nil: there are none.
+	// Preconditions are checks of an earlier lab that must pass before any check of this one runs. If it is nil, there are
+	// none.
 	Preconditions *Preconditions `json:"preconditions,omitempty"`
-	// Checks in the order in which they run. Their points, without the extension's, and those of Tests sum to 100. Load
-	// puts the preconditions first.
+	// Checks are in the order in which they run. Their points, without the extension's, and those of Tests sum to 100.
+	// Load puts the preconditions first.
 	Checks []Check `json:"checks"`
 
-	// Part is the part to which Limit, UpTo or WithoutNode has limited the lab; empty: it is the whole lab. It is not in
-	// the file.
+	// Part is the part to which Limit, UpTo or WithoutNode has limited the lab. It is empty for the whole lab, and it is
+	// not in the file.
 	Part string `json:"-"`
 	// Undecided are the checks that WithoutNode has left out.
 	Undecided []Check `json:"-"`
@@ -88,38 +91,38 @@ type Stage string
 // The stages.
 const (
 	// Process is a process of this machine. A lab that names it is never graded as a Pod, whatever the flags and the
-	// cluster: one that names no stage is where neither asks for a Pod.
+	// cluster are. A lab that names no stage is graded as a process if neither of them asks for a Pod.
 	Process Stage = "process"
 	// Pod is a Pod of the cluster, which needs a node.
 	Pod Stage = "pod"
-	// Deployed is a Pod of the cluster, too, but the checks deploy it: they get its image and its manifests, and decide
-	// what is applied when. No faults are injected, and nobody but the checks starts or stops it.
+	// Deployed is a Pod of the cluster, too, but the checks deploy it. They get its image and its manifests, and decide
+	// what is applied when. No faults are injected, and only the checks start or stop it.
 	Deployed Stage = "deployed"
 )
 
 // Pods reports whether a stage needs a cluster with a node.
 func (s Stage) Pods() bool { return s == Pod || s == Deployed }
 
-// OwnTests is what is asked of the student's own tests.
+// OwnTests is what the student's own tests must do to get points.
 type OwnTests struct {
 	// Find is the percentage of the lab's mutants that they must find, 1 to 100. Default: 80.
 	Find int `json:"find,omitempty"`
-	// Points are given for that, of the lab's 100. Default: none, and they are graded by `lab tests` only.
+	// Points are how many of the lab's 100 points are given for that. Default: none, and only `lab tests` grades them.
 	Points int `json:"points,omitempty"`
 }
 
 // Extension is a second version of the lab's kinds, which a submission may have. Its checks come last and have points
 // of their own.
 type Extension struct {
-	// Version is the version that the extension adds, as v1beta1. It is held back until a check of the extension upgrades
-	// the cluster.
+	// Version is the version that the extension adds, such as v1beta1. It is held back until a check of the extension
+	// upgrades the cluster.
 	Version string `json:"version"`
 }
 
 // defaultFind is the percentage of mutants that tests must find unless the lab says otherwise.
 const defaultFind = 80
 
-// Percentage is that of the lab's mutants which the tests must find.
+// Percentage returns the percentage of the lab's mutants that the tests must find.
 func (t *OwnTests) Percentage() int {
 	if t == nil || t.Find == 0 {
 		return defaultFind
@@ -127,11 +130,12 @@ func (t *OwnTests) Percentage() int {
 	return t.Find
 }
 
-// OwnTestsID is the id of the check of the student's own tests, in a lab in which they are worth points.
+// OwnTestsID is the ID of the check of the student's own tests, in a lab where they are worth points.
 const OwnTestsID = "own-tests"
 
-// OwnTests is the check of the student's own tests; nil in a lab in which they are worth no points. It is none of
-// Checks: no code of the lab's checks can decide it. The lab's lecture explains it under the heading "Your own tests".
+// OwnTests returns the check of the student's own tests, or nil in a lab where they are worth no points. It is not one
+// of Checks, because no code of the lab's checks can decide it. The lab's lecture explains it under the heading "Your
+// own tests".
 func (l *Lab) OwnTests() *Check {
 	if l.Tests == nil || l.Tests.Points == 0 {
 		return nil
@@ -162,40 +166,42 @@ type Preconditions struct {
 	Checks []string `json:"checks"`
 }
 
-// Check is one thing that a submission must hold.
+// Check is one requirement for a submission.
 type Check struct {
 	// ID is unique within the lab, in kebab-case.
 	ID string `json:"id"`
-	// Title is the sentence for the student; it is true when the check passes.
+	// Title is a sentence for the student. It is true when the check passes.
 	Title string `json:"title"`
-	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others, and for
-	// what is only asked of the whole.
+	// Part names the part of the lab to which the check belongs, in a lab that is built in parts. It is empty in other
+	// labs, and for a check that concerns only the whole lab.
 	Part string `json:"part,omitempty"`
-	// Step is the lab's step, from 1, that is done last before the check can pass; 0 in a lab without numbered steps.
+	// Step is the last step of the lab, counted from 1, that must be done before the check can pass. It is 0 in a lab
+	// without numbered steps.
 	Step int `json:"step,omitempty"`
-	// Extension is true of a check of the lab's extension.
+	// Extension is true for a check of the lab's extension.
 	Extension bool `json:"extension,omitempty"`
-	// Node is true of a check that looks at what Pods do. The other checks of a lab whose operator is a process look at
-	// objects only.
+	// Node is true for a check that observes what Pods do. In a lab whose operator is a process, the other checks look
+	// only at objects.
 	Node bool `json:"node,omitempty"`
-	// Points of the lab's 100, or of its extension's; 0 for a precondition.
+	// Points are those of the lab's 100, or of its extension's. They are 0 for a precondition.
 	Points int `json:"points"`
-	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
+	// Needs are the IDs of earlier checks of the same lab. This one is skipped if any of them has not passed.
 	Needs []string `json:"needs,omitempty"`
-	// Causes are ids of checks of the same lab that name the cause when this check fails and they fail too; the likeliest
-	// comes first. They run also when what they need has failed, and are then skipped unless they find something.
+	// Causes are the IDs of checks of the same lab that name the cause when this check fails and they fail too. The
+	// likeliest comes first. They run even if a check that they need has failed. They are then reported as skipped unless
+	// they find something.
 	Causes []string `json:"causes,omitempty"`
 	// Lecture is the heading that explains this check: file#anchor, from the repository's root.
 	Lecture string `json:"lecture"`
-	// Hints say more and more; there are at least two.
+	// Hints reveal more and more. There are at least two.
 	Hints []string `json:"hints"`
 }
 
-// Precondition is true of a check of an earlier lab: it has no points, runs before the operator is started, and all
-// others need it.
+// Precondition reports whether this is a check of an earlier lab. Such a check has no points, runs before the operator
+// is started, and is needed by all other checks.
 func (c Check) Precondition() bool { return c.Points == 0 }
 
-// Lab finds a lab as people name it: "2", "02", "02-reconciler" or "reconciler".
+// Lab finds a lab by any of its names: "2", "02", "02-reconciler" or "reconciler".
 func (m *Manifest) Lab(ref string) (*Lab, error) {
 	number, err := strconv.Atoi(ref)
 	isNumber := err == nil
@@ -212,7 +218,7 @@ func (m *Manifest) Lab(ref string) (*Lab, error) {
 	return nil, fmt.Errorf("there is no lab %q; the labs are %s", ref, english.WordSeries(known, "and"))
 }
 
-// Named finds labs by their numbers or names, each once; no names: all labs.
+// Named finds labs by their numbers or names, each once. Without names it returns all labs.
 func (m *Manifest) Named(refs []string) (labs []*Lab, err error) {
 	for _, ref := range refs {
 		lab, err := m.Lab(ref)
@@ -231,13 +237,13 @@ func (m *Manifest) Named(refs []string) (labs []*Lab, err error) {
 	return labs, nil
 }
 
-// ShortName is the name without its number: reconciler for 02-reconciler.
+// ShortName returns the name without its number: reconciler for 02-reconciler.
 func (l *Lab) ShortName() string {
 	_, short, _ := strings.Cut(l.Name, "-")
 	return short
 }
 
-// Check finds a check of the lab by its id.
+// Check finds a check of the lab by its ID.
 func (l *Lab) Check(id string) (*Check, error) {
 	for i := range l.Checks {
 		if l.Checks[i].ID == id {
@@ -251,7 +257,7 @@ func (l *Lab) Check(id string) (*Check, error) {
 	return nil, fmt.Errorf("lab %s has no check %q; its checks are %s", l.Name, id, english.WordSeries(known, "and"))
 }
 
-// Parts are the names of the lab's parts in their order; none if it is not built in parts.
+// Parts returns the names of the lab's parts in their order. There are none if the lab is not built in parts.
 func (l *Lab) Parts() (names []string) {
 	for _, check := range l.Own() {
 		if check.Part != "" && !slices.Contains(names, check.Part) {
@@ -261,8 +267,8 @@ func (l *Lab) Parts() (names []string) {
 	return names
 }
 
-// Limit is the lab with the checks of one part, as if what comes before that part were done: checks of other parts
-// block none of it.
+// Limit returns the lab with the checks of one part, as if the parts before it were done: checks of other parts do not
+// block these.
 func (l *Lab) Limit(part string) (*Lab, error) {
 	switch parts := l.Parts(); {
 	case len(parts) == 0:
@@ -275,7 +281,7 @@ func (l *Lab) Limit(part string) (*Lab, error) {
 	return limited, nil
 }
 
-// UpTo is the lab with the checks of its steps from the first one to this one.
+// UpTo returns the lab with the checks of its steps from the first one to this one.
 func (l *Lab) UpTo(step int) (*Lab, error) {
 	switch last := l.Steps(); {
 	case last == 0:
@@ -288,7 +294,7 @@ func (l *Lab) UpTo(step int) (*Lab, error) {
 	return limited, nil
 }
 
-// WithoutNode is the lab with the checks that a cluster without a node can decide.
+// WithoutNode returns the lab with the checks that a cluster without a node can decide.
 func (l *Lab) WithoutNode() (*Lab, error) {
 	needs := func(check Check) bool { return check.Node }
 	switch {
@@ -303,7 +309,7 @@ func (l *Lab) WithoutNode() (*Lab, error) {
 	return limited, nil
 }
 
-// Steps is the number of the last step to which a check of the lab belongs; 0: there are no steps.
+// Steps returns the number of the last step to which a check of the lab belongs, or 0 if there are no steps.
 func (l *Lab) Steps() (last int) {
 	for _, check := range l.Checks {
 		last = max(last, check.Step)
@@ -330,7 +336,7 @@ func (l *Lab) limitedTo(of func(Check) bool) *Lab {
 	return &limited
 }
 
-// AddonsOf are the add-ons of labs, each once, sorted.
+// AddonsOf returns the add-ons of labs, sorted and without duplicates.
 func AddonsOf(labs ...*Lab) []string {
 	var names []string
 	for _, lab := range labs {
@@ -340,12 +346,12 @@ func AddonsOf(labs ...*Lab) []string {
 	return slices.Compact(names)
 }
 
-// Own are the checks of the lab without its preconditions.
+// Own returns the checks of the lab without its preconditions.
 func (l *Lab) Own() []Check {
 	return slices.DeleteFunc(slices.Clone(l.Checks), Check.Precondition)
 }
 
-// FullScore is how many points the lab has: those of all checks, and those of the student's own tests.
+// FullScore returns how many points the lab has: those of all checks, and those of the student's own tests.
 func (l *Lab) FullScore() int {
 	sum := l.MaxScore()
 	if own := l.OwnTests(); own != nil {
@@ -354,7 +360,7 @@ func (l *Lab) FullScore() int {
 	return sum
 }
 
-// MaxScore is the sum of the points of all checks but the extension's.
+// MaxScore returns the sum of the points of all checks except the extension's.
 func (l *Lab) MaxScore() int {
 	sum := 0
 	for _, check := range l.Checks {
@@ -365,8 +371,8 @@ func (l *Lab) MaxScore() int {
 	return sum
 }
 
-// Needed are the checks that must have passed before one can run: the preconditions of the lab, and those that it
-// names. An ID that the lab does not have is an error.
+// Needed returns the checks that must have passed before one can run: the preconditions of the lab, and the checks that
+// it names. It returns an error for an ID that the lab does not have.
 func (l *Lab) Needed(id string) ([]string, error) {
 	check, err := l.Check(id)
 	if err != nil {
@@ -415,8 +421,8 @@ func (l *Lab) StartingWith(id string) []Check {
 	return slices.Concat(before, after)
 }
 
-// Dependents are the ids of all checks that are skipped when this one fails, also those that need it only through
-// others, in the order of the list.
+// Dependents returns the IDs of all checks that are skipped when this one fails, including those that need it only
+// through others, in the order of the list.
 func (l *Lab) Dependents(id string) []string {
 	var dependents []string
 	for _, check := range l.Checks {

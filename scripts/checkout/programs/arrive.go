@@ -19,18 +19,18 @@ import (
 	"lva.io/operators/scripts/checkout/programs/reference"
 )
 
-// Layer are programs that arrive together.
+// Layer is a set of programs that are fetched together.
 type Layer struct {
 	Name     string
 	Programs []Program
-	// First says that the layer also has what a student's first build downloads and compiles.
+	// First says that the layer also has the modules and packages that a student's first build would download and compile.
 	First bool
 }
 
 // firstLabs is the number of labs whose checks are in the first layer: those without Pods.
 const firstLabs = 4
 
-// Layers are those of an archive of the checkout at root: first what the first labs need, then the rest.
+// Layers returns the layers of an archive of the checkout at root: first what the first labs need, then the rest.
 func Layers(root string) ([]Layer, error) {
 	kubernetes, err := multicall.New(root)
 	if err != nil {
@@ -105,7 +105,7 @@ func runArrive(ctx context.Context, root string, out *os.File, stale []Program) 
 	return p.Wait(ctx)
 }
 
-// All are the programs of all layers.
+// All returns the programs of all layers.
 func All(layers []Layer) (all []Program) {
 	for _, layer := range layers {
 		all = append(all, layer.Programs...)
@@ -113,7 +113,7 @@ func All(layers []Layer) (all []Program) {
 	return all
 }
 
-// Targets are how programs are built.
+// Targets returns the build targets of programs.
 func Targets(programs []Program) (targets []gobuild.Target) {
 	for _, program := range programs {
 		targets = append(targets, program.Target)

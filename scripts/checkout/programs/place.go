@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// PlaceError says why a folder is no place for a checkout.
+// PlaceError says why a folder can't hold a checkout.
 type PlaceError struct {
 	// Reason is a clause: "its file system has no sockets". Remedy is a sentence.
 	Reason, Remedy string
@@ -22,8 +22,8 @@ func (e *PlaceError) Error() string {
 	return fmt.Sprintf("the course can't be used in this folder: %s. %s", e.Reason, e.Remedy)
 }
 
-// TryPlace does in the checkout at root what building and grading do there: it makes a link, a program and a socket,
-// and removes them. It takes some milliseconds. The error is a *PlaceError.
+// TryPlace tests whether building and grading can work in the checkout at root: it creates a link, a program and a
+// socket there, and removes them. It takes a few milliseconds. The error is a *PlaceError.
 func TryPlace(root string) error {
 	const home = "Clone into a folder of your home, on a file system of Linux."
 	if strings.ContainsRune(root, filepath.ListSeparator) {

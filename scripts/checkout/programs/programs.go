@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package programs lists the programs that are built from this repository, and builds those that are missing or stale.
-// It imports so little that the bootstrap, which builds the first of them, can know them all. It runs none of them.
+// It imports little, so that the bootstrap, which builds the first of them, can list all of them. It runs none of them.
 package programs
 
 import (
@@ -22,14 +22,14 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// Program is one that is built from this repository. Its Work is what building it takes after those that stand before
-// it in this file, on the machine of docs/benchmarks.md with nothing in Go's caches.
+// Program is a program that is built from this repository. Its Work is what building it takes after the programs before
+// it in this file, on the machine of docs/benchmarks.md, if Go's caches were empty at first.
 type Program struct {
 	gobuild.Target
 	progress.Work
 }
 
-// Lab is the lab command of the checkout at root.
+// Lab returns the lab command of the checkout at root.
 func Lab(root string) Program {
 	return Program{command(root, "lab"), progress.Work{
 		What:    "the lab command",
@@ -37,7 +37,7 @@ func Lab(root string) Program {
 	}}
 }
 
-// Cluster is the cluster command, for instructors.
+// Cluster returns the cluster command, which is for instructors.
 func Cluster(root string) Program {
 	return Program{command(root, "cluster"), progress.Work{
 		What:    "the cluster command",
@@ -45,7 +45,7 @@ func Cluster(root string) Program {
 	}}
 }
 
-// Arrive is the program that installs others from an archive.
+// Arrive returns the program that installs others from an archive.
 func Arrive(root string) Program {
 	return Program{command(root, "arrive"), progress.Work{
 		What:    "what installs programs that are ready",
@@ -60,7 +60,7 @@ func command(root, name string) gobuild.Target {
 
 func bin(root, name string) string { return filepath.Join(root, ".cache", "bin", name) }
 
-// ControlPlane is the program of the embedded cluster.
+// ControlPlane returns the program of the embedded cluster.
 func ControlPlane(program *multicall.Program) Program {
 	return Program{program.Target, progress.Work{
 		What:    "Kubernetes " + strings.TrimPrefix(program.Version, "v"),
@@ -71,7 +71,8 @@ func ControlPlane(program *multicall.Program) Program {
 // nodes says whether there can be nodes for the embedded cluster: elsewhere none of their programs is built.
 const nodes = runtime.GOOS == "linux"
 
-// NodeInit is the node's first process, which finds out whether there can be a node. None where that is known.
+// NodeInit returns the program of the node's first process, which finds out whether a node can run here. It returns
+// none if it is already known that no node can run here.
 func NodeInit(root string) []Program {
 	if !nodes {
 		return nil
@@ -79,8 +80,8 @@ func NodeInit(root string) []Program {
 	return []Program{Program(targets.Init(root))}
 }
 
-// Node are the programs of a node for the embedded cluster, and of the Pods that every node runs. None where there can
-// be no node.
+// Node returns the programs of a node for the embedded cluster, and of the Pods that every node runs. It returns none
+// if no node can run here.
 func Node(root string) ([]Program, error) {
 	if !nodes {
 		return nil, nil
@@ -96,7 +97,7 @@ func Node(root string) ([]Program, error) {
 	return all, nil
 }
 
-// Addons is the program that installs add-ons: the Helm SDK is in it, and in no command of students.
+// Addons returns the program that installs add-ons. It contains the Helm SDK, which no command of students does.
 func Addons(root string) Program {
 	return Program{
 		gobuild.Target{Package: "./addons/install", Module: filepath.Join(root, "clusters"), Output: bin(root, "addons")},
@@ -107,7 +108,7 @@ func Addons(root string) Program {
 	}
 }
 
-// ControllerGen is the pinned controller-gen, which makes manifests from markers.
+// ControllerGen returns the pinned controller-gen, which generates manifests from markers.
 func ControllerGen(root string) Program {
 	return Program{tool(root, "controller-gen", "sigs.k8s.io/controller-tools/cmd/controller-gen"), progress.Work{
 		What:    "controller-gen",
@@ -115,8 +116,8 @@ func ControllerGen(root string) Program {
 	}}
 }
 
-// ClientGenerators are the pinned programs of k8s.io/code-generator that make clients, listers and informers, in this
-// order.
+// ClientGenerators returns the pinned programs of k8s.io/code-generator that generate clients, listers and informers,
+// in this order.
 func ClientGenerators(root string) (all []Program) {
 	for _, name := range []string{"client-gen", "lister-gen", "informer-gen"} {
 		all = append(all, Program{tool(root, name, "k8s.io/code-generator/cmd/"+name), progress.Work{
@@ -127,7 +128,7 @@ func ClientGenerators(root string) (all []Program) {
 	return all
 }
 
-// GolangCILint is the pinned linter.
+// GolangCILint returns the pinned linter.
 func GolangCILint(root string) Program {
 	return Program{tool(root, "golangci-lint", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"), progress.Work{
 		What:    "golangci-lint",
@@ -135,7 +136,7 @@ func GolangCILint(root string) Program {
 	}}
 }
 
-// Gotestsum is the pinned gotestsum, which runs the unit tests.
+// Gotestsum returns the pinned gotestsum, which runs the unit tests.
 func Gotestsum(root string) Program {
 	return Program{tool(root, "gotestsum", "gotest.tools/gotestsum"), progress.Work{
 		What:    "gotestsum",
@@ -143,7 +144,7 @@ func Gotestsum(root string) Program {
 	}}
 }
 
-// Helm is Helm's own command, at the version whose SDK installs add-ons.
+// Helm returns Helm's own command, at the version whose SDK installs add-ons.
 func Helm(root string) Program {
 	return Program{tool(root, "helm", "helm.sh/helm/v3/cmd/helm"), progress.Work{
 		What:    "Helm",
@@ -156,7 +157,7 @@ func tool(root, name, pkg string) gobuild.Target {
 	return gobuild.Target{Package: pkg, Module: filepath.Join(root, "scripts", "checkout", "tools"), Output: bin(root, name)}
 }
 
-// Checks is the test binary of a lab's checks. name is that of the lab's folder.
+// Checks returns the test binary of a lab's checks. name is the name of the lab's folder.
 func Checks(root, name string) Program {
 	return Program{
 		gobuild.Target{
@@ -169,7 +170,7 @@ func Checks(root, name string) Program {
 	}
 }
 
-// Conformance is Kubernetes' own conformance suite, at the version of the control plane.
+// Conformance returns Kubernetes' own conformance suite, at the version of the control plane.
 func Conformance(root string) Program {
 	return Program{
 		gobuild.Target{
@@ -183,8 +184,8 @@ func Conformance(root string) Program {
 	}
 }
 
-// Ensure installs those programs of the checkout at root that are missing or stale from the archive that the checkout
-// names, builds those that the archive does not have, one after the other, and shows on out how far it is.
+// Ensure installs the programs of the checkout at root that are missing or stale from the archive that the checkout
+// names. It builds those that the archive does not have, one after another, and shows its progress on out.
 func Ensure(ctx context.Context, root string, out *os.File, all ...Program) error {
 	stale := slices.DeleteFunc(slices.Clone(all), func(p Program) bool { return p.Fresh() })
 	if len(stale) > 0 {
@@ -212,9 +213,10 @@ func build(ctx context.Context, out *os.File, stale ...Program) error {
 	return nil
 }
 
-// For lists the programs that a goal of the Makefile needs besides the command that it calls, which can't say so before
-// it is built itself. variables are those of the Makefile that were set: ADDONS, NODE and CLUSTER count. A goal that is
-// missing here costs no more than a total that is too small: each command builds what it needs.
+// For lists the programs that a goal of the Makefile needs besides the command that it calls, because the command can't
+// list them before it is built itself. variables are the variables of the Makefile that were set: ADDONS, NODE and
+// CLUSTER count. If a goal is missing here, only the total of the progress is too small, because each command builds
+// what it needs.
 func For(root, goal string, variables map[string]string) ([]Program, error) {
 	kubernetes, err := multicall.New(root)
 	if err != nil {

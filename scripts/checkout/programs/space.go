@@ -21,14 +21,14 @@ const (
 	work       = 3e9
 )
 
-// FirstBuild is what the first build means for the disk of a checkout.
+// FirstBuild describes how much space the first build needs on the disk of a checkout.
 type FirstBuild struct {
-	// Free is how many bytes this disk has left.
+	// Free is the number of bytes that this disk has left.
 	Free float64
 }
 
-// PlanFirstBuild looks at the disk of the checkout at root. needed is false if everything is built or arrives from an
-// archive.
+// PlanFirstBuild checks the disk of the checkout at root. needed is false if everything is already built or is
+// installed from an archive.
 func PlanFirstBuild(root string) (f FirstBuild, needed bool, err error) {
 	if _, err := os.Stat(filepath.Join(root, ".cache", "controlplane", "controlplane")); err == nil {
 		return f, false, nil
@@ -40,7 +40,7 @@ func PlanFirstBuild(root string) (f FirstBuild, needed bool, err error) {
 	return f, true, err
 }
 
-// Free is how many bytes the disk of a folder has left for this user.
+// Free returns how many bytes the disk of a folder has left for this user.
 func Free(dir string) (float64, error) {
 	var system syscall.Statfs_t
 	if err := syscall.Statfs(dir, &system); err != nil {
@@ -53,7 +53,7 @@ func Free(dir string) (float64, error) {
 // already.
 func (f FirstBuild) Tight() bool { return f.Free < firstBuild }
 
-// Impossible reports whether the space suffices in no case: Kubernetes can't be compiled there.
+// Impossible reports whether the space does not suffice in any case: Kubernetes can't be compiled there.
 func (f FirstBuild) Impossible() bool { return f.Free < work }
 
 // String says in one sentence, without a full stop, how much is needed.

@@ -22,16 +22,16 @@ import (
 // keyBlock is the type of the PEM block with an account's key.
 const keyBlock = "EC PRIVATE KEY"
 
-// Account is an account at an ACME server. Whoever has its key is the account.
+// Account is an account at an ACME server. Anyone who has its key controls the account.
 type Account struct {
-	// URL is the account's, by which the server knows it.
+	// URL is the account's URL, by which the server identifies it.
 	URL string
 
 	key    *ecdsa.PrivateKey
 	client *acme.Client
 }
 
-// Register makes an account with a new key at the server with this directory URL, and agrees to its terms. The client
+// Register creates an account with a new key at the server with this directory URL, and agrees to its terms. The client
 // must trust the server's certificate.
 func Register(ctx context.Context, directory string, client *http.Client) (*Account, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -68,7 +68,7 @@ func enter(ctx context.Context, directory string, client *http.Client, key *ecds
 	return &Account{URL: account.URI, key: key, client: c}, nil
 }
 
-// Key is the account's private key in PEM.
+// Key returns the account's private key in PEM.
 func (a *Account) Key() ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(a.key)
 	if err != nil {
@@ -77,9 +77,8 @@ func (a *Account) Key() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
-// JWK is the account's public key as a JSON Web Key (RFC 7517). It has a member more than those from which a thumbprint
-// is made (RFC
-// 7638), in an order that is not theirs, as keys in the wild have.
+// JWK returns the account's public key as a JSON Web Key (RFC 7517). As keys in the wild do, it has one more member
+// than those that a thumbprint is computed from (RFC 7638), and its members are in another order.
 func (a *Account) JWK() ([]byte, error) {
 	public, err := a.key.PublicKey.ECDH()
 	if err != nil {
@@ -99,8 +98,8 @@ func (a *Account) JWK() ([]byte, error) {
 	}, "", "  ")
 }
 
-// KeyAuthorization is what proves that a challenge with this token was answered for the account: the token, a dot, and
-// the thumbprint of the account's key (RFC 8555, section 8.1).
+// KeyAuthorization returns the text that proves that the account answers the challenge with this token: the token, a
+// dot, and the thumbprint of the account's key (RFC 8555, section 8.1).
 func (a *Account) KeyAuthorization(token string) (string, error) {
 	return a.client.HTTP01ChallengeResponse(token)
 }

@@ -23,9 +23,9 @@ const pollEvery = 200 * time.Millisecond
 
 // Order is an order for one certificate.
 type Order struct {
-	// URL is the order's, with which Account.Open finds it again.
+	// URL is the order's URL, with which Account.Open finds it again.
 	URL string
-	// Challenges are what has to be proved, one for each name, by name.
+	// Challenges are the challenges to answer, one for each name, sorted by name.
 	Challenges []Challenge
 
 	account *Account
@@ -33,24 +33,24 @@ type Order struct {
 
 // Challenge is the HTTP-01 challenge of a name.
 type Challenge struct {
-	// Name is the DNS name that is to be proved.
+	// Name is the DNS name whose control is to be proved.
 	Name string
-	// Token is what the server has drawn for it.
+	// Token is the random token that the server has chosen for it.
 	Token string
 
 	authorization string
 	challenge     *acme.Challenge
 }
 
-// Path is where the server looks for the key authorization, at port 80 of the name.
+// Path returns the path at which the server looks for the key authorization, at port 80 of the name.
 func (c Challenge) Path() string { return "/.well-known/acme-challenge/" + c.Token }
 
-// Authorization is what the server says of a name.
+// Authorization is the server's decision about a name.
 type Authorization struct {
 	Name string
 	// Status is as in RFC 8555, section 7.1.6: pending, valid, invalid, …
 	Status string
-	// Problem is why it is invalid, with the type of RFC 8555, section 6.7; empty if it is not.
+	// Problem says why it is invalid, with the type of RFC 8555, section 6.7. It is empty if the name is not invalid.
 	Problem string
 }
 
@@ -101,8 +101,8 @@ func http01(authorization *acme.Authorization) (*acme.Challenge, error) {
 	return nil, fmt.Errorf("the server offers no http-01 challenge for %s", authorization.Identifier.Value)
 }
 
-// Validate tells the server that all challenges can be validated, and waits until it has decided on each of them. That
-// a name is invalid is no error. A challenge that has been decided stays as it is: another try needs another order.
+// Validate tells the server that all challenges can be validated, and waits until it has decided on each of them. It
+// returns no error for a name that is invalid. A decision about a challenge is final: another try needs another order.
 func (o *Order) Validate(ctx context.Context) ([]Authorization, error) {
 	for _, c := range o.Challenges {
 		if c.challenge.Status != acme.StatusPending {

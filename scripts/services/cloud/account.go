@@ -18,10 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// State is how an instance is doing.
+// State is the state of an instance.
 type State string
 
-// The states of an instance, in the order in which it has them.
+// The states of an instance, in the order in which it passes through them.
 const (
 	Pending    State = "pending"
 	Running    State = "running"
@@ -31,24 +31,24 @@ const (
 // Prices are cents for each started hour, by the type of an instance.
 var Prices = map[string]int{"small": 5, "medium": 10, "large": 20}
 
-// Instance is a machine that costs money from its launch until its end.
+// Instance is a machine that costs money from its launch until it is terminated.
 type Instance struct {
-	// ID is the cloud's choice. No two instances ever have the same.
+	// ID is chosen by the cloud. No two instances ever have the same ID.
 	ID    string `json:"id"`
 	Type  string `json:"type"`
 	Image string `json:"image"`
 	State State  `json:"state"`
-	// Tags are the customer's notes. A tag that has a value keeps it.
+	// Tags are the customer's notes. A tag that has a value keeps that value.
 	Tags     map[string]string `json:"tags"`
 	Launched time.Time         `json:"launched"`
-	// Ended is when it was terminated. Zero: it was not.
+	// Ended is when it was terminated, or zero if it was not.
 	Ended time.Time `json:"ended,omitzero"`
 }
 
-// Launch is what somebody wants to have launched.
+// Launch is a request to launch an instance.
 type Launch struct {
-	// Token is the caller's choice: as long as the cloud remembers it, no second instance is launched for it. Empty: each
-	// call is a launch.
+	// Token is chosen by the caller. As long as the cloud remembers it, no second instance is launched for it. If it is
+	// empty, each call launches an instance.
 	Token string            `json:"token,omitempty"`
 	Type  string            `json:"type"`
 	Image string            `json:"image"`
@@ -59,16 +59,16 @@ type Launch struct {
 type Settings struct {
 	// Retention is how long a client token is remembered after the launch.
 	Retention metav1.Duration `json:"retention"`
-	// Lag is how far behind the truth the answers to get and list are.
+	// Lag is how stale the answers to get and list are.
 	Lag metav1.Duration `json:"lag"`
 	// Boot is how long an instance is pending.
 	Boot metav1.Duration `json:"boot"`
-	// Rate is how many requests a second are answered in the long run, and Burst how many at once.
+	// Rate is how many requests per second are answered in the long run, and Burst how many are answered at once.
 	Rate  float64 `json:"rate"`
 	Burst int     `json:"burst"`
 }
 
-// Defaults are the settings of a new cloud.
+// Defaults returns the settings of a new cloud.
 func Defaults() Settings {
 	return Settings{
 		Retention: metav1.Duration{Duration: 10 * time.Minute}, Lag: metav1.Duration{Duration: 50 * time.Millisecond},
@@ -83,7 +83,7 @@ type Bill struct {
 	Cents int `json:"cents"`
 }
 
-// Line is what one instance costs: each hour that it began.
+// Line is what one instance costs: each started hour counts.
 type Line struct {
 	Instance
 	Hours int `json:"hours"`
@@ -111,7 +111,7 @@ type state struct {
 // record is an instance with what it looked like before.
 type record struct {
 	Instance
-	// Tagged is when tags came that it was not launched with.
+	// Tagged is when each tag was added that it was not launched with.
 	Tagged map[string]time.Time `json:"tagged,omitempty"`
 }
 

@@ -34,7 +34,7 @@ type Cloud struct {
 	limiter *rate.Limiter // of customers
 }
 
-// New is a cloud without instances, that forgets everything when the program ends.
+// New returns a cloud without instances. It forgets everything when the program ends.
 func New() *Cloud { return newCloud(newAccount(state{})) }
 
 func newCloud(a *account) *Cloud {
@@ -73,7 +73,7 @@ func route(routes *http.ServeMux, path string, methods map[string]http.HandlerFu
 	})
 }
 
-// ServeHTTP is how a customer is served, who is throttled.
+// ServeHTTP answers a customer, with throttling.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.limiter.AllowN(c.account.now(), 1) {
 		w.Header().Set("Retry-After", "1")
@@ -83,9 +83,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.routes.ServeHTTP(w, r)
 }
 
-// Console is the cloud for those who run it: the same API without throttling and without delay, the settings at
-// /console/settings (GET, PUT), and DELETE /console/tokens, which lets the cloud forget all client tokens, as if their
-// time were over.
+// Console returns the handler for those who run the cloud. It serves the same API without throttling and without delay,
+// the settings at /console/settings (GET, PUT), and DELETE /console/tokens, which makes the cloud forget all client
+// tokens, as if they had expired.
 func (c *Cloud) Console() http.Handler {
 	routes := http.NewServeMux()
 	c.addRoutes(routes, false)
@@ -168,8 +168,8 @@ func (c *Cloud) putSettings(w http.ResponseWriter, r *http.Request) {
 	service.Answer(w, http.StatusOK, settings)
 }
 
-// Describe says what a request is about whose address does not tell: "launch small nginx, token 9c0d…". It is empty for
-// others.
+// Describe says what a request is about if its URL does not tell: "launch small nginx, token 9c0d…". It returns an
+// empty string for other requests.
 func (c *Cloud) Describe(r *http.Request, body []byte) string {
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/v1/instances":

@@ -12,9 +12,9 @@ import (
 	"lva.io/operators/scripts/services/service"
 )
 
-// Open is a cloud that keeps its instances and tokens in a JSON file: it is written before a request is answered, and
-// read by the next Open. A file that is not there is a cloud without instances; its folder must be there. One cloud at
-// a time has a file.
+// Open returns a cloud that keeps its instances and tokens in a JSON file. The file is written before a request is
+// answered, and read by the next Open. If it does not exist, the cloud has no instances. Its folder must exist. Only
+// one cloud at a time may use a file.
 func Open(file string) (*Cloud, error) {
 	var kept state
 	content, err := os.ReadFile(file)

@@ -13,8 +13,9 @@ import (
 	"lva.io/operators/scripts/services/service"
 )
 
-// Open is a freezer that keeps its ledger in a JSON file: it is written before a booking is answered, and read by the
-// next Open. A file that is not there is a full freezer; its folder must be there. One freezer at a time has a file.
+// Open returns a freezer that keeps its ledger in a JSON file. The file is written before a booking is answered, and
+// read by the next Open. If it does not exist, the freezer is full. Its folder must exist. Only one freezer at a time
+// may use a file.
 func Open(file string) (*Freezer, error) {
 	var kept movements
 	content, err := os.ReadFile(file)

@@ -29,7 +29,7 @@ type Freezer struct {
 	routes *http.ServeMux
 }
 
-// New is a full freezer, that forgets everything when the program ends.
+// New returns a full freezer. It forgets everything when the program ends.
 func New() *Freezer { return newFreezer(newLedger(nil)) }
 
 func newFreezer(l *ledger) *Freezer {
@@ -55,7 +55,7 @@ func (f *Freezer) route(method, path string, handle http.HandlerFunc) {
 
 func (f *Freezer) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.routes.ServeHTTP(w, r) }
 
-// The answers, as Client reads them.
+// The bodies of answers, as Client decodes them.
 type (
 	stock struct {
 		Items []Item `json:"items"`
@@ -82,8 +82,8 @@ func (f *Freezer) getMovements(w http.ResponseWriter, r *http.Request) {
 	service.Answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
 }
 
-// Describe says which movement somebody wants to book: "topping cream out for 2f1e…, id 9c0d…". It is empty for all
-// other requests.
+// Describe says which movement a request asks to book: "topping cream out for 2f1e…, id 9c0d…". It returns an empty
+// string for all other requests.
 func (f *Freezer) Describe(r *http.Request, body []byte) string {
 	id, found := strings.CutPrefix(r.URL.Path, "/v1/movements/")
 	var m Movement

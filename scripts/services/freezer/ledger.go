@@ -30,7 +30,7 @@ const (
 	In = "in"
 )
 
-// Ingredient is what is in the freezer.
+// Ingredient is something that the freezer stores.
 type Ingredient struct {
 	Kind       string `json:"kind"`
 	Ingredient string `json:"ingredient"`
@@ -42,16 +42,16 @@ type Item struct {
 	Count int `json:"count"`
 }
 
-// Movement is one ingredient that was taken, or returned.
+// Movement records one ingredient that was taken or returned.
 type Movement struct {
-	// ID is the caller's choice. A movement that is booked under it once is never booked again.
+	// ID is chosen by the caller. The freezer books at most one movement under each ID.
 	ID string `json:"id"`
-	// Owner is for whom it moved, as an object's uid.
+	// Owner is the object for which it moved, by its uid.
 	Owner string `json:"owner"`
 	// Direction is Out or In.
 	Direction string `json:"direction"`
 	Ingredient
-	// Booked is when the freezer booked it. Movements are booked one after the other.
+	// Booked is when the freezer booked it. Movements are booked one after another.
 	Booked time.Time `json:"booked"`
 }
 
@@ -85,7 +85,7 @@ func (m Movement) check() error {
 	return nil
 }
 
-// errNoneLeft and errOther are why a movement that is well formed is not booked.
+// errNoneLeft and errOther are the reasons why a well-formed movement is not booked.
 var (
 	errNoneLeft = errors.New("none left")
 	errOther    = errors.New("another movement has this id")

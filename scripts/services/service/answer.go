@@ -9,17 +9,17 @@ import (
 	"strconv"
 )
 
-// Answer answers with a value, as JSON.
+// Answer writes a value as a JSON response.
 func Answer(w http.ResponseWriter, code int, value any) { write(w, code, "application/json", value) }
 
-// Problem is the body of every answer that is an error (RFC 9457, media type application/problem+json).
+// Problem is the body of every error response (RFC 9457, media type application/problem+json).
 type Problem struct {
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
 	Status int    `json:"status"`
 }
 
-// Refuse answers with a Problem.
+// Refuse responds with a Problem.
 func Refuse(w http.ResponseWriter, code int, detail string) {
 	write(w, code, "application/problem+json", Problem{Title: http.StatusText(code), Detail: detail, Status: code})
 }

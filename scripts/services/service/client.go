@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Client asks a service. It is for checks: the operator's own client is part of the lab.
+// Client sends requests to a service. It is for checks: the operator's own client is part of the lab.
 type Client struct {
 	name, url string
 	http      http.Client
 }
 
-// NewClient is a client of the service of this name at a URL, as http://127.0.0.1:8080. It waits as long as the context
-// of a call says.
+// NewClient returns a client of the service of this name at a URL, such as http://127.0.0.1:8080. It waits as long as
+// the context of a call allows.
 func NewClient(name, url string) *Client {
 	return &Client{name: name, url: strings.TrimSuffix(url, "/")}
 }
 
-// Error is an answer of a service that is none of success.
+// Error is an answer of a service that does not report success.
 type Error struct {
 	Service string
 	Problem
@@ -34,8 +34,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the %s answers %d: %s", e.Service, e.Status, e.Detail)
 }
 
-// Ask sends a request, with a body unless that is nil, and returns the answer. An answer that is none of success is an
-// *Error.
+// Ask sends a request, with a body unless it is nil, and returns the decoded answer. An answer that does not report
+// success is returned as an *Error.
 func Ask[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
 	var answer T
 	fail := func(err error) (T, error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package service has what the services beside a lab's cluster, as the freezer and the cloud, have in common: how they
-// answer, how checks ask them, and how they keep what they know.
+// Package service holds the code that the freezer and the cloud share: it writes their responses, saves their state to
+// a file, and sends the requests of checks. It has no server of its own.
 package service

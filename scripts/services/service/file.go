@@ -10,7 +10,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Save writes a value into a file as JSON. It replaces the file as a whole, so that it is never half written.
+// Save writes a value to a file as JSON. It replaces the file atomically, so that no reader sees half of it.
 func Save(file string, value any) error {
 	content, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package clitest tests commands: that each of them answers wrong arguments and flags with a sentence that says what to
-// do. It runs none of them.
+// Package clitest tests that each command answers wrong arguments and flags with a sentence that says what to do. It
+// does not test what the commands do.
 package clitest
 
 import (
@@ -21,8 +21,8 @@ import (
 var foreign = regexp.MustCompile(`arg\(s\)|strconv|parsing "|invalid argument|` +
 	`unknown (command|flag|shorthand)|in the group|needs an argument|required flag`)
 
-// EveryCommandSaysWhatIsWrong tries wrong numbers of arguments and wrong flags with a command and all below it. newRoot
-// makes the command again each time, since a flag that was set stays set.
+// EveryCommandSaysWhatIsWrong calls a command and all its subcommands with wrong numbers of arguments and with wrong
+// flags. newRoot creates the command for each call, because a flag that was set stays set.
 func EveryCommandSaysWhatIsWrong(t *testing.T, newRoot func() *cobra.Command) {
 	t.Helper()
 	tried := 0

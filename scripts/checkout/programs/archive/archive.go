@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checkout/programs/reference"
 )
 
-// Archive is one whose manifest was read.
+// Archive is an archive whose manifest has been read.
 type Archive struct {
 	Manifest
 	// Reference names it.
@@ -29,7 +29,7 @@ type Archive struct {
 	layers int64 // the offset of the first one
 }
 
-// Open reads the manifest of an archive. pace is how fast a server must be.
+// Open reads the manifest of an archive. pace is how fast a server must deliver it.
 func Open(ctx context.Context, named reference.Reference, pace Pace) (*Archive, error) {
 	if pace == (Pace{}) {
 		pace = DefaultPace

@@ -41,7 +41,7 @@ const (
 // large.
 const window = 128 << 20
 
-// Wanted are the layers that have a program of the checkout at root that is missing, if it fits.
+// Wanted returns the layers that have a missing program of the checkout at root that fits the checkout.
 func (a *Archive) Wanted(root string, missing []gobuild.Target, installed gobuild.Installation) []Layer {
 	var all []Layer
 	for _, layer := range a.Layers {
@@ -52,7 +52,7 @@ func (a *Archive) Wanted(root string, missing []gobuild.Target, installed gobuil
 	return all
 }
 
-// Names reports whether the archive has one of the programs, whatever that was made from.
+// Names reports whether the archive has one of the programs, whatever sources it was built from.
 func (a *Archive) Names(root string, targets []gobuild.Target) bool {
 	return slices.ContainsFunc(a.Layers, func(layer Layer) bool {
 		return slices.ContainsFunc(targets, func(t gobuild.Target) bool {
@@ -77,8 +77,8 @@ func fileOf(root string, t gobuild.Target) string {
 	return filepath.ToSlash(name)
 }
 
-// Install fetches a layer, and installs those of its programs that fit and are not fresh, and what else is in it.
-// targets are all programs of the checkout at root. progress is told how many bytes were fetched.
+// Install fetches a layer, and installs those of its programs that fit and are not yet fresh, and the rest of the
+// layer. targets are all programs of the checkout at root. progress receives the number of bytes that were fetched.
 func (a *Archive) Install(
 	ctx context.Context, root string, layer Layer, targets []gobuild.Target, installed gobuild.Installation, progress func(done, total int64),
 ) (err error) {
@@ -244,7 +244,7 @@ func moveFiles(from, to string, pattern *regexp.Regexp, check func(name, file st
 	})
 }
 
-// What Compare says.
+// The results of Compare.
 const (
 	Same    = "the same"
 	Differs = "another program"
@@ -252,7 +252,7 @@ const (
 	Other   = "made from other sources, or by another Go"
 )
 
-// Compare builds a program of the checkout at root into a file, and says whether the archive has the same one.
+// Compare builds a program of the checkout at root into a file, and reports whether the archive has the same program.
 func (a *Archive) Compare(ctx context.Context, root string, t gobuild.Target, installed gobuild.Installation, file string) (string, error) {
 	name := fileOf(root, t)
 	for _, layer := range a.Layers {

@@ -27,10 +27,10 @@ const (
 	blockSize = 512
 )
 
-// Manifest says what is in an archive.
+// Manifest describes the contents of an archive.
 type Manifest struct {
 	Format string `json:"format"`
-	// Go is the version of the go command that built the programs, and System what they run on: linux/amd64.
+	// Go is the version of the go command that built the programs, and System the platform that they run on: linux/amd64.
 	Go     string  `json:"go"`
 	System string  `json:"system"`
 	Layers []Layer `json:"layers"`
@@ -39,12 +39,13 @@ type Manifest struct {
 // Layer is a part of an archive that is fetched as a whole.
 type Layer struct {
 	Name string `json:"name"`
-	// Size is that of the compressed layer, in bytes, and SHA256 its digest, in hexadecimal. Unpacked is the size of what
-	// is in it.
+	// Size is the size of the compressed layer in bytes, and SHA256 its digest in hexadecimal. Unpacked is the size of its
+	// contents.
 	Size     int64  `json:"size"`
 	SHA256   string `json:"sha256"`
 	Unpacked int64  `json:"unpacked"`
-	// Programs are what the layer's programs were made from, by their files below .cache, slash-separated.
+	// Programs are the sources that the layer's programs were built from, by the programs' files below .cache,
+	// slash-separated.
 	Programs map[string]gobuild.Origin `json:"programs"`
 }
 

@@ -25,18 +25,18 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// Content is what a layer is made of.
+// Content is the content of a layer.
 type Content struct {
 	Name string
-	// Programs are those of the layer; they must be fresh.
+	// Programs are the programs of the layer. They must be fresh.
 	Programs []gobuild.Target
-	// ModuleCache and BuildCache are caches of the go command that have what students' first builds need, and nothing
+	// ModuleCache and BuildCache are caches of the go command that contain what students' first builds need, and nothing
 	// else. Default: none.
 	ModuleCache, BuildCache string
 }
 
-// Save writes an archive of the checkout at root. The same contents give the same file. It returns its manifest, and
-// the manifest's SHA-256. progress is called with each layer that is being compressed.
+// Save writes an archive of the checkout at root, and returns the archive's manifest and the manifest's SHA-256. The
+// same contents give the same file. progress is called with each layer that is being compressed.
 func Save(ctx context.Context, root, name string, contents []Content, installed gobuild.Installation,
 	progress func(layer string),
 ) (m *Manifest, sum string, err error) {

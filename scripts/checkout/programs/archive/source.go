@@ -119,10 +119,11 @@ func (b *body) Close() error {
 
 // Pace is how fast a download must be. The zero Pace is DefaultPace.
 type Pace struct {
-	// Within is the time in which Bytes must arrive, over and over.
+	// Within is the length of the interval in which Bytes must arrive. A new interval follows each one.
 	Within time.Duration
 	Bytes  int64
-	// Attempts is how often in a row a download may break off without a byte, and Wait the time between two attempts.
+	// Attempts is how often in a row a download may break off without having received a byte, and Wait the time between
+	// two attempts.
 	Attempts int
 	Wait     time.Duration
 }

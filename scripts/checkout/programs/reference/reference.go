@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package reference reads which archive of programs a checkout is to use. It opens none: the bootstrap asks it, and
-// compiles what does only if there is one.
+// Package reference finds the archive of programs that a checkout is to use. It opens no archive: the bootstrap calls
+// it, and compiles the program that opens archives only if there is one.
 package reference
 
 import (
@@ -20,14 +20,14 @@ import (
 const (
 	// LockFile is the file of a checkout that names an archive for each system.
 	LockFile = "programs.lock"
-	// Variable is the environment variable that names an archive instead. PROGRAMS of the Makefile sets it.
+	// Variable is the environment variable that names another archive. The Makefile sets it from PROGRAMS.
 	Variable = "OPERATOR_LABS_PROGRAMS"
 )
 
 // digest is a SHA-256 in hexadecimal.
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Reference names an archive: a file or URL, and the SHA-256 of its manifest if that is known.
+// Reference names an archive by a file or URL, and by the SHA-256 of its manifest if that is known.
 type Reference struct {
 	// Source is a file, or a URL that begins with http:// or https://.
 	Source string
@@ -61,9 +61,9 @@ func Parse(text string) (r Reference, err error) {
 	return r, nil
 }
 
-// Locked is the archive that a checkout is to use on a system, such as linux/amd64: that of the environment variable,
-// or of the lock file. ok is false if there is none; so it is if the variable is "none". A file is relative to the
-// working folder in the variable, and to the checkout in the lock file.
+// Locked returns the archive that a checkout is to use on a system, such as linux/amd64: the one that the environment
+// variable names, or the one in the lock file. ok is false if there is none, or if the variable is "none". A file is
+// relative to the working folder in the variable, and to the checkout in the lock file.
 func Locked(root, system string) (r Reference, ok bool, err error) {
 	if text := os.Getenv(Variable); text != "" {
 		if text == "none" {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package acmetest starts an ACME server for tests: Pebble, in the test's own process, and a site that serves proofs.
-// It is no part of the course's cluster.
+// Package acmetest starts an ACME server for tests (Pebble, in the test's own process) and a site that serves the
+// proofs. It is not part of the course's cluster.
 package acmetest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Site serves proofs, by their paths.
+// Site serves proofs at their paths.
 type Site map[string]string
 
 func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, proof)
 }
 
-// Start starts an ACME server that looks for proofs at the site, whatever the name, and returns its directory.
+// Start starts an ACME server that looks for the proofs of all names at the site, and returns the URL of its directory.
 func Start(t *testing.T, proofs http.Handler) (directory string, client *http.Client) {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command serve is the freezer as a program of its own: what the image operator-labs/freezer runs in a cluster. Its
-// books last as long as the process.
+// Command serve runs the freezer as a program of its own, in the image operator-labs/freezer of a cluster. It keeps the
+// ledger in memory, so the ledger is lost when the process ends.
 package main
 
 import (
