@@ -201,7 +201,7 @@ func (c *Checkout) EnsureAddonImages(ctx context.Context, names []string) ([]ima
 	return c.EnsureImages(ctx, wanted)
 }
 
-// Installer returns what installs add-ons into clusters. EnsureAddons must have built what that needs.
+// Installer returns an installer of add-ons. EnsureAddons must have built what it needs.
 func (c *Checkout) Installer() addons.Installer {
 	return addons.Installer{Program: programs.Addons(c.Root).Output, Root: c.Root}
 }

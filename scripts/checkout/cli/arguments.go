@@ -19,7 +19,7 @@ func Prepare(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// NoArguments is the argument check of commands that take none.
+// NoArguments checks the arguments of a command that takes none.
 func NoArguments(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -35,7 +35,8 @@ func NoArguments(command *cobra.Command, args []string) error {
 	return errors.New(sentence)
 }
 
-// OneArgument is the argument check of commands that take exactly one, such as "image", with an example of it.
+// OneArgument returns the argument check of commands that take exactly one, such as "image". Its error shows the
+// example.
 func OneArgument(what, example string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) == 1 {
@@ -63,7 +64,7 @@ func Exclusive(command *cobra.Command, one, other string) {
 // of a script, and would silently name another folder.
 type Folder string
 
-// Set is called with what a person wrote.
+// Set implements pflag.Value.
 func (f *Folder) Set(name string) error {
 	if name == "" {
 		return errors.New("it is empty")
@@ -80,7 +81,7 @@ func (*Folder) Type() string { return "folder" }
 // Count is the value of a flag that says how often or how many: 1 or more.
 type Count int
 
-// Set is called with what a person wrote.
+// Set implements pflag.Value.
 func (c *Count) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {

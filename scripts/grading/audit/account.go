@@ -47,8 +47,7 @@ func (a *accounts) belongs(account, user string) bool {
 	return false
 }
 
-// By matches the requests of a user, and those of ServiceAccounts that it has made, or got a token for: what somebody
-// makes is their own.
+// By matches the requests of a user, and those of ServiceAccounts that this user has created or requested a token for.
 func (l *Log) By(user string) Match {
 	return func(e Event) bool { return l.accounts.belongs(e.User, user) }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package audit reads the API server's audit log while it grows: who asked for what, and what came of it. It is where
-// the grader's evidence comes from, and how it decides that an operator has nothing more to do. It judges nothing.
+// Package audit reads the API server's audit log while it grows, and finds requests in it by user, resource and answer.
+// The grader takes its evidence from this log, and decides by it that an operator has nothing more to do. The package
+// does not judge requests.
 package audit
 
 import (
@@ -32,7 +33,7 @@ const readInterval = 10 * time.Millisecond
 // all of its events are in memory.
 const logLimit = 1 << 30
 
-// Log is a growing audit log. All methods are safe for concurrent use.
+// Log is an audit log that is still growing. All methods are safe for concurrent use.
 type Log struct {
 	file    *os.File
 	content io.Reader // of the file, and no more than a limit allows
@@ -49,7 +50,7 @@ type Log struct {
 	ctx  context.Context
 }
 
-// Open opens a log, and reads it until the context ends. A log of more than 1 GiB is an error of Err.
+// Open opens a log, and reads it until the context ends. If the log is larger than 1 GiB, Err returns an error.
 func Open(ctx context.Context, path string) (*Log, error) { return open(ctx, path, logLimit) }
 
 func open(ctx context.Context, path string, limit int64) (*Log, error) {
@@ -65,12 +66,13 @@ func open(ctx context.Context, path string, limit int64) (*Log, error) {
 	return l, nil
 }
 
-// ComesLate says that the log is a copy, which comes a moment after the API server has written the original. Whoever
-// asks what there is waits until the copy has caught up. mark has to ask the API server for a path, which it then logs;
-// that there is nothing at the path is no error. It is called before the log is read for the first time.
+// ComesLate says that the log is a copy, which is written a moment after the API server has written the original.
+// Methods that return what is logged then wait until the copy has caught up. mark must request a path from the API
+// server, which the server then logs. It must not return an error if nothing exists at the path. Call ComesLate before
+// the log is read for the first time.
 func (l *Log) ComesLate(mark func(ctx context.Context, path string) error) { l.mark = mark }
 
-// MarkPath begins the paths for which a log that comes late has the API server asked.
+// MarkPath is the prefix of the paths that are requested from the API server if the log comes late.
 const MarkPath = "/operator-labs/mark/"
 
 // markPatience is how long a copy may take.
@@ -152,10 +154,10 @@ func (l *Log) read() {
 	}
 }
 
-// Mark is a place in the log: its present end.
+// Mark is a position in the log, which was its end when Now was called.
 type Mark int
 
-// Now is the log's present end.
+// Now returns the log's present end.
 func (l *Log) Now() Mark {
 	l.catchUp()
 	l.read()
@@ -179,22 +181,22 @@ func (l *Log) Since(mark Mark, match Match) []Event {
 	return events
 }
 
-// Changed is closed when the log has grown, or can't be read any more.
+// Changed returns a channel that is closed when the log has grown, or when it can't be read any longer.
 func (l *Log) Changed() <-chan struct{} {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.changed
 }
 
-// Err is what keeps the log from being read.
+// Err returns the error that keeps the log from being read.
 func (l *Log) Err() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.err
 }
 
-// Last is the time of the newest event for which match is true; the zero time if there is none. It does not wait for a
-// log that comes late.
+// Last returns the time of the newest event for which match is true, or the zero time if there is none. It does not
+// wait for a log that comes late.
 func (l *Log) Last(match Match) time.Time { return l.last(match) }
 
 func (l *Log) last(match Match) time.Time {

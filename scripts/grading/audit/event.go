@@ -16,16 +16,16 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Event is a request, and the answer to it.
+// Event is a request and the response to it.
 type Event struct {
-	// ID is the request's name.
+	// ID is the request's audit ID.
 	ID string
 	// Time is when the request was received.
 	Time time.Time
 	User string
-	// UserAgent is how the program calls itself that has sent it.
+	// UserAgent is the user agent of the program that has sent it.
 	UserAgent string
-	// Verb is Kubernetes' verb: get, list, watch, create, update, patch, delete, deletecollection.
+	// Verb is the verb in Kubernetes' terms: get, list, watch, create, update, patch, delete, deletecollection.
 	Verb        string
 	Group       string
 	Resource    string
@@ -89,7 +89,7 @@ func nameOf(object json.RawMessage) string {
 	return named.Metadata.Name
 }
 
-// String is the request as a line of evidence: "15:04:05.000 update icecreams/status sundae → 409 Conflict".
+// String returns the request as a line of evidence: "15:04:05.000 update icecreams/status sundae → 409 Conflict".
 func (e Event) String() string {
 	what := e.URL
 	if e.Resource != "" {
@@ -113,7 +113,7 @@ func (e Event) String() string {
 // mostLines is how many requests are shown as evidence.
 const mostLines = 8
 
-// Lines are the first of some requests, as evidence: a line each.
+// Lines returns the first of some requests as evidence, one line each.
 func Lines(events []Event) []string {
 	var all []string
 	for _, e := range events[:min(mostLines, len(events))] {
@@ -147,14 +147,14 @@ func (e Event) writtenStatus() string {
 // Match chooses events.
 type Match func(Event) bool
 
-// And matches what all of them match.
+// And returns a Match for events that all of them match.
 func (m Match) And(others ...Match) Match {
 	return func(e Event) bool {
 		return m(e) && !slices.ContainsFunc(others, func(other Match) bool { return !other(e) })
 	}
 }
 
-// On matches requests about a resource or one of its subresources, of whatever version.
+// On matches requests about a resource or one of its subresources, of any version.
 func On(group, resource string) Match {
 	return func(e Event) bool { return e.Group == group && e.Resource == resource }
 }
@@ -169,10 +169,10 @@ func Denied(e Event) bool {
 	return e.Code == http.StatusForbidden && strings.Contains(e.Message, "cannot")
 }
 
-// Around matches requests that did not come through the proxy that marks the IDs of those which do.
+// Around matches requests that bypassed the proxy, which marks the IDs of the requests that pass through it.
 func Around(mark string) Match {
 	return func(e Event) bool { return !strings.HasPrefix(e.ID, mark+"-") }
 }
 
-// Watching matches the operator's standing watches, which begin and end without its having done anything.
+// Watching matches watches, which begin and end without any action of the operator.
 func Watching(e Event) bool { return e.Verb == "watch" }

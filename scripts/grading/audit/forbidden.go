@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Forbidden are the rights to a resource that an account lacked, however often it asked.
+// Forbidden lists the rights to a resource that an account lacked, however often it asked.
 type Forbidden struct {
 	Group, Resource, Subresource string
-	// Namespace is that of the Leases by which a leader is elected; empty for everything else.
+	// Namespace is the namespace of the Leases for leader election. It is empty for everything else.
 	Namespace string
 	// URL is set for requests that are not about a resource.
 	URL string
-	// Verbs that were asked for, in the order in which Kubernetes' documentation lists them.
+	// Verbs are the requested verbs, in the order in which Kubernetes' documentation lists them.
 	Verbs []string
 	Count int
 }
@@ -65,8 +65,8 @@ func leases(group, resource string) bool {
 	return group == "coordination.k8s.io" && resource == "leases"
 }
 
-// Marker is the line above Reconcile that would have given the rights, and those that are needed next: whoever may list
-// and not watch is only forbidden the next thing. The form is controller-gen's:
+// Marker returns the line above Reconcile that would have granted the rights, and those that are needed next: a client
+// that may list but not watch would only be refused the watch. The form is controller-gen's:
 // https://book.kubebuilder.io/reference/markers/rbac
 func (f Forbidden) Marker() string {
 	if f.Resource == "" {

@@ -26,9 +26,9 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Recorder writes an audit log where the API server's own can't be had: of what passes through here, in the API
-// server's format, as the audit policy of clusters/config would have it. What takes another way to the API server is
-// not in it.
+// Recorder writes an audit log where the API server's own is not available. It logs the requests that pass through it,
+// in the API server's format, as the audit policy of clusters/config would. Requests that reach the API server by
+// another route are not in the log.
 type Recorder struct {
 	mutex sync.Mutex
 	file  *os.File
@@ -37,7 +37,7 @@ type Recorder struct {
 // bodyLimit is the largest body that is recorded, in bytes: that of the largest object that an API server takes.
 const bodyLimit = 3 << 20
 
-// NewRecorder writes a new log into a file.
+// NewRecorder returns a Recorder that writes a new log into a file.
 func NewRecorder(path string) (*Recorder, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -49,8 +49,8 @@ func NewRecorder(path string) (*Recorder, error) {
 // Close ends the log.
 func (r *Recorder) Close() error { return r.file.Close() }
 
-// Transport records what is sent through it as a user's: before the answer is handed on, as an API server does. Of
-// writes to these API groups the bodies are recorded, too.
+// Transport returns a transport that records the requests sent through it as requests of a user. As an API server does,
+// it records each one before it passes on the response. For writes to these API groups it also records the bodies.
 func (r *Recorder) Transport(user string, groups []string, next http.RoundTripper) http.RoundTripper {
 	return &recording{recorder: r, user: user, groups: groups, next: next}
 }

@@ -12,14 +12,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Rules are those of an account's roles, by namespace; "" is the whole cluster.
+// Rules are the rules of an account's roles, by namespace. The key "" stands for the whole cluster.
 type Rules map[string][]rbacv1.PolicyRule
 
 // Right is a verb that a rule allows.
 type Right struct {
-	// Namespace is where it holds; empty: in the whole cluster.
+	// Namespace is the namespace in which it applies. If it is empty, it applies in the whole cluster.
 	Namespace string
-	// Group and Resource say for what; the resource with its subresource, as "icecreams/status".
+	// Group and Resource are what the verb applies to. Resource includes the subresource, as in "icecreams/status".
 	Group, Resource string
 	// URL is set for requests that are not about a resource.
 	URL  string
@@ -68,8 +68,8 @@ var beside = [][2][]string{
 	{{"update", "patch"}, {"update", "patch"}},
 }
 
-// Spare are the rights that no request needed, and those with a wildcard, which nobody can tell. needed are those that
-// a right operator may need on other days.
+// Spare returns the rights that no request needed, and all rights with a wildcard, because no one can tell whether all
+// of such a right is needed. needed reports whether a correct operator may need a right in other situations.
 func (rules Rules) Spare(requests []Event, needed func(Right) bool) (spare []Right) {
 	used := func(r Right) bool { return slices.ContainsFunc(requests, r.serves) }
 	for _, right := range rules.rights() {
@@ -87,7 +87,7 @@ func (rules Rules) Spare(requests []Event, needed func(Right) bool) (spare []Rig
 	return spare
 }
 
-// Tell says which rights there are: what, and the verbs for it, each in one line.
+// Tell describes rights for people: one line for each resource or URL, with its verbs.
 func Tell(rights []Right) (lines []string) {
 	verbs := map[Right][]string{}
 	var order []Right

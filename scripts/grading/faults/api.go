@@ -30,9 +30,9 @@ import (
 	"lva.io/operators/clusters/certificates"
 )
 
-// ProxyAPI serves the API of a cluster at another address: with TLS, over HTTP/2, with a certificate of an
-// authority of its own. From the configuration it takes the cluster's address and authority, and no credentials: who
-// comes without a token is nobody. See Exchange for the operator's.
+// ProxyAPI serves the API of a cluster at another address: with TLS, over HTTP/2, with a certificate of an authority of
+// its own. From the configuration it takes the cluster's address and authority, and no credentials: a request without a
+// token is anonymous. See Exchange for the operator's token.
 func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err error) {
 	target, err := url.Parse(config.Host)
 	if err != nil || target.Scheme != "https" {

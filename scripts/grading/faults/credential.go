@@ -25,9 +25,9 @@ func newCredentials() *credentials {
 	return &credentials{tokens: map[string]string{}, mark: rand.Text()}
 }
 
-// Exchange keeps a token that the API server knows, and returns another for the operator: the proxy of the API takes
-// it, and shows the API server the kept one instead. At the API server itself it is good for nothing, so no request
-// with it gets past the faults.
+// Exchange keeps a token that the API server knows, and returns another one for the operator. The proxy of the API
+// accepts the other token, and sends the kept one to the API server instead. The API server itself does not accept the
+// operator's token, so no request with it can bypass the faults.
 func (i *Injector) Exchange(token string) (shown string) {
 	c := i.credentials
 	c.mutex.Lock()
@@ -37,8 +37,8 @@ func (i *Injector) Exchange(token string) (shown string) {
 	return shown
 }
 
-// AuditMark begins the audit IDs of all requests that came to the API server through the proxy. No other program knows
-// it.
+// AuditMark returns the prefix of the audit IDs of all requests that came to the API server through the proxy. No other
+// program knows this prefix.
 func (i *Injector) AuditMark() string { return i.credentials.mark }
 
 // auditID is how a request names itself in the audit log, and an answer the request.

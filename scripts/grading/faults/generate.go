@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Sweep is every single crash at a write boundary: for each of the first n writes, one schedule that kills the operator
-// right before it and one that does right after. Writes of all services count together.
+// Sweep returns a schedule for every single crash at a write boundary: for each of the first writes, one schedule that
+// kills the operator right before it and one that kills it right after. Writes of all services count together.
 func Sweep(writes int) []Schedule {
 	var schedules []Schedule
 	for at := 1; at <= writes; at++ {
@@ -35,8 +35,8 @@ const (
 	mildWait = 1900 * time.Millisecond
 )
 
-// Random is the n-th schedule of a seed: one to five faults of any kind, at different ones of the first writes and
-// reads that an operator sent on a good day. The same arguments always give the same schedule.
+// Random returns the n-th schedule of a seed: one to five faults of any kind, at different ones of the first writes and
+// reads that an operator sent in a run without faults. The same arguments always give the same schedule.
 func Random(seed uint32, n, writes, reads int) Schedule {
 	// PCG's sequence is part of its definition, unlike that of the functions without a source.
 	dice := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
@@ -46,8 +46,8 @@ func Random(seed uint32, n, writes, reads int) Schedule {
 	})
 }
 
-// Mild is a bad day that fits into a grading: two to four faults without a kill, which together let an operator wait
-// for less than two seconds. The same arguments always give the same schedule.
+// Mild returns a schedule that is short enough for a grading run: two to four faults without a kill, which together
+// make an operator wait for less than two seconds. The same arguments always give the same schedule.
 func Mild(seed uint32, writes, reads int) Schedule {
 	dice := rand.New(rand.NewPCG(uint64(seed), 0))
 	survivable := slices.DeleteFunc(slices.Clone(kinds), func(b behaviour) bool { return b.kills })

@@ -17,14 +17,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Describer is a handler that can say what a request is about whose address does not tell people: "topping cream out".
-// Empty: it can't.
+// Describer is a handler that can say what a request is about if its URL does not tell: "topping cream out". It returns
+// an empty string if it can't.
 type Describer interface {
 	Describe(r *http.Request, body []byte) string
 }
 
-// Proxy serves a handler, as that of the freezer, without TLS at an address of this machine. Its answers are delivered
-// when they are complete. The service's name is how schedules and the log call it.
+// Proxy serves a handler, such as the freezer's, without TLS at an address of this machine. It delivers a response when
+// it is complete. name is the service's name in schedules and in the log.
 func (i *Injector) Proxy(name string, handler http.Handler) (url string, err error) {
 	if name == "" || name == API || name == Operator || name == Check {
 		return "", fmt.Errorf("a service can't be called %q: give it a name of its own", name)

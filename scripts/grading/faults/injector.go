@@ -16,15 +16,15 @@ import (
 // errClosed is why requests end, and nothing new begins.
 var errClosed = errors.New("the injector of faults is closed")
 
-// Injector stands between one operator and the services that it talks to. All methods are safe for concurrent use.
+// Injector proxies the requests of one operator to the services that it calls. All methods are safe for concurrent use.
 type Injector struct {
-	// Address is the IP address of this machine at which the proxies listen. Default: 127.0.0.1. To be set before there
-	// are any.
+	// Address is the IP address of this machine at which the proxies listen. Default: 127.0.0.1. Set it before the first
+	// proxy is created.
 	Address string
 	// Known is the IP address by which the operator reaches them. Default: Address.
 	Known string
-	// API is put in front of the API server: what passes through it has met its fault before. Default: nothing. To be set
-	// before ProxyAPI.
+	// API wraps the transport to the API server. A request passes through it after its fault was applied. Default: no
+	// wrapper. Set it before ProxyAPI is called.
 	API func(http.RoundTripper) http.RoundTripper
 
 	kill        func() error
@@ -68,9 +68,9 @@ type plan struct {
 
 func newPlan(schedule Schedule) *plan { return &plan{schedule: schedule, over: make(chan struct{})} }
 
-// New is an injector without faults. kill has to kill the operator (SIGKILL), wait until it is dead and start it again;
-// it is called once for each fault that kills, never twice at a time, and tells what it did with Note. It may not call
-// Arm, Disarm or Close, which wait for it. Without kill, no such fault can be armed.
+// New returns an injector without faults. kill must kill the operator (SIGKILL), wait until it is dead and start it
+// again. It is called once for each fault that kills, never twice at the same time, and logs what it did with Note. It
+// may not call Arm, Disarm or Close, because these wait for it. If kill is nil, no such fault can be armed.
 func New(kill func() error) *Injector {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Injector{
@@ -79,8 +79,8 @@ func New(kill func() error) *Injector {
 	}
 }
 
-// Arm begins a schedule, and counts from here. One that is armed already is disarmed. A fault that can't be made is an
-// error, and then nothing is armed.
+// Arm starts a schedule, and counts requests from now on. A schedule that is armed already is disarmed. If a fault
+// can't be injected, Arm returns an error and arms nothing.
 func (i *Injector) Arm(schedule Schedule) error {
 	if err := schedule.Validate(); err != nil {
 		return err
@@ -93,9 +93,9 @@ func (i *Injector) Arm(schedule Schedule) error {
 	return nil
 }
 
-// Disarm ends the schedule: there are no more faults, and what is held back goes on: slow answers and watch events are
-// delivered, requests that get no answer are cut. If the operator is being killed, it waits until it was started again.
-// Requests are counted on.
+// Disarm ends the schedule. No more faults are injected. Slow answers and watch events that are held back are
+// delivered, and the connections of requests that get no answer are cut. If the operator is being killed, Disarm waits
+// until it was started again. Requests are still counted.
 func (i *Injector) Disarm() { i.replace(newPlan(Schedule{}), false) }
 
 func (i *Injector) replace(next *plan, recount bool) {
@@ -110,14 +110,14 @@ func (i *Injector) replace(next *plan, recount bool) {
 	last.kills.Wait()
 }
 
-// Log is what was logged so far, by arrival: at most the LogLimit newest entries.
+// Log returns what was logged so far, in the order of arrival: at most the LogLimit newest entries.
 func (i *Injector) Log() []Entry { return i.record.all() }
 
 // Note logs what happened to the operator: "killed", "started".
 func (i *Injector) Note(verb string) { i.record.add(Entry{Service: Operator, Verb: verb}) }
 
-// Close ends the proxies, all requests and connections, whatever state they are in, and waits until nothing of them is
-// left. The log can still be read.
+// Close ends the proxies, all requests and all connections, whatever state they are in, and waits until all of them
+// have ended. The log can still be read.
 func (i *Injector) Close() error {
 	i.mutex.Lock()
 	i.closed = true
@@ -206,8 +206,8 @@ func (i *Injector) markForKill(during *plan, asked *connection) (marked []*conne
 	return marked, true
 }
 
-// Refuse lets nothing of the operator be done any more: neither on the connections that there are, nor on those that
-// come. It is for one that takes a moment to die, and might connect again meanwhile. Admit ends it.
+// Refuse refuses all requests of the operator, on existing connections and on new ones. It is for an operator that
+// takes a moment to die, and might connect again in the meantime. Admit ends it.
 func (i *Injector) Refuse() {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -217,7 +217,7 @@ func (i *Injector) Refuse() {
 	}
 }
 
-// Admit says that connections from now on are those of another operator. Connections that were refused end.
+// Admit says that new connections are those of another operator. It closes the connections that were refused.
 func (i *Injector) Admit() {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()

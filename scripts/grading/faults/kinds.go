@@ -13,49 +13,49 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Kind is what happens to a request. A new kind is a constant and an entry in the table below.
+// Kind is a kind of fault: what happens to a request. A new kind is a constant and an entry in the table below.
 type Kind string
 
 const (
-	// Conflict answers an update, patch or delete of the API with 409, and any other request with 500. It is not done.
+	// Conflict answers an update, patch or delete of the API with 409, and any other request with 500. The request is not
+	// executed.
 	Conflict Kind = "conflict"
-	// TooManyRequests answers with 429 and Retry-After: 1. It is not done.
+	// TooManyRequests answers with 429 and Retry-After: 1. The request is not executed.
 	TooManyRequests Kind = "too-many-requests"
-	// ServerError answers with 500. It is not done.
+	// ServerError answers with 500. The request is not executed.
 	ServerError Kind = "server-error"
-	// Unavailable answers with 503. It is not done.
+	// Unavailable answers with 503. The request is not executed.
 	Unavailable Kind = "unavailable"
-	// Forbidden answers with 403, as an admission policy may until it changes. It is not done.
+	// Forbidden answers with 403, as an admission policy may until it changes. The request is not executed.
 	Forbidden Kind = "forbidden"
-	// NoAnswer holds the request until the client gives up; with For, at most so long, and then the connection is cut. It
-	// is not done.
+	// NoAnswer holds the request until the client gives up. If For is set, the connection is cut after that time at the
+	// latest. The request is not executed.
 	NoAnswer Kind = "no-answer"
-	// LostAnswer lets the request be done, and cuts the connection instead of answering.
+	// LostAnswer executes the request, and cuts the connection instead of answering.
 	LostAnswer Kind = "lost-answer"
-	// HalfAnswer lets the request be done, sends the headers and half of the answer, and then nothing until the client
-	// gives up; with For, it waits at most so long, and then cuts the connection.
+	// HalfAnswer executes the request, sends the headers and half of the answer, and then nothing until the client gives
+	// up. If For is set, the connection is cut after that time at the latest.
 	HalfAnswer Kind = "half-answer"
-	// Reset resets the connection (RST) instead of answering: the error of a client names its port, which is another one
-	// each time. The request is not done. Requests to the API share a connection, so none of them can be reset.
+	// Reset resets the connection (RST) instead of answering. The client's error then names its port, which is different
+	// each time. The request is not executed. Requests to the API share a connection, so none of them can be reset.
 	Reset Kind = "reset"
-	// Slow lets the request be done at once, and answers after For.
+	// Slow executes the request at once, and answers after For.
 	Slow Kind = "slow"
 	// Stale holds back every watch event for For, from this request on until the schedule ends. The request itself is
-	// done.
+	// executed.
 	Stale Kind = "stale"
-	// Cut ends all watches as a dropped connection does, after the request is done.
+	// Cut ends all watches as a dropped connection does, after the request was executed.
 	Cut Kind = "cut"
-	// Break breaks all watches off in the middle, as a failing API server does, after the request is done: client-go lists
-	// again, about a second later. What was deleted meanwhile no event tells of.
+	// Break breaks off all watches in the middle, as a failing API server does, after the request was executed. client-go
+	// lists again about a second later. No event reports what was deleted in the meantime.
 	Break Kind = "break"
 	// Behind answers the list with which a cache begins (resourceVersion=0) like an API server that is behind the others:
-	// as it was at Version. What has changed since reaches the operator For later, as with Stale. Other reads are answered
-	// as ever.
+	// as it was at Version. Later changes reach the operator after For, as with Stale. Other reads are answered as usual.
 	Behind Kind = "behind"
-	// KillBefore kills the operator (SIGKILL) when the request arrives. It is not done. At a Request, it kills the server
-	// For after the check has sent the request.
+	// KillBefore kills the operator (SIGKILL) when the request arrives. The request is not executed. For the class
+	// Request, it kills the API server when For has passed after the check sent the request.
 	KillBefore Kind = "kill-before"
-	// KillAfter kills the operator (SIGKILL) when the request is done, before the answer reaches it.
+	// KillAfter kills the operator (SIGKILL) when the request was executed, before the answer reaches the operator.
 	KillAfter Kind = "kill-after"
 )
 
@@ -176,7 +176,7 @@ func (k Kind) behaviour() behaviour {
 	return kinds[i]
 }
 
-// Kinds are all kinds there are.
+// Kinds returns all kinds of faults.
 func Kinds() []Kind { return kindsThat(func(behaviour) bool { return true }) }
 
 func kindsThat(are func(behaviour) bool) (some []Kind) {
@@ -188,7 +188,7 @@ func kindsThat(are func(behaviour) bool) (some []Kind) {
 	return some
 }
 
-// Kills is true of the kinds that end the operator.
+// Kills reports whether faults of this kind kill the operator.
 func (k Kind) Kills() bool { return k.behaviour().kills }
 
 var (

@@ -12,55 +12,58 @@ import (
 	"time"
 )
 
-// LogLimit is how many entries a log keeps: the newest ones. An operator that asks without end must not fill the
-// memory.
+// LogLimit is the number of entries that a log keeps: the newest ones. It prevents an operator that sends requests
+// without end from filling the memory.
 const LogLimit = 20000
 
-// Operator is the service of entries that are no requests: the operator was killed, or started. Check is the service of
-// entries that are requests of a check, which stand beside those of the operator.
+// Operator is the service of entries that are not requests: the operator was killed or started. Check is the service of
+// entries that are requests of a check, which are logged together with those of the operator.
 const (
 	Operator = "operator"
 	Check    = "check"
 )
 
-// Entry is a request of the operator and what came of it; or, with the service Operator, what happened to the operator.
+// Entry is a request of the operator and its result. With the service Operator, it is something that happened to the
+// operator.
 type Entry struct {
-	// ID counts the entries of an injector from 1. If the first entry of a log has another one, older ones were dropped.
+	// ID counts the entries of an injector from 1. If the first entry of a log has another ID, older entries were dropped.
 	ID int `json:"id"`
 	// Time is when the request arrived.
 	Time time.Time `json:"time"`
-	// Seconds is how long the answer took, until it was handed over; of a watch, how long it lasted. 0 while neither came.
+	// Seconds is how long it took until the answer was handed over, or how long a watch lasted. It is 0 until then.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Service is API, or the name that was given to Proxy, or Operator, or Check, or Storage.
+	// Service is API, the name that was passed to Proxy, Operator, Check, or Storage.
 	Service string `json:"service"`
-	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete, deletecollection); of other services the HTTP
-	// method in small letters; of the operator "killed" or "started"; of Storage what happened to a file.
+	// Verb is the verb of a Kubernetes request (get, list, watch, create, update, patch, delete, deletecollection). For
+	// other services it is the HTTP method in lower case, for the operator "killed" or "started", and for Storage what
+	// happened to a file.
 	Verb string `json:"verb"`
-	// Resource with its subresource, as "icecreams/status"; of other services the collection, as "movements"; of a request
-	// to the API server that is about no resource its path; of Storage the file.
+	// Resource includes the subresource, as in "icecreams/status". For other services it is the collection, such as
+	// "movements", for a request to the API server that is not about a resource its path, and for Storage the file.
 	Resource  string `json:"resource,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// About says what it is about where the address does not, in the service's own words: "topping cream out". See
+	// About says what the request is about if its URL does not tell, in the service's own words: "topping cream out". See
 	// Describer.
 	About string `json:"about,omitempty"`
-	// Code is the HTTP status with which it was answered, by the service or by the injector. 0: it never was. Of a request
-	// that was done but whose answer did not arrive (lost-answer, kill-after) it is the service's.
+	// Code is the HTTP status with which the service or the injector answered. It is 0 if there was no answer. If the
+	// request was executed but its answer did not arrive (lost-answer, kill-after), it is the service's status.
 	Code int `json:"code,omitempty"`
-	// Write is true of what asks for a change.
+	// Write is true for a request that asks for a change.
 	Write bool `json:"write,omitempty"`
-	// Number is its place among the writes, or among the reads, of all services since Arm. 0: it does not count.
+	// Number is its position among the writes, or among the reads, of all services since Arm. It is 0 if the request does
+	// not count.
 	Number int `json:"number,omitempty"`
-	// Fault is what was done to it; empty: nothing.
+	// Fault is the fault that was injected. It is empty if there was none.
 	Fault Kind `json:"fault,omitempty"`
-	// Injected: the service has never seen it, the answer or the lack of one is the injector's.
+	// Injected is true if the service has never seen the request. The answer, or the lack of one, is then the injector's.
 	Injected bool `json:"injected,omitempty"`
-	// Message says what else is to be known: why a service refused it, or why the operator could not be started again.
+	// Message gives more details: why a service refused the request, or why the operator could not be started again.
 	Message string `json:"message,omitempty"`
 }
 
-// Answered is when the answer was handed over to the operator; before, the operator can't have known it. The zero time:
-// it has not been answered.
+// Answered returns the time at which the answer was handed over to the operator. Before that, the operator can't have
+// known it. It returns the zero time if there was no answer.
 func (e Entry) Answered() time.Time {
 	if e.Code == 0 || e.Fault.behaviour().loses {
 		return time.Time{}
@@ -68,7 +71,7 @@ func (e Entry) Answered() time.Time {
 	return e.Time.Add(time.Duration(math.Round(e.Seconds * float64(time.Second))))
 }
 
-// String is the entry as a line of evidence: "15:04:05.000 update icecreams/status sundae → 409 Conflict (write 3,
+// String returns the entry as a line of evidence: "15:04:05.000 update icecreams/status sundae → 409 Conflict (write 3,
 // conflict)".
 func (e Entry) String() string {
 	var line strings.Builder
@@ -95,8 +98,8 @@ func (e Entry) String() string {
 	return line.String()
 }
 
-// What is what was asked for: "update icecreams/status sundae", "put movements (topping cream out)", or "the operator
-// was killed".
+// What returns the request, or the event, in a few words: "update icecreams/status sundae", "put movements (topping
+// cream out)", or "the operator was killed".
 func (e Entry) What() string {
 	if e.Service == Operator {
 		return "the operator was " + e.Verb
@@ -115,7 +118,7 @@ func (e Entry) What() string {
 	return asked
 }
 
-// Class is the class of the request, whether it counts or not.
+// Class returns the class of the request, whether it counts or not.
 func (e Entry) Class() Class {
 	if e.Service == Storage {
 		return Change

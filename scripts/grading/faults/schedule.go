@@ -11,41 +11,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Class is which requests are counted together.
+// Class is a class of requests that are counted together.
 type Class string
 
 const (
 	// Write is every request that asks for a change.
 	Write Class = "write"
-	// Read is every get and list. A watch is none.
+	// Read is every get and list, but no watch.
 	Read Class = "read"
-	// Change is every change of a file in the folder where an API server stores: see Injector.Changed.
+	// Change is every change of a file in the folder where an API server stores its data: see Injector.Changed.
 	Change Class = "change"
 	// Request is every write that a check sends to an API server. The injector doesn't see them: the check itself kills
 	// the server.
 	Request Class = "request"
 )
 
-// API is the name of the API server among the services. The others are named by who gives them to Injector.Proxy.
+// API is the name of the API server among the services. The caller of Injector.Proxy names the others.
 const API = "api"
 
 // Fault is one thing that happens to one request, or to each.
 type Fault struct {
 	Kind  Kind  `json:"kind"`
 	Class Class `json:"class"`
-	// Service is whose requests are counted; empty: those of all services together.
+	// Service is the service whose requests are counted. If it is empty, the requests of all services are counted
+	// together.
 	Service string `json:"service,omitempty"`
-	// At says to which of these requests it happens: the n-th since Arm, from 1. 0: to each.
+	// At says at which of these requests the fault happens: the n-th since Arm, counted from 1. If it is 0, the fault
+	// happens at each.
 	At int `json:"at,omitempty"`
-	// For is how long it lasts, or lasts at most, as its kind says; of KillBefore at a Request, how long after that was
-	// sent the kill comes. Most kinds have none.
+	// For is how long the fault lasts, or lasts at most, as its kind says. For KillBefore at a Request, it is the time
+	// from sending the request to the kill. Most kinds do not use it.
 	For metav1.Duration `json:"for,omitzero"`
-	// Version is the resourceVersion at which Behind stands.
+	// Version is the resourceVersion of the list with which Behind answers.
 	Version string `json:"version,omitempty"`
 }
 
-// String is the fault in words: "kill-after write 3", "stale each api write for 400ms". The version of Behind is left
-// out, since it is another one in each run.
+// String returns the fault in words: "kill-after write 3", "stale each api write for 400ms". It leaves out the version
+// of Behind, which is different in each run.
 func (f Fault) String() string {
 	words := []string{string(f.Kind)}
 	if f.At == 0 {
@@ -68,7 +70,7 @@ func (f Fault) String() string {
 	return strings.Join(words, " ")
 }
 
-// Validate finds what would make a fault do nothing, or something else than it says.
+// Validate returns an error if the fault would do nothing, or something other than it says.
 func (f Fault) Validate() error {
 	does := f.Kind.behaviour()
 	switch {
@@ -108,14 +110,14 @@ func enumerate(kinds []Kind) string {
 
 // Schedule is what happens to an operator from Arm to Disarm.
 type Schedule struct {
-	// Seed is what it was made from; 0: it was written by hand.
+	// Seed is the seed from which the schedule was generated. It is 0 if the schedule was written by hand.
 	Seed uint32 `json:"seed,omitempty"`
-	// Faults in any order. A request gets one of them: one for this very request goes before one for each, then the
-	// earlier in the list before the later.
+	// Faults are in any order. Each request gets at most one of them. A fault for this very request takes precedence over
+	// one for each request, and then an earlier one over a later one.
 	Faults []Fault `json:"faults"`
 }
 
-// String is the schedule on one line: "kill-after write 3, stale write 5 for 400ms".
+// String returns the schedule on one line: "kill-after write 3, stale write 5 for 400ms".
 func (s Schedule) String() string {
 	if len(s.Faults) == 0 {
 		return "no faults"
@@ -127,7 +129,7 @@ func (s Schedule) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Validate finds the first fault that can't be made.
+// Validate returns an error for the first fault that can't be injected.
 func (s Schedule) Validate() error {
 	for _, fault := range s.Faults {
 		if err := fault.Validate(); err != nil {

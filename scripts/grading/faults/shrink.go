@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Shrink finds the smallest schedule that still fails, of those that lack some of the faults of one that failed. It
-// tries the small ones first, since most bugs need one fault and each try takes a run; the given schedule itself is not
-// tried again. If nothing smaller fails, that is what it returns.
+// Shrink finds the smallest schedule that still fails among those with only some of the faults of one that failed. It
+// tries the small ones first, because most bugs need only one fault and each try takes a run. It does not try the given
+// schedule again. If nothing smaller fails, it returns the given schedule.
 func Shrink(schedule Schedule, fails func(Schedule) bool) Schedule {
 	// What would take hundreds of runs is first made smaller by leaving out one fault after the other.
 	for i := 0; i < len(schedule.Faults) && len(schedule.Faults) > mostFaults; {

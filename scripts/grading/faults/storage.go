@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Storage is the service of entries that are changes of a file in the folder where an API server stores.
+// Storage is the service of entries that are changes of a file in the folder where an API server stores its data.
 const Storage = "storage"
 
-// Changed counts a change of a file in the folder where an API server stores, and kills the server if the schedule says
-// so. It returns when that was started again. The server runs on until the kill reaches it, which takes some 100 µs.
+// Changed counts a change of a file in the folder where an API server stores its data, and kills the server if the
+// schedule says so. It then returns when the server was started again. The server continues to run until the kill
+// reaches it, which takes about 100 µs.
 func (i *Injector) Changed(verb, file string) {
 	i.mutex.Lock()
 	entry := Entry{Service: Storage, Verb: verb, Resource: file}
@@ -33,8 +34,8 @@ func (i *Injector) Changed(verb, file string) {
 	i.record.add(entry)
 }
 
-// SweepStorage is every single crash of an API server: one after each of the first changes of its folder, one right
-// after the answer to each of so many writes of a check.
+// SweepStorage returns a schedule for every single crash of an API server: one after each of the first changes of its
+// folder, and one right after the answer to each of the given number of writes of a check.
 func SweepStorage(changes, requests int) []Schedule {
 	var schedules []Schedule
 	for at := 1; at <= changes; at++ {
@@ -53,8 +54,9 @@ const (
 	longestRequest = 12 * time.Millisecond
 )
 
-// RandomStorage is the n-th schedule of a seed: one to three kills of an API server, around different writes of so many
-// that a check sends, or after changes of its folder. The same arguments always give the same schedule.
+// RandomStorage returns the n-th schedule of a seed: one to three kills of an API server, around different ones of the
+// writes that a check sends, or after changes of its folder. requests is the number of these writes. The same arguments
+// always give the same schedule.
 func RandomStorage(seed uint32, n, requests int) Schedule {
 	dice := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 	schedule := Schedule{Seed: seed}

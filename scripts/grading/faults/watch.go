@@ -140,7 +140,7 @@ func (w *watch) end(why error) {
 	})
 }
 
-// Close implements io.Closer. Afterwards nothing of the watch is left.
+// Close implements io.Closer. After it, nothing of the watch remains.
 func (w *watch) Close() error {
 	w.end(io.ErrClosedPipe)
 	w.injector.mutex.Lock()

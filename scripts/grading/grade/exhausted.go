@@ -46,8 +46,8 @@ func diskIsFull(dir string) bool {
 	return syscall.Statfs(dir, &system) == nil && system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
 }
 
-// An operator takes several of a thing, and gives back all of them when it ends. That one of them can be had again says
-// nothing, so as many are tried as an operator takes:
+// An operator uses several units of a resource, and releases all of them when it ends. A single unit that is available
+// says nothing, so as many are tried as an operator uses:
 const (
 	// inotifyNeeded are two times two instances of inotify: an operator watches the certificates of its webhooks and of
 	// its metrics, and a student's own operator may watch a file or two more.

@@ -29,49 +29,53 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Options say what to grade, and with what.
+// Options say what to grade, and with which programs and settings.
 type Options struct {
 	Lab *manifest.Lab
-	// Dir is the folder of the submission's module, and Main the package of its program there. Default: it is looked for.
+	// Dir is the folder of the submission's module, and Main the package of its program there. Default: Main is searched
+	// for.
 	Dir, Main string
-	// ControllerGen is the program that makes manifests from markers, Checks the test binary of the lab's checks.
+	// ControllerGen is the program that generates manifests from markers, and Checks the test binary of the lab's checks.
 	ControllerGen, Checks string
-	// Start starts the cluster. It may hand out one that was started before; the run stops it. On is what kind of cluster
-	// it is, for the report. Default: embedded.
+	// Start starts the cluster, or returns one that was started before. The run stops it. On is the kind of cluster, for
+	// the report. Default: embedded.
 	Start stage.Start
 	On    string
 	// Kubectl is the control plane's program, which scripts of the submission find as kubectl, and which is the etcd of an
 	// aggregated API server that wants one.
 	Kubectl string
-	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
+	// Seed is the seed of everything random, so that a run can be repeated. Default: another seed each time.
 	Seed uint32
 	// First is the ID of the check that runs before all others, after those that it needs. Default: the order of the list.
 	First string
-	// NotStarted are the steps of the lab that the submission has not started. Their checks run as well, and wait briefly.
-	// Default: none.
+	// NotStarted are the steps of the lab that the submission has not started. Their checks run, too, but wait only
+	// briefly. Default: none.
 	NotStarted []int
-	// Stories is how many stories are played, where the lab has them: of the seed and of those that follow. Default: one.
+	// Stories is how many stories are played, if the lab has stories: that of the seed and those of the seeds that follow.
+	// Default: one.
 	Stories int
 	// Fetch lets the go command download the modules that the submission needs, before it is built. Default: nothing is
 	// downloaded.
 	Fetch bool
-	// Sandbox says whether what the submission runs on this machine is shut in. Default: as far as this machine can.
+	// Sandbox says whether the programs that the submission runs on this machine are sandboxed. Default: as far as this
+	// machine can.
 	Sandbox Sandbox
-	// OperatorLog is the file into which the operator's output goes.
+	// OperatorLog is the file to which the operator's output is written.
 	OperatorLog string
 	// BuildCache, System and Generated are as in submission.Workshop. Default of Generated: the BuildCache.
 	BuildCache, System, Generated string
-	// BuildGrace is how long the compiler goes on after another step has failed. Default: 15 s.
+	// BuildGrace is how long the compiler continues after another step has failed. Default: 15 s.
 	BuildGrace time.Duration
 	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
 	StartTimeout time.Duration
-	// UntilFailed ends the run with the first check that fails, for those who only want to know whether one does. Default:
-	// every check runs.
+	// UntilFailed ends the run with the first check that fails, for callers that only need to know whether one does.
+	// Default: every check runs.
 	UntilFailed bool
 	// View receives the progress of the run. Default: none.
 	View View
 
-	// Scenes has Torture play the lab's scenes, too: mishaps so rare that an operator may be right without surviving them.
+	// Scenes makes Torture play the lab's scenes, too: mishaps so rare that an operator may be correct without surviving
+	// them.
 	Scenes bool
 
 	torture *torture
@@ -80,7 +84,7 @@ type Options struct {
 // View receives the progress of a run.
 type View interface {
 	StepStarted(name string)
-	// StepProgress says how far a step is, or what it waits for.
+	// StepProgress reports how far a step is, or what it waits for.
 	StepProgress(name, note string)
 	StepDone(name string, took time.Duration, note string)
 	CheckStarted(report.Check)
@@ -106,7 +110,8 @@ type verdict struct {
 
 func (v *verdict) Error() string { return v.reason }
 
-// Run grades. It always returns a report; cancelling the context makes it one of an interrupted run.
+// Run grades a submission. It always returns a report. If the context is cancelled, the report is that of an
+// interrupted run.
 func Run(ctx context.Context, options Options) *report.Report {
 	if options.View == nil {
 		options.View = silent{}
@@ -125,7 +130,7 @@ func Run(ctx context.Context, options Options) *report.Report {
 	return r.report
 }
 
-// Blank is the report of a run that has just started.
+// Blank returns the report of a run that has just started.
 func Blank(options Options, started time.Time) *report.Report {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {

@@ -226,7 +226,7 @@ func (r *run) doubt(err error, stalled time.Duration) error {
 // theMachine begins the reason of a run that came to no grade because of the machine.
 const theMachine = "this machine "
 
-// Hindered reports whether a run came to no grade because the machine stopped it, or was too busy.
+// Hindered reports whether a run has no grade because the machine stopped it, or was too busy.
 func Hindered(r *report.Report) bool {
 	return r.Outcome == report.Error && strings.HasPrefix(r.Reason, theMachine)
 }

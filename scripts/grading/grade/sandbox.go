@@ -16,20 +16,21 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Sandbox says whether what a submission runs on this machine is shut in. Pods of it run in containers in any case.
+// Sandbox says whether the programs that a submission runs on this machine are sandboxed. Its Pods run in containers in
+// any case.
 type Sandbox string
 
 const (
 	// SandboxAuto builds the walls that this machine can build. The report names them.
 	SandboxAuto Sandbox = ""
-	// SandboxRequired refuses to grade where a wall is missing without which a submission could read or reach what is not
-	// its own.
+	// SandboxRequired refuses to grade if a wall is missing without which a submission could read or reach what is not its
+	// own.
 	SandboxRequired Sandbox = "required"
-	// SandboxOff builds none.
+	// SandboxOff builds no walls.
 	SandboxOff Sandbox = "off"
 )
 
-// Set chooses one by its name, as a flag does.
+// Set implements pflag.Value. It sets the mode by its name.
 func (s *Sandbox) Set(name string) error {
 	switch name {
 	case "auto":
@@ -44,10 +45,10 @@ func (s *Sandbox) Set(name string) error {
 
 func (s *Sandbox) String() string { return cmp.Or(string(*s), "auto") }
 
-// Type is what help calls the value.
+// Type names the value in a command's help.
 func (*Sandbox) Type() string { return "sandbox" }
 
-// MissingWallsError says which walls a machine can't build that SandboxRequired asks for.
+// MissingWallsError lists the walls that SandboxRequired needs and that this machine can't build.
 type MissingWallsError struct{ Walls []string }
 
 func (e *MissingWallsError) Error() string {
@@ -56,8 +57,8 @@ func (e *MissingWallsError) Error() string {
 		"or in a machine that you throw away with --sandbox=off", english.WordSeries(e.Walls, "and"))
 }
 
-// TrySandbox shuts in a program of the system, and names the walls that it had. A *MissingWallsError says that others
-// are missing.
+// TrySandbox runs a program of the system in the sandbox, and returns the walls that it had. A *MissingWallsError says
+// that others are missing.
 func TrySandbox(ctx context.Context, scope *process.Scope) ([]string, error) {
 	tried, err := scope.Start(process.Spec{
 		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{},

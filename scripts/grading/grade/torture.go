@@ -23,11 +23,11 @@ const (
 // RandomSchedules is how many random schedules a sweep has, by default.
 const RandomSchedules = 20
 
-// Trials is what came of a torture: a lab's scenario, played with a crash at each write and under random schedules.
+// Trials is the result of a torture: a lab's scenario, played with a crash at each write and under random schedules.
 type Trials struct {
-	// Run is the run around the trials; it has no checks. Trials decide only where its Outcome is graded.
+	// Run is the run around the trials. It has no checks. The trials count only if its Outcome is graded.
 	Run report.Report `json:"run"`
-	// Tried is how many trials of all Of were played, the one on a good day included.
+	// Tried is how many of Of trials were played, including the one without faults.
 	Tried int `json:"tried"`
 	Of    int `json:"of"`
 	// Failure is nil if all trials that were played passed.
@@ -40,13 +40,14 @@ type Failure struct {
 	Expected string          `json:"expected"`
 	Observed string          `json:"observed"`
 	Evidence []string        `json:"evidence"`
-	// Troubles are what the operator's log tells of panics and errors of Reconcile, a sentence each.
+	// Troubles are the panics and errors of Reconcile in the operator's log, a sentence each.
 	Troubles []string `json:"troubles,omitempty"`
-	// Timeline is what the operator asked for, and what befell it, from the moment at which the schedule began.
+	// Timeline has the operator's requests, and what happened to the operator, from the moment at which the schedule
+	// began.
 	Timeline []faults.Entry `json:"timeline"`
 }
 
-// Survived is true if every schedule was played and none failed.
+// Survived reports whether every schedule was played and none failed.
 func (t *Trials) Survived() bool {
 	return t.Run.Outcome == report.Graded && t.Failure == nil && t.Of > 0 && t.Tried == t.Of
 }
@@ -63,8 +64,8 @@ type torture struct {
 	troubles []string
 }
 
-// Torture grades nothing: it plays the lab's scenario under faults, all single crashes and so many random schedules,
-// until one fails. view is told of each trial when it begins and when it has ended.
+// Torture plays the lab's scenario under faults, with all single crashes and the given number of random schedules,
+// until one fails. It grades nothing. view is called for each trial when it begins and when it has ended.
 func Torture(ctx context.Context, options Options, random int, view func(protocol.Trial)) *Trials {
 	trials := &torture{random: random, view: view}
 	options.torture = trials

@@ -10,9 +10,9 @@ import (
 	"os"
 )
 
-// Copies copies files, as long as they are not too many and not too large together.
+// Copies copies files within a limit for their number and for their total size.
 type Copies struct {
-	// Files is how many files and folders there may be, and Bytes how large the files may be together.
+	// Files is the largest number of files and folders, and Bytes the largest total size of the files.
 	Files int
 	Bytes int64
 
@@ -30,7 +30,7 @@ func (e *TooMuchError) Error() string {
 	return fmt.Sprintf("the submission has more than %d files and folders, or %d MB: remove what does not belong to it", e.Files, e.Bytes>>20)
 }
 
-// Folder makes a folder of the copy, and those above it. The error may be a *TooMuchError.
+// Folder creates a folder of the copy, and the folders above it. The error may be a *TooMuchError.
 func (c *Copies) Folder(to string) error {
 	if err := c.count(); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (c *Copies) count() error {
 	return nil
 }
 
-// Copy copies a file of a folder, of at most so many bytes, to a file that is not there yet. The errors are those of
-// Open, and a *TooMuchError.
+// Copy copies a file of a folder, of at most limit bytes, to a file that must not exist. The errors are those of Open,
+// and a *TooMuchError.
 func (c *Copies) Copy(dir, name, to string, limit int64) (err error) {
 	from, err := Open(dir, name, limit)
 	if err != nil {

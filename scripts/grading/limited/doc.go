@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package limited takes what a submission brings, and no more of it than a limit allows: it reads regular files of a
-// folder, copies them, reads what a server answers, and keeps the beginning of what a program prints. A pipe, a device
-// or a link that leads out of the folder can't hang the grader, and an endless file, answer or output can't fill its
-// memory or its disk. The limits themselves belong to the packages that use it.
+// Package limited reads the files, answers and output of a submission up to a limit. It reads and copies the regular
+// files of a folder, reads what a server answers, and keeps the beginning or the end of what a program prints. A pipe,
+// a device or a link to a place outside the folder can't hang the grader, and an endless file, answer or output can't
+// fill its memory or its disk. The packages that use it choose the limits.
 package limited

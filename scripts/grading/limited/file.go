@@ -14,13 +14,13 @@ import (
 	"syscall"
 )
 
-// FileError says that a file can't be read: it is no regular file, too large, or outside the folder.
+// FileError says that a file can't be read because it is not a regular file, is too large, or is outside the folder.
 type FileError struct {
-	// Path is slash-separated, from the folder.
+	// Path is slash-separated and relative to the folder.
 	Path string
-	// What it is instead: "a named pipe".
+	// What says what it is instead: "a named pipe".
 	What string
-	// Limit is how large it may be, in bytes.
+	// Limit is the largest size that it may have, in bytes.
 	Limit int64
 }
 
@@ -28,11 +28,11 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s must be a regular file of the submission's folder, of at most %d MB, and is %s", e.Path, e.Limit>>20, e.What)
 }
 
-// TooLarge reports whether it is a regular file, and only too large.
+// TooLarge reports whether it is a regular file that is too large.
 func (e *FileError) TooLarge() bool { return e.What == tooLarge }
 
-// ReadFile reads a regular file of at most so many bytes. The path is slash-separated, from the folder. Any other file
-// is a *FileError, and is not read; so is one that a link outside the folder names.
+// ReadFile reads a regular file of at most limit bytes. The name is slash-separated and relative to the folder. For any
+// other file, and for a link to a place outside the folder, it reads nothing and returns a *FileError.
 func ReadFile(dir, name string, limit int64) ([]byte, error) {
 	file, err := Open(dir, name, limit)
 	if err != nil {
@@ -46,7 +46,8 @@ func ReadFile(dir, name string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
-// Open opens such a file. If the file has grown by the time it is read, reading past the limit is a *FileError.
+// Open opens a file that ReadFile would read. If the file has grown by the time it is read, reading past the limit
+// returns a *FileError.
 func Open(dir, name string, limit int64) (fs.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -69,7 +70,7 @@ func Open(dir, name string, limit int64) (fs.File, error) {
 	return &file{opened, name, Reader(opened, limit)}, nil
 }
 
-// Check reports whether there is a regular file of at most so many bytes, as an error of Open.
+// Check returns an error of Open unless there is a regular file of at most limit bytes.
 func Check(root *os.Root, name string, limit int64) error {
 	info, err := root.Stat(filepath.FromSlash(name)) // of what a link leads to
 	if err != nil {
@@ -93,7 +94,7 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo hides the one of os.File, which knows no limit.
+// WriteTo hides the method of os.File, which has no limit.
 func (f *file) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{f}) }
 
 const tooLarge = "larger than that"
@@ -124,7 +125,7 @@ func regular(name string, info fs.FileInfo, limit int64) error {
 	}
 }
 
-// Kind says what a file is that is no regular one: "a named pipe".
+// Kind names the kind of a file that is not a regular file: "a named pipe".
 func Kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

@@ -18,7 +18,7 @@ type Output struct {
 	full    bool
 }
 
-// NewOutput keeps at most so many bytes.
+// NewOutput returns an Output that keeps at most limit bytes.
 func NewOutput(limit int) *Output { return &Output{limit: limit} }
 
 func (o *Output) Write(p []byte) (int, error) {
@@ -37,7 +37,7 @@ func (o *Output) Full() bool {
 	return o.full
 }
 
-// Bytes is a copy of what is kept.
+// Bytes returns a copy of what is kept.
 func (o *Output) Bytes() []byte {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -58,7 +58,7 @@ type Tail struct {
 	content []byte
 }
 
-// NewTail keeps at most so many bytes.
+// NewTail returns a Tail that keeps at most limit bytes.
 func NewTail(limit int) *Tail { return &Tail{limit: limit} }
 
 func (t *Tail) Write(p []byte) (int, error) {

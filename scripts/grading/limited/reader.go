@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// LongError says that what is read is longer than a limit allows.
+// LongError says that what was read is longer than a limit allows.
 type LongError struct {
 	// Limit is in bytes.
 	Limit int64
@@ -18,8 +18,8 @@ func (e *LongError) Error() string {
 	return fmt.Sprintf("it is longer than %d kB, and no more is read", e.Limit>>10)
 }
 
-// Reader reads from another reader, at most so many bytes. If there are more, the read past the limit is a *LongError:
-// the end of what is allowed never looks like the end of it all.
+// Reader returns a reader of at most limit bytes of another reader. If there are more, reading past the limit returns a
+// *LongError, so that the limit is never mistaken for the end of the input.
 func Reader(from io.Reader, limit int64) io.Reader { return &reader{from, limit, limit} }
 
 type reader struct {
@@ -39,6 +39,6 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadAll reads all of an answer or a stream of at most so many bytes. A longer one is a *LongError, and what was read
-// is its beginning.
+// ReadAll reads all of an answer or a stream of at most limit bytes. If it is longer, ReadAll returns its beginning and
+// a *LongError.
 func ReadAll(from io.Reader, limit int64) ([]byte, error) { return io.ReadAll(Reader(from, limit)) }

@@ -5,16 +5,16 @@ package operatorlog
 
 import "strings"
 
-// Bulk is the kind of lines that takes most of a log. Lines are of one kind if they begin with the same text, but for
-// names and numbers. Long lines that are no messages are of one kind, whatever they begin with.
+// Bulk is the kind of lines that takes most of a log. Lines are of the same kind if they begin with the same text,
+// apart from names and numbers. All long lines that are not messages are of the same kind.
 type Bulk struct {
-	// Text is the beginning of the first of them: the message, where it has one.
+	// Text is the beginning of the first of them, or of its message if it has one.
 	Text string
-	// Count is how many there are, Bytes how much they take together, and Longest how much the longest of them does.
+	// Count is the number of lines, Bytes their total size, and Longest the size of the longest.
 	Count, Bytes, Longest int
-	// Trouble is true if they are what Findings tell of: errors of Reconcile, or panics.
+	// Trouble is true if they are what Findings report: errors of Reconcile, or panics.
 	Trouble bool
-	// Long is true of long lines that are none of that.
+	// Long is true for long lines that are neither of these.
 	Long bool
 }
 

@@ -12,31 +12,32 @@ import (
 	"strings"
 )
 
-// Findings are what went wrong by an operator's own words, and where it serves webhooks.
+// Findings are the problems that an operator has logged, and the paths at which it serves webhooks.
 type Findings struct {
-	// Panics, the most frequent first. One that ended the operator comes before all others.
+	// Panics are sorted by frequency, the most frequent first. One that ended the operator comes before all others.
 	Panics []Panic
-	// Errors are those that Reconcile returned, the most frequent first.
+	// Errors are the errors that Reconcile returned, the most frequent first.
 	Errors []Error
-	// Last is the last error that it logged, whatever it was about: "unable to start manager: no cache". It may be empty.
+	// Last is the last error that the operator logged, whatever it was about: "unable to start manager: no cache". It may
+	// be empty.
 	Last string
-	// Webhooks are the paths at which it serves webhooks, sorted.
+	// Webhooks are the paths at which the operator serves webhooks, sorted.
 	Webhooks []string
 }
 
-// Panic is a panic in one place, however often it came.
+// Panic is a panic at one position in the code, however often it occurred.
 type Panic struct {
-	// Value is what it panicked with: "index out of range [3] with length 3".
+	// Value is the value of the panic: "index out of range [3] with length 3".
 	Value string
-	// Position is the first place in the operator's own module, as internal/controller/icecream_controller.go:57; empty if
-	// the log does not name it.
+	// Position is the first position in the operator's own module, such as internal/controller/icecream_controller.go:57.
+	// It is empty if the log does not name it.
 	Position string
 	Count    int
-	// Fatal is true of a panic that ended the operator.
+	// Fatal is true for a panic that ended the operator.
 	Fatal bool
 }
 
-// String is the panic as the rest of a sentence: "index out of range [3] with length 3, at cmd/main.go:57".
+// String returns the panic as the rest of a sentence: "index out of range [3] with length 3, at cmd/main.go:57".
 func (p Panic) String() string {
 	if p.Position == "" {
 		return p.Value
@@ -44,14 +45,14 @@ func (p Panic) String() string {
 	return p.Value + ", at " + p.Position
 }
 
-// Error is an error that a reconciler returned, however often it did.
+// Error is an error that a reconciler returned, however often.
 type Error struct {
-	// Controller is whose it is, as the log has it; it may be empty.
+	// Controller is the name of the controller, as the log has it. It may be empty.
 	Controller string
 	// Text is the newest of those that differ only in names and numbers.
 	Text  string
 	Count int
-	// Objects are those for which it was returned, by name, as far as the log has names.
+	// Objects are the objects for which it was returned, by name, as far as the log has names.
 	Objects map[string]Returned
 }
 
@@ -66,7 +67,7 @@ const (
 	mostErrors = 3
 )
 
-// Lines tell what was found, a sentence each, as evidence for a check that failed meanwhile.
+// Lines returns what was found, a sentence each, as evidence for a check that failed in the meantime.
 func (f Findings) Lines() []string {
 	var lines []string
 	for _, p := range f.Panics[:min(len(f.Panics), mostPanics)] {

@@ -9,11 +9,13 @@ import (
 	"strings"
 )
 
-// Source is whose code an operator is made of: by it, the student's frames of a stack are told from those of libraries.
+// Source is the module that an operator was built from. It distinguishes the student's frames of a stack from those of
+// libraries.
 type Source struct {
-	// Module is the path of the operator's module, with which the files of a program begin that was built with -trimpath.
+	// Module is the path of the operator's module. The file names of a program that was built with -trimpath begin with
+	// it.
 	Module string
-	// Dir is the module's folder, for one that was not.
+	// Dir is the module's folder, for a program that was not built with -trimpath.
 	Dir string
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package protocol is what the grader and the checks, two processes, say to each other: the run before it begins, an
-// event for each check that begins and ends, and what the checks ask of the grader while they run: to stop and start
-// the operator, to let things go wrong, to hand out a file of the submission. It contains no logic.
+// Package protocol defines the messages between the grader and the process that runs the checks. The grader first
+// describes the run. The checks send an event when each check begins and ends. While they run, they can ask the grader
+// to stop and start the operator, to inject faults, or to return a file of the submission. The package contains no
+// logic.
 package protocol
 
 import (
@@ -30,73 +31,74 @@ type Run struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// AuditLog is the API server's audit log.
 	AuditLog string `json:"auditLog"`
-	// AuditLate says that it is a copy, which comes a moment late.
+	// AuditLate says that the audit log is a copy, which is written a moment later.
 	AuditLate bool `json:"auditLate,omitempty"`
 	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
 	NodeFollows bool `json:"nodeFollows,omitempty"`
 	// OperatorUser is the user name by which the API server, and so the audit log, knows the operator.
 	OperatorUser string `json:"operatorUser"`
-	// Rules are those of the role that the operator's markers generate.
+	// Rules are the rules of the role that is generated from the operator's markers.
 	Rules audit.Rules `json:"rules,omitempty"`
-	// AuditMark begins the IDs of those of its requests that came to the API server through the proxy; see audit.Around.
+	// AuditMark is the prefix of the audit IDs of the operator's requests that came through the proxy: see audit.Around.
 	AuditMark string `json:"auditMark,omitempty"`
-	// Control is the Unix socket on which the grader listens for the checks. Empty in a lab without an operator.
+	// Control is the Unix socket on which the grader listens for the checks. It is empty in a lab without an operator.
 	Control string `json:"control,omitempty"`
-	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its
-	// config/default comes to, in YAML. Both are empty but in a lab whose checks deploy it.
+	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with the rendered
+	// config/default, in YAML. Both are empty except in a lab whose checks deploy the submission.
 	Image     string `json:"image,omitempty"`
 	Manifests string `json:"manifests,omitempty"`
-	// Shared says that the cluster has other users: what they have there is not touched.
+	// Shared says that the cluster has other users, whose objects must not be touched.
 	Shared bool `json:"shared,omitempty"`
-	// Exchange is a folder in which the operator, which sees few others, and the checks may write.
+	// Exchange is a folder in which both the operator and the checks may write. The operator sees few other folders.
 	Exchange string `json:"exchange,omitempty"`
-	// Services are the URLs of the lab's services for checks, past the faults, by their names.
+	// Services are the URLs of the lab's services for checks, by their names. These requests bypass the faults.
 	Services map[string]string `json:"services,omitempty"`
 	// Kubectl is a program that is kubectl when its name, or its first argument, says so.
 	Kubectl string `json:"kubectl,omitempty"`
-	// Server is the submission as an aggregated API server; zero in other labs.
+	// Server describes the submission as an aggregated API server. It is zero in other labs.
 	Server Server `json:"server,omitzero"`
-	// Seed is where all that is random in the run comes from.
+	// Seed is the seed of everything random in the run.
 	Seed uint32 `json:"seed"`
-	// First is the ID of the check that runs before all others, after those that it needs. Empty: the checks run in the
-	// order of the list.
+	// First is the ID of the check that runs before all others, after those that it needs. If it is empty, the checks run
+	// in the order of the list.
 	First string `json:"first,omitempty"`
-	// NotStarted are the steps of the lab that the submission has not started. Their checks wait briefly.
+	// NotStarted are the steps of the lab that the submission has not started. Their checks wait only briefly.
 	NotStarted []int `json:"unbegun,omitempty"`
-	// Stories is how many stories are played, where a lab has them: of this seed and of those that follow. 0 is one.
+	// Stories is how many stories are played, if a lab has stories: that of this seed and those of the seeds that follow.
+	// 0 means one.
 	Stories int `json:"stories,omitempty"`
-	// Preconditions says that only the lab's preconditions are to be checked; otherwise all but those are.
+	// Preconditions says that only the lab's preconditions are checked. Otherwise all checks except these run.
 	Preconditions bool `json:"preconditions,omitempty"`
 	// Extended says that the submission has started the lab's extension.
 	Extended bool `json:"extended,omitempty"`
-	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there
-	// are none.
+	// NotExtended says why the checks of the lab's extension can't run on this submission. It is empty if they can, or if
+	// there are none.
 	NotExtended string `json:"notExtended,omitempty"`
-	// Torture is how many random schedules of faults the lab's scenario is put through, after all single crashes. Nil: it
-	// is not; the checks are run.
+	// Torture is the number of random schedules of faults under which the lab's scenario is played, after all single
+	// crashes. If it is nil, the checks run instead.
 	Torture *int `json:"torture,omitempty"`
 	// Scenes says that a torture plays the lab's scenes, too.
 	Scenes bool `json:"scenes,omitempty"`
 }
 
-// Server is where an aggregated API server is asked past the API server.
+// Server is the address at which the checks send requests directly to an aggregated API server.
 type Server struct {
-	// URL is https. It is empty for a Pod: that is behind the Port of the Service in the Namespace.
+	// URL begins with https://. It is empty for a Pod, which is reached at the Port of the Service in the Namespace.
 	URL       string `json:"url,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Service   string `json:"service,omitempty"`
 	Port      int32  `json:"port,omitempty"`
-	// CA, in PEM, is the authority of its certificate, and Name the host name in it.
+	// CA, in PEM, is the authority that issued its certificate, and Name the host name in the certificate.
 	CA   string `json:"ca,omitempty"`
 	Name string `json:"name,omitempty"`
-	// FrontProxyCert and FrontProxyKey are the files, in PEM, by which one comes to it as the front proxy. Empty in a
-	// cluster of others.
+	// FrontProxyCert and FrontProxyKey are the PEM files with which a client authenticates to it as the front proxy. They
+	// are empty in a shared cluster.
 	FrontProxyCert string `json:"frontProxyCert,omitempty"`
 	FrontProxyKey  string `json:"frontProxyKey,omitempty"`
 }
 
-// Event says that a check began (without Status) or ended, or that a trial of the torture did. One with a Note says
-// only that.
+// Event says that a check began (without Status) or ended, or that a trial of the torture did. An event with a Note
+// reports only the note.
 type Event struct {
 	Check string `json:"check,omitempty"`
 	// Status is passed, failed or skipped.
@@ -107,92 +109,94 @@ type Event struct {
 	Evidence     []string             `json:"evidence,omitempty"`
 	Reason       string               `json:"reason,omitempty"`
 	Measurements []report.Measurement `json:"measurements,omitempty"`
-	// Prevented says why there can be no grade here, whatever the submission is. It ends the run.
+	// Prevented says why no submission can be graded here. It ends the run.
 	Prevented string `json:"prevented,omitempty"`
 	Trial     *Trial `json:"trial,omitempty"`
 	Note      *Note  `json:"note,omitempty"`
 }
 
-// Note is something that the checks saw in the cluster, for the report's timeline.
+// Note is an observation of the checks in the cluster, for the report's timeline.
 type Note struct {
-	// Time is when it happened or began, and Seconds how long it took; 0 for what has no length.
+	// Time is when it happened or began, and Seconds how long it took, or 0 if it has no duration.
 	Time    time.Time `json:"time"`
 	Seconds float64   `json:"seconds,omitempty"`
-	// What happened, in a few words that begin with kind and name of an object: "Certificate serving-cert is Ready".
+	// What says what happened, in a few words that begin with the kind and name of an object: "Certificate serving-cert is
+	// Ready".
 	What string `json:"what"`
 }
 
 // Trial is a scenario that was played under a schedule of faults.
 type Trial struct {
-	// Number counts from 1 to Of, the number of all trials of the sweep. It is 0 for one that repeats a failed one with
-	// fewer faults, to find the shortest schedule that fails.
+	// Number counts from 1 to Of, the number of all trials of the sweep. It is 0 for a trial that repeats a failed one
+	// with fewer faults to find the shortest schedule that fails.
 	Number int `json:"number"`
 	Of     int `json:"of"`
-	// Schedule is what went wrong; empty for the trial on a good day, which comes first.
+	// Schedule has the faults that were injected. It is empty for the first trial, which has no faults.
 	Schedule faults.Schedule `json:"schedule"`
-	// Ended is false of a trial that begins.
+	// Ended is false for a trial that begins.
 	Ended  bool `json:"ended,omitempty"`
 	Passed bool `json:"passed,omitempty"`
-	// Final is true of the failed trial that is the result of the torture: no shorter schedule fails.
+	// Final is true for the failed trial that is the result of the torture: no shorter schedule fails.
 	Final bool `json:"final,omitempty"`
-	// Timeline is what the operator asked for during a failed trial, and what befell it.
+	// Timeline has the operator's requests during a failed trial, and what happened to the operator.
 	Timeline []faults.Entry `json:"timeline,omitempty"`
 }
 
-// Usage is what the operator's process has used of the processors.
+// Usage is the processor time that the operator's process has used.
 type Usage struct {
-	// Known is false where it can't be found out: of a Pod, and on systems without /proc.
+	// Known is false if the usage can't be determined: for a Pod, and on systems without /proc.
 	Known bool `json:"known"`
-	// CPU is the time for which it ran, in seconds, and Runs how often one of its threads was given a processor: one that
-	// waits for something to happen has hardly any.
+	// CPU is the time for which it ran, in seconds, and Runs how often one of its threads was scheduled on a processor. An
+	// operator that waits for events has hardly any Runs.
 	CPU  float64 `json:"cpu"`
 	Runs int     `json:"runs"`
-	// Waited is the time for which its threads could have run and had no processor, in seconds, summed up.
+	// Waited is the total time in seconds for which its threads were ready to run but had no processor.
 	Waited float64 `json:"waited"`
 }
 
 // Logged is what the operator has logged.
 type Logged struct {
-	// Size of the whole log, in bytes.
+	// Size is the size of the whole log, in bytes.
 	Size int64 `json:"size"`
-	// Errors are those that Reconcile returned.
+	// Errors are the errors that Reconcile returned.
 	Errors []operatorlog.Error `json:"errors"`
 }
 
-// Output is what became of a script of the submission.
+// Output is the result of a script of the submission.
 type Output struct {
-	// Text is what it printed, on both streams.
+	// Text is what the script printed to both streams.
 	Text string `json:"text"`
 	Exit int    `json:"exit"`
-	// Hindered says what kept it from its work, whatever that is: it did not end, or the shell can't read it. Empty:
+	// Hindered says what kept the script from doing its work: it did not end, or the shell can't read it. It is empty if
 	// nothing did.
 	Hindered string `json:"hindered,omitempty"`
 }
 
-// Stop is how an operator is asked to end.
+// Stop says how to stop an operator.
 type Stop struct {
-	// Grace is how long it may take before it is killed. 0: as long as usual.
+	// Grace is how long it may take before it is killed. 0 means the usual time.
 	Grace time.Duration `json:"grace,omitempty"`
 }
 
-// Stopped is how an operator has ended that was asked to.
+// Stopped says how an operator ended that was asked to stop.
 type Stopped struct {
-	// Failure is its exit code, or the signal that has ended it, in words. Empty: the exit code was 0.
+	// Failure is its exit code, or the signal that has ended it, in words. It is empty if the exit code was 0.
 	Failure string `json:"failure,omitempty"`
 }
 
-// Start is how an operator is started otherwise than usual.
+// Start says what to change when an operator is started.
 type Start struct {
-	// Flags come after its usual ones, as --leader-elect: those that its program does not have are refused. They hold
-	// until it is stopped.
-	// --kubeconfig= starts a process without its flag --kubeconfig, so that it uses the variable KUBECONFIG.
+	// Flags are added after its usual ones, such as --leader-elect. Flags that its program does not have are refused. They
+	// apply until the operator is stopped. --kubeconfig= starts a process without its flag --kubeconfig, so that it uses
+	// the variable KUBECONFIG.
 	Flags []string `json:"flags,omitempty"`
-	// KeepLeases leaves Leases as they are. Usually those that an operator has held before are released, which a killed
-	// one can't do itself.
+	// KeepLeases leaves Leases as they are. By default, the Leases that an operator held before are released, because a
+	// killed operator can't release them itself.
 	KeepLeases bool `json:"keepLeases,omitempty"`
 }
 
-// NotAsAPod is why a check is skipped that starts the operator as a Start says, where its Deployment decides that.
+// NotAsAPod is the reason for skipping a check that starts the operator with a Start, if the operator's Deployment
+// decides how it is started.
 const NotAsAPod = "it needs an operator with other flags, and here it runs as a Pod: grade it as a process"
 
 // Paths of the control socket: POST, unless stated otherwise.
@@ -211,7 +215,8 @@ const (
 	Since      = "since"
 	LastAction = "/faults/last" // GET: when the operator last asked for something: a time, zero if never
 
-	// Manifests is what kustomize builds of the submission's config/default. It is not found if kustomize can't build it.
+	// Manifests returns what kustomize builds from the submission's config/default. The status is 404 Not Found if
+	// kustomize can't build it.
 	Manifests  = "/manifests"   // GET: the objects, as a list
 	Submission = "/submission/" // GET, and the path of a file in the submission: the file. POST of a list of arguments: runs it, an Output
 )

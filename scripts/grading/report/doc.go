@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package report is the model of one grading run, and its versioned JSON. It decides no grade, and of the forms that
-// people and other tools read it knows only the texts that several of them share: each form is a package below it, a
-// function of the report and nothing else, and formats has them all. What such a file demands is written down in
-// testdata/formats. In each of them a run without a grade says so and why, and can't be taken for a pass.
+// Package report defines the result of one grading run and its versioned JSON. It decides no grade. Each other format
+// for people and tools is a package below it, and depends on nothing but the report. Package formats lists all of them,
+// and this package has only the texts that several of them share. The requirements of the formats are in
+// testdata/formats. In each format, a run without a grade says so and why, so that it can't be mistaken for a pass.
 //
-// The types are the JSON, described field by field in report.schema.json. Whatever comes from a submission (its log,
-// its compiler errors, what its objects hold) is made safe by Sanitize before it is written: valid UTF-8, nothing that
-// steers a terminal, nothing that XML 1.0 forbids, no line without end.
+// The types mirror the JSON, and report.schema.json describes each field. Sanitize makes everything that comes from a
+// submission (its log, its compiler errors, the contents of its objects) safe before it is written: it is valid UTF-8,
+// has no control sequences for terminals and no characters that XML 1.0 forbids, and the length of its lines is
+// limited.
 package report

@@ -23,7 +23,7 @@ const (
 	HTMLFile  = "report.html"
 )
 
-// JSON is the sanitized report as it is written, after it was validated.
+// JSON returns the sanitized and validated report as it is written.
 func (r Report) JSON() ([]byte, error) {
 	r.Sanitize()
 	var data bytes.Buffer
@@ -67,7 +67,7 @@ func readFile(file string) ([]byte, error) {
 	return limited.ReadFile(filepath.Dir(file), filepath.Base(file), readLimit)
 }
 
-// WriteFile replaces a file as a whole, so that no reader sees half of it. Every user who can read the folder can read
+// WriteFile replaces a file atomically, so that no reader sees half of it. Every user who can read the folder can read
 // the report.
 func WriteFile(file string, data []byte) error {
 	beside := renameio.WithTempDir(filepath.Dir(file))

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Schema names the version of the JSON. A change that a reader of the old one would trip over gets a new number.
+// Schema names the version of the JSON. A change that breaks readers of the old version needs a new number.
 const Schema = "operator-labs/report/v4"
 
 // Outcome says how a run ended. Only Graded means that the checks have decided.
@@ -23,8 +23,8 @@ const (
 	Graded Outcome = "graded"
 	// NotBuilt means that the submission does not compile: see Diagnostics.
 	NotBuilt Outcome = "not-built"
-	// NotGenerated means that the markers or CRDs can't be used: no manifests come of them, or the API server refuses
-	// them.
+	// NotGenerated means that the markers or CRDs can't be used: no manifests can be generated from them, or the API
+	// server refuses them.
 	NotGenerated Outcome = "not-generated"
 	// NotStarted means that the operator hangs or exits before it watches anything.
 	NotStarted Outcome = "not-started"
@@ -34,18 +34,18 @@ const (
 	Flooded Outcome = "flooded"
 	// TimedOut means that the lab's time limit ended the run.
 	TimedOut Outcome = "timed-out"
-	// Unfinished means that the run still goes on, or was killed: its report is written when it begins.
+	// Unfinished means that the run is still going on, or was killed. A run writes such a report when it begins.
 	Unfinished Outcome = "unfinished"
 	// Interrupted means that a person or the system ended the run.
 	Interrupted Outcome = "interrupted"
-	// Error means that the harness failed. It says nothing of the submission.
+	// Error means that the harness failed. It says nothing about the submission.
 	Error Outcome = "error"
 )
 
-// Outcomes are all there are.
+// Outcomes are all outcomes.
 var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Unfinished, Interrupted, Error}
 
-// Headline is what an outcome means to a student, in a few words.
+// Headline returns what an outcome means to a student, in a few words.
 func (o Outcome) Headline() string {
 	switch o {
 	case Graded:
@@ -82,42 +82,42 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Report is what is known of one grading run. It is written in every case, also when the submission does not build.
+// Report is the result of one grading run. It is written in every case, even if the submission does not build.
 type Report struct {
-	// Schema is the constant of this name; Sanitize sets it.
+	// Schema is the constant of this name. Sanitize sets it.
 	Schema string `json:"schema"`
-	// Lab is the lab's name, as 02-reconciler, and Title the one for people.
+	// Lab is the lab's name, such as 02-reconciler, and Title its title for people.
 	Lab        string     `json:"lab"`
 	Title      string     `json:"title"`
 	Submission Submission `json:"submission"`
 	Outcome    Outcome    `json:"outcome"`
 	// Reason is one sentence, for every outcome but Graded.
 	Reason string `json:"reason,omitempty"`
-	// Started in UTC, to the millisecond.
+	// Started is the time of the start in UTC, to the millisecond.
 	Started time.Time `json:"started"`
-	// Seconds from the start to the end of the run.
+	// Seconds is the time from the start to the end of the run.
 	Seconds float64 `json:"seconds"`
-	// Seed is what all that is random in the run was made from, such as its faults; the same seed makes the same. 0 if
-	// nothing was checked.
+	// Seed is the seed of everything random in the run, such as its faults. The same seed gives the same faults. It is 0
+	// if nothing was checked.
 	Seed uint32 `json:"seed,omitempty"`
-	// Score is the sum of the points of Checks, without those of an extension. It is a grade only where Outcome is Graded:
+	// Score is the sum of the points of Checks, without those of an extension. It is a grade only if Outcome is Graded:
 	// see FullMarks.
 	Score    int `json:"score"`
 	MaxScore int `json:"maxScore"`
-	// Undecided are the points of checks that were left out because this machine can't decide them: MaxScore and Checks
-	// are without them, so Score is no grade.
+	// Undecided are the points of checks that were left out because this machine can't decide them. MaxScore and Checks do
+	// not include them, so Score is not a grade.
 	Undecided   int         `json:"undecided,omitempty"`
 	Environment Environment `json:"environment"`
-	// Steps are what was done before the checks, in the order in which they ended. Some run side by side, so their times
-	// do not sum to Seconds.
+	// Steps are the steps before the checks, in the order in which they ended. Some run side by side, so their times do
+	// not sum to Seconds.
 	Steps []Step `json:"steps"`
-	// Checks in the order of labs.yaml. Those that a run never came to are in it too, as skipped.
+	// Checks are in the order of labs.yaml. Checks that a run never reached are included as skipped.
 	Checks []Check `json:"checks"`
 	// Forbidden are the requests of the operator that its role does not allow.
 	Forbidden []Forbidden `json:"forbidden,omitempty"`
-	// Notices are what a student should know and no check decides, a sentence each.
+	// Notices tell a student what no check decides, a sentence each.
 	Notices []string `json:"notices,omitempty"`
-	// Diagnostics are what compiler and generators say, in their order.
+	// Diagnostics are the messages of the compiler and the generators, in their order.
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 	// OperatorLog are the last lines of the operator's log, oldest first.
 	OperatorLog []string `json:"operatorLog,omitempty"`
@@ -130,16 +130,16 @@ type Report struct {
 type Submission struct {
 	// Dir is its folder, absolute.
 	Dir string `json:"dir"`
-	// Module is its path in go.mod; this and the versions are empty where go.mod could not be read.
+	// Module is its path in go.mod. It and the versions are empty if go.mod could not be read.
 	Module            string `json:"module,omitempty"`
 	Go                string `json:"go,omitempty"`
 	ControllerRuntime string `json:"controllerRuntime,omitempty"`
-	// Arguments are those with which its program was started: the command that its Deployment names, and of the flags that
-	// it names in its help, those that keep it from listening where another program may.
+	// Arguments are the arguments with which its program was started: the command that its Deployment names, and those
+	// flags in the program's help that keep it from listening at a port that another program may use.
 	Arguments []string `json:"arguments,omitempty"`
 }
 
-// Environment is where it was graded.
+// Environment describes the cluster and the machine on which it was graded.
 type Environment struct {
 	// Cluster is the kind of cluster: embedded, kind or existing.
 	Cluster    string `json:"cluster"`
@@ -147,11 +147,11 @@ type Environment struct {
 	OS         string `json:"os"`
 	Arch       string `json:"arch"`
 	CPUs       int    `json:"cpus"`
-	// Containment is by what everything is ended that the submission has started on this machine: namespaces, supervisor
-	// or group. It is empty if it started nothing here.
+	// Containment is the mechanism that ends everything that the submission has started on this machine: namespaces,
+	// supervisor or group. It is empty if the submission started nothing here.
 	Containment string `json:"containment,omitempty"`
-	// Walls are those that every program of the submission on this machine was shut in by: private root, files, network,
-	// system calls. They are empty if it ran none, or no wall stood.
+	// Walls are the walls of the sandbox around every program of the submission on this machine: private root, files,
+	// network, system calls. They are empty if it ran no program, or if no wall was built.
 	Walls []string `json:"walls,omitempty"`
 }
 
@@ -161,20 +161,20 @@ type Step struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Check is how one check ended.
+// Check is the result of one check.
 type Check struct {
 	ID     string `json:"id"`
 	Title  string `json:"title"`
 	Status Status `json:"status"`
-	// Extension is true of a check of the lab's extension, whose points are not part of the Score.
+	// Extension is true for a check of the lab's extension, whose points are not part of the Score.
 	Extension bool `json:"extension,omitempty"`
 	// Part names the milestone to which the check belongs, in a lab that is built in parts. It is empty in others.
 	Part string `json:"part,omitempty"`
-	// Points are MaxPoints if it passed and 0 otherwise: a check has no half. A precondition, which is a check of an
-	// earlier lab and listed only if it failed, has 0 of 0.
+	// Points are MaxPoints if it passed and 0 otherwise. There are no partial points. A precondition, which is a check of
+	// an earlier lab and is listed only if it failed, has 0 of 0.
 	Points    int `json:"points"`
 	MaxPoints int `json:"maxPoints"`
-	// At is when it began, in seconds after the start of the run; 0 if it did not run.
+	// At is when it began, in seconds after the start of the run, or 0 if it did not run.
 	At      float64 `json:"at,omitempty"`
 	Seconds float64 `json:"seconds"`
 	// Expected and Observed belong to a failed check.
@@ -188,11 +188,11 @@ type Check struct {
 	Reason string `json:"reason,omitempty"`
 	// Lecture is the heading that explains the check: file#anchor.
 	Lecture string `json:"lecture,omitempty"`
-	// Causes are ids of checks that name the cause when this check fails and they fail too. The likeliest comes first.
+	// Causes are the IDs of checks that name the cause when this check fails and they fail too. The likeliest comes first.
 	Causes []string `json:"causes,omitempty"`
 }
 
-// Measurement is a figure: p99 of an admission, 4.2 ms.
+// Measurement is a figure that a check measured: p99 of an admission, 4.2 ms.
 type Measurement struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -200,7 +200,7 @@ type Measurement struct {
 	Unit string `json:"unit,omitempty"`
 }
 
-// String is the figure in one line, with as many digits as a person can use.
+// String returns the figure in one line, with as many digits as are useful to a person.
 func (m Measurement) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", m.Name, significant(m.Value), m.Unit))
 }
@@ -218,7 +218,7 @@ func significant(value float64) string {
 	return strconv.FormatFloat(three, 'f', -1, 64)
 }
 
-// Services that a Moment can be of.
+// The services of a Moment.
 const (
 	ServiceAPI      = "api"
 	ServiceFreezer  = "freezer"
@@ -229,18 +229,18 @@ const (
 
 // Moment is one entry of the timeline: a request of the operator, or something that happened to it.
 type Moment struct {
-	// At is when it began, in seconds after the start of the run, and Seconds how long it took until it was answered; 0
-	// for what has no length.
+	// At is when it began, in seconds after the start of the run, and Seconds how long it took until it was answered, or 0
+	// if it has no duration.
 	At      float64 `json:"at"`
 	Seconds float64 `json:"seconds"`
-	// Service is whom the request went to: api, freezer or cloud; operator for what happened to the operator itself, and
-	// objects for what the checks saw of objects in the cluster.
+	// Service is the service that received the request: api, freezer or cloud. It is operator for events of the operator
+	// itself, and objects for what the checks observed about objects in the cluster.
 	Service string `json:"service"`
-	// What in a few words: "update icecreams/status sundae", "the operator was killed".
+	// What says in a few words what happened: "update icecreams/status sundae", "the operator was killed".
 	What string `json:"what"`
-	// Code is the HTTP status of the answer, also of one that a fault let never arrive; 0 if there was none.
+	// Code is the HTTP status of the answer, even if a fault kept the answer from arriving. It is 0 if there was none.
 	Code int `json:"code,omitempty"`
-	// Fault that hit it, as package faults names it; empty if none did.
+	// Fault is the fault that was injected, by its name in package faults. It is empty if there was none.
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -252,22 +252,23 @@ type Forbidden struct {
 	Resource string `json:"resource"`
 	// Subresource is empty for the resource itself.
 	Subresource string `json:"subresource,omitempty"`
-	// Count of refused requests.
+	// Count is the number of refused requests.
 	Count int `json:"count"`
-	// Marker is the line of Go that asks for the permission. It is right only if the request is.
+	// Marker is the line of Go that asks for the permission. Adding it is right only if the request is.
 	Marker string `json:"marker"`
 }
 
-// Diagnostic is what a compiler or generator says of a place in the submission.
+// Diagnostic is a message of a compiler or generator about a position in the submission.
 type Diagnostic struct {
-	// File is slash-separated, from Submission.Dir; empty where none is named. Line and Column count from 1; 0 is unknown.
+	// File is slash-separated and relative to Submission.Dir. It is empty if the message names none. Line and Column count
+	// from 1, and are 0 if unknown.
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`
 }
 
-// Position is file:line:col, as far as it is known.
+// Position returns file:line:col, as far as it is known.
 func (d Diagnostic) Position() string {
 	switch {
 	case d.File == "" || d.Line == 0:
@@ -279,13 +280,13 @@ func (d Diagnostic) Position() string {
 	}
 }
 
-// Number is the lab's number as a person types it: 3 of 03-finalizer.
+// Number returns the lab's number as a person types it: 3 of 03-finalizer.
 func (r *Report) Number() string {
 	number, _, _ := strings.Cut(strings.TrimLeft(r.Lab, "0"), "-")
 	return number
 }
 
-// SaysNothing is true if the submission is not the reason why there is no grade.
+// SaysNothing reports whether there is no grade for a reason other than the submission.
 func (r *Report) SaysNothing() bool {
 	return r.Outcome == Error || r.Outcome == Interrupted || r.Outcome == Unfinished
 }
@@ -297,8 +298,8 @@ func (r *Report) Of(dir string) bool {
 	return r.Submission.Dir == other.Submission.Dir
 }
 
-// Explained is the failed check to work on next, or nil if none failed: the first one, or where others that failed name
-// its cause, the one nearest to that.
+// Explained returns the failed check to work on next, or nil if none failed. It is the first one, or, if other failed
+// checks name its cause, the one nearest to the cause.
 func (r *Report) Explained() *Check {
 	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Status == Failed })
 	if i < 0 {
@@ -327,7 +328,7 @@ func (r *Report) failedCause(check *Check) *Check {
 	return nil
 }
 
-// AlsoFailed are the other checks that failed, in their order.
+// AlsoFailed returns the other checks that failed, in their order.
 func (r *Report) AlsoFailed() []*Check {
 	var others []*Check
 	explained := r.Explained()
@@ -339,7 +340,7 @@ func (r *Report) AlsoFailed() []*Check {
 	return others
 }
 
-// Count is how many checks ended so.
+// Count returns the number of checks with this status.
 func (r *Report) Count(status Status) int {
 	n := 0
 	for _, check := range r.Checks {
@@ -350,15 +351,15 @@ func (r *Report) Count(status Status) int {
 	return n
 }
 
-// FullMarks is true if the run was graded, had checks, none was left out because this machine can't decide it, and all
-// of them passed but for those of an extension. An exit code of 0 means this and nothing less.
+// FullMarks reports whether the run was graded and had checks, no check was left out because this machine can't decide
+// it, and all of them passed except those of an extension. An exit code of 0 always means full marks.
 func (r *Report) FullMarks() bool {
 	passed := !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Extension && c.Status != Passed })
 	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
 }
 
-// Partial says why the score is no grade although the run has come to its end: "--without-node has left out checks
-// worth 25 points". It is empty if nothing was left out.
+// Partial says why the score is not a grade although the run was completed: "--without-node has left out checks worth
+// 25 points". It is empty if nothing was left out.
 func (r *Report) Partial() string {
 	if r.Undecided == 0 {
 		return ""
@@ -366,11 +367,12 @@ func (r *Report) Partial() string {
 	return fmt.Sprintf("--without-node has left out checks worth %d points", r.Undecided)
 }
 
-// Complete is true of full marks with all of the extension, if there is one.
+// Complete reports whether the run has full marks and, if there is an extension, all of its points.
 func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == len(r.Checks) }
 
-// Points are those of the run for people: "92 of 100 points", and, if it has started the lab's extension, "and 4 of 10
-// of the extension". A run that says nothing of the submission has "no grade".
+// Points returns the points of the run as a text for people: "92 of 100 points", and, if the submission has started the
+// lab's extension, "and 4 of 10 of the extension". For a run that says nothing about the submission it returns "no
+// grade".
 func (r *Report) Points() string {
 	if r.SaysNothing() {
 		return "no grade"
@@ -397,8 +399,8 @@ type Milestone struct {
 	Points, MaxPoints int
 }
 
-// Milestones returns those whose checks were graded, in the order of the checks. In a lab that is not built in parts
-// there are none.
+// Milestones returns the milestones whose checks were graded, in the order of the checks. A lab that is not built in
+// parts has none.
 func (r *Report) Milestones() []Milestone {
 	var all []Milestone
 	for _, check := range r.Checks {
@@ -415,8 +417,8 @@ func (r *Report) Milestones() []Milestone {
 	return all
 }
 
-// MilestonesText is a line for people: "read 35 of 35, write 12 of 32, trust 0 of 28". It is empty if fewer than two
-// milestones were graded, because the score says the same then, and if the run has no grade.
+// MilestonesText returns a line for people: "read 35 of 35, write 12 of 32, trust 0 of 28". The line is empty if fewer
+// than two milestones were graded, because the score then says the same, and if the run has no grade.
 func (r *Report) MilestonesText() string {
 	all := r.Milestones()
 	if len(all) < 2 || r.SaysNothing() {
@@ -429,7 +431,7 @@ func (r *Report) MilestonesText() string {
 	return strings.Join(texts, ", ")
 }
 
-// Summary is the run in one line without a full stop at its end.
+// Summary returns the result of the run in one line without a full stop at its end.
 func (r *Report) Summary() string {
 	score := r.Lab + ": " + r.Points()
 	switch explained := r.Explained(); {

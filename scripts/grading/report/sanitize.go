@@ -15,21 +15,22 @@ import (
 	"unicode/utf8"
 )
 
-// What a report keeps at most. A submission decides how much there is, so there is a limit for everything.
+// Limits of a report. A submission decides how much there is, so everything has a limit.
 const (
-	// MaxLine is for a line of evidence, of a log and of everything else that is one line, in characters.
+	// MaxLine is the limit for a line of evidence, a line of a log and every other single line, in characters.
 	MaxLine = 500
-	// MaxText is for what may have several lines (expected, observed, a compiler's message), in characters.
+	// MaxText is the limit for texts that may have several lines (expected, observed, a compiler's message), in
+	// characters.
 	MaxText = 4000
-	// MaxLogLines are kept of the operator's log: the last ones.
+	// MaxLogLines is how many lines of the operator's log are kept: the last ones.
 	MaxLogLines = 40
-	// MaxEvidence lines are kept of a check: the first ones.
+	// MaxEvidence is how many lines of evidence of a check are kept: the first ones.
 	MaxEvidence = 50
-	// MaxItems is for diagnostics, notices and forbidden requests: the first ones.
+	// MaxItems is how many diagnostics, notices and forbidden requests are kept: the first ones.
 	MaxItems = 100
-	// MaxMeasurements are kept of a check: the first ones.
+	// MaxMeasurements is how many measurements of a check are kept: the first ones.
 	MaxMeasurements = 20
-	// MaxTimeline moments are kept: see shortenTimeline.
+	// MaxTimeline is how many moments are kept: see shortenTimeline.
 	MaxTimeline = 2000
 )
 
@@ -88,7 +89,7 @@ func (r *Report) Sanitize() {
 	r.Timeline = timeline(r.Timeline)
 }
 
-// Sanitize does for one check what the report's does for all.
+// Sanitize sanitizes one check, as Report.Sanitize does all of them.
 func (c *Check) Sanitize() {
 	lines(&c.ID, &c.Title, &c.Part, &c.Reason, &c.Lecture)
 	texts(&c.Expected, &c.Observed)
@@ -176,8 +177,9 @@ func (c *Check) complete() {
 	}
 }
 
-// Safe is text that can be shown: valid UTF-8, sequences that steer a terminal removed, other control characters and
-// those that turn the direction of writing made visible (\x07, \u202e). Line feeds and tabs stay.
+// Safe returns a text that can be shown safely. The result is valid UTF-8. Control sequences for terminals are removed,
+// and other control characters and those that change the direction of writing are made visible (\x07, \u202e). Line
+// feeds and tabs stay.
 func Safe(text string) string {
 	if harmless(text) {
 		return text
@@ -233,8 +235,8 @@ func unsafe(r rune) bool {
 	return unicode.IsControl(r)
 }
 
-// OneLine makes a text safe, and one line of it. It keeps the spaces at the start: they align evidence and indent a
-// stack trace.
+// OneLine makes a text safe and puts it on one line. It keeps the spaces at the start, because they align evidence and
+// indent a stack trace.
 func OneLine(text string) string {
 	text = strings.TrimRight(strings.TrimLeft(Safe(text), "\n"), " \t\n")
 	return shorten(breaks.Replace(text), MaxLine)

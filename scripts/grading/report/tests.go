@@ -19,7 +19,7 @@ const (
 	TestsSchema   = "operator-labs/tests/v1"
 )
 
-// Tests is the report about a student's own tests: which of our wrong solutions of the lab they find.
+// Tests is the report about a student's own tests: which of our mutants (wrong solutions of the lab) they find.
 type Tests struct {
 	Schema string `json:"schema"`
 	// Lab is the lab's name, and Title its title.
@@ -29,7 +29,7 @@ type Tests struct {
 	Dir     string    `json:"dir"`
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
-	// Outcome is Graded where all mutants were tried. Otherwise Reason says why not, in a sentence.
+	// Outcome is Graded if all mutants were tried. Otherwise Reason says in a sentence why not.
 	Outcome     Outcome      `json:"outcome"`
 	Reason      string       `json:"reason,omitempty"`
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
@@ -37,60 +37,62 @@ type Tests struct {
 	Notices []string `json:"notices,omitempty"`
 	// Want is the percentage of mutants that the tests must find.
 	Want int `json:"want"`
-	// Own is how the tests went on the student's own operator, and Ours on the solution. Nil: they were not run there.
+	// Own is the result of the tests on the student's own operator, and Ours that on the solution. Nil means that they
+	// were not run there.
 	Own  *TestRun `json:"own,omitempty"`
 	Ours *TestRun `json:"ours,omitempty"`
 	// Mutants are the wrong solutions, in the order of the list.
 	Mutants []TestedMutant `json:"mutants,omitempty"`
-	// Digest is of what decides how the tests go on the solution and on the mutants, and OwnDigest of what decides how
-	// they go on the submission's operator, so that a later run can tell what it need not repeat.
+	// Digest covers everything that decides the results on the solution and on the mutants, and OwnDigest everything that
+	// decides the result on the submission's operator. By them, a later run can tell what it need not repeat.
 	Digest    string `json:"digest,omitempty"`
 	OwnDigest string `json:"ownDigest,omitempty"`
-	// Known is true where Mutants are those of an earlier run.
+	// Known is true if Mutants are the results of an earlier run.
 	Known bool `json:"-"`
 }
 
 // TestRun is one run of all tests.
 type TestRun struct {
 	Passed bool `json:"passed"`
-	// Tests is how many top-level tests were run to their end, Skipped how many of them skipped themselves.
+	// Tests is how many top-level tests were completed, and Skipped how many of them skipped themselves.
 	Tests   int `json:"tests"`
 	Skipped int `json:"skipped,omitempty"`
-	// Failed are the names of those that failed, and Output is the end of what was printed if any did.
+	// Failed are the names of the tests that failed, and Output is the end of the output if any did.
 	Failed  []string `json:"failed,omitempty"`
 	Output  []string `json:"output,omitempty"`
 	Seconds float64  `json:"seconds"`
 }
 
-// MutantFate is what became of a mutant.
+// MutantFate is the result of running the tests on a mutant.
 type MutantFate string
 
 // The fates. Only the first two count.
 const (
-	// MutantFound is one on which a test failed, and MutantMissed one on which all passed.
+	// MutantFound means that a test failed on the mutant, and MutantMissed that all tests passed on it.
 	MutantFound  MutantFate = "found"
 	MutantMissed MutantFate = "missed"
-	// MutantUnseen is one that no Go test of a package can see: it changes markers, manifests or package main.
+	// MutantUnseen means that no Go test of a package can find the mutant, because it changes markers, manifests or
+	// package main.
 	MutantUnseen MutantFate = "unseen"
-	// MutantUntried is one for which there was no time, on which the machine failed, or over which the tests do not
-	// compile.
+	// MutantUntried means that there was no time for the mutant, that the machine failed, or that the tests do not compile
+	// with it.
 	MutantUntried MutantFate = "untried"
 )
 
 // TestedMutant is a wrong solution, and whether the tests found it.
 type TestedMutant struct {
-	// Number is its place in the list, from 1.
+	// Number is its position in the list, counted from 1.
 	Number int `json:"number"`
-	// Name and Misconception are empty as long as they would tell what a test should look for.
+	// Name and Misconception are empty as long as they would reveal what a test should look for.
 	Name          string     `json:"name,omitempty"`
 	Misconception string     `json:"misconception,omitempty"`
 	Fate          MutantFate `json:"fate"`
-	// By is the test that found it, or why it is unseen or untried.
+	// By is the test that found it, or the reason why it is unseen or untried.
 	By      string  `json:"by,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
-// ReadTests reads a report that was written before. Like Read it takes only what this version has written.
+// ReadTests reads a report that was written before. Like Read, it accepts only files that this version has written.
 func ReadTests(file string) (*Tests, error) {
 	content, err := readFile(file)
 	if err != nil {
@@ -107,7 +109,7 @@ func ReadTests(file string) (*Tests, error) {
 	return &t, nil
 }
 
-// Count is how many mutants have a fate.
+// Count returns the number of mutants with a fate.
 func (t *Tests) Count(fate MutantFate) (n int) {
 	for _, m := range t.Mutants {
 		if m.Fate == fate {
@@ -117,19 +119,20 @@ func (t *Tests) Count(fate MutantFate) (n int) {
 	return n
 }
 
-// Share is the percentage of mutants that were found, of those that count, rounded down: 0 where none counts.
+// Share returns the percentage of mutants that were found, out of those that count, rounded down. It is 0 if none
+// counts.
 func (t *Tests) Share() int {
 	found := t.Count(MutantFound)
 	return 100 * found / max(1, found+t.Count(MutantMissed))
 }
 
-// FullMarks reports whether the tests pass where they must, and find as many mutants as they must.
+// FullMarks reports whether the tests pass on the operators on which they must, and find as many mutants as they must.
 func (t *Tests) FullMarks() bool {
 	return t.Outcome == Graded && t.Own != nil && t.Own.Passed && t.Ours != nil && t.Ours.Passed &&
 		t.Count(MutantFound) > 0 && t.Share() >= t.Want
 }
 
-// Headline says in a few words what came of it.
+// Headline returns the result in a few words.
 func (t *Tests) Headline() string {
 	switch {
 	case t.FullMarks():
@@ -146,10 +149,10 @@ func (t *Tests) Headline() string {
 	return "Your tests miss mistakes"
 }
 
-// Number is the lab's number, as people type it.
+// Number returns the lab's number, as people type it.
 func (t *Tests) Number() string { return (&Report{Lab: t.Lab}).Number() }
 
-// JSON is the sanitized report as it is written.
+// JSON returns the sanitized report as it is written.
 func (t *Tests) JSON() ([]byte, error) {
 	t.Sanitize()
 	content, err := json.MarshalIndent(t, "", "  ")
@@ -192,7 +195,7 @@ func (t *Tests) Sanitize() {
 	t.Seconds = seconds(t.Seconds)
 }
 
-// Summary says how a run went, in half a sentence.
+// Summary returns the result of a run, in half a sentence.
 func (r *TestRun) Summary() string {
 	skipped := ""
 	if r.Skipped > 0 {
@@ -204,7 +207,7 @@ func (r *TestRun) Summary() string {
 	return fmt.Sprintf("they fail: %s (%s%s, %.0f s)", strings.Join(r.Failed, ", "), english.Plural(r.Tests, "test", ""), skipped, r.Seconds)
 }
 
-// Title names a mutant, unless that would tell what a test should look for.
+// Title names a mutant, unless the name would reveal what a test should look for.
 func (m *TestedMutant) Title() string {
 	if m.Name == "" {
 		return fmt.Sprintf("wrong solution %d", m.Number)
@@ -212,7 +215,7 @@ func (m *TestedMutant) Title() string {
 	return fmt.Sprintf("%d: %s", m.Number, m.Name)
 }
 
-// Text says what is wrong with a mutant, and what became of it.
+// Text says what is wrong with a mutant, and whether the tests found it.
 func (m *TestedMutant) Text() string {
 	text := m.Title()
 	if m.Misconception != "" {
@@ -227,7 +230,7 @@ func (m *TestedMutant) Text() string {
 	return text
 }
 
-// Summary is the figure, and what does not count.
+// Summary returns the figure, and what does not count.
 func (t *Tests) Summary() string {
 	found, missed := t.Count(MutantFound), t.Count(MutantMissed)
 	text := fmt.Sprintf("Your tests find %d of %d wrong solutions (%d %%). They should find %d %%.", found, found+missed, t.Share(), t.Want)

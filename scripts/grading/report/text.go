@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// RunTest is what forms that know nothing but tests call the one that a run without a grade gets besides. No id of a
-// check has parentheses.
+// RunTest is the name of the test that a run without a grade gets in formats that know only tests. It can't be the ID
+// of a check, because these have no parentheses.
 const RunTest = "(run)"
 
-// Text is all there is to say of a failed check.
+// Text returns all that is known about a failed check.
 func (c *Check) Text() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "expected: %s\nobserved: %s\n", c.Expected, c.Observed)
@@ -29,7 +29,7 @@ func (c *Check) Text() string {
 	return text.String()
 }
 
-// RunText is what explains why a run has no grade.
+// RunText explains why a run has no grade.
 func (r *Report) RunText() string {
 	var text strings.Builder
 	text.WriteString(r.Reason + "\n")
@@ -45,7 +45,7 @@ func (r *Report) RunText() string {
 	return text.String()
 }
 
-// Remarks are the forbidden requests and the notices, a line each.
+// Remarks returns the forbidden requests and the notices, a line each.
 func (r *Report) Remarks() string {
 	var text strings.Builder
 	for _, f := range r.Forbidden {
@@ -57,7 +57,7 @@ func (r *Report) Remarks() string {
 	return text.String()
 }
 
-// PlainText is all there is to say of a check, whatever its status.
+// PlainText returns all that is known about a check, whatever its status.
 func (c *Check) PlainText() string {
 	text := ""
 	switch c.Status {
@@ -74,8 +74,9 @@ func (c *Check) PlainText() string {
 	return text
 }
 
-// WithoutGrade names what a run without a grade is called among its tests, for formats that know nothing but tests;
-// empty if it has a grade. points are those that no check has: all, where the run ended before it knew its checks.
+// WithoutGrade returns the title of a run without a grade, for formats that know only tests. The title is empty if the
+// run has a grade. points are the points that belong to no check: all of them if the run ended before it knew its
+// checks.
 func (r *Report) WithoutGrade() (title string, points int) {
 	if r.Outcome == Graded && len(r.Checks) > 0 {
 		return "", 0
@@ -92,12 +93,13 @@ func (r *Report) WithoutGrade() (title string, points int) {
 	return title, max(0, points)
 }
 
-// CameToNoCheck is true of a run that ended before its first check.
+// CameToNoCheck reports whether the run ended before its first check.
 func (r *Report) CameToNoCheck() bool {
 	return r.Outcome != Graded && r.Count(Skipped) == len(r.Checks)
 }
 
-// LastWords are some lines of the operator's log: the last ones, or those after a panic, whose first lines say more.
+// LastWords returns some lines of the operator's log: the last ones, or the first ones of a panic, because these say
+// more.
 func (r *Report) LastWords(limit int) []string {
 	lines := r.OperatorLog
 	if start := slices.IndexFunc(lines, Panics); start >= 0 {
@@ -111,13 +113,13 @@ func Panics(line string) bool {
 	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:")
 }
 
-// Figure is the value of a measurement as a person reads it.
+// Figure returns the value of a measurement with its unit, for people.
 func (m Measurement) Figure() string { return strings.TrimSpace(significant(m.Value) + " " + m.Unit) }
 
-// Decided is true for a check that says something of the submission.
+// Decided reports whether the check says something about the submission.
 func (c *Check) Decided() bool { return c.Status != Skipped }
 
-// WriteJSON writes a value as a file that people read, too. name is what it is called if that fails.
+// WriteJSON writes a value as JSON that people can read, too. name is the name of the value in errors.
 func WriteJSON(w io.Writer, value any, name string) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false) // <, > and & are for people to read

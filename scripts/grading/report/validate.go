@@ -40,7 +40,7 @@ var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return schema, nil
 })
 
-// Validate says whether JSON is a report: as report.schema.json describes it, and with points that add up.
+// Validate returns an error unless the JSON is a report: it matches report.schema.json, and its points add up.
 func Validate(data []byte) error {
 	if err := validateDocument(data); err != nil {
 		return err

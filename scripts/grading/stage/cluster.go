@@ -14,7 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// Cluster is the cluster of a stage: what differs between one of a run's own and one that others use, too.
+// Cluster describes the cluster of a stage. It holds what differs between a cluster of the run's own and one that
+// others use, too.
 type Cluster struct {
 	// Version is the Kubernetes release.
 	Version string
@@ -23,28 +24,29 @@ type Cluster struct {
 	Config     *rest.Config
 	// AuditLog is the file of the API server's audit log.
 	AuditLog string
-	// AuditLate says that the file is a copy, which comes a moment late.
+	// AuditLate says that the file is a copy, which is written a moment later.
 	AuditLate bool
 	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
 	NodeFollows bool
 	// Recorder writes the audit log where the API server's own is not available. Default: there is no recorder.
 	Recorder *audit.Recorder
-	// FrontProxy are the files by which the API server comes to aggregated API servers. Default: they can't be had.
+	// FrontProxy are the files with which the API server authenticates to aggregated API servers. Default: they are not
+	// available.
 	FrontProxy embedded.FrontProxy
-	// Shared says that the cluster has other users: what they have there is not touched.
+	// Shared says that the cluster has other users, whose objects must not be touched.
 	Shared bool
-	// Account makes the account by which a submission is installed, which has the rights that its lab's operators need.
-	// Default: the administrator's, in a cluster without other users.
+	// Account creates the account that installs a submission. It has the rights that the lab's operators need. Default:
+	// the administrator's account, in a cluster without other users.
 	Account func(context.Context, *Submission) (*existing.Account, error)
-	// Lost is closed when the cluster is another run's all at once. Default: it never is.
+	// Lost is closed when another run has taken over the cluster. Default: it is never closed.
 	Lost <-chan struct{}
-	// Failed says why the cluster is not what it must be, if that is known by now. Default: it never fails.
+	// Failed returns an error if it is known by now that the cluster is broken. Default: it never is.
 	Failed func() error
-	// Stop ends the cluster, or removes from it what the run has made.
+	// Stop stops the cluster, or removes from it what the run has created.
 	Stop func() error
 }
 
-// Failure says why the cluster is not what it must be, if that is known by now.
+// Failure returns an error if it is known by now that the cluster is broken.
 func (c *Cluster) Failure() error {
 	if c.Failed == nil {
 		return nil
@@ -66,7 +68,7 @@ func (c *Cluster) OpenAudit(ctx context.Context) (*audit.Log, error) {
 	return log, nil
 }
 
-// Into is how a submission is installed there.
+// Into returns the parameters for installing a submission in the cluster.
 func (c *Cluster) Into(ctx context.Context, what *Submission) (install.Into, error) {
 	into := install.Into{Config: c.Config, Shared: c.Shared, Groups: what.Groups}
 	if c.Account == nil {

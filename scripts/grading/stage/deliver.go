@@ -5,12 +5,12 @@ package stage
 
 import "context"
 
-// Deliverer is a stage that brings a submission's image to the cluster's nodes and leaves it to the checks to deploy
-// it.
+// Deliverer is a stage that loads a submission's image into the cluster's nodes and leaves it to the checks to deploy
+// the submission.
 type Deliverer interface {
 	Stage
-	// Deliver makes the submission's image, brings it to the nodes, and puts config/default together. Nothing of it is
-	// applied. What is wrong with the submission is a *submission.Problem.
+	// Deliver builds the submission's image, loads it into the nodes, and renders config/default. It applies nothing. An
+	// error of the submission is a *submission.Problem.
 	Deliver(ctx context.Context, what Submission) (*Delivery, error)
 }
 
@@ -18,8 +18,9 @@ type Deliverer interface {
 type Delivery struct {
 	// Image is the reference of its image, which the nodes have.
 	Image string
-	// Manifests is what config/default comes to, in YAML, with the image in the submission's own containers.
+	// Manifests is the rendered config/default, in YAML, with the image in the submission's own containers.
 	Manifests []byte
-	// User is the name by which the API server knows the account of its Pods; empty if it has not exactly one Deployment.
+	// User is the name by which the API server knows the account of its Pods. It is empty unless the submission has
+	// exactly one Deployment.
 	User string
 }

@@ -16,30 +16,30 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Start makes a stage, or opens one that is there, and may wait for its turn: waits is told for what. The caller closes
-// it.
+// Start creates a stage, or opens an existing one. It may wait for its turn, and then passes the reason to waits. The
+// caller closes the stage.
 type Start func(ctx context.Context, waits func(reason string)) (Stage, error)
 
 // Stage is a cluster and a place where its operators run, until it is closed. It has one submission at a time.
 //
-// What has to be done comes in one order, since each step returns what the next one needs: Install, Prepare, Start.
+// The order of the steps is fixed, because each one returns what the next one needs: Install, Prepare, Start.
 type Stage interface {
-	// Cluster is the cluster.
+	// Cluster returns the cluster.
 	Cluster() *Cluster
-	// Address is the IP address of this machine at which the proxies before an operator listen that runs there, and Known
+	// Address returns the IP address of this machine at which the proxies of an operator on this stage listen, and Known
 	// the one by which the operator reaches them.
 	Address() string
 	Known() string
-	// Installing is what Install does in a word or two, for the display of progress.
+	// Installing returns what Install does, in a word or two, for the display of progress.
 	Installing() string
-	// Patience is how long an operator may take there from its start to its first request; 0: no longer than anywhere.
+	// Patience returns how long an operator on this stage may take from its start to its first request. 0 means the usual
+	// time.
 	Patience() time.Duration
-	// Install brings a submission's API and its operator's account into the cluster: kinds, and the rights of its roles
-	// and no others. The operator does not run yet, and no request reaches its webhooks. What is wrong with the submission
-	// is a
-	// *submission.Problem, and what is in the way a *install.InTheWayError.
+	// Install installs a submission's API and its operator's account in the cluster: its kinds, and exactly the rights of
+	// its roles. The operator does not run yet, and no request reaches its webhooks. An error of the submission is a
+	// *submission.Problem, and a conflict with an existing object is a *install.InTheWayError.
 	Install(ctx context.Context, what Submission, gateway Gateway) (Installed, error)
-	// Close ends the cluster, or removes from it what was installed. The operator has ended.
+	// Close stops the cluster, or removes from it what was installed. The operator must have ended.
 	Close() error
 }
 
@@ -47,47 +47,49 @@ type Stage interface {
 type Submission struct {
 	*submission.Workshop
 	Manifests *submission.Manifests
-	// Name is what its image is called, if it gets one.
+	// Name is the name of its image, if it gets one.
 	Name string
-	// Groups are the API groups of its kinds: in a cluster of others it may decide about them, and about no others.
+	// Groups are the API groups of its kinds. In a shared cluster, its webhooks and APIServices may handle only these
+	// groups.
 	Groups []string
 	// APIOnly says that its operator will not be started.
 	APIOnly bool
-	// Webhooks says that its webhooks are registered. Otherwise it is enough that they can listen.
+	// Webhooks says that its webhooks are registered. Otherwise they only need to be able to listen.
 	Webhooks bool
 	// Conversion says that its webhook converts between the versions of its kinds as soon as it is prepared. Otherwise
 	// there is no conversion, and versions that its manifests hold back come with an Upgrader's Upgrade.
 	Conversion bool
-	// Aggregated says that it is an aggregated API server, which is registered.
+	// Aggregated says that it is an aggregated API server, whose APIService is registered.
 	Aggregated bool
-	// Workloads says that it makes Deployments and Services, and reads Pods.
+	// Workloads says that it creates Deployments and Services, and reads Pods.
 	Workloads bool
-	// DataDir is the folder in which such a server stores on this machine. Default: one that goes with the workshop's
-	// scope.
+	// DataDir is the folder in which an aggregated API server stores its data on this machine. Default: one that is
+	// removed with the workshop's scope.
 	DataDir string
-	// ControlPlane is the program that is etcd when etcd is its first argument: an aggregated API server that knows a
-	// flag --etcd-servers gets one. It is not used if Aggregated is false.
+	// ControlPlane is the program that runs etcd when etcd is its first argument. An aggregated API server that has a flag
+	// --etcd-servers gets an etcd of its own. It is not used if Aggregated is false.
 	ControlPlane string
 }
 
-// Gateway is the connection of the operator to the API server and to the other services that it uses. Default: to the
-// API server itself.
+// Gateway is the connection of the operator to the API server and to the other services that it uses. Default: a direct
+// connection to the API server.
 type Gateway struct {
-	// Host is the URL that it finds for the API server, and CA whose certificates it trusts there, in PEM.
+	// Host is the URL at which the operator reaches the API server, and CA, in PEM, the authority whose certificates it
+	// trusts there.
 	Host string
 	CA   []byte
-	// Exchange is told the account's token, and returns the one that the operator gets in its place.
+	// Exchange takes the account's token, and returns the one that the operator gets in its place.
 	Exchange func(token string) (shown string)
-	// Refuse lets nothing through any more, and Admit lets through again: what an operator sends that is being killed must
-	// do nothing.
+	// Refuse blocks all requests, and Admit lets them through again. While an operator is being killed, its requests must
+	// have no effect.
 	Refuse, Admit func()
-	// Environment is what the operator gets besides, as NAME=value.
+	// Environment has additional variables for the operator, as NAME=value.
 	Environment []string
 	// Reached are the addresses that the operator must reach, as host:port.
 	Reached []string
 }
 
-// Ports are the ports of TCP to which the operator connects.
+// Ports returns the TCP ports to which the operator connects.
 func (g Gateway) Ports() (ports []int, err error) {
 	addresses := slices.Clone(g.Reached)
 	if host, err := url.Parse(g.Host); err == nil && host.Port() != "" {
@@ -109,7 +111,7 @@ func (g Gateway) Ports() (ports []int, err error) {
 	return ports, nil
 }
 
-// Shown is the token that the operator gets.
+// Shown returns the token that the operator gets.
 func (g Gateway) Shown(token string) string {
 	if g.Exchange == nil {
 		return token
@@ -117,27 +119,28 @@ func (g Gateway) Shown(token string) string {
 	return g.Exchange(token)
 }
 
-// Installed is a submission that was installed.
+// Installed is a submission that has been installed.
 type Installed interface {
-	// User is the name by which the API server, and so the audit log, knows its operator.
+	// User returns the name by which the API server, and so the audit log, knows the operator.
 	User() string
-	// Prepare makes what the operator needs besides, and lets the API server ask its webhooks. It may wait for its turn:
-	// waits is told for what. The errors are as those of Install.
+	// Prepare creates the rest of what the operator needs, and makes its webhooks reachable for the API server. It may
+	// wait for its turn, and then passes the reason to waits. The errors are those of Install.
 	Prepare(ctx context.Context, waits func(reason string)) (Operator, error)
 }
 
-// Operator is an operator that can be started. Only one of it runs at a time.
+// Operator is an operator that can be started. Only one instance of it runs at a time.
 type Operator interface {
-	// Arguments are those with which it is started, where that is our doing.
+	// Arguments returns the arguments with which the stage starts it. It returns nil if the operator's own Deployment
+	// decides them.
 	Arguments() []string
-	// Start starts it, and returns when it runs. What it prints goes into the log.
+	// Start starts it, and returns when it runs. Its output is written to log.
 	Start(log io.Writer) (Instance, error)
-	// Listening waits until the API server finds its webhooks, for as long as an operator may reasonably take: that they
-	// never listen is no error. There is nothing to wait for if there are none.
+	// Listening waits until the API server can reach its webhooks, for as long as an operator may reasonably take. It
+	// returns no error if they never listen. It returns at once if there are none.
 	Listening(ctx context.Context) error
-	// Occupied reports whether another program listens at a port at which the operator wants to.
+	// Occupied reports whether another program listens at a port that the operator needs.
 	Occupied(port string) bool
-	// Close gives back what Prepare has taken. The operator has ended.
+	// Close releases what Prepare has acquired. The operator must have ended.
 	Close() error
 }
 
@@ -146,38 +149,38 @@ type Adjustable interface {
 	Operator
 	// Knows reports whether its program has a flag of this name.
 	Knows(flag string) bool
-	// StartWith is Start with more flags, which come last: of two of one name, the last one counts.
+	// StartWith is Start with more flags. They come last, and of two flags with the same name the last one counts.
 	StartWith(log io.Writer, flags ...string) (Instance, error)
 }
 
-// Upgrader is an Operator of which the versions that its manifests hold back can be brought into the cluster.
+// Upgrader is an Operator whose manifests hold back versions that can be added to the cluster later.
 type Upgrader interface {
 	Operator
-	// Upgradable reports whether that can be done there.
+	// Upgradable reports whether the versions can be added on this stage.
 	Upgradable() bool
-	// Upgrade brings its definitions into the cluster as they are, has its webhook convert between their versions, and
-	// returns when the API server serves all of them. What is stored stays as it is. What is wrong with the submission is
-	// a *submission.Problem.
+	// Upgrade applies its definitions with all their versions, makes its webhook convert between them, and returns when
+	// the API server serves all of them. Stored objects stay as they are. An error of the submission is a
+	// *submission.Problem.
 	Upgrade(ctx context.Context) error
 }
 
-// Serving is where an aggregated API server is asked directly, and where it stores.
+// Serving says where an aggregated API server can be reached directly, and where it stores its data.
 type Serving struct {
-	// URL is https, and empty where it is asked by its Service. CA, in PEM, is the authority of its certificate, and Name
-	// the name in it.
+	// URL begins with https://. It is empty if the server is reached by its Service. CA, in PEM, is the authority that
+	// issued its certificate, and Name the host name in the certificate.
 	URL, Name string
 	CA        []byte
-	// Namespace, Service and Port are of the Service before its Pod; empty where URL is not.
+	// Namespace, Service and Port belong to the Service of its Pod. They are empty if URL is not.
 	Namespace, Service string
 	Port               int32
-	// DataDir is the folder in which it stores; empty for a Pod.
+	// DataDir is the folder in which it stores its data. It is empty for a Pod.
 	DataDir string
 }
 
 // Server is an Operator that is an aggregated API server.
 type Server interface {
 	Operator
-	// Serving says where it is; nil: the submission was not installed as an aggregated API server.
+	// Serving says where the server is. It returns nil if the submission was not installed as an aggregated API server.
 	Serving() *Serving
 	// Answers waits until it accepts connections, or its Pod is ready, as long as the context allows. The error is then
 	// the context's cause.
@@ -187,23 +190,25 @@ type Server interface {
 // Replacer is a Server whose program can be replaced almost without interruption.
 type Replacer interface {
 	Server
-	// Replace ends an instance, as Stop does, and starts the program as it was built last. While the old one ends it calls
-	// prepare, whose error is its own. Who asks meanwhile waits, where that can be had, and is not refused.
+	// Replace ends an instance, as Stop does, and starts the program as it was built last. It calls prepare while the old
+	// instance ends, and returns the error of prepare. If possible, clients that connect in the meantime wait and are not
+	// refused.
 	Replace(old Instance, log io.Writer, prepare func() error) (Instance, error)
 }
 
 // Instance is a running operator, from its start to its end.
 type Instance interface {
-	// Done is closed when it has ended, and Err says then how: nil for an exit code of zero.
+	// Done returns a channel that is closed when the operator has ended. Err then says how it ended: nil means an exit
+	// code of zero.
 	Done() <-chan struct{}
 	Err() error
-	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended; an
-	// error says that it may not have.
+	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended. An
+	// error says that it may still be running.
 	Stop(grace time.Duration) error
 	Kill() error
 }
 
-// StopGrace is how long an operator may take to end when it is asked to. Kubernetes gives 30 s. A run does not wait
+// StopGrace is how long an operator may take to end after it was asked to. Kubernetes waits 30 s. A run does not wait
 // that long.
 const StopGrace = 5 * time.Second
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// APIServices are the registrations of aggregated APIs in a cluster.
+// APIServices is the resource of APIServices, which register aggregated APIs in a cluster.
 var APIServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
 // delegating are the roles of Kubernetes to which an aggregated API server may be bound: the ConfigMap with the front

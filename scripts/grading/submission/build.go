@@ -29,8 +29,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Limits of what a submission may take. A cold build of controller-runtime takes about a minute, and
-// ten times as long on an old machine that has other things to do.
+// Limits of what a submission may use. A cold build of controller-runtime takes about a minute, and ten times as long
+// on an old and busy machine.
 const (
 	buildTimeout = 15 * time.Minute
 	outputLimit  = 1 << 20 // bytes of a tool's output that are kept
@@ -58,42 +58,44 @@ func (p *Problem) Error() string {
 	return text.String()
 }
 
-// Workshop is where a submission is built: what is made goes into the scope's folder.
+// Workshop builds a submission. Its results are in the scope's folder.
 type Workshop struct {
 	*Submission
 	Scope *process.Scope
-	// ControllerGen is the program that makes manifests from markers.
+	// ControllerGen is the program that generates manifests from markers.
 	ControllerGen string
-	// Cache is a folder that keeps the program from run to run, so that what has not changed is not linked again.
-	// Default: none.
+	// Cache is a folder that keeps the program from run to run, so that an unchanged program is not linked again. Default:
+	// none.
 	Cache string
 	// Generated is a folder that keeps the manifests of the last states of types and markers, so that controller-gen runs
 	// only when they have changed. Submissions may share it. Default: none.
 	Generated string
 	// Tests makes Fetch download what tests import, too.
 	Tests bool
-	// ProxyOnly makes Fetch download from module proxies alone: a stranger's go.mod names any host, from which the go
-	// command would clone.
+	// ProxyOnly makes Fetch download only from module proxies, because a stranger's go.mod may name any host, from which
+	// the go command would clone.
 	ProxyOnly bool
-	// Urgent says that somebody waits for the build, and for nothing else meanwhile. Default: it gives way to a cluster
-	// that starts.
+	// Urgent says that a person waits only for the build. Default: the build has a lower priority than a cluster that
+	// starts.
 	Urgent bool
-	// System is the operating system that the program is for. Default: this one.
+	// System is the operating system that the program is built for. Default: this one.
 	System string
-	// Walled says that programs and scripts of the submission are shut in: they see and reach nothing but what their lab
-	// has for them.
+	// Walled says that programs and scripts of the submission run in a sandbox: they see and reach only what their lab
+	// provides.
 	Walled bool
-	// Strict says that nothing is started without a wall by which a submission could read or reach what is not its own.
+	// Strict says that nothing is started if a wall is missing without which a submission could read or reach what is not
+	// its own.
 	Strict bool
 
-	// Launch is how the program is started outside of a Pod. Build finds it out.
+	// Launch says how the program is started outside of a Pod. Build sets it.
 	Launch Launch
 
 	generated []*unstructured.Unstructured // what controller-gen made
 }
 
-// RequiredWalls are those without which a submission could read the grader's files, reach other services, or get other
-// rights. Root owns the files of the system, and only a private root keeps its programs from changing their modes.
+// RequiredWalls returns the walls without which a submission could read the grader's files, reach other services, or
+// get other rights. Root owns the files of the system, so if the grader runs as root, only a private root keeps the
+// submission's programs from changing the modes of these files.
 func RequiredWalls() []process.Wall {
 	walls := []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
 	if os.Geteuid() == 0 {
@@ -102,8 +104,8 @@ func RequiredWalls() []process.Wall {
 	return walls
 }
 
-// Walls are those around a program of the submission that may read these files, besides the system's, and connect to
-// these ports of this machine; nil: it is not walled.
+// Walls returns the walls around a program of the submission that may read these files, besides the system's, and
+// connect to these ports of this machine. It returns nil if there are to be no walls.
 func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
 	if !w.Walled {
 		return nil
@@ -115,10 +117,10 @@ func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
 	return walls
 }
 
-// Program is the file of the built program.
+// Program returns the file of the built program.
 func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operator") }
 
-// Build compiles the submission's program. What is wrong with the submission is a *Problem, and what the machine did a
+// Build compiles the submission's program. An error of the submission is a *Problem, and an error of the machine is a
 // *HindranceError.
 func (w *Workshop) Build(ctx context.Context) error {
 	if err := w.buildKept(ctx); err != nil {
@@ -127,8 +129,8 @@ func (w *Workshop) Build(ctx context.Context) error {
 	return w.AskFlags(ctx)
 }
 
-// Rebuild compiles the program again after an edit. It is not asked for its flags: AskFlags does that, before the
-// program is started.
+// Rebuild compiles the program again after an edit. It does not ask the program for its flags: AskFlags does that,
+// before the program is started.
 func (w *Workshop) Rebuild(ctx context.Context) error {
 	return w.buildKept(ctx)
 }

@@ -19,11 +19,11 @@ const (
 	copyBytes = 64 << 20
 )
 
-// Copy copies the module to a folder, which is made: the regular files that its packages and tests consist of, and
-// those beside them that tests read, as config/crd. It leaves out what the go command does not look at (names that
-// begin with a dot or an underscore, vendor, modules below this one), links to folders, and files besides sources that
-// are larger than 1 MB or no regular files. A source that is no regular file is a *FileError, and more than 5000 files
-// and folders, or 64 MB, are an error.
+// Copy copies the module to a folder, which it creates. It copies the regular files of its packages and tests, and the
+// files beside them that tests read, such as config/crd. It leaves out what the go command ignores (names that begin
+// with a dot or an underscore, vendor, modules below this one), links to folders, and files other than sources that are
+// larger than 1 MB or not regular files. For a source that is not a regular file it returns a *FileError. More than
+// 5000 files and folders, or 64 MB, are an error, too.
 func (s *Submission) Copy(to string) error {
 	copies := limited.Copies{Files: copyFiles, Bytes: copyBytes}
 	return s.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
@@ -54,6 +54,6 @@ func (s *Submission) Copy(to string) error {
 	})
 }
 
-// Packages are the folders of the module's packages, slash-separated from its root, with their Go files, tests among
-// them.
+// Packages returns the folders of the module's packages, slash-separated and relative to its root, with their Go files,
+// including tests.
 func (s *Submission) Packages() map[string][]string { return s.sources }

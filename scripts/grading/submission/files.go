@@ -29,13 +29,13 @@ const (
 	sourceLimit = 16 << 20
 )
 
-// FileError says that a file of a submission is none that is read: it is no regular file, too large, or outside the
-// folder.
+// FileError says that a file of a submission is not read because it is not a regular file, is too large, or is outside
+// the folder.
 type FileError = limited.FileError
 
-// ReadFile reads a file of the submission. It is the only way by which we read one: a link that leads out of the
-// folder, a device, a pipe or a file of more than 1 MB is a *FileError, and is not read. The path is slash-separated,
-// from the folder.
+// ReadFile reads a file of the submission. No other function reads one. For a link to a place outside the folder, a
+// device, a pipe or a file of more than 1 MB, it reads nothing and returns a *FileError. The name is slash-separated
+// and relative to the folder.
 func (s *Submission) ReadFile(name string) ([]byte, error) {
 	return limited.ReadFile(s.Dir, name, fileLimit)
 }

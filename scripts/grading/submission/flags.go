@@ -24,10 +24,10 @@ var portFlags = [][]string{
 	{"health-probe-bind-address"},
 }
 
-// WebhookPortFlag is how scaffolds that have a flag for it call the port of the webhooks.
+// WebhookPortFlag is the name of the flag for the port of the webhooks, in scaffolds that have one.
 const WebhookPortFlag = "webhook-port"
 
-// SecurePortFlag is how k8s.io/apiserver calls the flag for the port of an aggregated API server.
+// SecurePortFlag is the name of the flag of k8s.io/apiserver for the port of an aggregated API server.
 const SecurePortFlag = "secure-port"
 
 // kubeconfigFlag is how most programs call the flag for the file that leads to the cluster. Some of them look nowhere
@@ -46,8 +46,8 @@ const helpTimeout = 10 * time.Second
 // a flag that is only spoken of is not taken for one.
 var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-9.-]*)(?:[ =]|$)`)
 
-// AskFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. What came of
-// it stands in the report, as the arguments with which the operator was started.
+// AskFlags asks the built program for its flags, with -h, because the program would exit if it got an unknown flag. The
+// report shows the result as the arguments with which the operator was started.
 func (w *Workshop) AskFlags(ctx context.Context) error {
 	w.Launch = w.deployed()
 	if w.System != "" && w.System != runtime.GOOS {

@@ -14,9 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Gaps say what the submission's own deployment may have, and an operator that is graded as a process of this machine
-// has not: manifests that are not where they are read, and what is made of them by kustomize. operator says whether it
-// runs; otherwise only its API is graded; and converted, whether its webhook converts between versions.
+// Gaps lists what the submission's own deployment may have, and an operator that is graded as a process of this machine
+// does not have: manifests in places where they are not read, and changes that kustomize makes to them. operator says
+// whether the operator runs. Otherwise only its API is graded. converted says whether its webhook converts between
+// versions.
 func (w *Workshop) Gaps(m *Manifests, operator, converted bool) (notices []string) {
 	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
 		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
@@ -40,7 +41,7 @@ func (w *Workshop) Gaps(m *Manifests, operator, converted bool) (notices []strin
 	return notices
 }
 
-// ServedVersions are those of a definition that clients can ask for.
+// ServedVersions returns the names of the served versions of a definition.
 func ServedVersions(definition *unstructured.Unstructured) (names []string) {
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, version := range versions {

@@ -5,7 +5,7 @@ package submission
 
 import "lva.io/operators/clusters/gobuild"
 
-// HindranceError is what the machine, the network or another program did. It says nothing of the submission.
+// HindranceError is an error of the machine, the network or another program. It says nothing about the submission.
 type HindranceError struct {
 	// Reason is a sentence that says what is wrong and what to do.
 	Reason string

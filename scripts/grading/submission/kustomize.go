@@ -27,9 +27,9 @@ const (
 	deployedLimit = generatedLimit
 )
 
-// Kustomize puts the submission's manifests together as `make deploy` does: config/default, by kustomize, with what
-// Generate made from the markers. kubectl is a program that is kubectl when its first argument says so. What can't be
-// put together is a *Problem.
+// Kustomize renders the submission's manifests as `make deploy` does: config/default, with kustomize and the manifests
+// that Generate made from the markers. kubectl is a program that runs kubectl when its first argument says so. If
+// kustomize can't build the manifests, the error is a *Problem.
 func (w *Workshop) Kustomize(ctx context.Context, kubectl string) ([]*unstructured.Unstructured, error) {
 	dir := filepath.Join(w.Scope.Dir, "deploy")
 	if err := w.layOut(dir); err != nil {

@@ -15,25 +15,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Launch is how a program is started outside of a Pod: as the submission's own Deployment does, as far as that means
-// something here, and so that it listens at no port of this machine where another one may be graded at the same time.
+// Launch says how a program is started outside of a Pod. It is started as the submission's own Deployment does, as far
+// as that makes sense outside of a Pod. It must not listen at a fixed port of this machine, because another submission
+// may be graded at the same time.
 type Launch struct {
-	// Command names a command of the program, as in `manager start`. Flags of the Deployment are not taken: they name
+	// Command names a subcommand of the program, as in `manager start`. Flags of the Deployment are not taken: they name
 	// files and ports of a Pod.
 	Command []string
-	// Flags keep it from listening.
+	// Flags are the flags that keep it from listening.
 	Flags []string
-	// Environment is NAME=value, as the Deployment sets it.
+	// Environment has the variables that the Deployment sets, as NAME=value.
 	Environment []string
-	// Known are the names of all flags that it says that it has.
+	// Known are the names of all flags in the program's help.
 	Known []string
-	// WebhookPort and Kubeconfig are the flags by which it takes the port of its webhooks and the file that leads to the
-	// cluster; empty: it takes none.
+	// WebhookPort and Kubeconfig are its flags for the port of its webhooks and for the kubeconfig file. A flag that it
+	// does not have is empty.
 	WebhookPort, Kubeconfig string
-	// SecurePort, Certificate, CertificateKey and DataDir are the flags of an aggregated API server; empty: it takes none.
+	// SecurePort, Certificate, CertificateKey, DataDir and EtcdServers are the flags of an aggregated API server. A flag
+	// that it does not have is empty.
 	SecurePort, Certificate, CertificateKey, DataDir, EtcdServers string
-	// DelegationKubeconfigs are the flags by which one on k8s.io/apiserver takes the files that lead to the cluster which
-	// it asks who a user is, and what that one may do.
+	// DelegationKubeconfigs are the flags of a server built on k8s.io/apiserver for the kubeconfig files of the cluster to
+	// which it delegates authentication and authorization.
 	DelegationKubeconfigs []string
 }
 
@@ -93,7 +95,7 @@ func newLaunch(container *corev1.Container) (found Launch) {
 	return found
 }
 
-// OperatorOf finds the container that is the operator: scaffolds call it manager.
+// OperatorOf finds the operator's container, which scaffolds call manager.
 func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "manager" })
 	switch {
@@ -106,9 +108,9 @@ func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 	return &pod.Containers[i], nil
 }
 
-// Variables is the environment of the program as a process of this machine: what its Deployment sets, what an operator
-// gets in any case, and more, as NAME=value; later ones replace earlier ones of the same name. Of the user's
-// environment it gets nothing but the PATH: no home folder, no other kubeconfig, no proxy.
+// Variables returns the environment of the program as a process of this machine: what its Deployment sets, what every
+// operator gets, and more, as NAME=value. Later ones replace earlier ones of the same name. Of the user's environment
+// it has only the PATH: no home folder, no other kubeconfig, no proxy.
 func (w *Workshop) Variables(kubeconfig string, more ...string) (all []string) {
 	home := w.Home()
 	for _, variable := range slices.Concat(w.Launch.Environment,
@@ -119,8 +121,8 @@ func (w *Workshop) Variables(kubeconfig string, more ...string) (all []string) {
 	return all
 }
 
-// Exchange is a folder in which the operator and the checks of its lab may write.
+// Exchange returns a folder in which the operator and the checks of its lab may write.
 func (w *Workshop) Exchange() string { return filepath.Join(w.Scope.Dir, "exchange") }
 
-// Home is the operator's home, which is its folder for temporary files as well.
+// Home returns the operator's home folder, which is its folder for temporary files as well.
 func (w *Workshop) Home() string { return filepath.Join(w.Scope.Dir, "tmp") }

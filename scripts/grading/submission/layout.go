@@ -120,9 +120,9 @@ func (l *layout) has(name string) bool {
 	return err == nil
 }
 
-// The fields by which a kustomization names files, folders and URLs, in lower case: kustomize ignores the case. Those
-// of the second kind hold objects with fields of the third. Those of plugins name files with such objects, too, or hold
-// them as a text.
+// The fields by which a kustomization names files, folders and URLs, in lower case: kustomize ignores the case. The
+// second list has fields that hold objects with fields of the third. The fields of plugins name files with such
+// objects, too, or hold them as a text.
 var (
 	referring = []string{
 		"resources", "bases", "components", "generators", "transformers", "validators", "crds", "configurations", "patchesstrategicmerge",

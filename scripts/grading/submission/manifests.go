@@ -36,21 +36,20 @@ const (
 // versionAnnotation is where controller-gen says which it is.
 const versionAnnotation = "controller-gen.kubebuilder.io/version"
 
-// Manifests are what a submission brings into a cluster before it runs.
+// Manifests are the objects of a submission that are installed in a cluster before it runs.
 type Manifests struct {
 	// Notices say where what is committed in config/ differs from what the markers say.
 	Notices []string
 
-	// Definitions are CustomResourceDefinitions; Committed are those of config/crd/bases, where the generated ones are
-	// taken.
+	// Definitions are CustomResourceDefinitions. Committed are those of config/crd/bases if the generated ones are used.
 	Definitions, Committed []*unstructured.Unstructured
 	ClusterRoles           []rbacv1.ClusterRole
 	Roles                  []rbacv1.Role // one without a namespace is for the operator's own
-	// Webhooks are configurations, of both kinds, and Services those by which they are reached.
+	// Webhooks are webhook configurations of both kinds, and Services the Services by which they are reached.
 	Webhooks, Services []*unstructured.Unstructured
 
 	// APIServices register an aggregated API server, APIServers are the Services by which it is reached, and Delegations
-	// the bindings by which it may ask the API server who somebody is and what that user may do.
+	// the bindings that allow it to delegate authentication and authorization to the API server.
 	APIServices, APIServers, Delegations []*unstructured.Unstructured
 
 	namePrefix string // which kustomize would put before all names
@@ -59,8 +58,8 @@ type Manifests struct {
 	whole, conversions []*unstructured.Unstructured
 }
 
-// Generate makes the manifests from the submission's markers. What it committed below config/ is used only where the
-// markers give nothing; where the two differ, a notice says so. What is wrong with the submission is a *Problem.
+// Generate generates the manifests from the submission's markers. Manifests that were committed below config/ are used
+// only if the markers give nothing. If the two differ, a notice says so. An error of the submission is a *Problem.
 func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
 	committed, committedErr := w.committed()
 	notices, err := w.markerNotices(ctx)
@@ -188,7 +187,7 @@ func lacksArguments(message string) bool {
 	return strings.Contains(message, "missing argument") || strings.Contains(message, "is required for creating v1")
 }
 
-// Groups are the API groups of the kinds that the submission defines.
+// Groups returns the API groups of the kinds that the submission defines.
 func (m *Manifests) Groups() (groups []string) {
 	for _, definition := range m.Definitions {
 		group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
@@ -227,7 +226,7 @@ func (m *Manifests) compare(committed *Manifests) {
 	m.compareWebhooks(committed)
 }
 
-// Find is the object of a name; nil: there is none.
+// Find returns the object with a name, or nil if there is none.
 func Find(objects []*unstructured.Unstructured, name string) *unstructured.Unstructured {
 	for _, object := range objects {
 		if object.GetName() == name {
@@ -237,7 +236,7 @@ func Find(objects []*unstructured.Unstructured, name string) *unstructured.Unstr
 	return nil
 }
 
-// Rules are what the roles allow. A role that names no namespace is for the operator's own.
+// Rules returns the rules of the roles. A role that names no namespace is for the operator's own.
 func (m *Manifests) Rules() audit.Rules {
 	rules := audit.Rules{}
 	for _, role := range m.ClusterRoles {
@@ -296,7 +295,7 @@ func (s *Submission) committed() (*Manifests, error) {
 	return m, m.take(append(definitions, roles...))
 }
 
-// DefinitionKind is the kind of what defines kinds.
+// DefinitionKind is the kind of objects that define kinds.
 const DefinitionKind = "CustomResourceDefinition"
 
 // take adds definitions, roles and webhooks to the manifests.

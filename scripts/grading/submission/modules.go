@@ -24,9 +24,9 @@ import (
 // fetchTimeout is for downloading a submission's modules. Those of a lab are 33 MB.
 const fetchTimeout = 15 * time.Minute
 
-// MissingModules is how many of the modules that the go.mod in a folder names are not in the module cache. It only
-// looks for their folders, so it is done within a millisecond. A module that is named for another system, or replaced,
-// may count.
+// MissingModules returns how many of the modules that the go.mod in a folder names are not in the module cache. It only
+// looks for their folders, so it takes less than a millisecond. It may count a module that is needed only on another
+// system, or that is replaced.
 func MissingModules(dir string) int {
 	content, err := (&Submission{Dir: dir}).ReadFile("go.mod")
 	if err != nil {
@@ -64,9 +64,10 @@ func isCached(cache string, m modulepath.Version) bool {
 	return err == nil && info.IsDir()
 }
 
-// Fetch downloads the modules that the submission's packages need, as far as they are not on this machine: into the
-// module cache only, go.mod and go.sum stay as they were handed in, and go.sum has the checksums. progress is told how
-// many of how many modules were begun; the total is an estimate, or 0. A download that fails is a *HindranceError.
+// Fetch downloads the modules that the submission's packages need and that are not on this machine. It writes only into
+// the module cache: go.mod and go.sum stay as they were submitted, and the checksums in go.sum must match. progress
+// receives how many modules were started, and an estimate of the total, or 0. If a download fails, the error is a
+// *HindranceError.
 func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) error {
 	environment := gobuild.Environment()
 	if w.System != "" {

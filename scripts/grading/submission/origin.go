@@ -24,9 +24,9 @@ import (
 // generatedKept is of how many states of its types and markers a submission's manifests are kept.
 const generatedKept = 16
 
-// Origin stands for all of the submission from which controller-gen makes something: its types and its markers, and
-// what it requires. What functions do is not in it, so most changes leave it as it was. It is empty where more than the
-// submission's folder decides: with a local module in a replace directive, or a folder vendor.
+// Origin returns a digest of everything in the submission that controller-gen reads: its types, its markers, and its
+// requirements. It does not cover the bodies of functions, so most changes do not change it. It is empty if files
+// outside the submission's packages count, too: with a local module in a replace directive, or a folder vendor.
 func (s *Submission) Origin() (string, error) {
 	sum := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {

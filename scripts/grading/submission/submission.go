@@ -24,9 +24,10 @@ import (
 
 // Submission is a module of kubebuilder's layout.
 type Submission struct {
-	// Dir is its folder, absolute.
+	// Dir is the absolute path of its folder.
 	Dir string
-	// Module is its path, Go the language version that it asks for, ControllerRuntime the version that it requires.
+	// Module is the module's path, Go the language version that it asks for, and ControllerRuntime the version of
+	// controller-runtime that it requires.
 	Module, Go, ControllerRuntime string
 	// Main is the package of its program, as seen from Dir: "./" or "./cmd".
 	Main string
@@ -34,8 +35,9 @@ type Submission struct {
 	sources sources
 }
 
-// Open finds out what is in a folder. main names the package of the program, as "./cmd/manager"; empty: it is looked
-// for where kubebuilder puts it, and in the folders of cmd. The errors are for whoever named the folder.
+// Open finds the module and its program in a folder. main names the package of the program, such as "./cmd/manager". If
+// it is empty, Open looks for the package where kubebuilder puts it, and in the folders of cmd. The errors are for the
+// person who named the folder.
 func Open(dir, main string) (*Submission, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -77,7 +79,7 @@ func Open(dir, main string) (*Submission, error) {
 	return s, nil
 }
 
-// Notices are what somebody should know of the module who wonders what it does.
+// Notices returns facts about the module that explain unexpected behaviour.
 func (s *Submission) Notices() []string {
 	// Without a go line, Go 1.16 is meant. (https://go.dev/ref/mod#go-mod-file-go, https://go.dev/blog/loopvar-preview)
 	if version.Compare("go"+cmp.Or(s.Go, "1.16"), "go1.22") >= 0 {

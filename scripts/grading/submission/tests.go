@@ -14,9 +14,10 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// CompileTests compiles the tests of a package, which is slash-separated from the module's root, into a program. edit
-// lets the go command complete go.mod and go.sum, from modules that are on this machine: it is for a copy only. What is
-// wrong with the code is a *Problem, and what the machine did a *HindranceError.
+// CompileTests compiles the tests of a package into a program. The package's folder is slash-separated and relative to
+// the module's root. edit allows the go command to complete go.mod and go.sum from modules that are on this machine.
+// Set it only for a copy of the submission. An error of the code is a *Problem, and an error of the machine is a
+// *HindranceError.
 func (w *Workshop) CompileTests(ctx context.Context, folder, program string, edit bool) error {
 	args := append([]string{"test", "-c", "-vet=off"}, gobuild.Flags...)
 	args = append(args, "-ldflags=-s -w", "-o", program)
@@ -29,8 +30,8 @@ func (w *Workshop) CompileTests(ctx context.Context, folder, program string, edi
 	return problem(err, output, "the tests do not compile", fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
 }
 
-// TestEnvironment is the environment of a test program: of the user's it gets nothing but the PATH. assets is the
-// folder with etcd and kube-apiserver, by which envtest finds them, and home an empty folder of the run.
+// TestEnvironment returns the environment of a test program. Of the user's environment it has only the PATH. assets is
+// the folder in which envtest finds etcd and kube-apiserver, and home an empty folder of the run.
 func TestEnvironment(assets, home string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
@@ -41,7 +42,7 @@ func TestEnvironment(assets, home string) []string {
 	}
 }
 
-// TestDependencies are the packages that the tests of a package are made of, the package itself among them.
+// TestDependencies returns the packages that the tests of a package are compiled from, including the package itself.
 func (w *Workshop) TestDependencies(ctx context.Context, folder string) ([]string, error) {
 	packages := limited.NewOutput(outputLimit)
 	args := []string{"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder)}

@@ -20,7 +20,7 @@ func (m *Manifests) Converts() bool {
 	return slices.ContainsFunc(m.Whole(), func(d *unstructured.Unstructured) bool { return len(ServedVersions(d)) > 1 })
 }
 
-// Whole are the definitions with the versions that are held back.
+// Whole returns the definitions with the versions that are held back.
 func (m *Manifests) Whole() []*unstructured.Unstructured {
 	if m.whole != nil {
 		return m.whole
@@ -28,8 +28,8 @@ func (m *Manifests) Whole() []*unstructured.Unstructured {
 	return m.Definitions
 }
 
-// HoldBack takes a version out of the definitions, as if it had not been written yet, and reports whether there was
-// one. What is stored in that version is then stored in the first of those that are left. A definition that has no
+// HoldBack removes a version from the definitions, as if it had not been written yet, and reports whether it was there.
+// If it was the storage version, the first remaining version becomes the storage version. A definition that has no
 // other version stays as it is.
 func (m *Manifests) HoldBack(version string) bool {
 	held := false
@@ -48,8 +48,8 @@ func (m *Manifests) HoldBack(version string) bool {
 	return held
 }
 
-// WithoutVersion is a definition without a version, and true; or the definition itself, where it does not have it or
-// has no other.
+// WithoutVersion returns a definition without a version, and true. If the definition does not have the version, or has
+// no other, it returns the definition itself, and false.
 func WithoutVersion(definition *unstructured.Unstructured, version string) (*unstructured.Unstructured, bool) {
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	left := slices.DeleteFunc(slices.Clone(versions), func(one any) bool {
@@ -74,10 +74,10 @@ func WithoutVersion(definition *unstructured.Unstructured, version string) (*uns
 	return reduced, true
 }
 
-// Converted is a definition as kustomize and a CA injector would leave it: if it is served in several versions, the
-// webhook of the submission converts between them, at a Service in the namespace, with a certificate of the authority,
-// in PEM. What the submission says of it, in the definition or in a patch in config/crd/patches, stays; what it does
-// not say is as kubebuilder's scaffold has it.
+// Converted returns a definition as kustomize and a CA injector would leave it. If the definition is served in several
+// versions, the webhook of the submission converts between them, at a Service in the namespace, with a certificate of
+// the authority, in PEM. Settings of the submission for the conversion, in the definition or in a patch in
+// config/crd/patches, are kept. The others are as in kubebuilder's scaffold.
 func (m *Manifests) Converted(definition *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
 	definition = definition.DeepCopy()
 	spec, ok := definition.Object["spec"].(map[string]any)

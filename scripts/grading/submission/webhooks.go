@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What kubebuilder's scaffolds of all years have.
+// Defaults in kubebuilder's scaffolds of all years.
 const (
 	DefaultService     = "webhook-service"
 	defaultServicePort = 443
-	// DefaultWebhookPort is where controller-runtime's webhooks listen unless they are told another port.
+	// DefaultWebhookPort is the port at which controller-runtime's webhooks listen by default.
 	DefaultWebhookPort = 9443
 	// CertificateFolder is where controller-runtime looks for a serving certificate, below the folder for temporary files.
 	CertificateFolder = "k8s-webhook-server/serving-certs"
@@ -26,13 +26,13 @@ const (
 
 const admissionGroup = "admissionregistration.k8s.io"
 
-// Configurations are the kinds that register webhooks, by name.
+// Configurations are the resources of the kinds that register webhooks, by the name of the kind.
 var Configurations = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   {Group: admissionGroup, Version: "v1", Resource: "mutatingwebhookconfigurations"},
 	"ValidatingWebhookConfiguration": {Group: admissionGroup, Version: "v1", Resource: "validatingwebhookconfigurations"},
 }
 
-// HasWebhooks reports whether the submission brings admission webhooks.
+// HasWebhooks reports whether the submission has admission webhooks.
 func (m *Manifests) HasWebhooks() bool { return len(m.Webhooks) > 0 }
 
 // readWebhooks reads the configurations of webhooks, the Services by which they are reached, and how kustomize would
@@ -74,7 +74,7 @@ func (m *Manifests) addWebhook(object *unstructured.Unstructured) {
 	}
 }
 
-// NameOf is an object's kind and name, as messages have it.
+// NameOf returns an object's kind and name, for messages.
 func NameOf(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetName()
 }
@@ -111,7 +111,7 @@ func (m *Manifests) registered() map[string]any {
 	return all
 }
 
-// WebhooksOf are the webhooks of a configuration. What they are is for the API server to judge.
+// WebhooksOf returns the webhooks of a configuration. It does not validate them, because the API server does.
 func WebhooksOf(configuration *unstructured.Unstructured) (webhooks []map[string]any) {
 	list, _ := configuration.Object["webhooks"].([]any)
 	for _, one := range list {
@@ -122,7 +122,7 @@ func WebhooksOf(configuration *unstructured.Unstructured) (webhooks []map[string
 	return webhooks
 }
 
-// ServiceOf is the Service by which a webhook is reached, or nil if it is reached by a URL.
+// ServiceOf returns the reference to the Service by which a webhook is reached, or nil if it is reached by a URL.
 func ServiceOf(webhook map[string]any) (client, service map[string]any) {
 	client, _ = webhook["clientConfig"].(map[string]any)
 	service, _ = client["service"].(map[string]any)

@@ -26,7 +26,7 @@ const (
 // maxBody is how long the body of a request may be, in bytes.
 const maxBody = 64 << 10
 
-// Cloud is the service. Its customers use it as an http.Handler; see Console for everything else. It is safe for
+// Cloud is the service. Its customers use it as an http.Handler. See Console for everything else. It is safe for
 // concurrent use.
 type Cloud struct {
 	account *account

@@ -46,7 +46,7 @@ type Item struct {
 type Movement struct {
 	// ID is chosen by the caller. The freezer books at most one movement under each ID.
 	ID string `json:"id"`
-	// Owner is the object for which it moved, by its uid.
+	// Owner identifies the object for which it moved, for example by its uid.
 	Owner string `json:"owner"`
 	// Direction is Out or In.
 	Direction string `json:"direction"`

@@ -14,8 +14,8 @@ import (
 // Schema names the version of Classroom 50's result.json.
 const Schema = "classroom50/result/v1"
 
-// Options are what Classroom 50 wants to know of a submission, and a report does not: whose it is and where.
-// FromEnvironment makes them.
+// Options are the facts about a submission that Classroom 50 needs and that a report does not have: whose it is and
+// where. FromEnvironment returns them.
 type Options struct {
 	// Classroom and Assignment are the short names by which Classroom 50 knows them.
 	Classroom, Assignment string
@@ -25,15 +25,17 @@ type Options struct {
 	Owner string
 	// Submission is the name of the tag: submit/2026-06-01T14-32-05Z-a1b2c3d.
 	Submission string
-	// Commit, Release and Review are addresses of web pages; Review is the difference to what the student began with.
+	// Commit, Release and Review are URLs of web pages. Review shows the difference from the code that the student started
+	// with.
 	Commit, Release, Review string
-	// Submitted is when the graded commit was made: what is late is decided by it. Zero: when the run began.
+	// Submitted is when the graded commit was created. It decides whether the submission is late. Zero means the start of
+	// the run.
 	Submitted time.Time
-	// SubmittedBy is who pushed; nil if that is not known.
+	// SubmittedBy is the user who pushed, or nil if that is not known.
 	SubmittedBy *User
 }
 
-// AssignmentTypes are those that Classroom 50 knows.
+// AssignmentTypes are the types of assignments that Classroom 50 knows.
 var AssignmentTypes = []string{"individual", "group", "team"}
 
 // User is a user of GitHub.
@@ -66,14 +68,14 @@ type test struct {
 	Passed   bool   `json:"passed"`
 	Score    int    `json:"score"`
 	MaxScore int    `json:"max-score"`
-	// What follows is ours. Classroom 50 keeps it as it is.
+	// The following fields are our own. Classroom 50 keeps them as they are.
 	Title  string `json:"title"`
 	Status string `json:"status"`
 	Output string `json:"output"`
 }
 
-// Write writes Classroom 50's result.json. Without tests it would count as a pass with 0 of 0 points, so a run without
-// a grade has a test that did not pass and says why.
+// Write writes Classroom 50's result.json. A file without tests would count as a pass with 0 of 0 points, so a run
+// without a grade has a test that did not pass and that says why.
 func Write(w io.Writer, r *report.Report, o Options) error {
 	submitted := o.Submitted
 	if submitted.IsZero() {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// FromEnvironment takes what Classroom 50 wants to know from the environment: from the variables that its runner sets
-// for an autograder, and where one is missing, from those of GitHub Actions. docs/guides/classrooms.md lists them. What
-// it can't find out is named in one error, all of it at once.
+// FromEnvironment reads the Options from the environment: from the variables that Classroom 50's runner sets for an
+// autograder, and if one is missing, from those of GitHub Actions. docs/guides/classrooms.md lists them. One error
+// names everything that it can't find out.
 func FromEnvironment(getenv func(string) string) (Options, error) {
 	e := environment{getenv: getenv}
 	e.Classroom = e.need("CLASSROOM", "the short name of the classroom")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package formats writes a report in all the forms that there are: into the folder of a run, or one of them for a
-// program. Each form is a package beside this one; what a terminal shows is in report/terminal.
+// Package formats writes a report in any of its formats: several files into the folder of a run, or a single one for
+// another program. Each format is a package beside this one. The output for a terminal is in report/terminal.
 package formats
 
 import (
@@ -22,10 +22,10 @@ import (
 	"lva.io/operators/scripts/grading/report/markdown"
 )
 
-// Format is a form in which a report can be written.
+// Format is a file format in which a report can be written.
 type Format string
 
-// All that there are.
+// The formats.
 const (
 	JSON        Format = "json"
 	JUnit       Format = "junit"
@@ -35,10 +35,10 @@ const (
 	HTML        Format = "html"
 )
 
-// All are all of them.
+// All are all formats.
 var All = []Format{JSON, JUnit, Gradescope, Classroom50, Markdown, HTML}
 
-// Options are what a report does not know and a format wants. Each format reads its own and no others.
+// Options are the facts that a format needs and that a report does not have. Each format reads only its own options.
 type Options struct {
 	Gradescope  gradescope.Options
 	Classroom50 classroom50.Options
@@ -47,7 +47,7 @@ type Options struct {
 // publishes are the formats that give a score to another program, which takes it for the student's grade.
 var publishes = []Format{Gradescope, Classroom50}
 
-// Encode writes a sanitized report in one of the formats. Those that publish a grade refuse a partial verdict: its
+// Encode writes a sanitized report in one of the formats. Formats that publish a grade refuse a partial verdict. Its
 // points are only those that one machine could decide, so all of them would look like full marks.
 func Encode(r *report.Report, format Format, options Options) ([]byte, error) {
 	if r.Undecided > 0 && slices.Contains(publishes, format) {
@@ -87,8 +87,8 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// Write makes report.json, report.html and junit.xml in a folder, and the folder if need be. Each file is there as a
-// whole or not at all, and nothing is written if the report contradicts itself.
+// Write writes report.json, report.html and junit.xml into a folder, which it creates if necessary. It writes each file
+// atomically, and writes nothing if the report contradicts itself.
 func Write(dir string, r report.Report) error {
 	r.Sanitize()
 	data, err := r.JSON()

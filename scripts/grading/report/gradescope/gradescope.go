@@ -15,15 +15,15 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Options are what Gradescope's results.json says besides the report.
+// Options are the parts of Gradescope's results.json that are not in the report.
 type Options struct {
-	// Visibility of the score and of each check: one of Visibilities. Default: visible.
+	// Visibility is the visibility of the score and of each check: one of Visibilities. Default: visible.
 	Visibility string
-	// Unfinished is true while checks run. What is written then stands if the container is ended from outside.
+	// Unfinished is true while checks run. What is written then is the result if the container is killed.
 	Unfinished bool
 }
 
-// Visibilities are those that Gradescope knows.
+// Visibilities are the visibilities that Gradescope knows.
 var Visibilities = []string{"visible", "after_due_date", "after_published", "hidden"}
 
 // results is results.json, as Gradescope's specification of autograders has it. There is never a leaderboard: it
@@ -34,7 +34,7 @@ type results struct {
 	Output        string  `json:"output"`
 	OutputFormat  string  `json:"output_format"`
 	Visibility    string  `json:"visibility"`
-	// StdoutVisibility hides what the harness prints: it knows the machine, and the student has the report.
+	// StdoutVisibility hides the output of the harness, which shows details of the machine. The student has the report.
 	StdoutVisibility string         `json:"stdout_visibility"`
 	ExtraData        map[string]any `json:"extra_data"`
 	Tests            []test         `json:"tests"`
@@ -53,8 +53,9 @@ type test struct {
 	ExtraData    map[string]any `json:"extra_data,omitempty"`
 }
 
-// Write writes Gradescope's results.json. A run without a grade has a failed test besides, which says why, so that
-// there is never a result without a test. The score is the sum of what passed, also in a report that is not finished.
+// Write writes Gradescope's results.json. A run without a grade has an additional failed test that says why, so that
+// there is always at least one test. The score is the sum of the points of the checks that passed, even in an
+// unfinished report.
 func Write(w io.Writer, r *report.Report, o Options) error {
 	visibility := cmp.Or(o.Visibility, Visibilities[0])
 	if !slices.Contains(Visibilities, visibility) {

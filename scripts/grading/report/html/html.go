@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package html writes a report as a page of its own.
+// Package html writes a report as a self-contained web page.
 package html
 
 import (
@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/scripts/grading/report/replay"
 )
 
-// The page is made of several files, so that each can be read and edited as what it is.
+// The page is split into several files, so that each can be read and edited in its own language.
 var (
 	//go:embed page/page.html
 	pageHTML string
@@ -56,18 +56,18 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 // page is what the template shows.
 type page struct {
 	*report.Report
-	// Reached are the points, and Of is what follows them: "of 100 points". Of a run without a grade they say that.
+	// Reached are the points, and Of is the text after them: "of 100 points". For a run without a grade, they say so.
 	Reached, Of string
 	Style       template.CSS
 	Script      template.JS
-	// Policy forbids the browser everything but this page's own style and script: whatever of a submission were ever taken
-	// for HTML, it could neither run nor load anything.
+	// Policy is the Content-Security-Policy. It allows only this page's own style and script. Even if text of a submission
+	// were parsed as HTML, it could neither run nor load anything.
 	Policy string
 	// Verdict is full, part or none: full marks, some points, no grade.
 	Verdict string
-	// Ran is true if any check did.
+	// Ran is true if any check ran.
 	Ran bool
-	// Markers are those that are missing, each once.
+	// Markers are the missing markers, each once.
 	Markers []string
 	Strip   []stripPart
 	Data    pageData
@@ -110,9 +110,10 @@ type pageCheck struct {
 	Seconds float64       `json:"seconds"`
 }
 
-// Write writes a page of its own: it loads nothing, works from a file, and everything in it that comes from a
-// submission is text. The report must be sanitized. dir is the folder of the page, from which its links lead to the
-// lectures; a page whose folder is not known, or is in no checkout of this repository, has none.
+// Write writes a self-contained page. It loads nothing, works from a file, and shows everything that comes from a
+// submission as text. The report must be sanitized. dir is the folder of the page, and its links to the lectures are
+// relative to this folder. The page has no such links if the folder is not known, or is not in a checkout of this
+// repository.
 func Write(w io.Writer, r *report.Report, dir string) error {
 	parsed, err := pageTemplate()
 	if err != nil {
@@ -179,7 +180,8 @@ func lectureLinks(r *report.Report, dir string) map[string]string {
 	return links
 }
 
-// LectureLink leads from the page to a heading of a lecture; it is empty if there is no way.
+// LectureLink returns the link from the page to a heading of a lecture, or an empty string if the page can't link to
+// it.
 func (p page) LectureLink(lecture string) string {
 	file, anchor, _ := strings.Cut(lecture, "#")
 	link := p.lectures[file]
@@ -303,7 +305,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Measured are the checks that took figures.
+// Measured returns the checks with measurements.
 func (p page) Measured() []report.Check {
 	var checks []report.Check
 	for _, check := range p.Checks {

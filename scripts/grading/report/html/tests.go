@@ -40,7 +40,7 @@ type testsPart struct {
 	report.TestedMutant
 }
 
-// Class is the mutant's colour.
+// Class returns the CSS class of the mutant, which decides its colour.
 func (p testsPart) Class() string { return fateClass(p.Fate) }
 
 func fateClass(fate report.MutantFate) string {
@@ -54,8 +54,8 @@ func fateClass(fate report.MutantFate) string {
 	}
 }
 
-// WriteTests writes the page of a report about tests. It loads nothing and runs nothing, and everything in it that
-// comes from a submission is text. The report must be sanitized.
+// WriteTests writes the page of a report about tests. The page loads nothing and runs no script, and shows everything
+// that comes from a submission as text. The report must be sanitized.
 func WriteTests(w io.Writer, t *report.Tests) error {
 	parsed, err := testsTemplate()
 	if err != nil {
@@ -91,5 +91,5 @@ func WriteTests(w io.Writer, t *report.Tests) error {
 	return err
 }
 
-// Class is the colour of a mutant in the list.
+// Class returns the CSS class of a mutant in the list, which decides its colour.
 func (p testsPage) Class(m report.TestedMutant) string { return fateClass(m.Fate) }

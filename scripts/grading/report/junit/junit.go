@@ -16,7 +16,7 @@ import (
 )
 
 // Write writes JUnit XML with one suite for each report and one test case for each check. A run that was not graded, or
-// only in part, has a test case with an error besides, so that it never looks like one that passed. Reports must be
+// only in part, has an additional test case with an error, so that it never looks like one that passed. Reports must be
 // sanitized: report.Read and formats.Write have done that.
 func Write(w io.Writer, reports ...*report.Report) error {
 	suites := junit.Testsuites{Name: "operator-labs"}

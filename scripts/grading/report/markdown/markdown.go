@@ -21,8 +21,8 @@ const (
 	maxLines = 12
 )
 
-// Write writes a summary in GitHub's Markdown, as a workflow adds it to GITHUB_STEP_SUMMARY. Whatever comes from a
-// submission stands in it as text: no markup, no links, no images.
+// Write writes a summary in GitHub's Markdown, as a workflow adds it to GITHUB_STEP_SUMMARY. Everything that comes from
+// a submission is plain text in it, without markup, links and images.
 func Write(w io.Writer, r *report.Report) error {
 	m := &summary{}
 	m.line("## Lab %s, %s: %s", r.Number(), escape(r.Title), r.Points())

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package replay shows a check of a graded run step by step, and asks the reader what the operator does next. It reads
-// the timeline of a report; the report's page shows the same steps.
+// the timeline of a report. The report's web page shows the same steps.
 package replay
 
 import (
@@ -36,17 +36,17 @@ const (
 type Step struct {
 	// Moments are the indices of its moments in the report's timeline. A pause has none.
 	Moments []int
-	// At is when it began, in seconds after the check, and Seconds how long a pause took.
+	// At is when it began, in seconds after the start of the check, and Seconds is how long a pause took.
 	At, Seconds float64
-	// Request is what the operator asked for, without the object's name: "patch icecreams"; Nothing for a pause. It is
-	// empty for what happened to the operator or to objects.
+	// Request is the operator's request without the object's name, such as "patch icecreams", or Nothing for a pause. It
+	// is empty for events of the operator and of objects.
 	Request string
-	// Choices are the possible answers to what the operator does next, in alphabetical order, Request among them. Nil: it
-	// is shown without a question.
+	// Choices are the possible answers to the question what the operator does next, in alphabetical order, including
+	// Request. If it is nil, the step is shown without a question.
 	Choices []string
 }
 
-// What is the step in words: a request with the object's name, in which UIDs and hashes are cut.
+// What returns the step in words: a request includes the object's name, in which UIDs and hashes are shortened.
 func (s Step) What(r *report.Report) string {
 	if len(s.Moments) == 0 {
 		return fmt.Sprintf("no request for %.1f s", s.Seconds)
@@ -58,8 +58,8 @@ func (s Step) What(r *report.Report) string {
 	return what
 }
 
-// Of are the steps of the checks that can be replayed, which have at least one question, by the indices of the checks
-// in the report.
+// Of returns the steps of the checks that can be replayed, by the indices of the checks in the report. These checks
+// have at least one question.
 func Of(r *report.Report) map[int][]Step {
 	all := map[int][]Step{}
 	requests := offered(r)
@@ -71,8 +71,8 @@ func Of(r *report.Report) map[int][]Step {
 	return all
 }
 
-// First is the index of the check to replay first: the one to fix first, or, if that can't be replayed, the one with
-// the most questions. It is -1 if there is none.
+// First returns the index of the check to replay first: the one to fix first, or, if that can't be replayed, the one
+// with the most questions. It returns -1 if there is none.
 func First(r *report.Report, replayable map[int][]Step) int {
 	first, explained := -1, r.Explained()
 	for _, i := range slices.Sorted(maps.Keys(replayable)) {
@@ -96,7 +96,7 @@ func questions(steps []Step) (n int) {
 	return n
 }
 
-// Choose finds the check to replay: the one with this ID, or, for an empty one, the First.
+// Choose finds the check to replay: the one with this ID, or, if the ID is empty, the one that First returns.
 func Choose(r *report.Report, id string) (*report.Check, error) {
 	replayable := Of(r)
 	i := First(r, replayable)
@@ -128,7 +128,7 @@ func names(r *report.Report, wanted func(int) bool) string {
 	return strings.Join(all, ", ")
 }
 
-// Steps are what happened during a check, in order.
+// Steps returns what happened during a check, in order.
 func Steps(r *report.Report, check *report.Check) []Step { return steps(r, check, offered(r)) }
 
 // steps are the Steps of a check, with choices from the requests of the whole run.

@@ -15,9 +15,9 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Live shows a run while it is going on: every step and check when it ends and, on a terminal, in a last line what is
-// being done and for how long. Its methods may be called from several goroutines. It is for show: what it can't write
-// is lost, and no grade depends on it.
+// Live shows a run while it is going on. It prints every step and check when it ends. On a terminal, the last line
+// shows what is being done and for how long. Its methods may be called from several goroutines. It ignores errors of
+// writing, because no grade depends on its output.
 type Live struct {
 	mutex    sync.Mutex
 	w        io.Writer
@@ -42,8 +42,8 @@ type activity struct {
 	isCheck    bool
 }
 
-// NewLive prints the header of a run, of which the report need have only Lab, Title and Submission.Dir; if it has
-// Checks too (planned ones), their ids decide how wide that column is. Close must be called.
+// NewLive prints the header of a run. The report needs to have only Lab, Title and Submission.Dir. If it also has
+// Checks (planned ones), their IDs decide the width of their column. Close must be called.
 func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 	l := newLive(w, r, o, time.Now)
 	if l.page.screen.Interactive {
@@ -61,15 +61,15 @@ func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Li
 	return l
 }
 
-// StepStarted tells of a step; several may go on at once.
+// StepStarted says that a step has started. Several steps may run at the same time.
 func (l *Live) StepStarted(name string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.start(&activity{name: name})
 }
 
-// StepProgress says how far a step is, as "312 of 1840 packages", or what it waits for. In a pipe that is a line at
-// once, and then one every ten seconds at most.
+// StepProgress shows how far a step is, such as "312 of 1840 packages", or what it waits for. In a pipe, it prints the
+// first line at once, and then at most one line every ten seconds.
 func (l *Live) StepProgress(name, note string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -85,7 +85,7 @@ func (l *Live) StepProgress(name, note string) {
 	}
 }
 
-// StepDone prints a step with how long it took; the note says something of it, as a version, or nothing.
+// StepDone prints a step and how long it took. The note is a detail of the step, such as a version, or empty.
 func (l *Live) StepDone(name string, took time.Duration, note string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -94,7 +94,7 @@ func (l *Live) StepDone(name string, took time.Duration, note string) {
 	l.print(l.page.step(report.Safe(name), took.Seconds(), report.Safe(note)))
 }
 
-// CheckStarted tells of a check, of which only ID and Title matter.
+// CheckStarted says that a check has started. Only its ID and Title are used.
 func (l *Live) CheckStarted(c report.Check) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -139,7 +139,7 @@ func (l *Live) first(c *report.Check) string {
 	return ""
 }
 
-// Close clears the last line and ends the animation. Nothing is printed after it; closing twice is fine.
+// Close clears the last line and ends the animation. Nothing is printed after it. It may be called twice.
 func (l *Live) Close() {
 	l.mutex.Lock()
 	if !l.closed {

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// What is shown at most; the report has the rest.
+// Limits of what is shown. The report has the rest.
 const (
 	maxDiagnostics = 5
 	maxEvidence    = 10
@@ -26,19 +26,19 @@ const (
 	maxOthers      = 5
 )
 
-// Options say what a person can type next. The zero value is right where nothing is known.
+// Options say what a person can type next. Use the zero value if nothing is known.
 type Options struct {
-	// Commands to suggest; one that is empty is not suggested.
+	// Commands are the commands to suggest. An empty one is not suggested.
 	Commands Commands
-	// File is where the whole report is, to name it where something is left out; Page is the same for a browser, and
-	// OperatorLog what the operator has logged. One that is empty is not named.
+	// File is the file of the whole report, which is named if something is left out. Page is the same for a browser, and
+	// OperatorLog is the operator's log. An empty one is not named.
 	File, Page, OperatorLog string
-	// Dir is how the submission's folder is called, as one would type it. Default: as the report has it.
+	// Dir is the submission's folder as a person would type it. Default: the folder in the report.
 	Dir string
 	// First is the ID of a check that failed last time and now runs before the others: Live shows its verdict as soon as
 	// there is one.
 	First string
-	// Screen to write for. Nil: what Detect finds.
+	// Screen is the screen to write for. If it is nil, Detect finds it.
 	Screen *Screen
 }
 
@@ -46,17 +46,18 @@ func (o Options) dir(r *report.Report) string {
 	return cmp.Or(o.Dir, r.Submission.Dir)
 }
 
-// Commands are what a person can type next, as `make hint-2` or, for a folder outside the repository, `lab hint 2`.
+// Commands are the commands that a person can type next, such as `make hint-2` or, for a folder outside the repository,
+// `lab hint 2`.
 type Commands struct {
 	// Hint shows the next hint for the check that is explained.
 	Hint string
-	// Read is the command that shows a check's lecture (file#anchor), which may be that of an earlier lab. Nil: there is
-	// none.
+	// Read returns the command that shows a check's lecture (file#anchor), which may be that of an earlier lab. If it is
+	// nil, there is no such command.
 	Read func(lecture string) string
-	// Grade repeats this run. Torture and then Next are what follows full marks.
+	// Grade repeats this run. Torture and then Next are suggested after full marks.
 	Grade, Torture, Next string
-	// Replay repeats this run once `--seed S` is added to it, as `lab grade 3 --solution`. Default: lab grade and the
-	// lab's number.
+	// Replay, such as `lab grade 3 --solution`, repeats this run when `--seed S` is added to it. Default: lab grade and
+	// the lab's number.
 	Replay string
 }
 
@@ -89,7 +90,7 @@ func Render(w io.Writer, r *report.Report, o Options) error {
 	return err
 }
 
-// Verdict shows what comes of a run whose steps and checks Live has shown.
+// Verdict shows the result of a run whose steps and checks Live has shown.
 func Verdict(w io.Writer, r *report.Report, o Options) error {
 	safe := *r
 	safe.Sanitize()

@@ -11,15 +11,16 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen is where the output goes, and what it can show.
+// Screen describes what can be shown at the destination of the output.
 type Screen struct {
-	// Interactive is true on a terminal, where a line can be written again. Without it, lines are plain and never wrapped.
+	// Interactive is true on a terminal, where a line can be overwritten. If it is false, lines are plain and never
+	// wrapped.
 	Interactive bool
-	// Width of an interactive screen, in columns.
+	// Width is the width of an interactive screen, in columns.
 	Width int
-	// Color may be used.
+	// Color is true if colours may be used.
 	Color bool
-	// Unicode may be used for marks and bars; otherwise they are ASCII.
+	// Unicode is true if marks and bars may be Unicode characters. Otherwise they are ASCII.
 	Unicode bool
 }
 

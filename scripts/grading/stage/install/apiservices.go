@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// MayServe returns an error for APIServices that would take over an API group of others.
+// MayServe returns an error for APIServices that would take over an API group of other users.
 func (in Into) MayServe(registrations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil
@@ -40,7 +40,7 @@ func (in Into) MayServe(registrations []*unstructured.Unstructured) error {
 	return nil
 }
 
-// Trusting is an APIService as it is written, but for the authority of its server's certificate, in PEM.
+// Trusting returns an APIService as it is written, but with the authority of its server's certificate, in PEM.
 func Trusting(registration *unstructured.Unstructured, ca []byte) (*unstructured.Unstructured, error) {
 	registration = registration.DeepCopy()
 	if insecure, _, _ := unstructured.NestedBool(registration.Object, "spec", "insecureSkipTLSVerify"); insecure {
@@ -54,7 +54,7 @@ func Trusting(registration *unstructured.Unstructured, ca []byte) (*unstructured
 }
 
 // AwaitAvailable waits until the API server reaches the servers of APIServices, for as long as it may reasonably take
-// to find that out. That it does not is no error: it is for the checks to find.
+// to find that out. It returns no error if the API server does not reach them, because the checks find that.
 func AwaitAvailable(
 	ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured, patience time.Duration,
 ) error {
@@ -85,8 +85,8 @@ func awaitAvailable(ctx context.Context, client dynamic.Interface, registrations
 	return nil
 }
 
-// Withdraw removes APIServices: while one has no server, no namespace can be deleted. In a cluster that has ended
-// nothing is left.
+// Withdraw removes APIServices, because no namespace can be deleted while one of them has no server. In a cluster that
+// has ended there is nothing to remove.
 func Withdraw(ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured) error {
 	var problems []error
 	for _, registration := range registrations {

@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Delegate gives the operator's account the roles of Kubernetes by which an aggregated API server authenticates and
-// authorizes: those that the submission's own bindings name, under names of ours.
+// Delegate binds the operator's account to the roles of Kubernetes with which an aggregated API server authenticates
+// and authorizes users. It binds the roles that the submission's own bindings name, under names of our own.
 func (in Into) Delegate(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	for _, binding := range m.Delegations {
 		binding = binding.DeepCopy()

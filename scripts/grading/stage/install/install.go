@@ -32,23 +32,24 @@ import (
 const (
 	// tokenSeconds is how long the account's token is good for: a day in the playground.
 	tokenSeconds = 24 * 60 * 60
-	// FieldManager owns what we apply.
+	// FieldManager is the field manager of everything that this package applies.
 	FieldManager = "operator-labs"
 )
 
-// Definitions are the CustomResourceDefinitions of a cluster.
+// Definitions is the resource of CustomResourceDefinitions.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // Into says into which cluster something is installed, and what may be done there.
 type Into struct {
-	// Config is the access of the account that installs.
+	// Config is the configuration of the account that installs.
 	Config *rest.Config
-	// Shared says that the cluster has other users, too. Existing objects are then those of others, and not touched: that
-	// one is in the way is an error. In a cluster of our own it is an earlier submission's, and replaced.
+	// Shared says that the cluster has other users, too. Existing objects then belong to others and are not changed: a
+	// conflict with one of them is an error. In a cluster of our own, an existing object is an earlier submission's and is
+	// replaced.
 	Shared bool
-	// Groups are the API groups of the kinds about which the submission may decide in a shared cluster.
+	// Groups are the API groups that the submission's webhooks and APIServices may handle in a shared cluster.
 	Groups []string
-	// Made is told of each namespace that was made, before anything is made in it. Default: no function.
+	// Made is called for each namespace that was created, before anything is created in it. Default: no function.
 	Made func(ctx context.Context, namespace string) error
 }
 
@@ -63,9 +64,9 @@ func (in Into) let(what string, err error) error {
 	return nil
 }
 
-// InTheWayError says that a cluster of others has something already that the submission would bring.
+// InTheWayError says that a shared cluster already has an object that the submission would create.
 type InTheWayError struct {
-	// What it is, with its name.
+	// What is the kind of the object, with its name.
 	What string
 }
 
@@ -74,11 +75,10 @@ func (e *InTheWayError) Error() string {
 		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster"
 }
 
-// API brings a submission's API and its account into a cluster: its CustomResourceDefinitions, until they are
-// established, and a ServiceAccount that has the rights of its roles and no others, of which it returns a token.
-// Installing again brings a cluster up to date, and takes out the webhooks that an earlier submission had registered. A
-// definition that the API server refuses is a
-// *submission.Problem.
+// API installs a submission's API and its account in a cluster. It applies the CustomResourceDefinitions and waits
+// until they are established, and it creates a ServiceAccount with exactly the rights of the submission's roles and
+// returns a token for it. Installing again updates a cluster, and removes the webhooks that an earlier submission had
+// registered. A definition that the API server refuses is a *submission.Problem.
 func API(ctx context.Context, in Into, m *submission.Manifests) (token string, err error) {
 	client, err := kubernetes.NewForConfig(in.Config)
 	if err != nil {
@@ -105,7 +105,7 @@ func API(ctx context.Context, in Into, m *submission.Manifests) (token string, e
 	return token, both.Wait()
 }
 
-// Token is a token of an account that the API server has signed.
+// Token returns a token for an account, signed by the API server.
 func Token(ctx context.Context, client kubernetes.Interface, namespace, account string) (string, error) {
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}},
@@ -137,8 +137,8 @@ func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *sub
 	return nil
 }
 
-// Definition brings a definition into a cluster. One that was generated and is refused gives way to the committed one:
-// then the submission's own `make manifests` does what ours does not.
+// Definition applies a definition to a cluster. If the API server refuses a generated definition, the committed one is
+// applied, because the submission's own `make manifests` may then do what ours does not.
 func (in Into) Definition(
 	ctx context.Context, definitions dynamic.ResourceInterface, definition *unstructured.Unstructured, m *submission.Manifests,
 ) error {
@@ -162,8 +162,8 @@ func (in Into) Definition(
 // once.
 const discoveryLimit = 30 * time.Second
 
-// WaitDiscovered waits until a definition's kind is served and the mapper finds it, which the API server allows a
-// moment later. It returns without an error if the kind never will be served: then it is for the checks to say why.
+// WaitDiscovered waits until a definition's kind is served and the mapper finds it, which is possible a moment later.
+// It returns without an error if the kind will never be served, because the checks then say why.
 func WaitDiscovered(
 	ctx context.Context, definitions dynamic.ResourceInterface, mapper *restmapper.DeferredDiscoveryRESTMapper,
 	definition *unstructured.Unstructured,
@@ -291,7 +291,7 @@ func installing(what string, err error) error {
 	return fmt.Errorf("installing %s: %w", what, err)
 }
 
-// Apply makes an object that the submission brings, or brings it up to date. In a shared cluster it only makes it.
+// Apply creates or updates an object of the submission. In a shared cluster it only creates it.
 func (in Into) Apply(
 	ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {

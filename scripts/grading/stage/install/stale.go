@@ -30,7 +30,7 @@ func labelled(labels map[string]string) map[string]string {
 	return labels
 }
 
-// Services are the Services of a cluster.
+// Services is the resource of Services.
 var Services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 
 // staleResources are what an earlier submission may have left. Who decides on requests comes before what it needs.

@@ -25,8 +25,8 @@ const (
 	versionPoll = 15 * time.Millisecond
 )
 
-// Upgrade brings definitions with all their versions into a cluster that has them with fewer, and returns when the API
-// server serves all. What in.Shared says does not count: they are this run's own.
+// Upgrade applies definitions with all their versions to a cluster that has them with fewer, and returns when the API
+// server serves all of them. It ignores in.Shared, because the definitions are this run's own.
 func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, upgradeTimeout,
 		fmt.Errorf("the API server did not serve all versions within %s", upgradeTimeout))

@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// MayDecide returns an error for webhooks that would be asked about objects of others: without the operator, these
-// objects could not be changed any more.
+// MayDecide returns an error for webhooks that would be called for objects of other users. Without the operator, these
+// objects could no longer be changed.
 func (in Into) MayDecide(configurations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil
@@ -40,8 +40,8 @@ func (in Into) MayDecide(configurations []*unstructured.Unstructured) error {
 	return nil
 }
 
-// Connected is a configuration as kustomize and a CA injector would leave it: its webhooks lead to the Services in the
-// namespace, and trust the authority. One that names a URL is left as it is.
+// Connected returns a configuration as kustomize and a CA injector would leave it: its webhooks point to the Services
+// in the namespace and have the authority as their CA bundle. A webhook with a URL is left as it is.
 func Connected(m *submission.Manifests, configuration *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
 	configuration = configuration.DeepCopy()
 	for _, webhook := range submission.WebhooksOf(configuration) {

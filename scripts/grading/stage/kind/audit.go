@@ -16,10 +16,10 @@ type AuditLog struct {
 	Node string
 }
 
-// Follow copies it, from its beginning and until the context ends.
+// Follow copies the log from its beginning until the context ends.
 func (l AuditLog) Follow(ctx context.Context, to io.Writer) error {
 	return docker.Follow(ctx, l.Node, docker.AuditLog, to)
 }
 
-// String says where it is.
+// String says where the log is.
 func (l AuditLog) String() string { return docker.AuditLog + " in the node " + l.Node }

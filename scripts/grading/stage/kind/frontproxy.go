@@ -19,8 +19,8 @@ type FrontProxy struct {
 	Node string
 }
 
-// Files copies its certificate and its key into a folder. A holder of the key can be any user to an aggregated API
-// server: only the owner can read the copies, and the folder goes with the run.
+// Files copies its certificate and its key into a folder. Anyone who has the key can act as any user at an aggregated
+// API server. Therefore only the owner can read the copies, and the folder is removed with the run.
 func (f FrontProxy) Files(ctx context.Context, dir string) (embedded.FrontProxy, error) {
 	made := embedded.FrontProxy{Cert: filepath.Join(dir, "front-proxy.crt"), Key: filepath.Join(dir, "front-proxy.key")}
 	for from, to := range map[string]string{docker.FrontProxyCert: made.Cert, docker.FrontProxyKey: made.Key} {

@@ -22,11 +22,11 @@ import (
 // goneTimeout is how long a kubelet may take to end a Pod whose container was killed.
 const goneTimeout = 20 * time.Second
 
-// Nodes are those of a kind cluster. (scripts/grading/stage/pod.Nodes)
+// Nodes are the nodes of a kind cluster. It implements scripts/grading/stage/pod.Nodes.
 type Nodes struct {
 	// Cluster is its name.
 	Cluster string
-	// Store makes the image of the operator.
+	// Store builds the image of the operator.
 	Store *images.Store
 }
 
@@ -70,7 +70,8 @@ func (n Nodes) workers(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Load makes an image of a program and brings it to the nodes that do not have it. They keep it; the store does not.
+// Load builds an image of a program and loads it into the nodes that do not have it. The nodes keep the image, and the
+// store does not.
 func (n Nodes) Load(ctx context.Context, reference, program string) error {
 	built, giveBack, err := n.Store.Lend(ctx, reference, program)
 	if err != nil {
@@ -79,7 +80,7 @@ func (n Nodes) Load(ctx context.Context, reference, program string) error {
 	return errors.Join(n.Bring(ctx, built), giveBack())
 }
 
-// Bring brings images to the nodes that do not have them.
+// Bring loads images into the nodes that do not have them.
 func (n Nodes) Bring(ctx context.Context, built ...images.Built) error {
 	nodes, err := n.workers(ctx)
 	if err != nil {
@@ -114,7 +115,7 @@ func (n Nodes) Kill(ctx context.Context, node, container string) error {
 	return err
 }
 
-// AwaitGone asks the node's container runtime.
+// AwaitGone waits until the node's container runtime has ended the Pod.
 func (n Nodes) AwaitGone(ctx context.Context, node, uid string) error {
 	err := docker.Exec(ctx, node, nil, io.Discard, "timeout", fmt.Sprintf("%.0f", goneTimeout.Seconds()), "bash", "-c", gone, uid)
 	if err != nil {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package local is a stage whose operators run as processes of this machine: with their account's kubeconfig, at ports
-// that no two of them have at the same time, and asked by the API server by whatever way there is from it to here.
+// Package local implements a stage that runs operators as processes of this machine. Each operator has its account's
+// kubeconfig and ports that no other operator has at the same time, and the API server reaches it by one of several
+// routes.
 package local

@@ -40,16 +40,16 @@ type operator struct {
 	closed  bool
 }
 
-// User is as the API's account is called.
+// User returns the name of the account that Install has created.
 func (i *installed) User() string { return submission.User }
 
-// Prepare makes what the operator needs so that its webhooks can listen: a serving certificate, and a port. Of a
-// program that insists on its port, only one is run at a time on this machine: it waits for its turn, as long as the
-// context allows. That the port is another program's is no *submission.Problem.
+// Prepare creates what the operator needs so that its webhooks can listen: a serving certificate, and a port. Of the
+// operators that insist on the same port, only one runs at a time on this machine. Prepare waits for its turn, as long
+// as the context allows. If another program has the port, the error is not a *submission.Problem.
 //
-// Where its webhooks are to be registered, it brings them into the cluster: their Services and their configurations, as
-// kustomize would put them together, and leads the Services to the operator. After Close they stay registered, and fail
-// as their failure policy says.
+// If its webhooks are to be registered, Prepare applies their Services and their configurations, as kustomize would
+// render them, and routes the Services to the operator. After Close the webhooks stay registered, and fail as their
+// failure policy says.
 func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ stage.Operator, err error) {
 	if i.Aggregated {
 		return i.prepareServer(ctx)
@@ -89,20 +89,21 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 	return o, nil
 }
 
-// Arguments are those of its Deployment that are a command, and flags for its ports. The flag for its kubeconfig comes
-// on top.
+// Arguments returns the command in the arguments of its Deployment, and flags for its ports. StartWith adds the flag
+// for its kubeconfig.
 func (o *operator) Arguments() []string {
 	return slices.Concat(o.Launch.Command, o.Launch.Flags, o.flags)
 }
 
-// Start starts the built program with the account's kubeconfig, which it finds in all the places where operators look
-// for one, and as the submission's own Deployment starts it.
+// Start starts the built program as the submission's own Deployment does, with the account's kubeconfig in all places
+// where operators look for one.
 func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.StartWith(log) }
 
 // Knows reports whether the program says that it has a flag of this name.
 func (o *operator) Knows(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
 
-// StartWith is Start with more flags. --kubeconfig= leaves out the flag --kubeconfig, which it otherwise gets.
+// StartWith is Start with more flags. --kubeconfig= leaves out the flag --kubeconfig, which the operator otherwise
+// gets.
 func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
 	started, err := o.start(log, flags...)
 	if err != nil {
@@ -167,7 +168,7 @@ func (i instance) Kill() error {
 	return nil
 }
 
-// Listening waits until the operator that was started answers where the API server will ask it.
+// Listening waits until the started operator answers at the address that the API server will call.
 func (o *operator) Listening(ctx context.Context) error {
 	if o.router == nil {
 		return nil
@@ -192,7 +193,7 @@ func (o *operator) Listening(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what leads to the operator, and gives its ports back. Closing it again does nothing.
+// Close removes the routes to the operator, and releases its ports. Closing it again does nothing.
 func (o *operator) Close() (err error) {
 	if o.closed {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// An operator that lets itself be told at which port its webhooks listen is told one of these. They lie below those
-// that systems hand out by themselves, so an operator that is started again finds its port free.
+// An operator whose webhooks can listen at any port gets one of these. They are below the ephemeral ports of systems,
+// so an operator that is started again finds its port free.
 const (
 	firstPort = 19443
 	portCount = 200

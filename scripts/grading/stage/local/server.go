@@ -176,12 +176,12 @@ func (s *server) setReady(ctx context.Context, ready bool) error {
 	return nil
 }
 
-// Serving says where it is.
+// Serving says where the server is.
 func (s *server) Serving() *stage.Serving {
 	return &stage.Serving{URL: "https://" + localAddress(s.port), Name: s.names[0], CA: s.ca.PEM, DataDir: s.data}
 }
 
-// Start starts it. Its endpoint is ready from when it accepts connections until it ends.
+// Start starts the server. Its endpoint is ready from the time at which it accepts connections until it ends.
 func (s *server) Start(log io.Writer) (stage.Instance, error) { return s.StartWith(log) }
 
 // StartWith is Start with more flags.
@@ -194,9 +194,9 @@ func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, erro
 	return started, nil
 }
 
-// Replace ends an instance, and starts the program that is there now. Meanwhile the endpoint stays ready, so that the
-// API server does not take the API away for a moment; where the way leads by routes, who connects waits until the new
-// one accepts.
+// Replace ends an instance, and starts the program that is there now. The endpoint stays ready in the meantime, so that
+// the API server does not remove the API for a moment. If the connections are routed by this program, clients that
+// connect wait until the new instance accepts.
 func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
 	release := func() {}
 	if way, ok := s.router.(interface {
@@ -269,7 +269,7 @@ func (s *server) tell(ready bool) {
 	_ = s.setReady(ctx, ready) // see follow
 }
 
-// Answers waits until it accepts connections.
+// Answers waits until the server accepts connections.
 func (s *server) Answers(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, portPoll/5, true, func(ctx context.Context) (bool, error) {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", localAddress(s.port))
@@ -289,8 +289,8 @@ func (s *server) Listening(ctx context.Context) error {
 	return install.AwaitAvailable(ctx, s.client, s.Manifests.APIServices, listenTimeout)
 }
 
-// Close removes the registration first: while an APIService has no server no namespace can be deleted. Then nothing
-// leads here any more.
+// Close removes the registration first, because no namespace can be deleted while an APIService has no server. Then it
+// removes the routes to this machine.
 func (s *server) Close() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// New makes a stage at a cluster whose API server gets to this machine by the way.
+// New returns a stage at a cluster whose API server reaches this machine by the given Way.
 func New(cluster *stage.Cluster, way Way) stage.Stage { return &local{cluster: cluster, way: way} }
 
 type local struct {

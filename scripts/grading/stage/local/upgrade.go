@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Upgradable is false in a cluster of others, which has no way back to this machine once the run is over.
+// Upgradable returns false in a shared cluster, because that cluster can't reach this machine after the run.
 func (o *operator) Upgradable() bool { return !o.into.Shared }
 
 // Upgrade applies the definitions with all their versions, between which the operator on this machine converts.

@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// Way is how an API server that asks at a Service gets to the operator on this machine.
+// Way is the route by which an API server that calls a Service reaches the operator on this machine.
 type Way interface {
 	open(into install.Into) (router, error)
 	// endpoints is the IP address that the endpoints of an aggregated API server on this machine have.
@@ -41,7 +41,7 @@ type router interface {
 	Close() error
 }
 
-// ByEgress is the way of an embedded cluster: its API server goes out to Services by the socket.
+// ByEgress returns the Way of an embedded cluster, whose API server connects to Services through the socket.
 func ByEgress(socket string) Way { return byEgress(socket) }
 
 type byEgress string
@@ -72,9 +72,9 @@ func (r egressRouter) route(_ context.Context, _ dynamic.Interface, made *unstru
 	return nil
 }
 
-// ByNode is the way of an embedded cluster with a node. As by egress, the API server asks at the socket; besides, Pods
-// that ask at the Service are led here while the operator is prepared, by the node's address for programs of this
-// machine.
+// ByNode returns the Way of an embedded cluster with a node. As with ByEgress, the API server connects through the
+// socket. In addition, Pods that call the Service are routed to this machine while the operator is prepared, by the
+// node's address for programs of this machine.
 func ByNode(socket, machine string) Way { return byNode{socket, machine} }
 
 type byNode struct{ socket, machine string }
@@ -109,7 +109,7 @@ func (n *nodeRouter) route(ctx context.Context, client dynamic.Interface, made *
 	return n.pods.route(ctx, client, made, ports)
 }
 
-// Close takes the endpoints out first, so that Pods are refused as before, and not routed to a closed port.
+// Close removes the endpoints first, so that Pods are refused as before, and not routed to a closed port.
 func (n *nodeRouter) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -126,8 +126,8 @@ func (n *nodeRouter) Close() error {
 // closeTimeout is how long the API server may take to remove endpoints.
 const closeTimeout = 5 * time.Second
 
-// ByAddress is the way of a shared cluster that reaches this machine at an IP address: the Services select no Pods, and
-// their only endpoint is here.
+// ByAddress returns the Way of a shared cluster that reaches this machine at an IP address: the Services select no
+// Pods, and their only endpoint is this machine.
 func ByAddress(ip string) Way { return byAddress(ip) }
 
 type byAddress string
@@ -148,8 +148,8 @@ func (*addressed) adapt(service *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(service.Object, "spec", "selector")
 }
 
-// Unknown is the way of a cluster from which none is known, for this reason: a submission with webhooks can't be
-// prepared there.
+// Unknown returns the Way of a cluster that is not known to reach this machine. reason says why. A submission with
+// webhooks can't be prepared there.
 func Unknown(reason error) Way { return unknown{reason} }
 
 type unknown struct{ reason error }

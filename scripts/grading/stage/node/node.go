@@ -34,9 +34,9 @@ const (
 	gonePoll = 50 * time.Millisecond
 )
 
-// Start makes a stage.Start of what starts an embedded cluster with its node. The operator is a Pod there, and its
-// image is made in the store, from which the node runs images. What start waits for goes to say. kubectl is a program
-// that is kubectl when its first argument says so.
+// Start returns a stage.Start for an embedded cluster with a node, which start starts. The operator is a Pod there. Its
+// image is built in the store, from which the node runs images. start passes what it waits for to say. kubectl is a
+// program that runs kubectl when its first argument says so.
 func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
 	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx, say)
@@ -51,8 +51,8 @@ func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster,
 	}
 }
 
-// NewPool makes a pool of embedded clusters with their nodes, for runs that may share. The parameters are those of
-// Start.
+// NewPool returns a pool of embedded clusters with their nodes, for runs that may share clusters. The parameters are
+// those of Start.
 func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) *own.Pool {
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) {
 		return start(ctx, func(string) {})
@@ -61,7 +61,8 @@ func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error
 	})
 }
 
-// Beside is Start for an operator that is a process of this machine, in a lab in which Pods of what it makes must run.
+// Beside is Start for an operator that is a process of this machine, in a lab in which Pods of the objects that it
+// creates must run.
 func Beside(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error)) stage.Start {
 	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx, say)
@@ -72,8 +73,8 @@ func Beside(start func(ctx context.Context, say func(string)) (*embedded.Cluster
 	}
 }
 
-// NewPoolBeside makes a pool of embedded clusters with their nodes, for runs that may share and whose operators are
-// processes.
+// NewPoolBeside returns a pool of embedded clusters with their nodes, for runs that may share clusters and whose
+// operators are processes.
 func NewPoolBeside(start func(context.Context, func(string)) (*embedded.Cluster, error)) *own.Pool {
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) },
 		func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
@@ -131,7 +132,7 @@ func (n *nodes) close() error {
 	return err
 }
 
-// Load makes an image of a program. The node finds it in the store, until the run is over.
+// Load builds an image of a program. The node finds it in the store until the run is over.
 func (n *nodes) Load(ctx context.Context, reference, program string) error {
 	_, giveBack, err := n.store.Lend(ctx, reference, program)
 	if err != nil {
@@ -141,7 +142,7 @@ func (n *nodes) Load(ctx context.Context, reference, program string) error {
 	return nil
 }
 
-// Reach lets Pods reach a program of this machine, by the port of the address that they are told.
+// Reach lets Pods reach a program of this machine, by the port of the address that they are given.
 func (n *nodes) Reach(_ context.Context, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -151,7 +152,7 @@ func (n *nodes) Reach(_ context.Context, address string) error {
 	return nil
 }
 
-// Kill ends a container at once. One that has ended before is none.
+// Kill kills a container at once. It returns no error if the container has ended before.
 func (n *nodes) Kill(ctx context.Context, _, container string) error {
 	_, err := runtimeapi.NewRuntimeServiceClient(n.runtime).StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: container})
 	if err != nil && status.Code(err) != codes.NotFound {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package own makes stages at embedded clusters: one that a run has for itself and that ends with it, one that was
-// started before it was needed, and one of a pool, for runs that may share.
+// Package own makes stages at embedded clusters. A cluster can belong to one run and end with it, start before it is
+// needed, or come from a pool, for runs that may share clusters.
 package own

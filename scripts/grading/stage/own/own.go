@@ -11,8 +11,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/local"
 )
 
-// Start makes a stage.Start of what starts an embedded cluster. It is gone afterwards. The controllers may still be
-// starting: no lab that runs without Pods waits for anything that they do.
+// Start returns a stage.Start for an embedded cluster, which start starts. The cluster is stopped with the stage. The
+// controllers may still be starting, because no lab that runs without Pods waits for anything that they do.
 func Start(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 	return func(ctx context.Context, _ func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx)
@@ -23,7 +23,7 @@ func Start(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 	}
 }
 
-// New makes a stage at an embedded cluster that has just been started, and ends with it.
+// New returns a stage at an embedded cluster that has just been started. The cluster ends with the stage.
 func New(cluster *embedded.Cluster) stage.Stage {
 	return local.New(Describe(cluster), local.ByEgress(cluster.Egress))
 }

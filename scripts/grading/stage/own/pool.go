@@ -18,9 +18,9 @@ import (
 	"lva.io/operators/scripts/grading/stage/local"
 )
 
-// Pool lends control planes to runs whose grade says something of the grader, and not of a student: to mutants above
-// all. Such a run takes the control plane of an earlier one, which is brought back to what it was at its start. That
-// takes a second, and starting one takes three, and five of a processor.
+// Pool lends control planes to runs whose grade says something about the grader, and not about a student, such as runs
+// of mutants. Such a run takes the control plane of an earlier one, which is reset to its initial state. A reset takes
+// one second. Starting a control plane takes three seconds, and five seconds of processor time.
 // (docs/decisions/0021-mutants-share-a-control-plane.md)
 type Pool struct {
 	start    func(context.Context) (*embedded.Cluster, error)
@@ -31,7 +31,7 @@ type Pool struct {
 	free  []*lent
 }
 
-// NewPool makes a pool that is empty. It starts as many control planes as are lent at a time.
+// NewPool returns an empty pool. It starts as many control planes as are lent at the same time.
 func NewPool(program *multicall.Program) *Pool {
 	return &Pool{
 		start:    func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, program) },
@@ -42,15 +42,16 @@ func NewPool(program *multicall.Program) *Pool {
 	}
 }
 
-// NewPoolOfNodes makes a pool of clusters in which Pods run. start starts one, with all that every run is to find
-// there, and on makes a run's stage of one that is lent: to stop that is to end the run's part in it.
+// NewPoolOfNodes returns a pool of clusters in which Pods run. start starts a cluster with everything that every run is
+// to find there. on returns a run's stage at a cluster that is lent. Stopping that stage ends only the run's part of
+// the cluster.
 func NewPoolOfNodes(
 	start func(context.Context) (*embedded.Cluster, error), on func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error),
 ) *Pool {
 	return &Pool{start: start, baseline: existing.NewLivingBaseline, stage: on}
 }
 
-// Lease lends a control plane to runs that come one after the other. It is given back by Return.
+// Lease lends a control plane to runs that follow one another. Return gives it back.
 type Lease struct {
 	pool *Pool
 	lent *lent
@@ -75,7 +76,7 @@ const (
 	recordedLimit = 50 << 20
 )
 
-// Start is a stage.Start: a control plane in which there is nothing of another run.
+// Start is a stage.Start. It returns a control plane in which no object of another run is left.
 func (l *Lease) Start(ctx context.Context, _ func(string)) (stage.Stage, error) {
 	if l.lent == nil {
 		l.lent = l.pool.take()
@@ -99,7 +100,7 @@ func (l *Lease) Start(ctx context.Context, _ func(string)) (stage.Stage, error) 
 	return l.pool.stage(l.lent.Cluster, cluster)
 }
 
-// Return gives the control plane back. The runs are over.
+// Return gives the control plane back. The runs must be over.
 func (l *Lease) Return() {
 	if l.lent == nil {
 		return
@@ -128,7 +129,7 @@ func (p *Pool) take() *lent {
 	return taken
 }
 
-// Close stops the control planes. None is lent any more.
+// Close stops the control planes. None may still be lent.
 func (p *Pool) Close() (err error) {
 	for one := p.take(); one != nil; one = p.take() {
 		err = errors.Join(err, one.Stop())

@@ -21,7 +21,7 @@ type started struct {
 	err     error
 }
 
-// NewWarm begins to start a cluster.
+// NewWarm starts a cluster in the background.
 func NewWarm(ctx context.Context, start func(context.Context) (*embedded.Cluster, error)) *Warm {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Warm{cancel: cancel, started: make(chan started, 1)}

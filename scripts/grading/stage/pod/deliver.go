@@ -39,7 +39,7 @@ func referenceOf(what stage.Submission) (string, error) {
 	return graded + what.Name + "-" + digest[:min(len(digest), digestLength)], nil
 }
 
-// Deliver brings the submission's image to the nodes, and puts config/default together.
+// Deliver loads the submission's image into the nodes, and renders config/default.
 func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Delivery, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not delivered within %s", installTimeout))
 	defer cancel()

@@ -43,10 +43,9 @@ const (
 	servingFolder = "/tmp/" + submission.CertificateFolder
 )
 
-// Deployment is a submission's operator in a cluster, as its own config/default brings it there.
+// Deployment is a submission's operator in a cluster, as its own config/default deploys it.
 type Deployment struct {
-	// Namespace, Name and Selector are those of its Deployment; Container is the container of its Pods that is the
-	// operator.
+	// Namespace, Name and Selector are those of its Deployment. Container is the operator's container in its Pods.
 	Namespace, Name, Container string
 	Selector                   map[string]string
 	// User is the name by which the API server knows the operator.
@@ -65,9 +64,9 @@ type Deployment struct {
 	upgraded []*unstructured.Unstructured
 }
 
-// Render puts a submission's deployment together. kubectl is as in submission.Workshop.Kustomize. What can't be put
-// together, or is no deployment of one operator, or brings more rights than the manifests' roles, is a
-// *submission.Problem.
+// Render renders a submission's deployment. kubectl is as in submission.Workshop.Kustomize. The error is a
+// *submission.Problem if kustomize can't build the deployment, if it is not the deployment of one operator, or if it
+// has more rights than the manifests' roles.
 func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests) (*Deployment, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
@@ -79,10 +78,11 @@ func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifes
 	return newDeployment(objects, manifests)
 }
 
-// Content is what config/default comes to, as `make deploy` applies it: with the image for the operator's container,
-// unless that is empty. What has several Deployments, and so is not one operator, gets the image where a scaffold has
-// its placeholder. So does what has a DaemonSet, since a part of it runs on each node. It may bring more rights than
-// the markers have: what is deployed so is not graded. The parameters and the other errors are those of Render.
+// Content returns the rendered config/default, as `make deploy` applies it, with the image for the operator's
+// container, unless that is empty. If there are several Deployments, and so not one operator, the image replaces the
+// placeholder of a scaffold. The same is true if there is a DaemonSet, because a part of the program then runs on each
+// node. The result may have more rights than the markers, because it is not graded. The parameters and the other errors
+// are those of Render.
 func Content(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests, image string) ([]byte, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
@@ -145,8 +145,8 @@ func newDeployment(objects []*unstructured.Unstructured, manifests *submission.M
 	return d, nil
 }
 
-// Content is all of it as YAML, as `make deploy` applies it: with the image for the operator's container, unless that
-// is empty.
+// Content returns all objects as YAML, as `make deploy` applies them, with the image for the operator's container,
+// unless that is empty.
 func (d *Deployment) Content(image string) ([]byte, error) {
 	manager := d.manager.DeepCopy()
 	container, err := submission.OperatorOf(&manager.Spec.Template.Spec)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package pod is a stage whose operators run as Pods, by the Deployment that the submission's own config/default makes.
-// What only the nodes can do is behind the interface Nodes.
+// Package pod implements a stage that runs operators as Pods, with the Deployment of the submission's own
+// config/default. Other packages implement its interface Nodes, for everything that only the nodes can do.
 package pod

@@ -214,7 +214,7 @@ func (o *operator) look(at *corev1.Pod) (begun bool, said string) {
 	return false, "it is " + string(at.Status.Phase)
 }
 
-// Listening waits until Services lead to the operator, and the API server to an aggregated one.
+// Listening waits until Services route to the operator, and the API server to an aggregated API server.
 func (o *operator) Listening(ctx context.Context) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, startTimeout, errNotReady)
 	defer cancel()
@@ -246,10 +246,10 @@ type pod struct {
 	end  context.CancelFunc
 }
 
-// Done is closed when it has ended, and Err says then how.
+// Done returns a channel that is closed when the operator has ended. Err then says how it ended.
 func (p *pod) Done() <-chan struct{} { return p.done }
 
-// Err is nil for an exit code of zero.
+// Err returns nil for an exit code of zero.
 func (p *pod) Err() error { return p.err }
 
 func (p *pod) ended(err error) {
@@ -304,7 +304,7 @@ func (p *pod) follow(ctx context.Context, log io.Writer) {
 	})
 }
 
-// Stop asks the operator to end, as a scaled Deployment does.
+// Stop asks the operator to end, as scaling down its Deployment does.
 func (p *pod) Stop(grace time.Duration) error {
 	defer p.end()
 	ctx, cancel := context.WithTimeout(context.Background(), grace+requestTimeout/2)
@@ -334,8 +334,8 @@ func (p *pod) leave(ctx context.Context) error {
 	}))
 }
 
-// Kill ends the operator at once. The kubelet would first ask it to end: what the operator still does because of that
-// must not be done any more, so the proxies refuse it, and its process is killed in the node.
+// Kill ends the operator at once. The kubelet would first ask it to end, and nothing that the operator does because of
+// that may have an effect. Therefore the proxies refuse its requests, and its process is killed in the node.
 func (p *pod) Kill() error {
 	defer p.end()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)

@@ -143,7 +143,7 @@ func authorityOf(registration *unstructured.Unstructured) ([]byte, error) {
 	return ca, nil
 }
 
-// Serving says where it is; nil: it is no API server.
+// Serving says where the server is. It returns nil if the operator is not an API server.
 func (o *operator) Serving() *stage.Serving {
 	if o.server == nil {
 		return nil
@@ -161,8 +161,8 @@ func (o *operator) ready(ctx context.Context) error {
 	})
 }
 
-// Close removes the registration of an aggregated API server. In a cluster of others all that was made is removed, by
-// who may.
+// Close removes the registration of an aggregated API server. In a shared cluster it does nothing, because closing the
+// stage removes everything that the run has created.
 func (o *operator) Close() error {
 	if o.server == nil || o.stage.cluster.Shared {
 		return nil

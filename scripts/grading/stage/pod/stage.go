@@ -18,30 +18,30 @@ import (
 // installTimeout is for image, manifests and all.
 const installTimeout = 3 * time.Minute
 
-// Nodes are what a stage needs of a cluster's nodes and can't have from its API server.
+// Nodes gives a stage what it needs from a cluster's nodes and can't get from its API server.
 type Nodes interface {
-	// Load makes an image of a program, and brings it to the nodes that do not have it.
+	// Load builds an image of a program, and loads it into the nodes that do not have it.
 	Load(ctx context.Context, reference, program string) error
-	// Reach makes sure that what runs there reaches an address of this machine, as host:port.
+	// Reach makes sure that programs on the nodes reach an address of this machine, given as host:port.
 	Reach(ctx context.Context, address string) error
-	// Kill ends a container at once. One that has ended before is none.
+	// Kill kills a container at once. It returns no error if the container has ended before.
 	Kill(ctx context.Context, node, container string) error
-	// AwaitGone waits until the kubelet has ended a Pod. One that has not heard of the deletion yet starts a killed
-	// container again: there would be another operator for a moment, which may take the Lease with it.
+	// AwaitGone waits until the kubelet has ended a Pod. A kubelet that does not know about the deletion yet restarts a
+	// killed container. For a moment there would be another operator, which might acquire the Lease and keep it.
 	AwaitGone(ctx context.Context, node, uid string) error
 }
 
-// Place is where operators run as Pods.
+// Place describes where operators run as Pods.
 type Place struct {
 	Nodes Nodes
 	// Address is the IP address of this machine at which the proxies listen, and Known the one by which Pods reach them.
 	// Default: Address.
 	Address, Known string
-	// Kubectl is a program that is kubectl when its first argument says so.
+	// Kubectl is a program that runs kubectl when its first argument says so.
 	Kubectl string
 }
 
-// New makes a stage at a cluster.
+// New returns a stage at a cluster.
 func New(cluster *stage.Cluster, at Place) stage.Stage {
 	return &place{cluster: cluster, nodes: at.Nodes, address: at.Address, known: cmp.Or(at.Known, at.Address), kubectl: at.Kubectl}
 }
@@ -60,7 +60,7 @@ func (p *place) Installing() string      { return "deploy" }
 func (p *place) Patience() time.Duration { return startTimeout }
 func (p *place) Close() error            { return p.cluster.Stop() }
 
-// Install brings the operator's image to the nodes, and all that config/default has into the cluster.
+// Install loads the operator's image into the nodes, and applies all objects of config/default to the cluster.
 func (p *place) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not deployed within %s", installTimeout))
 	defer cancel()
@@ -121,8 +121,8 @@ func (i *installed) Prepare(ctx context.Context, _ func(string)) (stage.Operator
 	return adjustable{operator: &i.operator, known: i.known}, nil
 }
 
-// Arguments are the Deployment's own.
+// Arguments returns nil: the Deployment decides the arguments.
 func (o *operator) Arguments() []string { return nil }
 
-// Occupied is false: a Pod has its ports to itself.
+// Occupied returns false, because a Pod does not share its ports.
 func (o *operator) Occupied(string) bool { return false }

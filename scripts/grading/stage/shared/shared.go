@@ -28,30 +28,29 @@ import (
 	"lva.io/operators/scripts/grading/stage/pod"
 )
 
-// Cluster is a cluster that was there before the run, and stays. Runs take turns there, and each removes what it has
-// made; what one left behind that was killed, the next one removes.
+// Cluster is a cluster that exists before and after the run. Runs take turns there, and each one removes what it has
+// created. If a run was killed, the next one removes what is left of it.
 type Cluster struct {
-	// Context is the context of the kubeconfig that leads to it, and File that kubeconfig. Default: what kubectl would
-	// read.
+	// Context is the context of the cluster in the kubeconfig File. Default: what kubectl would read.
 	Context, File string
-	// Address is the IP address at which the cluster reaches this machine. Default: it is found out, if it can be.
+	// Address is the IP address at which the cluster reaches this machine. Default: it is detected, if possible.
 	Address string
-	// Audit is the API server's audit log. Default: what the run needs of it is recorded on the way.
+	// Audit is the API server's audit log. Default: a proxy records the requests that the run needs to know.
 	Audit AuditLog
 	// FrontProxy is the cluster's front proxy. Default: its certificate is not available, and no request is sent to an
 	// aggregated API server in its name.
 	FrontProxy FrontProxy
-	// Pods is where the operator runs as a Pod. Default: it runs on this machine.
+	// Pods is the place where the operator runs as a Pod. Default: it runs on this machine.
 	Pods *pod.Place
-	// Who is told to those who wait meanwhile. Default: user and machine.
+	// Who names this run to others who wait for the cluster. Default: user and machine.
 	Who string
 }
 
 // AuditLog is the audit log of an API server elsewhere.
 type AuditLog interface {
-	// Follow copies it, from its beginning and until the context ends.
+	// Follow copies the log from its beginning until the context ends.
 	Follow(ctx context.Context, to io.Writer) error
-	// String says where it is.
+	// String says where the log is.
 	String() string
 }
 
@@ -61,7 +60,7 @@ type FrontProxy interface {
 	Files(ctx context.Context, dir string) (embedded.FrontProxy, error)
 }
 
-// Start opens the cluster when it is this run's turn. It is a stage.Start.
+// Start opens the cluster when it is this run's turn. It implements stage.Start.
 func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.Stage, err error) {
 	o, err := c.open(ctx, waits)
 	if err != nil {
@@ -168,7 +167,7 @@ func (c Cluster) who() string {
 // closeTimeout is for the removal of what a run has made.
 const closeTimeout = 3 * time.Minute
 
-// Close removes what the run has made, and lets the next one work.
+// Close removes what the run has created, and releases the cluster for the next run.
 func (o *opened) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -20,8 +20,8 @@ var shared struct {
 	cluster *embedded.Cluster
 }
 
-// Cluster is an embedded cluster that the tests of a package share: this one's until it ends. What the tests before
-// have made is there. The package's TestMain is Main.
+// Cluster returns an embedded cluster that the tests of a package share. It belongs to the calling test until that
+// ends. It still has what earlier tests have created. The package's TestMain must call Main.
 func Cluster(tb testing.TB) *embedded.Cluster {
 	tb.Helper()
 	shared.mutex.Lock()
@@ -42,10 +42,11 @@ func Cluster(tb testing.TB) *embedded.Cluster {
 	return shared.cluster
 }
 
-// NamespacesVariable is "required" in CI: a test that can't have namespaces fails there, and is skipped elsewhere.
+// NamespacesVariable names a variable that is "required" in CI. A test that can't create namespaces fails there, and is
+// skipped elsewhere.
 const NamespacesVariable = "OPERATOR_LABS_NAMESPACES"
 
-// Node is what a node of an embedded cluster is made of. A test for which there can be none ends here.
+// Node returns the parts of a node for an embedded cluster. It ends a test for which no node can run.
 func Node(tb testing.TB, here *checkout.Checkout) embedded.NodeParts {
 	tb.Helper()
 	parts, err := here.EnsureNode(tb.Context())
@@ -61,7 +62,7 @@ func Node(tb testing.TB, here *checkout.Checkout) embedded.NodeParts {
 	return parts
 }
 
-// Main runs the tests, ends the cluster, and returns the exit code.
+// Main runs the tests, stops the cluster, and returns the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	if shared.cluster != nil {

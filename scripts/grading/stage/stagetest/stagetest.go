@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package stagetest helps the tests of stages.
+// Package stagetest provides an embedded cluster and other helpers for tests of stages.
 package stagetest
 
 import (
@@ -18,7 +18,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Workshop opens the submission in a folder, to be built and brought onto a stage. It goes with the test.
+// Workshop opens the submission in a folder, so that a test can build it and install it on a stage. It is removed with
+// the test.
 func Workshop(tb testing.TB, dir string) *submission.Workshop {
 	tb.Helper()
 	opened, err := submission.Open(dir, "")
@@ -45,7 +46,7 @@ func Workshop(tb testing.TB, dir string) *submission.Workshop {
 	return w
 }
 
-// ProblemOf is what is wrong with a submission: the error must say so.
+// ProblemOf returns the *submission.Problem in an error. The test fails if there is none.
 func ProblemOf(tb testing.TB, err error) *submission.Problem {
 	tb.Helper()
 	problem, ok := errors.AsType[*submission.Problem](err)
@@ -55,7 +56,7 @@ func ProblemOf(tb testing.TB, err error) *submission.Problem {
 	return problem
 }
 
-// Objects are those that stand in YAML.
+// Objects returns the objects in YAML.
 func Objects(tb testing.TB, content string) (objects []*unstructured.Unstructured) {
 	tb.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(content), 4096)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package samples holds what tests make submissions of.
+// Package samples holds files of submissions for tests.
 package samples
 
 import (
@@ -13,7 +13,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Lay makes a folder of files: each begins with a line "-- name --". It goes with the test.
+// Lay creates a folder with files. In the text, each file begins with a line "-- name --". The folder is removed with
+// the test.
 func Lay(tb testing.TB, files string) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -82,7 +83,7 @@ webhooks:
     operations: [CREATE, UPDATE]
     resources: [icecreams]
 `
-	// Service is what the API server asks it at.
+	// Service is the Service at which the API server calls the webhook.
 	Service = `-- config/webhook/service.yaml --
 apiVersion: v1
 kind: Service
@@ -97,7 +98,7 @@ spec:
   selector:
     control-plane: controller-manager
 `
-	// Prefix is a kustomization that gives names a prefix.
+	// Prefix is a kustomization that adds a prefix to names.
 	Prefix = "-- config/default/kustomization.yaml --\nnamespace: shop-system\nnamePrefix: shop-\nresources: [../webhook]\n"
 )
 

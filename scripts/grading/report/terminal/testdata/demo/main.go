@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command demo replays one of the reports in ../../../testdata as it would be seen while grading, and then as it is seen from
-// its file: `go run ./grading/report/terminal/testdata/demo [-speed 5] graded-failed`.
+// Command demo prints one of the reports in ../../../testdata twice: as it would appear while grading, and as it
+// appears when it is read from its file: `go run ./grading/report/terminal/testdata/demo [-speed 5] graded-failed`.
 package main
 
 import (
