@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package certify proves the graders of a lab: the skeleton fails where it must, the solution and all right designs
-// unlike it have full marks, and every mutant is found out by exactly the checks that it names, for the reason that it
-// names.
+// Package certify proves that the graders of a lab judge correctly: the skeleton fails the expected checks, the
+// solution and all alternative correct designs get full marks, and each mutant fails exactly the checks that it names,
+// for the reason that it names.
 package certify
 
 import (
@@ -42,33 +42,34 @@ type Options struct {
 	Lab *manifest.Lab
 	// ControllerGen and Checks are as in grade.Options.
 	ControllerGen, Checks string
-	// Only grades the submissions with these names; "skeleton", "solution" and "torture" (which tortures the solution) are
-	// three. Default: all.
+	// Only limits the run to the submissions with these names. Three of the names are "skeleton", "solution" and "torture"
+	// (which tortures the solution). Default: all.
 	Only []string
-	// Repeat grades each so many times. Default: once.
+	// Repeat is how many times each submission is graded. Default: once.
 	Repeat int
 	// Parallel is how many are graded at once. Default: one.
 	Parallel int
-	// Load is how many programs compute meanwhile, and nothing else: on a busy machine a solution has full marks, or the
-	// machine is the reason why it has no grade. Default: none.
+	// Load is how many programs compute at the same time, to keep the machine busy. On a busy machine a solution gets full
+	// marks, or it gets no grade and the machine is the reason. Default: none.
 	Load int
-	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that
-	// decides it. With Repeat or Load all are graded. Default: what is proven is not graded again.
+	// All also grades what is proven. A submission is proven if it was graded as expected on this machine, and nothing
+	// that decides its grade has changed since then. With Repeat or Load all submissions are graded. Default: proven
+	// submissions are not graded again.
 	All bool
-	// Harness stands for the code that grades and for that of the checks: what is proven is graded again when it changes.
+	// Harness identifies the code of the grader and of the checks. When it changes, proven submissions are graded again.
 	// Default: the digests of the running program and of the checks' program.
 	Harness string
-	// Proven is the folder of what is proven. Default: that of this user, which all checkouts share.
+	// Proven is the folder with the records of proven submissions. Default: that of this user, which all checkouts share.
 	Proven string
-	// Single gives mutants one attempt, as everything else has. Default: two.
+	// Single gives mutants one attempt, like all other submissions. Default: two.
 	Single bool
-	// Soak grades the solution so many times, each but the first with another check before all others, and the other
-	// submissions once. Default: once.
+	// Soak is how many times the solution is graded. Each time but the first, another check runs before all others. The
+	// other submissions are graded once. Default: once.
 	Soak int
-	// Out gets a line for each.
+	// Out gets a line for each submission.
 	Out io.Writer
-	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab in whose runs
-	// Pods run.
+	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. A lab whose runs include Pods needs
+	// it.
 	WithNode func(context.Context, func(string)) (*embedded.Cluster, error)
 
 	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what
@@ -92,8 +93,8 @@ func (o *Options) share(dir string) (err error) {
 	return err
 }
 
-// NewPool makes a pool of clusters for runs of the lab: each run takes the cluster of an earlier one, as it was at its
-// start. The pool is for the caller to close.
+// NewPool makes a pool of clusters for runs of the lab. Each run takes the cluster of an earlier one, reset to its
+// initial state. The caller must close the pool.
 func (o *Options) NewPool() (*own.Pool, error) {
 	switch {
 	case !o.withNode():
@@ -180,8 +181,8 @@ func (o *Options) graders() (by graders, complete bool, err error) {
 	return by, complete, err
 }
 
-// Grader stands for all that grades the lab: as long as it is the same, so is the grade of a submission from a seed. It
-// needs Checkout, Lab, ControllerGen, Checks and Harness.
+// Grader identifies everything that grades the lab. As long as it is the same, a submission gets the same grade from
+// the same seed. It needs Checkout, Lab, ControllerGen, Checks and Harness.
 func (o *Options) Grader() (string, error) {
 	by, complete, err := o.graders()
 	if err != nil {
@@ -368,7 +369,7 @@ func (o *Options) Has() bool {
 	return err == nil
 }
 
-// Names are those of all submissions that certify a lab.
+// Names returns the names of all submissions that certify a lab.
 func Names(here *checkout.Checkout, lab *manifest.Lab) (names []string, err error) {
 	o := Options{Checkout: here, Lab: lab}
 	all, err := o.candidates()
@@ -512,8 +513,8 @@ func (o *Options) regenerate(ctx context.Context, dir string) error {
 	return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
 }
 
-// Run is how a submission in a folder is graded: on a cluster of its own. It needs Checkout, Lab, ControllerGen, Checks
-// and, if Pods run, WithNode.
+// Run returns the options that grade the submission in a folder, on a cluster of its own. It needs Checkout, Lab,
+// ControllerGen, Checks and, if Pods run, WithNode.
 func (o *Options) Run(dir string) grade.Options {
 	run := grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",

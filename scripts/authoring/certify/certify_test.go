@@ -263,7 +263,7 @@ func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
 	}
 }
 
-// With one slot and several rounds, a slot that is not given back would keep the next round waiting for ever.
+// With one slot and several rounds, a slot that is not released would block the next round forever.
 func TestAnInterruptedCertificationEnds(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
@@ -315,7 +315,7 @@ func TestALoadComputes(t *testing.T) {
 	}
 }
 
-// What a design changes is text of a solution, which may change as well: that is found here, and not only when it is
+// A design edits text of the solution, and that text may change. This test finds such a change before anything is
 // graded.
 func TestDesignsApplyToTheirSolutions(t *testing.T) {
 	t.Parallel()

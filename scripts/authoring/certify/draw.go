@@ -19,16 +19,16 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// Draw says which mutants are graded where there is not time for all of them. Skeletons and solutions are always
+// Draw says which mutants are graded when there is not enough time for all of them. Skeletons and solutions are always
 // graded: docs/decisions/0032-gate-and-proof.md.
 type Draw struct {
-	// Seed decides which mutants are drawn. The same seed draws the same.
+	// Seed decides which mutants are drawn. The same seed always draws the same mutants.
 	Seed string
-	// Mutants is how many of each lab are drawn, and Changed how many of a lab that changed since the commit below,
-	// if not more than three did.
+	// Mutants is how many mutants of each lab are drawn. Changed is how many are drawn of a lab that changed since the
+	// commit below, if at most three labs did.
 	Mutants, Changed int
 	// Since is what changed since a commit that was certified. Mutants and designs that are new or different since then
-	// are graded as well. Nil: nobody knows what changed.
+	// are graded as well. Nil: the changes are unknown.
 	Since *changes.Changes
 	// Most limits how many new or different mutants and designs of all labs together are graded. 0: no limit.
 	Most int

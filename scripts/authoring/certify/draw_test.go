@@ -31,8 +31,8 @@ func everyLab(t *testing.T) []Options {
 	return labs
 }
 
-// Whatever is drawn, skeleton and solution are graded. A seed draws so many mutants of each lab, always the same ones,
-// and another seed draws others.
+// The skeleton and the solution are graded whatever is drawn. A seed draws a fixed number of mutants of each lab,
+// always the same ones, and another seed draws others.
 func TestASeedDrawsMutants(t *testing.T) {
 	t.Parallel()
 	labs := everyLab(t)
@@ -69,7 +69,7 @@ func TestASeedDrawsMutants(t *testing.T) {
 	}
 }
 
-// A clone of this repository is changed in one place after the other, and what is graded because of it is looked at.
+// The test changes a clone of this repository in one place after the other, and looks at what is graded because of it.
 func TestWhatAChangeHasGraded(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -165,7 +165,7 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 	}
 }
 
-// The solution is graded as often as soak says, the others once.
+// Soak repeats only the solution. All other submissions are graded once.
 func TestSoakIsForTheSolution(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -27,11 +27,11 @@ import (
 type Mutation struct {
 	Options
 	Mutants []mutate.Mutant
-	// Survivors are the mutants of which it is known why they have full marks, by their IDs.
+	// Survivors are the mutants that are known to get full marks, with the reason, by their IDs.
 	Survivors map[string]mutate.Survivor
-	// Torture has those tortured that have full marks.
+	// Torture also tortures the mutants that get full marks.
 	Torture bool
-	// Ended is told what became of each mutant, one after the other. An error ends the run.
+	// Ended is called with the result of each mutant, one after the other. An error ends the run.
 	Ended func(mutate.Trial) error
 }
 

@@ -179,7 +179,7 @@ func TestWhatBecomesOfMutants(t *testing.T) {
 	}
 }
 
-// Where no operator is graded, a change that no manifest shows is none.
+// In a lab without a graded operator, a change that leaves the manifests as they are has no effect.
 func TestAMutantWithTheManifestsOfTheSolutionIsEquivalent(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// What is proven is so until something changes that decides it.
+// A proven submission stays proven until something that decides its grade changes.
 func TestWhatIsProven(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -107,7 +107,7 @@ func TestWhatIsProven(t *testing.T) {
 	}
 }
 
-// To lay out a skeleton takes seconds, and its solution decides what it is.
+// Generating a skeleton takes seconds, and its solution determines its content.
 func TestAProvenSkeletonIsNotLaidOut(t *testing.T) {
 	t.Parallel()
 	source, lab := t.TempDir(), &manifest.Lab{Name: "02-reconciler"}
@@ -136,7 +136,7 @@ func TestAProvenSkeletonIsNotLaidOut(t *testing.T) {
 	}
 }
 
-// A lab in which Pods run is graded by a node, too. Without its programs or images nothing can be compared.
+// A node takes part in grading a lab whose Pods run. Without the node's programs or images nothing can be compared.
 func TestANodeGradesAsWell(t *testing.T) {
 	t.Parallel()
 	here := &checkout.Checkout{Root: t.TempDir()}

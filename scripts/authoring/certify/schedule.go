@@ -17,14 +17,14 @@ import (
 	"lva.io/operators/scripts/authoring/stopwatch"
 )
 
-// Lab certifies the graders of one lab. The error names the submissions that were not graded as they must be; each was
-// explained in a line of Out.
+// Lab certifies the graders of one lab. The error names the submissions that were not graded as expected. A line of Out
+// explains each of them.
 func Lab(ctx context.Context, options Options) error { return Labs(ctx, []Options{options}, nil) }
 
 // Labs certifies the graders of several labs. With a draw, not all mutants are graded. The Parallel of the first lab is
-// how many submissions are graded at once. Of labs whose clusters have a node few submissions can be graded at once;
-// such a lab begins when nothing of the one before it waits, and labs without a node are graded beside all of them.
-// After a lab that is not certified no other submission begins.
+// how many submissions are graded at once. Only a few submissions of labs whose clusters have a node can be graded at
+// once. Such a lab begins when no submission of the one before it is waiting, and labs without a node are graded beside
+// all of them. After a lab that is not certified, no other submission begins.
 func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 	if draw != nil {
 		chosen, err := draw.choose(ctx, labs)
@@ -67,7 +67,7 @@ func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 	return nil
 }
 
-// Uncertified is the error of a lab of whose submissions some were not graded as they must be.
+// Uncertified is the error of a lab with submissions that were not graded as expected.
 type Uncertified struct {
 	Lab    string
 	Graded int
@@ -86,9 +86,10 @@ const (
 	flakyMost   = 10
 )
 
-// Repeating is Labs for a gate: submissions that were not graded as they must be are graded again, alone, twice at
-// most. If they are graded as they must be then, the others follow. forgiven gets their names with their labs, and what
-// was wrong. The labs must not be graded under a load or several times, since then nothing is remembered.
+// Repeating calls Labs for a gate, and grades the submissions that were not graded as expected again, alone, at most
+// twice. If they are then graded as expected, the remaining submissions follow. forgiven gets their names with their
+// labs, and what was wrong. The labs must not be graded under a load or several times, since then no results are
+// remembered.
 func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(name, explained string) error) error {
 	for i := range labs {
 		labs[i].Single = true

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// Whatever gradings end first, all are done, few clusters with a node run at once, and no slot is free while a
+// Whichever gradings end first, all of them finish, few clusters with a node run at once, and no slot is free while a
 // submission may begin.
 func TestLabsShareTheSlots(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestARunThatTheMachineHinderedIsNoGrade(t *testing.T) {
 	}
 }
 
-// Only failures of submissions are repeated. An error of ours beside one is not forgotten.
+// Only failures of submissions are repeated. If an internal error occurs beside one, it is still reported.
 func TestWhichErrorsAreRepeated(t *testing.T) {
 	t.Parallel()
 	one, other := &Uncertified{Lab: "01-icecream"}, &Uncertified{Lab: "08-lolcow"}

@@ -18,12 +18,12 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Generator are the paths of the programs.
+// Generator has the paths of the programs.
 type Generator struct {
 	ClientGen, ListerGen, InformerGen string
 }
 
-// New finds the programs of a checkout. They are built unless they are there.
+// New finds the programs of a checkout. It builds those that are missing.
 func New(ctx context.Context, here *checkout.Checkout) (Generator, error) {
 	paths, err := here.ClientGenerators(ctx)
 	if err != nil {
@@ -39,13 +39,13 @@ const (
 	apis   = "api"
 )
 
-// ErrNoTypes says that no type of a module asks for a client.
+// ErrNoTypes means that no type of a module asks for a client.
 var ErrNoTypes = errors.New("no type in api/GROUP/VERSION has the marker +genclient")
 
-// Generated reports whether the programs make this file of a module.
+// Generated reports whether the programs generate this file of a module.
 func Generated(name string) bool { return strings.HasPrefix(name, folder+"/") }
 
-// Generate makes the packages of the module in a folder again. What was there before is removed.
+// Generate generates the packages of the module in a folder again. It removes the earlier ones.
 func (g Generator) Generate(ctx context.Context, dir string) error {
 	versions, err := marked(dir)
 	if err != nil {
@@ -117,7 +117,7 @@ func marked(dir string) (versions []string, err error) {
 	return slices.Compact(versions), nil
 }
 
-// Wanted reports whether a type of the module in a folder asks for a client. A folder that is not there has none.
+// Wanted reports whether a type of the module in a folder asks for a client. It is false for a missing folder.
 func Wanted(dir string) (bool, error) {
 	versions, err := marked(dir)
 	return len(versions) > 0, err

@@ -62,8 +62,8 @@ func TestFocus(t *testing.T) {
 	}
 }
 
-// Ginkgo matches its focus against a test's file and name: only the tests of a batch may match, whatever signs are in
-// their names.
+// Ginkgo matches its focus against a test's file and name. Only the tests of a batch may match, whatever characters are
+// in their names.
 func TestABatchRunsItsTestsAlone(t *testing.T) {
 	t.Parallel()
 	focus := regexp.MustCompile(focusOn([]Test{{job}, {daemon}}))

@@ -17,9 +17,9 @@ import (
 //go:embed known.yaml
 var knownFile []byte
 
-// Known is what is known of the tests before they run.
+// Known has what is known about the tests before they run.
 type Known struct {
-	// Sample are the names of tests that CI runs: some of each SIG, and one of each part of a node.
+	// Sample has the names of the tests that CI runs: some of each SIG, and one of each part of a node.
 	Sample []string `json:"sample"`
 	// Impossible are tests that a cluster of one node, made of processes, can't run.
 	Impossible []Reason `json:"impossible"`
@@ -36,8 +36,7 @@ type Reason struct {
 	expression *regexp.Regexp
 }
 
-// LoadKnown reads known.yaml, and compares it with the tests that there are: an entry for which there is no test is an
-// error.
+// LoadKnown reads known.yaml and compares it with the existing tests. An entry that matches no test is an error.
 func LoadKnown(tests []Test) (*Known, error) {
 	return readKnown(knownFile, tests)
 }
@@ -70,7 +69,7 @@ func readKnown(content []byte, tests []Test) (*Known, error) {
 	return known, nil
 }
 
-// Sampled are the tests of the sample.
+// Sampled returns the tests of the sample.
 func (k *Known) Sampled() []Test {
 	sample := make([]Test, len(k.Sample))
 	for i, name := range k.Sample {
@@ -91,8 +90,7 @@ func (k *Known) Possible(tests []Test) (possible []Test, impossible []Result) {
 	return possible, impossible
 }
 
-// Explain puts the known reason in the place of what the suite said of a failure. Expected reports whether there is
-// one.
+// Explain replaces the suite's message of a failure with the known reason. Expected reports whether there is one.
 func (k *Known) Explain(result Result) (explained Result, expected bool) {
 	if result.Verdict != Failed {
 		return result, true

@@ -17,18 +17,18 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Verdict is what became of a test.
+// Verdict says how a test ended.
 type Verdict string
 
 // The verdicts.
 const (
 	Passed Verdict = "passed"
 	Failed Verdict = "failed"
-	// NotRun means that the test, or known.yaml, says that this cluster can't have what it needs.
+	// NotRun means that the test itself or known.yaml says that this cluster can't provide what the test needs.
 	NotRun Verdict = "not run"
 )
 
-// Result is what became of one test.
+// Result is the result of one test.
 type Result struct {
 	Test    string  `json:"test"`
 	Verdict Verdict `json:"verdict"`
@@ -77,7 +77,7 @@ func (l *Ledger) write(file string) error {
 	return report.WriteFile(file, append(content, '\n'))
 }
 
-// Results are those that are known, in the order of the tests' names.
+// Results returns the known results, in the order of the tests' names.
 func (l *Ledger) Results() []Result {
 	results := make([]Result, 0, len(l.results))
 	for _, name := range slices.Sorted(maps.Keys(l.results)) {
@@ -86,15 +86,15 @@ func (l *Ledger) Results() []Result {
 	return results
 }
 
-// Left are those tests that have not passed yet.
+// Left returns the tests that have not passed yet.
 func (l *Ledger) Left(tests []Test) []Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t Test) bool { return l.results[t.Name].Verdict == Passed })
 }
 
-// ResultsFile has the results that stand in the documents, from the root of the repository.
+// ResultsFile is the file in the documentation that has the results, relative to the root of the repository.
 const ResultsFile = "docs/reference/conformance.json"
 
-// Publish writes the results into the documents of the repository.
+// Publish writes the results into the documentation of the repository.
 func (l *Ledger) Publish(root string) error {
 	results := l.Results()
 	for i := range results {
@@ -107,7 +107,7 @@ func (l *Ledger) Publish(root string) error {
 	return report.WriteFile(filepath.Join(root, filepath.FromSlash(ResultsFile)), append(content, '\n'))
 }
 
-// Published are the results in the documents of the repository.
+// Published returns the results in the documentation of the repository.
 func Published(root string) ([]Result, error) {
 	l, err := OpenLedger(filepath.Join(root, filepath.FromSlash(ResultsFile)))
 	if err != nil {

@@ -31,21 +31,21 @@ const (
 	testLimit = 20 * time.Minute
 )
 
-// Run is tests that run against a cluster.
+// Run describes a run of tests against a cluster.
 type Run struct {
 	Suite
-	// Kubeconfig leads to the cluster, as an administrator.
+	// Kubeconfig is the file with an administrator's access to the cluster.
 	Kubeconfig string
 	// Kubectl is the program that tests of kubectl run.
 	Kubectl string
 	Tests   []Test
 	// Parallel is how many tests run at once, apart from those that must be alone.
 	Parallel int
-	// Ended is told of each result, one after the other, as soon as its batch has ended.
+	// Ended is called with each result, one after the other, as soon as its batch has ended.
 	Ended func(Result) error
 }
 
-// Do runs the tests: at first those that may run beside others, then those that must be alone.
+// Do runs the tests: first those that may run beside others, then those that must run alone.
 func (r Run) Do(ctx context.Context) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {

@@ -37,7 +37,7 @@ func (t Test) Alone() bool {
 	return strings.Contains(t.Name, "[Serial]") || strings.Contains(t.Name, "[Disruptive]")
 }
 
-// Suite is the suite's program.
+// Suite is the program that has all conformance tests.
 type Suite struct {
 	// Program is the test binary of k8s.io/kubernetes/test/e2e.
 	Program string
@@ -69,7 +69,7 @@ func (s Suite) Tests(ctx context.Context) ([]Test, error) {
 	return tests, nil
 }
 
-// Focus chooses the tests whose names match a regular expression.
+// Focus returns the tests whose names match a regular expression. It is an error if none does.
 func Focus(tests []Test, expression string) ([]Test, error) {
 	focus, err := regexp.Compile(expression)
 	if err != nil {

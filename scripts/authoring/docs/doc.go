@@ -2,17 +2,17 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package docs keeps the code, tables and diagrams in Markdown pages equal to the files from which they are made, and
-// finds dead links. It neither renders pages nor looks at links to other sites.
+// finds dead links. It does not render pages, and does not check links to other sites.
 //
 // A page names the code that it shows:
 //
 //	<!-- code: scripts/checks/02-reconciler/places_test.go#perFlavour -->
 //	<!-- /code -->
 //
-// What stands between the two comments is written by Refresh. After # comes the name of a declaration of a Go file
-// (with Type.Method where Method alone could be several) or of a region (see package skeleton); without # the whole
-// file is shown. Markers, and what only the lab has, never show. A lecture shows no solution: it links to it, and the
-// same names are the anchors of such a link. Slides name code in the same way, and are built WithoutMarkers.
+// Refresh writes the text between the two comments. After # comes the name of a declaration of a Go file (with
+// Type.Method where Method alone is ambiguous) or of a region (see package skeleton). Without # the whole file is
+// shown. Markers, and lines that only the lab has, are never shown. A lecture shows no solution, but links to it, and
+// the same names are the anchors of such a link. Slides name code in the same way, and are built WithoutMarkers.
 //
 // A table of labs.yaml is named in the same way. There are checks (those of the lab whose page it is), labs and
 // lectures:

@@ -111,7 +111,7 @@ const labsYAML = `labs:
   - {id: sells, title: It sells, points: 40, lecture: docs/lectures/01-shop.md#selling, hints: [one, two]}
 `
 
-// What a page says of the labs is what labs.yaml says, wherever the page is.
+// Tables of labs in a page have the values of labs.yaml, wherever the page is.
 func TestTablesOfPages(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
@@ -167,7 +167,7 @@ func TestTablesOfPages(t *testing.T) {
 	}
 }
 
-// A kubectl takes what begins with { for JSON, and most of them take nothing else there.
+// Most kubectl versions parse a file that begins with { as JSON only.
 func TestDocumentsInPagesThatBeginWithABraceAreJSON(t *testing.T) {
 	t.Parallel()
 	const repository = "../../.."
@@ -192,7 +192,7 @@ func TestDocumentsInPagesThatBeginWithABraceAreJSON(t *testing.T) {
 	}
 }
 
-// A hint reminds of what the lectures teach. What stands in the last hint alone, nobody could have found.
+// A hint repeats what the lectures teach. A student could not find something that appears in the last hint alone.
 func TestLecturesTeachTheMarkersAndBuildersOfTheHints(t *testing.T) {
 	t.Parallel()
 	const repository = "../../.."
@@ -224,7 +224,7 @@ func TestLecturesTeachTheMarkersAndBuildersOfTheHints(t *testing.T) {
 	}
 }
 
-// Who opens a lecture in an editor sees what is folded as well.
+// A reader who opens a lecture in an editor also sees its folded parts.
 func TestALectureShowsNoSolution(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
@@ -342,7 +342,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A term to which no page links is found only by readers who browse the glossary.
+// Readers find a term without a link only by browsing the glossary.
 func TestAPageLinksToEachTermOfTheGlossary(t *testing.T) {
 	t.Parallel()
 	const repository, glossary = "../../..", "docs/reference/glossary.md"

@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// CheckLinks follows the links of all pages that stay in the repository: each leads to a file or folder, and each
-// #anchor to a heading, or to a declaration or region of a file with code. The error lists all dead ones, each as a
+// CheckLinks follows the links of all pages that stay in the repository. Each must lead to a file or folder, and each
+// #anchor to a heading, or to a declaration or region of a file with code. The error lists all dead links, each as a
 // *Problem.
 func CheckLinks(root string) error {
 	pages, err := Pages(root)

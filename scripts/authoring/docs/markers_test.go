@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A marker within a block of code is a text that is shown, and other comments are not ours.
+// A marker within a code block is part of the text, and the package leaves other comments alone.
 func TestAPageWithoutMarkersKeepsEverythingElse(t *testing.T) {
 	t.Parallel()
 	const page = `<!-- _class: small -->

@@ -17,7 +17,7 @@ import (
 )
 
 // Pages lists the Markdown pages of the repository, by their paths from the root: the two at the top, those below docs/
-// and one for each lab and solution. Installed modules of npm are none.
+// and one for each lab and solution. It leaves out the pages of installed npm modules.
 func Pages(root string) ([]string, error) {
 	var pages []string
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "labs/*/README.md", "solutions/*/TASK.md", "solutions/*/README.md"} {
@@ -74,8 +74,8 @@ var usage = map[string]string{
 	"diagram": "<!-- diagram: name --> in a line of its own",
 }
 
-// Refresh returns a page (its path from the root) with its code, tables and diagrams as they are in the files now. All
-// mistakes are reported, each as a *Problem of the joined error.
+// Refresh returns a page (given by its path from the root) with its code, tables and diagrams as they are in the files
+// now. It reports all mistakes, each as a *Problem of the joined error.
 func Refresh(root, page string) ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
 	if err != nil {
@@ -153,7 +153,7 @@ func (f *openFence) take(line string) bool {
 	return true
 }
 
-// WithoutMarkers returns a page without the markers of its code, tables and diagrams. What is between them stays.
+// WithoutMarkers returns a page without the markers of its code, tables and diagrams. The text between them stays.
 func WithoutMarkers(page []byte) []byte {
 	var out []byte
 	var fenced openFence
@@ -191,13 +191,13 @@ func block(language string, lines []string) []string {
 	return slices.Concat([]string{mark + language}, lines, []string{mark})
 }
 
-// Change is a page whose code, tables or diagrams are not what the files have.
+// Change is a page whose code, tables or diagrams differ from the files.
 type Change struct {
 	Page       string // path from the root
 	Have, Want []byte
 }
 
-// Stale lists the pages whose code, tables or diagrams are not what the files have. The error lists the mistakes of all
+// Stale lists the pages whose code, tables or diagrams differ from the files. The error lists the mistakes of all
 // pages.
 func Stale(root string) ([]Change, error) {
 	pages, err := Pages(root)
@@ -223,7 +223,8 @@ func Stale(root string) ([]Change, error) {
 	return changes, errors.Join(problems...)
 }
 
-// Check returns the mistakes of all pages: code, tables and diagrams that can't be made or are stale, and dead links.
+// Check returns the mistakes of all pages: code, tables and diagrams that can't be generated or are stale, and dead
+// links.
 func Check(root string) error {
 	changes, err := Stale(root)
 	problems := []error{err}
@@ -236,8 +237,8 @@ func Check(root string) error {
 	return errors.Join(append(problems, CheckLinks(root))...)
 }
 
-// Fix refreshes the code, tables and diagrams in all pages and returns those that changed. A page with a mistake is
-// left alone. The README of a lab is not touched: it comes from the TASK.md of its solution.
+// Fix refreshes the code, tables and diagrams in all pages and returns the pages that changed. It skips a page with a
+// mistake, and the README of a lab, which comes from the TASK.md of its solution.
 func Fix(root string) ([]string, error) {
 	changes, err := Stale(root)
 	var changed []string

@@ -74,7 +74,7 @@ func TestTypedBlocksAreFound(t *testing.T) {
 	}
 }
 
-// Code that a person types into a page compiles on the day when it is typed.
+// Code that is typed into a page by hand is only known to compile on the day when it is typed.
 func TestCodeOfLecturesAndSlidesHasASource(t *testing.T) {
 	t.Parallel()
 	const repository = "../../.."
@@ -106,7 +106,7 @@ func TestCodeOfLecturesAndSlidesHasASource(t *testing.T) {
 	}
 }
 
-// What a page shows of these files, readers apply or copy.
+// Readers apply or copy the parts of these files that a page shows.
 func TestExamplesOfLecturesAreObjects(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../docs/lectures/examples/*.*")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package mutant reads the wrong solutions of a lab: each is the solution with a small edit, a named misconception, and
-// the checks that must find it. It grades none of them.
+// Package mutant reads the mutants of a lab: each is the solution with a small edit, a named misconception, and the
+// checks that must find it. It does not grade them.
 package mutant
 
 import (
@@ -19,39 +19,39 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// File is the name of the list in a solution's folder.
+// File is the name of the list of mutants in a solution's folder.
 const File = "mutants.yaml"
 
-// List is what a lab's graders are certified against, besides the solution.
+// List has everything besides the solution that certifies a lab's graders.
 type List struct {
 	Skeleton Expectation `json:"skeleton"`
 	Mutants  []Mutant    `json:"mutants"`
 }
 
 // Expectation says which checks fail: exactly these, each with a regular expression that matches what it observed.
-// Checks that are skipped because of them are not listed.
+// Checks that are skipped because of these failures are not listed.
 type Expectation struct {
 	Fails map[string]string `json:"fails"`
-	// Explained is the one of them that a student is shown first. It is left out where only one fails.
+	// Explained is the failed check that a student is shown first. It is left out if only one fails.
 	Explained string `json:"explained,omitempty"`
-	// Outcome is for what can't be graded: the run ends with this outcome of a report, and no check is said to fail. The
-	// skeleton of a lab that begins nearly empty may be not-started; a mutant may be crashed: it ends by itself. Empty: it
-	// is graded.
+	// Outcome is set if the submission can't be graded: the run ends with this outcome of a report, and no check fails.
+	// The skeleton of a lab that begins nearly empty may be not-started. A mutant that exits by itself may be crashed.
+	// Empty: the submission is graded.
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// Mutant is a wrong solution.
+// Mutant is an incorrect solution.
 type Mutant struct {
-	// Name is in kebab-case, Misconception one sentence: what somebody who wrote this believes.
+	// Name is in kebab-case. Misconception is one sentence that says what the author of such code believes.
 	Name          string `json:"name"`
 	Misconception string `json:"misconception"`
 	Edits         []Edit `json:"edits"`
 	Expectation
-	// Torture is a regular expression that matches what was observed when the mutant fell to the torture. Such a mutant is
-	// graded with full marks: only a sweep over all crashes and bad days finds it.
+	// Torture is a regular expression that matches what was observed when the torture found the mutant. Such a mutant gets
+	// full marks when it is graded. Only a sweep over all crashes and bad days finds it.
 	Torture string `json:"torture,omitempty"`
-	// Untestable says in a sentence why no test of the code can find the mutant, where that is so although it changes
-	// code: `lab tests` does not count it. Empty: a test can.
+	// Untestable is set if no test of the code can find the mutant although it changes code, and says why in a sentence.
+	// `lab tests` does not count such a mutant. Empty: a test can find it.
 	Untestable string `json:"untestable,omitempty"`
 }
 
@@ -147,8 +147,9 @@ func (e Expectation) check(who string) error {
 	return errors.Join(problems...)
 }
 
-// Deviations say how a report differs from what is expected: the checks that must fail fail, and no others, for their
-// reasons, and the right one is explained first. They are empty where it does not differ.
+// Deviations returns the differences between a report and what is expected. Exactly the expected checks must fail, for
+// the expected reasons, and the report must explain the expected one first. The result is empty if there is no
+// difference.
 func (e Expectation) Deviations(result *report.Report) []string {
 	var all []string
 	if e.Outcome != "" {
@@ -210,8 +211,8 @@ func (m *Mutant) Apply(dir string) error {
 	return nil
 }
 
-// Apply edits the content of the edit's file. A text that is not there exactly once is an error: then the solution has
-// changed, and the mutant must, too.
+// Apply edits the content of the edit's file. It is an error if the text does not occur exactly once. In that case the
+// solution has changed, and the mutant must change, too.
 func (e Edit) Apply(content []byte) ([]byte, error) {
 	if n := bytes.Count(content, []byte(e.Find)); e.Find == "" || n != 1 {
 		return nil, fmt.Errorf("its text to find is in %s %d times and must be there once; has the solution changed?", e.File, n)

@@ -19,12 +19,12 @@ import (
 // The operators of a blind set, whose changes people chose.
 const (
 	Mistake Operator = "mistake" // a wrong solution
-	Design  Operator = "design"  // a right one that differs from ours
+	Design  Operator = "design"  // a correct solution that differs from ours
 )
 
-// BlindSet is what an author wrote who has seen the task and the lecture of a lab, and not its checks.
+// BlindSet is a set of solutions by an author who has seen the task and the lecture of a lab, but not its checks.
 type BlindSet struct {
-	// Name is that of the set's file, without its folder and ending.
+	// Name is the name of the set's file, without its folder and extension.
 	Name string `json:"-"`
 	// Written is the day, as 2006-01-02.
 	Written string  `json:"written"`
@@ -36,16 +36,16 @@ type BlindSet struct {
 type Blind struct {
 	// Name is in kebab-case and occurs once in the set.
 	Name string `json:"name"`
-	// Mistake, Breaks and Shows are of a mutant: what its author believes, which sentence of the task it breaks, and how a
-	// user notices.
+	// Mistake, Breaks and Shows belong to a mutant. They say what its author believes, which sentence of the task it
+	// breaks, and how a user notices.
 	Mistake string `json:"mistake,omitempty"`
 	Breaks  string `json:"breaks,omitempty"`
 	Shows   string `json:"shows,omitempty"`
-	// Why says of a design in which way it differs, and why it is right.
+	// Why belongs to a design. It says how the design differs, and why it is correct.
 	Why   string        `json:"why,omitempty"`
 	Edits []mutant.Edit `json:"edits"`
-	// Verdict is added by those who look at a mutant with full marks, or at a design without: Equivalent, if the author
-	// was wrong about it, or Gap. Reason gives the verdict's reason in a sentence.
+	// Verdict is added in a review of a mutant with full marks, or of a design without. It is Equivalent if the author was
+	// wrong about the solution, or else Gap. Reason gives the verdict's reason in a sentence.
 	Verdict Verdict `json:"verdict,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 }
@@ -101,7 +101,7 @@ func (b *Blind) check(solution string) error {
 	return nil
 }
 
-// Of makes mutants of the set's solutions: of its mutants first, then of its designs.
+// Of turns the set's solutions into mutants: first its mutants, then its designs.
 func (s *BlindSet) Of(solution string) (all []Mutant) {
 	add := func(list []Blind, operator Operator) {
 		for _, one := range list {
@@ -120,7 +120,7 @@ func (s *BlindSet) Of(solution string) (all []Mutant) {
 	return all
 }
 
-// Known are the set's solutions that have a verdict, by name.
+// Known returns the set's solutions that have a verdict, by name.
 func (s *BlindSet) Known() map[string]Survivor {
 	known := map[string]Survivor{}
 	for _, one := range s.all() {
@@ -131,19 +131,19 @@ func (s *BlindSet) Known() map[string]Survivor {
 	return known
 }
 
-// BlindFigures say what became of a blind set.
+// BlindFigures count the results of a blind set.
 type BlindFigures struct {
 	Set     string `json:"set"`
 	Written string `json:"written"`
-	// Mutants are counted as the automatic ones are.
+	// Mutants are counted in the same way as automatic mutants.
 	Mutants Figures `json:"mutants"`
-	// Designs is how many right designs there are, and Right how many of them have full marks. Equivalent ones, which were
-	// wrong after all, are left out.
+	// Designs is how many correct designs there are, and Right how many of them have full marks. Designs with the verdict
+	// Equivalent, which turned out to be incorrect, are left out.
 	Designs int `json:"designs"`
 	Right   int `json:"right"`
 }
 
-// Figures counts what became of the set, by its ledger.
+// Figures counts the results of the set from its ledger.
 func (s *BlindSet) Figures(l *Ledger) BlindFigures {
 	figures := BlindFigures{Set: s.Name, Written: s.Written}
 	var mutants []Trial
@@ -167,7 +167,7 @@ func (s *BlindSet) Figures(l *Ledger) BlindFigures {
 	return figures
 }
 
-// String says it in a line.
+// String returns the figures in one line.
 func (f BlindFigures) String() string {
 	return fmt.Sprintf("%s; %d of %d right designs have full marks", f.Mutants, f.Right, f.Designs)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package mutate makes wrong solutions out of a right one: each differs in one small change of its syntax tree or of
-// one marker. Nobody chose them, so they judge the checks from outside, unlike the mutants of mutants.yaml, whose
-// authors knew the checks. It also keeps what became of them. It grades none.
+// Package mutate generates incorrect solutions from a correct one: each differs in one small change of its syntax tree
+// or of one marker. No author chose the changes, so they are an independent measure of the checks. The authors of the
+// mutants in mutants.yaml knew the checks. The package also records the results. It does not grade mutants.
 package mutate

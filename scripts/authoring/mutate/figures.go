@@ -18,7 +18,7 @@ import (
 // FiguresFile has the figures of each lab by the lab's name, from the root of the repository.
 const FiguresFile = "docs/reference/mutation.json"
 
-// Figures say what became of mutants.
+// Figures count the results of mutants.
 type Figures struct {
 	Mutants    int `json:"mutants"`
 	Found      int `json:"found"`
@@ -56,16 +56,16 @@ func Count(trials []Trial) Figures {
 	return f
 }
 
-// Tried is how many were graded, or need not be.
+// Tried returns how many mutants were graded or need no grading.
 func (f Figures) Tried() int { return f.Mutants - f.Undecided }
 
-// Wrong is how many of those that were tried are mistakes which a check could find.
+// Wrong returns how many of the tried mutants are mistakes that a check could find.
 func (f Figures) Wrong() int { return f.Found + f.Tortured + f.Gaps + f.Survived }
 
-// Share is how many of the mistakes were found by a check, in percent. It is empty where no mistake was tried.
+// Share returns the percentage of the mistakes that a check found. It is empty if no mistake was tried.
 func (f Figures) Share() string { return f.percent(f.Found) }
 
-// TorturedShare is how many of the mistakes were found by a check or by the torture, in percent.
+// TorturedShare returns the percentage of the mistakes that a check or the torture found.
 func (f Figures) TorturedShare() string { return f.percent(f.Found + f.Tortured) }
 
 func (f Figures) percent(found int) string {
@@ -75,7 +75,7 @@ func (f Figures) percent(found int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(found)/float64(f.Wrong()))
 }
 
-// String says it in a line.
+// String returns the figures in one line.
 func (f Figures) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d mutants: %d found", f.Mutants, f.Found)
@@ -100,7 +100,7 @@ func (f Figures) String() string {
 	return text.String()
 }
 
-// LoadFigures reads the figures of all labs. There need be none yet.
+// LoadFigures reads the figures of all labs. The file may be missing.
 func LoadFigures(root string) (map[string]Figures, error) {
 	all := map[string]Figures{}
 	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(FiguresFile)))

@@ -14,25 +14,26 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Fate is what became of a mutant.
+// Fate is the result of a mutant.
 type Fate string
 
 // The fates.
 const (
-	// Found means that a check failed, or that the run ended before all were decided because of the operator.
+	// Found means that a check failed, or that the operator ended the run before all checks were decided.
 	Found Fate = "found"
-	// FoundTortured means that it has full marks, and falls to the torture.
+	// FoundTortured means that the mutant gets full marks, and that the torture finds it.
 	FoundTortured Fate = "torture"
-	// Stillborn means that it does not build, or no manifests come of it: a compiler finds that, and not a check.
+	// Stillborn means that the mutant does not build, or that no manifests can be generated from it. A compiler finds such
+	// a mistake, so a check need not.
 	Stillborn Fate = "stillborn"
-	// Survived means that it has full marks, and nobody has said why. Of those whose reason is known, the fate is their
-	// Verdict.
+	// Survived means that the mutant gets full marks for an unknown reason. If the reason is known, the fate is the
+	// mutant's Verdict.
 	Survived Fate = "survived"
 	// Undecided means that it was not tried, or that the grader failed.
 	Undecided Fate = "undecided"
 )
 
-// Trial is what became of one mutant.
+// Trial is the result of one mutant.
 type Trial struct {
 	ID     string `json:"id"`
 	Mutant string `json:"mutant"`
@@ -42,15 +43,15 @@ type Trial struct {
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
-// Ledger keeps what became of the mutants of a solution, from run to run.
+// Ledger keeps the results of a solution's mutants from run to run.
 type Ledger struct {
 	file    string
 	mutants []Mutant
 	trials  map[string]Trial
 }
 
-// OpenLedger reads the ledger in a file, which need not be there yet. What it says of mutants that no longer are is
-// forgotten. Those that are known to be equivalent need no trial.
+// OpenLedger reads the ledger in a file, which may be missing. It drops the entries of mutants that no longer exist.
+// Mutants that are known to be equivalent need no trial.
 func OpenLedger(file string, mutants []Mutant, known map[string]Survivor) (*Ledger, error) {
 	content, err := os.ReadFile(file)
 	var trials []Trial
@@ -75,7 +76,7 @@ func OpenLedger(file string, mutants []Mutant, known map[string]Survivor) (*Ledg
 	return l, nil
 }
 
-// Record writes what became of mutants into the file.
+// Record writes the results of mutants into the file.
 func (l *Ledger) Record(trials ...Trial) error {
 	for _, trial := range trials {
 		l.trials[trial.ID] = trial
@@ -98,7 +99,7 @@ func (l *Ledger) all() []Trial {
 	return trials
 }
 
-// Open are the mutants that were tried and have yet to be found or explained.
+// Open returns the mutants that were tried and have yet to be found or explained.
 func (l *Ledger) Open() []Mutant {
 	return slices.DeleteFunc(slices.Clone(l.mutants), func(m Mutant) bool {
 		trial, tried := l.trials[m.ID]
@@ -106,7 +107,7 @@ func (l *Ledger) Open() []Mutant {
 	})
 }
 
-// Figures counts what became of all mutants. Those that were never tried are undecided.
+// Figures counts the results of all mutants. Mutants that were never tried are undecided.
 func (l *Ledger) Figures() Figures {
 	figures := Count(l.all())
 	figures.Undecided += len(l.mutants) - figures.Mutants

@@ -28,21 +28,21 @@ import (
 
 // Mutant is a solution with one change.
 type Mutant struct {
-	// ID names the mutant for as long as its function keeps the code that is changed: it is made from the solution's name,
-	// the function, the operator, and what was changed into what.
+	// ID identifies the mutant for as long as its function keeps the changed code. It is derived from the solution's name,
+	// the function, the operator, and the code before and after the change.
 	ID string
 	// Solution is the name of the solution's folder.
 	Solution string
 	// File is slash-separated, from the solution's folder, and Line where the change begins.
 	File string
 	Line int
-	// In is the function, the type's field or the variable that is changed, as "IcecreamReconciler.Reconcile"; empty
-	// outside.
+	// In is the function, the type's field or the variable that is changed, such as "IcecreamReconciler.Reconcile". It is
+	// empty if the change is outside of all of them.
 	In string
 	// Operator is the kind of the change.
 	Operator Operator
-	// Before and After are the code that was changed and what stands there instead, on one line each. An empty After means
-	// that the code was removed.
+	// Before and After are the original and the new code, on one line each. An empty After means that the code was
+	// removed.
 	Before, After string
 
 	offset            int    // in the file, where the change begins
@@ -51,7 +51,7 @@ type Mutant struct {
 	edits []mutant.Edit // of a blind set, instead of the content
 }
 
-// Change says what the mutant is, without its line: that changes too often to be kept.
+// Change describes the mutant without its line number, which changes too often to be recorded.
 func (m *Mutant) Change() string {
 	if m.edits != nil {
 		return fmt.Sprintf("%s: %s", m.Operator, m.After)
@@ -60,7 +60,7 @@ func (m *Mutant) Change() string {
 		fmt.Sprintf(", %s: %s → %s", m.Operator, m.Before, cmp.Or(m.After, "(nothing)"))
 }
 
-// String is the mutant as a list shows it.
+// String describes the mutant as one entry of a list.
 func (m *Mutant) String() string {
 	if m.edits != nil {
 		return m.ID + ": " + m.Change()
@@ -87,9 +87,9 @@ func (m *Mutant) Apply(dir string) error {
 	return nil
 }
 
-// Of makes all mutants of the solution in a folder, in the order of files and lines: of the files in which a student
-// has a task, or that a student writes where the lab begins nearly empty, and only such changes after which their
-// package compiles. The same solution always has the same mutants.
+// Of generates all mutants of the solution in a folder, in the order of files and lines. It changes the files in which
+// a student has a task, and those that a student writes in a lab that begins nearly empty. It makes only changes after
+// which the package still compiles. The same solution always has the same mutants.
 func Of(ctx context.Context, solution string) ([]Mutant, error) {
 	keep, err := skeleton.Kept(solution)
 	if err != nil {
@@ -144,8 +144,8 @@ func name(solution string, all []Mutant) (named []Mutant) {
 	return named
 }
 
-// Sample chooses some of the mutants. The same seed chooses the same ones for as long as they exist, and among fewer of
-// them the same that it chooses among all.
+// Sample chooses some of the mutants. The same seed chooses the same mutants for as long as they exist. If it samples a
+// part of the mutants, it prefers the same ones as in a sample of all.
 func Sample(all []Mutant, size int, seed uint32) []Mutant {
 	rank := func(m Mutant) string {
 		digest := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, m.ID))

@@ -319,7 +319,7 @@ func TestWhatIsMadeOfASource(t *testing.T) {
 	}
 }
 
-// The go command is asked, and not the type checker that chose them.
+// The test asks the go command, not the type checker that chose the mutants.
 func TestEveryMutantCompiles(t *testing.T) {
 	t.Parallel()
 	dir := everyOperator(t)
@@ -367,7 +367,8 @@ func TestOnlyTasksAreMutated(t *testing.T) {
 	}
 }
 
-// What a lab that begins nearly empty has is given; the rest is written by the student, though no task is marked in it.
+// Files that a nearly empty lab already has are not mutated. The student writes all other files, although they have no
+// marked tasks.
 func TestOfALabThatBeginsNearlyEmptyWhatIsMissingIsMutated(t *testing.T) {
 	t.Parallel()
 	solution, err := filepath.Abs(filepath.Join("..", "..", "..", "solutions", "09-webapp"))

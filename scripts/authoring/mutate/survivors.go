@@ -22,25 +22,25 @@ type Verdict string
 
 // The verdicts.
 const (
-	// Equivalent mutants are right: they do the same, or nobody can tell the difference in the lab.
+	// Equivalent mutants are correct: they behave the same, or the lab has no way to observe the difference.
 	Equivalent Verdict = "equivalent"
-	// Tortured mutants are wrong, and only the torture finds them.
+	// Tortured mutants are incorrect, and only the torture finds them.
 	Tortured Verdict = "torture"
-	// Gap is a mutant that is wrong and that nothing finds.
+	// Gap mutants are incorrect, and nothing finds them.
 	Gap Verdict = "gap"
 )
 
 // Survivor is a mutant that has full marks.
 type Survivor struct {
-	// ID and Mutant are those of the mutant, Mutant as Change tells it.
+	// ID and Mutant identify the mutant. Mutant is the result of Change.
 	ID      string  `json:"id"`
 	Mutant  string  `json:"mutant"`
 	Verdict Verdict `json:"verdict"`
-	// Reason is the verdict's, in a sentence.
+	// Reason explains the verdict in a sentence.
 	Reason string `json:"reason"`
 }
 
-// Survivors reads the list in a solution's folder. There may be none, but each of its mutants must be one of the
+// Survivors reads the list in a solution's folder, which may be missing. Each listed mutant must be one of the
 // solution's.
 func Survivors(solution string, mutants []Mutant) (map[string]Survivor, error) {
 	file := filepath.Join(solution, SurvivorsFile)

@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Folder is where the recordings are, seen from the root of the repository. In it are the List of mistakes, a folder
+// Folder is the folder of the recordings, relative to the root of the repository. It has the List of mistakes, a folder
 // for each lab with a report for each of Names, and the Index.
 const (
 	Folder = "docs/runs"
@@ -49,14 +49,14 @@ type Run struct {
 	Name string // one of Names
 	// Mutant is the mutant that was graded; nil for the others.
 	Mutant *mutant.Mutant
-	// Expected is how it has to be graded.
+	// Expected is the expected grade.
 	Expected mutant.Expectation
 }
 
-// File is where the recording is, seen from the root of the repository.
+// File returns the path of the recording, relative to the root of the repository.
 func (r *Run) File() string { return path.Join(Folder, r.Lab.Name, r.Name+".json") }
 
-// Shown is one sentence about what was graded.
+// Shown returns one sentence about the graded submission.
 func (r *Run) Shown() string {
 	switch r.Name {
 	case Skeleton:
@@ -67,7 +67,7 @@ func (r *Run) Shown() string {
 	return strings.TrimSuffix(r.Mutant.Misconception, ".")
 }
 
-// Of are the recordings that a lab must have. mistakes.yaml names its mistake.
+// Of returns the recordings that a lab must have. mistakes.yaml names its mistake.
 func Of(root string, lab *manifest.Lab) ([]Run, error) {
 	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(Folder), List))
 	if err != nil {
@@ -93,7 +93,7 @@ func Of(root string, lab *manifest.Lab) ([]Run, error) {
 	}, nil
 }
 
-// LayOut puts what is graded into a folder, which must be empty or missing.
+// LayOut writes the submission to grade into a folder, which must be empty or missing.
 func (r *Run) LayOut(ctx context.Context, here *checkout.Checkout, controllerGen, dir string) error {
 	generator := skeleton.Generator{Root: here.Root, ControllerGen: controllerGen}
 	if r.Name == Skeleton {
@@ -108,7 +108,7 @@ func (r *Run) LayOut(ctx context.Context, here *checkout.Checkout, controllerGen
 	return errors.Join(r.Mutant.Apply(dir), generator.Manifests(ctx, dir))
 }
 
-// Keep writes a report as the recording, without what belongs to the machine that recorded it. It fails if the grade is
+// Keep stores a report as the recording, without the details of the machine that recorded it. It fails if the grade is
 // not the expected one.
 func (r *Run) Keep(root string, graded *report.Report) error {
 	kept := *graded
@@ -139,7 +139,8 @@ func (r *Run) Recorded(root string) (*report.Report, error) {
 	return report.Read(filepath.Join(root, filepath.FromSlash(r.File())))
 }
 
-// Problems say how a recording is not what the lab is now: it is missing, it has other checks, or other checks failed.
+// Problems returns the differences between a recording and the current lab: the recording is missing, it has other
+// checks, or other checks failed.
 func (r *Run) Problems(root string) []string {
 	recorded, err := r.Recorded(root)
 	if err != nil {

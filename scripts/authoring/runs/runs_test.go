@@ -45,7 +45,7 @@ func TestEachLabHasItsRuns(t *testing.T) {
 	}
 }
 
-// A recording that is not what the lab is now is found, and a run that was graded otherwise is not kept.
+// The package finds a recording that differs from the current lab, and rejects a run with an unexpected grade.
 func TestAStaleRecordingIsFound(t *testing.T) {
 	here, each := all(t)
 	i := slices.IndexFunc(each, func(r runs.Run) bool { return r.Lab.Number == 2 && r.Name == runs.Mistake })

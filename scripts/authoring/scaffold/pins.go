@@ -17,9 +17,11 @@ import (
 // downloaded.
 const model = "solutions/04-webhook"
 
-// Pins are the versions of what a project is built with, as the checkout has them: a version stands in one place.
+// Pins are the versions of the tools and libraries that build a project. They are read from the checkout, so that each
+// version is written in one place.
 type Pins struct {
-	// Go is the version of Go as an image's tag has it, "1.26", and Kubernetes that of the API server in tests, "1.36".
+	// Go is the version of Go as it appears in an image tag, such as "1.26". Kubernetes is the version of the API server
+	// in tests, such as "1.36".
 	Go, Kubernetes string
 	// ControllerRuntime and ControllerTools are the versions of these modules, with a leading v.
 	ControllerRuntime, ControllerTools string

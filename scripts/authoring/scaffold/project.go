@@ -16,32 +16,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Options are what somebody asks for.
+// Options describe the project that a user asks for.
 type Options struct {
-	// Dir is the folder of the project. It must be missing or empty; what git keeps in it (.git) may be there.
+	// Dir is the folder of the project. It must be missing or empty, except for the folder of a Git repository (.git).
 	Dir string
-	// Domain and Group make the API's group, GROUP.DOMAIN; with Version and Kind they name the first kind.
+	// Domain and Group form the API group, GROUP.DOMAIN. Together with Version and Kind they identify the first kind.
 	Domain, Group, Version, Kind string
-	// Module is the path of the Go module; empty: DOMAIN/NAME, where NAME is that of the folder.
+	// Module is the path of the Go module. Empty: DOMAIN/NAME, where NAME is the name of the folder.
 	Module string
 	// Webhook adds a defaulting and a validating webhook.
 	Webhook bool
 }
 
-// Project is what the templates are filled in with.
+// Project has the values that are inserted into the templates.
 type Project struct {
 	Options
-	// Name is the project's name: the prefix of all that is deployed, and of its namespace.
+	// Name is the project's name. It is the prefix of all deployed objects and of their namespace.
 	Name string
-	// APIGroup is GROUP.DOMAIN, and PathGroup the same with - instead of dots, as in the path of a webhook.
+	// APIGroup is GROUP.DOMAIN. PathGroup is the same with dashes instead of dots, as in the path of a webhook.
 	APIGroup, PathGroup string
-	// KindLower is the kind in small letters, and Plural the name of the resource, as controller-gen makes it.
+	// KindLower is the kind in lower case. Plural is the name of the resource, as controller-gen derives it.
 	KindLower, Plural string
 	// Alias is the name under which the API's package is imported.
 	Alias string
-	// Lab is the value of the Makefile's LAB: where the lab command is found.
+	// Lab is the value of the Makefile's LAB, which finds the lab command.
 	Lab string
-	// Pins are the versions of what the project is built with.
+	// Pins are the versions of the tools and libraries that build the project.
 	Pins
 }
 
@@ -57,8 +57,8 @@ const longestName = validation.DNS1035LabelMaxLength - len("-controller-manager-
 // taken are the names that the package of the API has already.
 var taken = []string{"AddToScheme", "GroupVersion", "SchemeBuilder", "SchemeGroupVersion"}
 
-// New checks what somebody asks for. Its errors are sentences for them, each about one argument. root is the checkout
-// whose solutions say which versions are built with.
+// New validates the options. Its errors are sentences for the user, each about one argument. root is the checkout whose
+// solutions pin the versions.
 func New(root string, options Options) (*Project, error) {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {

@@ -174,7 +174,7 @@ func TestNothingIsLeftOfWhatFails(t *testing.T) {
 	}
 }
 
-// What git keeps is no obstacle, and what somebody writes meanwhile is not lost.
+// A .git folder is accepted, and a file that a user creates at the same time is not lost.
 func TestAFolderThatIsThereAlready(t *testing.T) {
 	t.Parallel()
 	root := here(t)
@@ -314,8 +314,8 @@ func TestTheMakefileFindsTheLabCommand(t *testing.T) {
 	}
 }
 
-// Whoever has kubebuilder goes on with it: go install sigs.k8s.io/kubebuilder/v4@v4.16.0. It downloads modules, so this
-// needs a network.
+// You can extend a project with kubebuilder: go install sigs.k8s.io/kubebuilder/v4@v4.16.0. It downloads modules, so
+// this test needs a network.
 func TestGoingOnWithKubebuilder(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -38,9 +38,10 @@ var (
 	manifests  = []string{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases"}
 )
 
-// Create writes the project. prepare is called when its own files are there, and before the controller-gen at that path
-// makes the others from them, for which its modules must be on this machine. If anything fails or is interrupted,
-// nothing of it is there. Returned are the project's files, slash-separated, in order.
+// Create writes the project. It calls prepare after it has written the templates' files, and before it runs the
+// controller-gen at that path, which generates the other files. The modules of the project must then be on this
+// machine. If a step fails or is interrupted, no file of the project is left. It returns the project's files,
+// slash-separated and sorted.
 func (p *Project) Create(ctx context.Context, controllerGen string, prepare func(dir string) error) (files []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for the project: %w", err)

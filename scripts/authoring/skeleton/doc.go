@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package skeleton makes a lab from its solution: the tasks, marked in the solution by comments, are taken out. It does
-// not grade what it makes, and it never overwrites what somebody wrote into a lab.
+// Package skeleton generates a lab from its solution by removing the tasks, which comments mark in the solution. It
+// does not grade the lab, and it never overwrites a student's changes to it.
 //
-// A task is a region of a file (in YAML, Makefiles and the like with # for //):
+// A task is a region of a file. In YAML, Makefiles and similar files, markers begin with # instead of //:
 //
 //	//lab:begin count-toppings
 //	icecream.Status.ToppingsCount = len(icecream.Spec.Topping)
@@ -15,12 +15,13 @@
 // The lab has the lines between else and end, without their comment signs, or nothing if there is no else. A page that
 // shows the solution has the lines between begin and else.
 //
-// Two more markers are about solutions alone. A file that a lab has from the lab it starts from must be the same in
-// both, unless the lab has a task in it, or says why it is another:
+// Two more markers concern only solutions. A file that a lab inherits from the lab it starts from must be the same in
+// both, unless the lab has a task in it, or a marker says why it differs:
 //
 //	//lab:differs the manager also starts the reconciler
 //
-// A lab that starts from another one has all its files, except those that say why they are about the earlier lab alone:
+// A lab that starts from another one has all its files, except those with a marker that says why they belong to the
+// earlier lab alone:
 //
 //	#lab:alone the zombie belongs to this lab's second half
 //

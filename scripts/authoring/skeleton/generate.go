@@ -25,18 +25,19 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Generator makes labs from solutions.
+// Generator generates labs from solutions.
 type Generator struct {
 	// Root is the folder of the repository.
 	Root string
-	// ControllerGen is the controller-gen program: deep copies, CRDs and roles of a lab follow from its own types.
+	// ControllerGen is the controller-gen program. It generates the deep copies, CRDs and roles of a lab from the lab's
+	// own types.
 	ControllerGen string
-	// Done makes labs in which the steps from the first one to this one are done. Default: none is.
+	// Done generates labs in which the first steps, up to this one, are done. Default: none is.
 	Done int
 }
 
-// Generate makes the skeleton of a lab (the folder's name, such as 02-reconciler) from its solution, in a folder that
-// is empty or does not exist yet. Mistakes in the solution's markers are reported with file and line.
+// Generate generates the skeleton of a lab (given by the folder's name, such as 02-reconciler) from its solution, in a
+// folder that is empty or does not exist yet. It reports mistakes in the solution's markers with file and line.
 func (g Generator) Generate(ctx context.Context, lab, into string) error {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -100,7 +101,7 @@ func checkEmpty(dir string) error {
 	return nil
 }
 
-// OfSolution reports whether a file of a solution, given by its path in there, has no part in the lab.
+// OfSolution reports whether a file of a solution, given by its path in the solution, is left out of the lab.
 func OfSolution(name string) bool {
 	return slices.Contains([]string{"README.md", "mutants.yaml", "survivors.yaml", kept}, name)
 }
@@ -109,8 +110,8 @@ func OfSolution(name string) bool {
 // line. Lines that begin with # are comments. Without it, the lab has them all.
 const kept = "skeleton.txt"
 
-// Kept reads that file of the solution in a folder. The function that it returns reports whether the lab has a file of
-// the solution; nil: there is no such file, and the lab has them all.
+// Kept reads skeleton.txt of the solution in a folder. The returned function reports whether the lab has a file of the
+// solution. The function is nil if there is no skeleton.txt. Then the lab has all files.
 func Kept(solution string) (keep func(name string) bool, err error) {
 	content, err := os.ReadFile(filepath.Join(solution, kept))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -236,7 +237,7 @@ func importsOf(name string, content []byte) (map[string]bool, error) {
 	return found, nil
 }
 
-// Manifests makes the generated files (see Generated) of the module in a folder anew, as its Makefile's `make generate
+// Manifests regenerates the generated files (see Generated) of the module in a folder, as its Makefile's `make generate
 // manifests` does.
 func (g Generator) Manifests(ctx context.Context, dir string) error {
 	runner, err := command.NewRunner()

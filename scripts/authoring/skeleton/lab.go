@@ -21,17 +21,17 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Change is a file of a lab that is not what its solution generates.
+// Change is a file of a lab that differs from the file that its solution generates.
 type Change struct {
 	// File is relative to the repository's root, with slashes.
 	File string
-	// Have is the file as it is, Want as it is generated. Nil: there is none.
+	// Have is the current file, and Want is the generated file. Nil: the file does not exist.
 	Have, Want []byte
 
 	mode fs.FileMode
 }
 
-// Compare generates a lab into a temporary folder and lists the files of labs/ that are different, missing or too many.
+// Compare generates a lab into a temporary folder and lists the files of labs/ that differ, are missing or are extra.
 func (g Generator) Compare(ctx context.Context, lab string) ([]Change, error) {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -100,7 +100,7 @@ func (g Generator) visible(ctx context.Context, runner *command.Runner, lab stri
 }
 
 // Update brings labs/ up to date with a solution and returns the files that changed. It refuses to overwrite a file
-// with changes that were neither committed nor made by Update: they may be a student's work.
+// with changes that were neither committed nor made by Update, because they may be a student's work.
 func (g Generator) Update(ctx context.Context, lab string) ([]string, error) {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -196,8 +196,8 @@ func (g Generator) writeRecord(lab string, written map[string]string) error {
 
 func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
 
-// Reset gives a student a fresh skeleton. What was in the lab's folder is moved to a new folder below out/kept, whose
-// path is returned; it is empty if there was no work to keep, because the lab was as generated.
+// Reset gives a student a fresh skeleton. It moves the content of the lab's folder to a new folder below out/kept and
+// returns that folder's path. The path is empty if the lab was unchanged, so that there was no work to keep.
 func (g Generator) Reset(ctx context.Context, lab string) (kept string, err error) {
 	runner, err := command.NewRunner()
 	if err != nil {

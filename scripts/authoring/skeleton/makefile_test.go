@@ -59,7 +59,7 @@ func folders(t *testing.T, pattern string) []string {
 	return dirs
 }
 
-// A flag that is mistyped is an error of the command, and no recipe passes over it.
+// A mistyped flag must be an error of the command, so every recipe passes its flags on.
 func TestEachRecipeOfTheRootPassesFlagsOn(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(root, "Makefile"))
@@ -77,7 +77,7 @@ func TestEachRecipeOfTheRootPassesFlagsOn(t *testing.T) {
 	}
 }
 
-// Other flags would compile Kubernetes' libraries a second time: a quarter of an hour for a unit test.
+// Other flags would compile Kubernetes' libraries a second time, which takes a quarter of an hour for one unit test.
 func TestLabsCompileWithTheFlagsOfTheGrader(t *testing.T) {
 	t.Parallel()
 	for _, dir := range folders(t, "solutions/*") {
@@ -141,7 +141,7 @@ func skipsIn(t *testing.T, dir string) (skips int) {
 	return skips
 }
 
-// Hints name the commands of a lab's folder, and people type them where they are.
+// Hints name commands for a lab's folder, but people also type them in other folders.
 func TestCommandsTypedInTheWrongFolder(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

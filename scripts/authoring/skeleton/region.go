@@ -18,9 +18,9 @@ type Region struct {
 	Name string
 	// File is relative to the lab's folder, with slashes.
 	File string
-	// Begin, Else and End are the lines of the markers, from 1. Else is 0 if the lab gets nothing in the region's place.
+	// Begin, Else and End are the lines of the markers, from 1. Else is 0 if the lab gets nothing in place of the region.
 	Begin, Else, End int
-	// Step is the first number that the lab's part has as `TODO(lab): N.`; 0: it has none.
+	// Step is the first step number in the lab's part, in the form `TODO(lab): N.`. 0: it has none.
 	Step int
 }
 
@@ -60,8 +60,8 @@ var (
 	spacedMarker = regexp.MustCompile(`^(//|#)\s+lab:(begin|else|end|differs|alone)\b`)
 )
 
-// CommentSign is what begins a comment, and so a marker, in files of this name. It is empty for files that have no
-// markers: prose may talk of them, and JSON has no comments.
+// CommentSign returns the sign that begins a comment, and so a marker, in a file of this name. It is empty for files
+// without markers: prose may mention markers, and JSON has no comments.
 func CommentSign(name string) string {
 	switch path.Ext(name) {
 	case ".go", ".mod", ".work":
@@ -75,7 +75,7 @@ func CommentSign(name string) string {
 	return "#"
 }
 
-// Parse finds the regions of a file. All mistakes are reported, each as a *Problem of the joined error.
+// Parse finds the regions of a file. It reports all mistakes, each as a *Problem of the joined error.
 func Parse(name string, content []byte) (*Source, error) {
 	s := &Source{Name: name, lines: splitLines(string(content))}
 	s.roles = make([]role, len(s.lines))
@@ -175,18 +175,18 @@ func (m *markers) marker(number int, text string) {
 // Own reports whether the file belongs to this lab: it has a task in it, or says that it differs from the lab before.
 func (s *Source) Own() bool { return len(s.Regions) > 0 || s.differs }
 
-// Alone reports whether the file is no part of the labs that start from this one.
+// Alone reports whether the labs that start from this one leave out the file.
 func (s *Source) Alone() bool { return s.alone }
 
-// Solution is the file as the solution reads: without markers and what is for the lab only.
+// Solution returns the file as the solution shows it: without markers and without the lines that only the lab has.
 func (s *Source) Solution() []byte {
 	return joinLines(s.SolutionLines(1, len(s.lines)))
 }
 
-// Len is the number of lines.
+// Len returns the number of lines.
 func (s *Source) Len() int { return len(s.lines) }
 
-// SolutionLines are the lines from one to another (from 1, both included) as Solution has them.
+// SolutionLines returns a range of lines (from 1, both ends included) as Solution has them.
 func (s *Source) SolutionLines(from, to int) []string {
 	var text assembly
 	for i := from - 1; i < to; i++ {
@@ -199,7 +199,7 @@ func (s *Source) SolutionLines(from, to int) []string {
 	return text.end()
 }
 
-// Skeleton is the file as the lab gets it, with the steps done from the first one to this one. 0: none is.
+// Skeleton returns the file as the lab gets it, with the first steps done, up to this one. 0: none is.
 func (s *Source) Skeleton(done int) []byte {
 	ready := func(i int) bool {
 		at := slices.IndexFunc(s.Regions, func(r Region) bool { return r.Begin <= i+1 && i+1 <= r.End })

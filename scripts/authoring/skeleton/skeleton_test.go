@@ -226,7 +226,7 @@ func TestRegionsListsTheTasks(t *testing.T) {
 	}
 }
 
-// The update of a tracked lab follows the solution, until a student's work is in the way.
+// Update of a tracked lab follows the solution, until it would overwrite a student's work.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	dir, want := repository(t, "shop.txtar")
@@ -429,7 +429,7 @@ func TestSkeletonsCompileAndVet(t *testing.T) {
 	}
 }
 
-// On a fresh machine nothing of what tidying reads is there yet.
+// A fresh machine has none of the modules that go mod tidy reads.
 func TestASkeletonIsMadeWhereNoModuleIs(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOPROXY").Output()
 	if err != nil {

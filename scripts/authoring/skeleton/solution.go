@@ -190,7 +190,7 @@ func isPicture(name string) bool {
 	return false
 }
 
-// Generated reports whether controller-gen makes this file of a lab or solution.
+// Generated reports whether controller-gen generates this file of a lab or solution.
 func Generated(name string) bool {
 	if strings.HasPrefix(path.Base(name), "zz_generated.") {
 		return true

@@ -15,8 +15,9 @@ import (
 // fileLimit is the largest file, in bytes, that is compared with what the lab began with.
 const fileLimit = 1 << 20
 
-// NotStarted returns the numbers of the steps of a lab that a submission has not started: all their places are as the
-// lab has them. A place that the submission does not have, as where it has another layout, is begun.
+// NotStarted returns the numbers of the steps of a lab that a submission has not started: all of their regions are as
+// the lab has them. A region that the submission does not have, for example because its layout differs, counts as
+// started.
 func NotStarted(root, lab, submission string) ([]int, error) {
 	files, err := readFolder(filepath.Join(root, "solutions", lab))
 	if err != nil {

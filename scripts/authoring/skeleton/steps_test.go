@@ -93,7 +93,7 @@ func TestStepsThatAreNotBegun(t *testing.T) {
 	}
 }
 
-// A file that is a pipe, and one that leads out of the folder, are not read.
+// A named pipe and a link that leads out of the folder are not read.
 func TestStepsAreLookedForInPlainFilesOnly(t *testing.T) {
 	t.Parallel()
 	root, dir := t.TempDir(), t.TempDir()

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Format is what a deck is written as: the extension of its file.
+// Format is the output format of a deck: the extension of its file.
 type Format string
 
 // The formats of Decks.
@@ -29,8 +29,8 @@ const (
 	PDF  Format = "pdf"
 )
 
-// Chromium is the program of this name, or of another that it has on some systems, on PATH. The error says that there
-// is none.
+// Chromium finds the program with this name, or with a name that it has on some other systems, on PATH. The error says
+// that it is missing.
 func Chromium() (program string, err error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if program, err = exec.LookPath(name); err == nil {
@@ -43,7 +43,7 @@ func Chromium() (program string, err error) {
 // Source is the folder of the decks, below the root of a checkout.
 func Source(root string) string { return filepath.Join(root, "docs", "slides") }
 
-// Decks are the names of the decks, which are those of their lectures, in the order of the lectures.
+// Decks returns the names of the decks in the order of the lectures. A deck has the name of its lecture.
 func Decks(root string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(Source(root), "[0-9]*.md"))
 	if err != nil {
@@ -59,9 +59,8 @@ func Decks(root string) ([]string, error) {
 	return files, nil
 }
 
-// Build writes all decks into a folder, in the given formats, and says in progress what it does. It needs Node, npm
-// and, for PDF, Chromium. Marp itself is installed with npm when docs/slides/node_modules is missing or older than the
-// lock file.
+// Build writes all decks into a folder, in the given formats, and reports each step to progress. It needs Node, npm
+// and, for PDF, Chromium. It installs Marp with npm if docs/slides/node_modules is missing or older than the lock file.
 func Build(ctx context.Context, root, out string, progress io.Writer, formats ...Format) error {
 	decks, err := Decks(root)
 	if err != nil {

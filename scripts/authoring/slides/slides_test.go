@@ -76,7 +76,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// A lecture takes 90 minutes, and the note of each slide begins with its part of them.
+// A lecture takes 90 minutes. The note of each slide begins with the slide's share of them.
 func TestTheNotesAddUpToALecture(t *testing.T) {
 	for _, name := range decks(t) {
 		if ends := clock(t, name); ends[len(ends)-1] != 90 {
@@ -108,7 +108,7 @@ func plain(command string) string {
 	return strings.TrimSpace(space.ReplaceAllString(comment.ReplaceAllString(command, ""), " "))
 }
 
-// An instructor types what is on a slide, so it must be what a lecture or a task has, whose commands are tried.
+// An instructor types the commands on a slide. Each must appear in a lecture or a task, whose commands are tested.
 func TestCommandsAreThoseOfTheLectures(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"docs/lectures/*.md", "labs/*/README.md"} {
@@ -140,7 +140,7 @@ var (
 	lastCell   = regexp.MustCompile("(?m)\\| `([a-z0-9-]+)` \\|$")
 )
 
-// A slide that names a check which is no longer there sends its readers nowhere.
+// A slide must not name a check that no longer exists.
 func TestChecksAreThoseOfTheLab(t *testing.T) {
 	labs, err := manifest.Load(root)
 	if err != nil {
@@ -218,7 +218,7 @@ func TestCodeFromFilesFitsItsSlide(t *testing.T) {
 	}
 }
 
-// To Marp a comment is a note of the speaker, so a marker must not reach it.
+// Marp takes every comment for a speaker's note, so Marp must not see the markers.
 func TestMarkersAreNoNotes(t *testing.T) {
 	input, err := only(decks(t), Source(root), t.TempDir())
 	if err != nil {
@@ -262,7 +262,7 @@ func TestAMissingProgramIsNamedWithItsPackage(t *testing.T) {
 
 var planRow = regexp.MustCompile(`(?m)^\| (\d+)–(\d+) \| (\d+)–(\d+) \|`)
 
-// The plan of the instructor's page has slides and minutes, which must be those of the deck.
+// The plan on the instructor's page lists slides and minutes. Both must match the deck.
 func TestThePlansAreThoseOfTheDecks(t *testing.T) {
 	for _, name := range decks(t) {
 		ends, next := clock(t, name), 1

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package stopwatch measures what a stretch of work took: time by the clock, time of all processors of the machine, and
-// how much of that they were idle. Other programs that run meanwhile count as well, so the figures are those of a quiet
-// machine or of none.
+// Package stopwatch measures the resources that a piece of work used: time by the clock, CPU time of the whole machine,
+// and the share of that time in which the processors were idle. Other running programs count as well, so the figures
+// are only useful on a quiet machine.
 package stopwatch
 
 import (
@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// Watch is a stopwatch that runs.
+// Watch is a running stopwatch.
 type Watch struct {
 	began time.Time
 	then  processors
 }
 
-// Start starts one.
+// Start starts a stopwatch.
 func Start() Watch { return Watch{began: time.Now(), then: measure()} }
 
-// Elapsed is what was measured since the start.
+// Elapsed returns the measurements since the start.
 func (w Watch) Elapsed() Elapsed {
 	now := measure()
 	elapsed := Elapsed{Wall: time.Since(w.began), CPU: now.busy - w.then.busy}

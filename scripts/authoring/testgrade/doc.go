@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package testgrade grades a student's own tests by mutants: the tests are laid over our solution of the lab and over
-// each of its mutants. They must pass on the student's operator and on ours, and fail on most of the mutants. It grades
-// no operator, and remembers nothing.
+// Package testgrade grades a student's own tests with mutants. It copies the tests over the lab's solution and over
+// each of its mutants. They must pass on the student's operator and on the solution, and fail on most of the mutants.
+// It does not grade the operator, and keeps no records.
 package testgrade

@@ -32,9 +32,9 @@ import (
 )
 
 const (
-	// DefaultWithin is how long all mutants may take together.
+	// DefaultWithin is the time limit for all mutants together.
 	DefaultWithin = 15 * time.Minute
-	// DefaultParallel is how many mutants are tried at once.
+	// DefaultParallel is how many mutants are tested at once.
 	DefaultParallel = 2
 	// rightLimit is how long the tests of one package may run on a right operator.
 	rightLimit = 5 * time.Minute
@@ -43,37 +43,37 @@ const (
 	slower, atLeast = 4, 40 * time.Second
 )
 
-// Options say whose tests are graded.
+// Options say which tests are graded, and how.
 type Options struct {
 	Lab *manifest.Lab
-	// Dir is the folder of the submission, and Main the package of its program there; empty: it is looked for.
+	// Dir is the folder of the submission. Main is the package of its program in that folder. Empty: it is searched for.
 	Dir, Main string
 	// Solution is the folder of the lab's solution.
 	Solution string
 	// Assets is the folder with etcd, kube-apiserver and kubectl.
 	Assets string
-	// Walled says that test programs are shut in, each with a network of its own, as far as this machine can. Default:
-	// they may do what the user may.
+	// Walled runs each test program in a sandbox with a network of its own, as far as this machine supports that. Default:
+	// the programs have all rights of the user.
 	Walled bool
-	// Strict says that no test program is started without these walls.
+	// Strict starts no test program outside of this sandbox.
 	Strict bool
-	// Only are the names of mutants that there are to be, for tests of this package. Default: all.
+	// Only limits the run to the mutants with these names, for tests of this package. Default: all.
 	Only []string
-	// Within is how long the mutants may take together. Those that have not begun by then are not tried. Default:
+	// Within is the time limit for all mutants together. Mutants that have not begun by then are not tested. Default:
 	// DefaultWithin.
 	Within time.Duration
-	// Parallel is how many are tried at once. Default: DefaultParallel.
+	// Parallel is how many mutants are tested at once. Default: DefaultParallel.
 	Parallel int
-	// Decide ends the run as soon as it is certain whether enough mutants are found: those that are left are not tried.
+	// Decide ends the run as soon as it is certain whether enough mutants are found. The remaining mutants are not tested.
 	// Default: all are.
 	Decide bool
-	// Known is the report of an earlier run, or nil. How the tests went on the solution and on the mutants is taken from
-	// it, and how they went on the submission's operator as well, unless something has changed that decides it.
+	// Known is the report of an earlier run, or nil. The run takes from it the results of the tests on the solution and on
+	// the mutants. It also takes the result on the submission's operator, unless something that decides it has changed.
 	Known *report.Tests
-	// OnlyKnown has nothing run: what Known does not say is Unfinished.
+	// OnlyKnown runs no tests. A result that Known does not have is Unfinished.
 	OnlyKnown bool
-	// Say is told what is done: a mutant that is about to be tried, and how many of how many are done. Default: nobody is
-	// told.
+	// Say is called with the mutant that is tested next, and with how many of how many are done. Default: no progress is
+	// reported.
 	Say func(what string, done, total int)
 }
 
@@ -91,7 +91,7 @@ type grading struct {
 	took map[string]time.Duration
 }
 
-// Blank is a report of a run that has not ended.
+// Blank returns the report of a run that has not ended.
 func Blank(o *Options) *report.Tests {
 	return &report.Tests{
 		Schema: report.TestsSchema, Lab: o.Lab.Name, Title: o.Lab.Title, Dir: o.Dir, Started: time.Now(), Want: o.Lab.Tests.Percentage(),
@@ -99,7 +99,7 @@ func Blank(o *Options) *report.Tests {
 	}
 }
 
-// Run grades tests. The report says what came of it, whatever that is.
+// Run grades tests. It always returns a report, which has the outcome.
 func Run(ctx context.Context, options Options) *report.Tests {
 	options.Within, options.Parallel = cmp.Or(options.Within, DefaultWithin), cmp.Or(options.Parallel, DefaultParallel)
 	if options.Say == nil {
@@ -534,8 +534,8 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 	return report.MutantMissed, "", nil
 }
 
-// Hide removes from a report what would tell what a test should look for: the names of mutants that were missed, unless
-// missed says that they were before.
+// Hide removes details from a report that would tell a student what to test: the names of missed mutants, unless missed
+// says that they were missed before.
 func Hide(t *report.Tests, told func(name string) bool) {
 	for i := range t.Mutants {
 		m := &t.Mutants[i]
@@ -545,8 +545,8 @@ func Hide(t *report.Tests, told func(name string) bool) {
 	}
 }
 
-// Plan adds the check of the student's own tests to the report of a run that has not ended, in a lab in which they are
-// worth points.
+// Plan adds the check of the student's own tests to the report of a run that has not ended, if the tests are worth
+// points in the lab.
 func Plan(r *report.Report, lab *manifest.Lab) {
 	if listed := lab.OwnTests(); listed != nil {
 		r.Checks, r.MaxScore = append(r.Checks, report.Check{
@@ -556,9 +556,9 @@ func Plan(r *report.Report, lab *manifest.Lab) {
 	}
 }
 
-// Add decides that check in the report of a run that has ended: it gives all points, or none. Where the run was not
-// graded, or nothing is known of the tests, it is skipped. What the machine did is the outcome of the run, and no
-// verdict on tests. Without points for tests it does nothing.
+// Add decides that check in the report of a run that has ended. It gives all points, or none. If the run was not
+// graded, or the results of the tests are unknown, the check is skipped. A failure of the machine becomes the outcome
+// of the run, not a verdict on the tests. Add does nothing if the tests are worth no points.
 func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
 	planned := len(r.Checks)
 	Plan(r, lab)
@@ -609,7 +609,7 @@ func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
 	r.Score += check.Points
 }
 
-// Digest tells the tests of a submission from other tests, for whoever remembers which were missed by which.
+// Digest identifies the tests of a submission, so that a caller can remember which mutants they missed.
 func Digest(dir, main string) (string, error) {
 	opened, err := submission.Open(dir, main)
 	if err != nil {

@@ -156,7 +156,7 @@ func TestTells(t *testing.T) {
 	}
 }
 
-// A test program that hangs is ended, and what it started ends with it.
+// A test program that hangs is killed together with its child processes.
 func TestATestThatHangsEnds(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/scripts/authoring/docs"
 )
 
-// Pages are the pages whose commands are run: the lectures, and guides that have a transcript.
+// Pages returns the pages whose commands are run: the lectures, and guides that have a transcript.
 func Pages(root string) ([]string, error) {
 	all, err := docs.Pages(root)
 	if err != nil {
@@ -37,8 +37,8 @@ func Pages(root string) ([]string, error) {
 	return pages, nil
 }
 
-// Check compares pages with their transcripts without running anything: each command has its place there, or a reason
-// why it is not run, and each block that shows what commands print is right. The error lists all mistakes, each as a
+// Check compares pages with their transcripts without running anything. Each command must have an entry, or a reason
+// why it is not run, and each block of printed output must match. The error lists all mistakes, each as a
 // *docs.Problem.
 func Check(root string) error {
 	pages, err := Pages(root)

@@ -26,17 +26,17 @@ type Block struct {
 	Line int    // of its first command, from 1
 	// Commands are its statements as the page has them, comments included.
 	Commands []string
-	// NotRun is the reason why it is not run; empty: it is.
+	// NotRun is the reason why the block is not run. Empty: it is run.
 	NotRun string
-	// Before are commands that run before it, and are in no transcript.
+	// Before are commands that run before the block, and that are in no transcript.
 	Before string
-	// Interrupt says that its last command ends only by Ctrl-C.
+	// Interrupt says that the last command of the block ends only on Ctrl-C.
 	Interrupt bool
-	// Printed are the blocks below it that show what it prints.
+	// Printed are the blocks below it that show the output of its commands.
 	Printed []Printed
 }
 
-// Printed is a block that shows what commands print.
+// Printed is a block that shows the output of commands.
 type Printed struct {
 	Line  int // of its first line, from 1
 	Lines []string

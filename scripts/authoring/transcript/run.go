@@ -21,19 +21,19 @@ import (
 	"lva.io/operators/scripts/authoring/docs"
 )
 
-// Options say which pages are tried.
+// Options say which pages are run.
 type Options struct {
 	Root string
 	// Pages are paths from the root. Default: all that have a transcript.
 	Pages []string
-	// Record writes what the commands print into the transcripts. An entry that is right stays as it is.
+	// Record writes the output of the commands into the transcripts. An entry that still matches stays as it is.
 	Record bool
-	// Clean removes what a page leaves in the playground. It is called after each page.
+	// Clean removes the objects that a page leaves in the playground. It is called after each page.
 	Clean func() error
 	Out   io.Writer
 }
 
-// Run runs the commands of pages, and compares what they print. The error lists all differences.
+// Run runs the commands of pages, and compares their output. The error lists all differences.
 func Run(ctx context.Context, options Options) error {
 	pages := options.Pages
 	if len(pages) == 0 {

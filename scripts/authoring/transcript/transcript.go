@@ -14,21 +14,21 @@ import (
 	"strings"
 )
 
-// Folder is where the transcripts are, from the root.
+// Folder is the folder of the transcripts, relative to the root.
 const Folder = "docs/transcripts"
 
-// File is the transcript of a page, by its path from the root.
+// File returns the transcript of a page, which is given by its path from the root.
 func File(page string) string {
 	return path.Join(Folder, strings.TrimSuffix(path.Base(page), ".md")+".txt")
 }
 
-// Entry is a command, and what it printed.
+// Entry is a command and its output.
 type Entry struct {
 	Command string
 	Lines   []string
 	// Status is its exit code.
 	Status int
-	// Interrupted says that it ended by Ctrl-C. Status means nothing then.
+	// Interrupted says that the command ended on Ctrl-C. Status then has no meaning.
 	Interrupted bool
 }
 
@@ -37,8 +37,8 @@ const (
 	interrupted = "[interrupted]"
 )
 
-// Format writes a transcript. A command begins with "$ ", its other lines with "> ", and what it printed with two
-// spaces. An exit code other than 0 stands below in brackets.
+// Format formats a transcript. A command begins with "$ ", its other lines with "> ", and the lines of its output with
+// two spaces. An exit code other than 0 follows below in brackets.
 func Format(page string, entries []Entry) []byte {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# What the commands in %s print. `make verify-docs` compares it; … stands for anything.\n", page)
@@ -59,7 +59,7 @@ func Format(page string, entries []Entry) []byte {
 
 var exitCode = regexp.MustCompile(`^\[exit code (\d+)\]$`)
 
-// Parse reads what Format has written.
+// Parse reads the output of Format.
 func Parse(content []byte) ([]Entry, error) {
 	var entries []Entry
 	for i, line := range strings.Split(strings.TrimRight(string(content), "\n"), "\n") {

@@ -157,7 +157,7 @@ func TestWhatVariesMatches(t *testing.T) {
 	}
 }
 
-// Whatever is recorded must be right for the run that it was recorded of.
+// A recorded transcript must match the run that it was recorded from.
 func TestWhatIsRecordedMatches(t *testing.T) {
 	t.Parallel()
 	got := Entry{Command: "x", Lines: []string{
@@ -307,7 +307,8 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 	}
 }
 
-// make verify-docs and make prove tell their commands that they are run by make.
+// make verify-docs and make prove set variables by which a program sees that make runs it. The commands of a page must
+// not see these.
 func TestAPagesMakeIsNotPartOfOurs(t *testing.T) {
 	t.Setenv("MAKELEVEL", "1")
 	t.Setenv("MAKEFLAGS", "w")

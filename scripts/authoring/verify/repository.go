@@ -23,13 +23,13 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Repository is what a check looks at.
+// Repository has what a check needs.
 type Repository struct {
 	// Root is its folder.
 	Root string
 	// Runner runs programs. Its folder is for temporary files.
 	Runner *command.Runner
-	// Progress says how far the check is: detail names the units ("modules").
+	// Progress reports how far the check is. detail names the units ("modules").
 	Progress func(detail string, done, total int)
 
 	controllerGen string

@@ -17,23 +17,23 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Check is one thing that must hold in the repository.
+// Check is one rule that the repository must follow.
 type Check struct {
-	// Name is by what Options.Only chooses it, in kebab-case.
+	// Name is the name of the check for Options.Only, in kebab-case.
 	Name string
-	// Sentence is what holds.
+	// Sentence states the rule.
 	Sentence string
-	// Find returns what does not hold, and an error if that could not be found out. It never edits the tree.
+	// Find returns the violations of the rule, and an error if it could not look for them. It never edits the tree.
 	Find func(ctx context.Context, repository *Repository) ([]Finding, error)
-	// Fix fixes what a program can, and returns the files that it changed. Nil: a person has to.
+	// Fix fixes what a program can, and returns the files that it changed. Nil: a person must fix the findings.
 	Fix func(ctx context.Context, repository *Repository) ([]string, error)
 }
 
-// Finding is one thing that does not hold.
+// Finding is one violation of a rule.
 type Finding struct {
 	// Where is a file, file:line or folder, seen from the root of the repository.
 	Where string
-	// Message is one sentence: what is wrong and, where `make fix` does not fix it, what to do.
+	// Message is one sentence that says what is wrong and, if `make fix` does not fix it, what to do.
 	Message string
 	// Detail is a short diff or the output of a tool, if there is any.
 	Detail string
@@ -51,18 +51,18 @@ type Options struct {
 	Clients       clientgen.Generator
 	// Only has the names of the checks to run. Default: all.
 	Only []string
-	// Short leaves out what belongs to the proof: the checks of types for other systems.
+	// Short leaves out the checks that belong to the proof: type-checking for other systems.
 	Short bool
 	// Since limits the linter to packages that differ from a commit, unless its configuration differs. It takes ten
 	// minutes for all of them. Nil: all.
 	Since *changes.Changes
-	// Extra are the checks of others. They run before those that take long.
+	// Extra are additional checks of the caller. They run before the slow ones.
 	Extra []Check
-	// Out shows what is found, and how far it is.
+	// Out gets the findings and the progress.
 	Out *os.File
 }
 
-// Checks are all checks: first those that fix what later ones look at, last the slow ones.
+// Checks returns all checks: first those that fix what later ones look at, last the slow ones.
 func Checks(extra ...Check) []Check {
 	return slices.Concat(
 		[]Check{files, labsList, mutants, recordings, formatting, packageComments, prose, sharedFiles, goVersion},
@@ -75,7 +75,7 @@ func Checks(extra ...Check) []Check {
 // errFound is the end of a run that found problems: they are printed already.
 var errFound = errors.New("the repository is not in order")
 
-// Verify runs the checks and prints what does not hold. All of them run, so that a contributor sees everything at once.
+// Verify runs the checks and prints the findings. It runs all of them, so that a contributor sees everything at once.
 // The error says how many failed.
 func Verify(ctx context.Context, options Options) error {
 	checks, err := chosen(options)
@@ -121,8 +121,8 @@ func Verify(ctx context.Context, options Options) error {
 	return fmt.Errorf("%d of %d checks failed (%s): %w: %s", len(failed), len(checks), strings.Join(failed, ", "), errFound, advice)
 }
 
-// Fix fixes what a program can, and says which files it changed. It does not say what is left for a person: Verify
-// does.
+// Fix fixes what a program can, and says which files it changed. It does not report what is left for a person to fix.
+// Verify does.
 func Fix(ctx context.Context, options Options) error {
 	checks, err := chosen(options)
 	if err != nil {
@@ -152,7 +152,7 @@ func Fix(ctx context.Context, options Options) error {
 	return errors.Join(problems...)
 }
 
-// Validate returns an error if Only names no check, so that nothing is built or looked at in vain.
+// Validate returns an error if Only names no check. Call it before anything is built for the checks.
 func (o Options) Validate() error {
 	_, err := chosen(o)
 	return err

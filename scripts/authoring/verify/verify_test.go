@@ -436,7 +436,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 	}
 }
 
-// With the real controller-gen and the first lab of the course.
+// The test uses the real controller-gen and the first lab of the course.
 func TestStaleGeneratedFilesAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -568,7 +568,8 @@ func TestCodeThatDoesNotCompileForAnotherSystem(t *testing.T) {
 	}
 }
 
-// The versions come from a proxy of our own, so that the test needs no network. It sets the environment: not parallel.
+// The test serves the versions from a proxy of its own, so that it needs no network. It sets environment variables, so
+// it is not parallel.
 func TestModulesThatDisagreeAreRaised(t *testing.T) {
 	proxy, cache := t.TempDir(), t.TempDir()
 	for _, version := range []string{"v1.0.0", "v1.1.0"} {
@@ -613,7 +614,7 @@ func TestModulesThatDisagreeAreRaised(t *testing.T) {
 	}
 }
 
-// A program in an image has the versions of its own module, and sometimes a newer Go. Its code is not even compiled.
+// A program in an image has the module versions of its own module, and sometimes a newer Go. Its code is not compiled.
 func TestAProgramOfAnImageHasVersionsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	root := unpacked(t)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package icecream_test holds the checks of lab 01: what the API server makes of the student's types. No operator runs.
+// Package icecream_test has the checks of lab 01, which test how the API server handles objects of the student's types.
+// No operator runs.
 package icecream_test
 
 import (

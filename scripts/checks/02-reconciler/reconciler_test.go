@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package reconciler_test holds the checks of lab 02. A flavour has three places; see the lab's README for the rules.
+// Package reconciler_test has the checks of lab 02. A flavour has three places. See the lab's README for the rules.
 // Each check has flavours of its own and begins with an empty shop.
 package reconciler_test
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package finalizer_test holds the checks of lab 03: what an icecream takes out of the freezer goes back before the
-// icecream does, whatever goes wrong; and a zombie is found and freed by hand. Each check has icecreams of its own and
-// begins with an empty parlour. See the lab's README for the rules.
+// Package finalizer_test has the checks of lab 03, which test that an operator returns all ingredients to the freezer
+// before an icecream is deleted, despite all failures, and that the student finds and frees a zombie by hand. Each
+// check has icecreams of its own and begins with an empty parlour. See the lab's README for the rules.
 package finalizer_test
 
 import (

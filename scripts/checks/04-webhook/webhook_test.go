@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package webhook_test holds the checks of lab 04: what becomes of a request on its way to where it is stored. Most
-// requests are dry runs, so that the rules of lab 02 have nothing to do with it.
+// Package webhook_test has the checks of lab 04, which test how requests are defaulted and validated before they are
+// stored. Most requests are dry runs, so that the rules of lab 02 do not affect them.
 package webhook_test
 
 import (

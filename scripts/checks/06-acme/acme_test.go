@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package acme_test holds the checks of lab 06: names are proved by hand, cert-manager proves one, and the student's
-// script tells what cert-manager makes meanwhile. ACME takes its time, so that everything is ordered before the first
-// check: see open.
+// Package acme_test has the checks of lab 06: the student proves names by hand, cert-manager proves one, and the
+// student's script reports the objects that cert-manager creates meanwhile. ACME is slow, so everything is ordered
+// before the first check: see open.
 package acme_test
 
 import (

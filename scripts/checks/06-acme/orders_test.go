@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A request that no longer fits the key is made again under the same name, and so is ordered a second time. Each order
-// is recorded, and a script that has seen one of them is right about that one.
+// A request that no longer fits the key is replaced under the same name, which causes a second order. Each order is
+// recorded, and a script that has seen one of them is correct about that one.
 func TestASecondOrderOfACertificate(t *testing.T) {
 	t.Parallel()
 	r := &record{objects: map[types.UID]*unstructured.Unstructured{}}

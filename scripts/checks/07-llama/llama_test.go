@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package llama_test holds the checks of lab 07: an aggregated API server, asked by real clients and by HTTP. It knows
-// the paths and the answers of the Kubernetes API, and nothing of how a server makes them.
+// Package llama_test has the checks of lab 07, which test an aggregated API server with real clients and over HTTP. It
+// knows the paths and the answers of the Kubernetes API, but not how a server produces them.
 package llama_test
 
 import (

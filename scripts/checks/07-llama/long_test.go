@@ -16,7 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// A submission may answer without end. That fills no memory of the checks, and they say what is wrong with the answer.
+// A submission may send an endless answer. It does not fill the memory of the checks, and they say what is wrong with
+// it.
 func TestAnAnswerThatIsTooLongIsNotReadToItsEnd(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("refuse") {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package lolcow_test holds the checks of lab 08. A Lolcow is a cow on a web page: its operator makes a Deployment and
-// a Service for it. Checks of what stands in objects use a namespace in which no Pod may run, since a Pod takes a
-// second of a processor; those of pages and of conditions share one Lolcow whose page is served.
+// Package lolcow_test has the checks of lab 08. A Lolcow is a cow on a web page: its operator creates a Deployment and
+// a Service for it. Checks that only read objects use a namespace in which no Pod may run, since a Pod takes a second
+// of CPU time. Checks of pages and conditions share one Lolcow whose page is served.
 package lolcow_test
 
 import (

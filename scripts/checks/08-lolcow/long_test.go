@@ -13,7 +13,8 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// A submission may answer without end. That fills no memory of the checks, and they say what is wrong with the answer.
+// A submission may send an endless answer. It does not fill the memory of the checks, and they say what is wrong with
+// it.
 func TestMetricsThatAreTooLongAreNotReadToTheirEnd(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text := []byte(strings.Repeat("x", 1<<20))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package webapp_test holds the checks of lab 09. A WebApp is an image behind a node port: its operator makes a
-// Deployment and a Service for it. One WebApp has a Pod that a kubelet runs, and its page is asked for over HTTP. All
-// others are where no Pod may be, or where Pods are made and never start, since a Pod that runs takes a second of a
-// processor.
+// Package webapp_test has the checks of lab 09. A WebApp is an image behind a node port: its operator creates a
+// Deployment and a Service for it. One WebApp has a Pod that a kubelet runs, and the checks request its page over HTTP.
+// All others are in namespaces where Pods are forbidden, or where Pods are created and never start, since a running Pod
+// takes a second of CPU time.
 package webapp_test
 
 import (

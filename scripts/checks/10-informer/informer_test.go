@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package informer_test holds the checks of lab 10. An AuthorizedKey is a line of a file on the node: the checks read
-// that file, tamper with it, and watch how it is replaced.
+// Package informer_test has the checks of lab 10. An AuthorizedKey is a line of a file on the node: the checks read
+// that file, tamper with it, and watch how the operator replaces it.
 package informer_test
 
 import (

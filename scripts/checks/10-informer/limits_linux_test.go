@@ -91,7 +91,7 @@ func (n *node) operators() (pids []int) {
 	return pids
 }
 
-// A program that gives a new file mode 0644 gets 0600 while new files are restricted.
+// A program that creates a file with mode 0644 gets mode 0600 while new files are restricted.
 func TestNewFilesAreRestricted(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	widen, possible := n.restrictNewFiles()
@@ -117,7 +117,7 @@ func TestNewFilesAreRestricted(t *testing.T) {
 	}
 }
 
-// A program that has our file in its arguments can't write a larger file than it may, until the limit is lifted.
+// A program whose arguments contain our file can't write a file larger than the limit, until the limit is lifted.
 func TestFilesAreLimited(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	// For each line that it reads, it writes 2 KiB into the file, and prints whether it could.

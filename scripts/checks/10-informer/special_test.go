@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An operator may leave anything in the place of the file. The checks neither wait for it nor read it to an end that it
-// does not have, and say what is wrong with it.
+// An operator may leave anything in place of the file. The checks do not block on it, do not read it without end, and
+// say what is wrong with it.
 func TestWhatIsNoFileIsNamed(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
@@ -61,7 +61,7 @@ func TestWhatIsNoFileIsNamed(t *testing.T) {
 	}
 }
 
-// A file of many wrong lines fills no report.
+// A file with many wrong lines does not fill the report.
 func TestOfManyWrongLinesAFewAreShown(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	var content []byte
@@ -77,7 +77,8 @@ func TestOfManyWrongLinesAFewAreShown(t *testing.T) {
 	}
 }
 
-// The keys that are drawn are keys, of each type that x/crypto/ssh can parse and a hardware token or ssh-keygen makes.
+// All drawn keys are valid, and they cover each type that x/crypto/ssh can parse and that a hardware token or
+// ssh-keygen creates.
 func TestDrawnKeysCanBeParsed(t *testing.T) {
 	for _, algorithm := range slices.Concat(ordinaryTypes, tokenTypes) {
 		key, err := newKey(algorithm)
@@ -92,7 +93,7 @@ func TestDrawnKeysCanBeParsed(t *testing.T) {
 	}
 }
 
-// An account has the rules of each role that is bound to it by its name or by a group of all accounts.
+// An account has the rules of each role that is bound to its name or to a group of all accounts.
 func TestRulesOfAnAccount(t *testing.T) {
 	object := func(kind, name string, fields map[string]any) unstructured.Unstructured {
 		fields["kind"], fields["metadata"] = kind, map[string]any{"name": name}

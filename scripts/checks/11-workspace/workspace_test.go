@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package workspace_test holds the checks of lab 11: each CloudInstance has one instance in a cloud that costs money,
-// and never two, wherever the operator is killed; and nothing goes on running when it has gone. Each check has objects
-// of its own, and each object an image of its own, by which its instances are known to the checks whatever the operator
-// says. See the lab's README for the rules.
+// Package workspace_test has the checks of lab 11, which test that each CloudInstance has exactly one instance in a
+// cloud that costs money, wherever the operator is killed, and that no instance keeps running after its CloudInstance
+// is deleted. Each check has objects of its own, and each object an image of its own. By the image the checks identify
+// its instances independently of what the operator reports. See the lab's README for the rules.
 package workspace_test
 
 import (

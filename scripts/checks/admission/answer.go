@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Verdict says what became of a request, and whose doing that was.
+// Verdict is the outcome of a request, and says which component decided it.
 type Verdict string
 
 // The verdicts. Refused is a refusal by a part of the API server that is neither a webhook nor a policy, such as the
-// schema. Unanswered means that a webhook was asked and gave no usable answer.
+// schema. Unanswered means that a webhook was called and gave no usable answer.
 const (
 	Accepted        Verdict = "accepted"
 	DeniedByWebhook Verdict = "denied by a webhook"
@@ -34,18 +34,18 @@ const (
 	Refused         Verdict = "refused by the API server itself"
 )
 
-// Answer is what came back.
+// Answer is the API server's answer to a request.
 type Answer struct {
 	Verdict Verdict
-	// Message is the API server's, if it was not accepted.
+	// Message is the API server's message, if the request was not accepted.
 	Message string
-	// Object is what is stored, or would be. Nil if it was not accepted.
+	// Object is the object as it is stored, or as a dry run would store it. It is nil if the request was not accepted.
 	Object   *unstructured.Unstructured
 	Warnings []string
 	Took     time.Duration
 }
 
-// String is the answer as the end of a sentence: "it was accepted".
+// String returns the answer as the end of a sentence: "it was accepted".
 func (a Answer) String() string {
 	if a.Verdict == Accepted {
 		return "it was accepted"
@@ -53,7 +53,7 @@ func (a Answer) String() string {
 	return fmt.Sprintf("it was %s: %s", a.Verdict, a.Message)
 }
 
-// Client sends requests, and changes what is registered.
+// Client sends requests, and changes the registered webhooks and policies.
 type Client struct {
 	config  *rest.Config
 	dynamic dynamic.Interface
@@ -62,7 +62,7 @@ type Client struct {
 	canary  int // how many were sent
 }
 
-// NewClient makes a client of an administrator's access.
+// NewClient returns a client with an administrator's access.
 func NewClient(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = warnings{}
@@ -78,7 +78,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{config: config, dynamic: client, typed: typed, mapper: mapper}, nil
 }
 
-// As is a client that sends its requests as another user.
+// As returns a client that sends its requests as another user.
 func (c *Client) As(user string, groups ...string) (*Client, error) {
 	config := rest.CopyConfig(c.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
@@ -88,7 +88,7 @@ func (c *Client) As(user string, groups ...string) (*Client, error) {
 // Request is one request.
 type Request func(context.Context, dynamic.Interface) (*unstructured.Unstructured, error)
 
-// Ask sends a request and tells what came back. An error is one of ours: no answer came from the API server.
+// Ask sends a request and returns the answer. An error is internal: the API server sent no answer.
 func (c *Client) Ask(ctx context.Context, request Request) (Answer, error) {
 	heard := &heard{}
 	began := time.Now()

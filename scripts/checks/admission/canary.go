@@ -65,7 +65,7 @@ func (c *Client) awaitValidating(ctx context.Context) error {
 	return errors.Join(c.awaitCanary(ctx, name), canaries.Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
-// AwaitPolicies returns when every change of policies and of their bindings has its effect.
+// AwaitPolicies returns when every change of policies and of their bindings has taken effect.
 func (c *Client) AwaitPolicies(ctx context.Context) error {
 	name := c.nextCanary()
 	registry := c.typed.AdmissionregistrationV1()

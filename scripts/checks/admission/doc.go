@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package admission is how checks see admission: it sends requests and tells who answered what, the API server itself,
-// a webhook or a policy. It takes what is registered away and puts it back, and knows when that has its effect. It
-// judges nothing.
+// Package admission tests admission control for checks: it sends requests and reports who answered them, the API server
+// itself, a webhook or a policy. It removes registered webhooks and policies, restores them, and waits until the change
+// takes effect. It gives no verdict.
 package admission

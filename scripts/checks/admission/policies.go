@@ -51,8 +51,8 @@ func ReadPolicy(content []byte) (*Policy, error) {
 // policyKinds are the kinds that a file may hold.
 var policyKinds = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
-// Beyond says what a file holds that is no policy for the group's kinds, a phrase each. Nothing of such a file is
-// installed.
+// Beyond describes, in one phrase each, the objects of a file that are not a policy for the group's kinds. Nothing of
+// such a file is installed.
 func (p *Policy) Beyond(group string) (phrases []string) {
 	for _, object := range p.objects {
 		if object.GroupVersionKind().Group != "admissionregistration.k8s.io" || !slices.Contains(policyKinds, object.GetKind()) {
@@ -85,9 +85,9 @@ func (p *Policy) Has(kind string) bool {
 	return false
 }
 
-// Install creates a policy's objects, by an account that may do nothing else, and returns when they have their effect.
-// The answer is that to the first object which is not accepted, whose name is returned as well; otherwise that to the
-// last.
+// Install creates a policy's objects with an account that has no other rights, and returns when they have taken effect.
+// The answer is the one to the first object that is not accepted, and Install returns the name of that object as well.
+// Otherwise it is the answer to the last object.
 func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, refused string, err error) {
 	account, err := c.policyAccount(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *Client) policyAccount(ctx context.Context) (dynamic.Interface, error) {
 	return dynamic.NewForConfig(account.Config)
 }
 
-// Remove deletes what Install has created of a policy, and nothing else, and returns when it has no effect any more.
+// Remove deletes only the objects of a policy that Install created, and returns when they no longer have an effect.
 func (c *Client) Remove(ctx context.Context, policy *Policy) error {
 	if err := c.Uninstall(ctx, policy); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (c *Client) Remove(ctx context.Context, policy *Policy) error {
 	return c.AwaitPolicies(ctx)
 }
 
-// Uninstall is Remove for who need not wait: the policy may have its effect for a second more.
+// Uninstall is like Remove, but does not wait: the policy may stay in effect for another second.
 func (c *Client) Uninstall(ctx context.Context, policy *Policy) error {
 	for _, object := range policy.installed {
 		resource, err := c.resource(c.dynamic, object)

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Webhooks are webhook configurations as they are registered.
+// Webhooks are the registered webhook configurations.
 type Webhooks struct {
 	Mutating   []admissionv1.MutatingWebhookConfiguration
 	Validating []admissionv1.ValidatingWebhookConfiguration
 }
 
-// Webhooks are the configurations that ask about a resource, by any creator.
+// Webhooks returns the configurations that match a resource, whoever created them.
 func (c *Client) Webhooks(ctx context.Context, resource schema.GroupResource) (Webhooks, error) {
 	registry := c.typed.AdmissionregistrationV1()
 	mutating, err := registry.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
@@ -79,7 +79,7 @@ func (w Webhooks) all() (all []registered) {
 	return all
 }
 
-// Asks reports whether one of the webhooks is asked about an operation on a resource.
+// Asks reports whether one of the webhooks is called for an operation on a resource.
 func (w Webhooks) Asks(resource schema.GroupResource, operation admissionv1.OperationType) bool {
 	about := func(rule admissionv1.RuleWithOperations) bool {
 		return asks([]admissionv1.RuleWithOperations{rule}, resource) &&
@@ -88,7 +88,7 @@ func (w Webhooks) Asks(resource schema.GroupResource, operation admissionv1.Oper
 	return slices.ContainsFunc(w.all(), func(one registered) bool { return slices.ContainsFunc(one.rules, about) })
 }
 
-// SideEffects are what the webhooks say of their side effects, by name. A webhook must say something.
+// SideEffects returns the side effects that the webhooks declare, by name. A webhook must declare them.
 func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
 	said := map[string]admissionv1.SideEffectClass{}
 	for _, one := range w.all() {
@@ -97,8 +97,8 @@ func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
 	return said
 }
 
-// Wide are the names of the webhooks that are asked about more than the kinds they name: by a * for groups or for
-// resources. While no server answers, none of that can be created.
+// Wide returns the names of the webhooks that use * for groups or resources, and so are called for more than the kinds
+// that they name. While no server answers, no object of these kinds can be created.
 func (w Webhooks) Wide() (names []string) {
 	wide := func(rule admissionv1.RuleWithOperations) bool {
 		return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*")
@@ -111,7 +111,7 @@ func (w Webhooks) Wide() (names []string) {
 	return names
 }
 
-// Withdraw takes webhooks away, and returns when no webhook is asked any more.
+// Withdraw removes webhooks, and returns when the API server no longer calls any of them.
 func (c *Client) Withdraw(ctx context.Context, webhooks Webhooks) error {
 	registry := c.typed.AdmissionregistrationV1()
 	for _, configuration := range webhooks.Mutating {
@@ -129,7 +129,8 @@ func (c *Client) Withdraw(ctx context.Context, webhooks Webhooks) error {
 	return c.awaitWebhooks(ctx)
 }
 
-// Register puts webhooks back as they were, and returns when they are asked again. Those that are there stay.
+// Register restores webhooks, and returns when the API server calls them again. Webhooks that still exist are
+// unchanged.
 func (c *Client) Register(ctx context.Context, webhooks Webhooks) error {
 	registry := c.typed.AdmissionregistrationV1()
 	for _, configuration := range webhooks.Mutating {
@@ -154,8 +155,8 @@ func withoutServerFields(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations}
 }
 
-// Lines tell, one line for each webhook, who is asked about what, and where. answer is what the API server said last:
-// by it, one sees a webhook that has no server at its path.
+// Lines describes the webhooks, one line each: which webhook is called about what, and where. answer is the API
+// server's latest answer, which reveals a webhook without a server at its path.
 func (w Webhooks) Lines(answer string) (lines []string) {
 	for _, one := range w.all() {
 		lines = append(lines, one.line(answer))

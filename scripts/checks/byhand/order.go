@@ -20,11 +20,11 @@ import (
 	"lva.io/operators/scripts/services/acme"
 )
 
-// Where the order is in the cluster: what proves it needs, and what we need to find it again.
+// The objects of the order in the cluster: what proving it takes, and what is needed to find it again.
 const (
-	// Namespace is that of lab 06's site.
+	// Namespace is the namespace of lab 06's site.
 	Namespace = "icecream-web"
-	// ConfigMap has the account's public key and the tokens; see JWKFile and TokensFile.
+	// ConfigMap has the account's public key and the tokens. See JWKFile and TokensFile.
 	ConfigMap = "acme-order"
 	// JWKFile is the account's public key as a JSON Web Key.
 	JWKFile = "account.jwk"
@@ -35,17 +35,17 @@ const (
 	keyField, orderField, directoryField = "key.pem", "order", "directory"
 )
 
-// Names are those that a student proves.
+// Names are the names that a student proves.
 var Names = []string{"chocolate.lab.test", "vanilla.lab.test"}
 
 // fieldOwner owns what is written.
 const fieldOwner = "operator-labs"
 
-// ErrNoOrder says that nothing has been ordered in the cluster.
+// ErrNoOrder means that nothing has been ordered in the cluster.
 var ErrNoOrder = errors.New("nothing has been ordered yet")
 
-// Place makes an account at the server with this directory, orders a certificate for the names, and puts the order into
-// the cluster. An earlier one is replaced.
+// Place creates an account at the server with this directory, orders a certificate for the names, and stores the order
+// in the cluster. It replaces an earlier order.
 func Place(ctx context.Context, client kubernetes.Interface, directory string, through *http.Client,
 	names ...string,
 ) (*acme.Account, *acme.Order, error) {
@@ -91,7 +91,7 @@ func publish(ctx context.Context, client kubernetes.Interface, directory string,
 	return nil
 }
 
-// Resume finds the order that is in the cluster. The error is ErrNoOrder if there is none.
+// Resume finds the order in the cluster. The error is ErrNoOrder if there is none.
 func Resume(ctx context.Context, client kubernetes.Interface, through *http.Client) (*acme.Order, error) {
 	kept, err := client.CoreV1().Secrets(Namespace).Get(ctx, secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

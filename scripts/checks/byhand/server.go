@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/checks/reach"
 )
 
-// Where the add-on pebble is in a cluster.
+// The names of the add-on pebble in a cluster.
 const (
 	pebble         = "pebble" // the namespace and the Service
 	acmePort       = 14000
@@ -34,15 +34,15 @@ const (
 	rootURL   = "https://pebble.pebble.svc:15000/roots/0"
 )
 
-// Server is the cluster's ACME server, as it is reached from here.
+// Server is a connection from this machine to the cluster's ACME server.
 type Server struct {
-	// Client knows a way to it, and trusts its certificate.
+	// Client connects to the server, and trusts its certificate.
 	Client *http.Client
 
 	ways []*reach.Way
 }
 
-// Connect finds a way to the cluster's Pebble. The caller closes the connection.
+// Connect connects to the cluster's Pebble. The caller closes the connection.
 func Connect(ctx context.Context, config *rest.Config) (server *Server, err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -84,7 +84,7 @@ func Connect(ctx context.Context, config *rest.Config) (server *Server, err erro
 	return s, nil
 }
 
-// Close ends the ways to it.
+// Close closes the connections to the server.
 func (s *Server) Close() {
 	if s.Client != nil {
 		s.Client.CloseIdleConnections()
@@ -94,7 +94,7 @@ func (s *Server) Close() {
 	}
 }
 
-// Root is the certificate of the authority with which the server issues.
+// Root returns the certificate of the authority with which the server issues.
 func (s *Server) Root(ctx context.Context) (*x509.Certificate, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL, nil)
 	if err != nil {

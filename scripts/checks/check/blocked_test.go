@@ -63,7 +63,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// A cause is looked for once the check that names it has failed, and not before.
+// The check of a cause runs only after the check that names the cause has failed.
 func TestMayExplain(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Checks: []manifest.Check{{ID: "once"}, {ID: "cold-pan", Causes: []string{"once"}}}}

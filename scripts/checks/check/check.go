@@ -37,13 +37,13 @@ const (
 
 type checkKey struct{}
 
-// Failure is why a check failed, or a try of one, in the words of Fail.
+// Failure says why a check failed, or a try of one, in the words of Fail.
 type Failure struct {
 	Expected, Observed string
 	Evidence           []string
 }
 
-// Check is a check while it runs.
+// Check is a running check.
 type Check struct {
 	*Suite
 	ID string
@@ -86,7 +86,7 @@ func Assess(step func(context.Context, *testing.T, *Check)) types.StepFunc {
 	}
 }
 
-// Teardown makes the last step of a feature, which runs also when the check failed: it restores what later checks need.
+// Teardown makes the last step of a feature. It also runs when the check failed, and restores what later checks need.
 func Teardown(step func(context.Context, *Check) error) types.StepFunc {
 	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
 		t.Helper()
@@ -98,11 +98,11 @@ func Teardown(step func(context.Context, *Check) error) types.StepFunc {
 	}
 }
 
-// BeganAt lets the evidence of the check begin at a mark: what an earlier check has done for it is part of it.
+// BeganAt starts the evidence of the check at a mark, so that it includes what an earlier check has done for this one.
 func (c *Check) BeganAt(mark audit.Mark) { c.began = mark }
 
-// Fail ends the check: expected and observed are sentences for the student. Evidence defaults to the operator's last
-// requests since the check began, those first that are about the objects that the sentences name.
+// Fail ends the check. expected and observed are sentences for the student. Evidence defaults to the operator's last
+// requests since the check began. Requests about the objects that the sentences name take precedence.
 func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string) {
 	t.Helper()
 	if len(evidence) == 0 {
@@ -113,23 +113,23 @@ func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string
 	t.Fatalf("expected: %s\nobserved: %s\nevidence: %q", expected, observed, evidence)
 }
 
-// Skip ends the check without a verdict, since what it is about can't be tried in this cluster: it gets no points, and
-// the report says why.
+// Skip ends the check without a verdict, because this cluster does not support what it tests. The check gets no points,
+// and the report says why.
 func (c *Check) Skip(t *testing.T, why string) {
 	t.Helper()
 	c.skipped = "skipped: " + why
 	t.Skip(why)
 }
 
-// Prevented ends the run without a grade, since what the check is about can't be tried here, whatever the submission
-// is. why is a sentence without a full stop, with what to do.
+// Prevented ends the run without a grade, because this machine or cluster does not support what the check tests,
+// whatever the submission is. why is a sentence without a full stop that says what to do.
 func (c *Check) Prevented(t *testing.T, why string) {
 	t.Helper()
 	c.prevented = why
 	t.Fatal(why)
 }
 
-// OK ends the check if a request of our own failed, which should not.
+// OK fails the check if a request of the check itself failed that should succeed.
 func (c *Check) OK(t *testing.T, doing string, err error) {
 	t.Helper()
 	if err == nil {
@@ -158,22 +158,23 @@ func (c *Check) deletedByOperator(err error) string {
 	return name
 }
 
-// Measure puts a figure into the report. It decides nothing.
+// Measure adds a measurement to the report. It does not affect the verdict.
 func (c *Check) Measure(name string, value float64, unit string) {
 	c.measurements = append(c.measurements, report.Measurement{Name: name, Value: value, Unit: unit})
 }
 
-// Look is a look at the cluster: whether it is as expected, and if not, what is seen instead, as a sentence.
+// Look looks at the cluster. It returns whether the cluster is as expected, and if not, a sentence with what is
+// observed instead.
 type Look func() (observed string, ok bool)
 
-// Eventually waits until the cluster is as expected, looking again whenever changed is closed. The check fails when the
-// operator has done nothing for a while, since then nothing more will come: see Wait.
+// Eventually waits until the cluster is as expected, and looks again whenever changed is closed. The check fails if the
+// operator has been idle for a while, since then nothing more will happen: see Wait.
 func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{}, look Look) {
 	t.Helper()
 	c.EventuallyWithin(ctx, t, expected, patience, changed, look)
 }
 
-// EventuallyWithin is Eventually for an operator that may be silent for longer: it waits before it tries again.
+// EventuallyWithin is Eventually for an operator that may be silent for longer, because it waits before it retries.
 func (c *Check) EventuallyWithin(
 	ctx context.Context, t *testing.T, expected string, patience time.Duration, changed func() <-chan struct{}, look Look,
 ) {
@@ -200,8 +201,8 @@ func (c *Check) EventuallyWithin(
 	}
 }
 
-// Settle waits until the operator has been silent for a quiet window. It reports false if it never is: it sends
-// requests without end. What did not happen until then does not happen.
+// Settle waits until the operator has been silent for a quiet window. It returns false if the operator never stops
+// sending requests. What the operator has not done by then, it will not do.
 func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	t.Helper()
 	limited, cancel := context.WithTimeoutCause(ctx, 3*maximalWindow, errRestless)
@@ -222,17 +223,17 @@ func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	}
 }
 
-// StopQuietly stops the operator, and waits until nothing that it had asked for comes into the audit log any more: what
-// comes after a mark that is set then was asked for by the operator that is started next.
+// StopQuietly stops the operator, and waits until none of its requests are added to the audit log any longer. All
+// requests after a mark that is set then come from the operator that is started next.
 func (c *Check) StopQuietly(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.OK(t, "stopping the operator", c.Operator.Stop(ctx))
 	c.OK(t, "waiting for the last requests of the operator", c.Audit.Quiet(ctx, c.window(), c.ByOperator()))
 }
 
-// SettleAbout waits until the operator has sent nothing that matches for the length of a window, counted from the last
-// such request, or for as long as Settle would, if that is longer. What it sends besides does not count. It does not
-// wait for longer than 3 s: what comes then is for the check to judge.
+// SettleAbout waits until the operator has sent no matching request for the length of a window, counted from the last
+// such request, or for as long as Settle would, if that is longer. It ignores all other requests. It waits for at most
+// 3 s. The check must judge what comes after that.
 func (c *Check) SettleAbout(ctx context.Context, t *testing.T, window time.Duration, about audit.Match) {
 	t.Helper()
 	window = max(window, c.window())

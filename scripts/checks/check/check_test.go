@@ -186,7 +186,7 @@ func skips(_ context.Context, t *testing.T, _ *check.Check) {
 
 func never() <-chan struct{} { return nil }
 
-// TestSuite is not a test: it is the checks of a lab while one of the tests below is the grader.
+// TestSuite is not a test itself. It runs the checks of a lab while one of the tests below plays the grader.
 func TestSuite(t *testing.T) {
 	name := os.Getenv(suiteVariable)
 	switch name {
@@ -260,7 +260,7 @@ func TestWhatCountsAsPassed(t *testing.T) {
 	}
 }
 
-// A machine that lacks something costs no points: the grader ends the run.
+// A machine that lacks something costs no points, because the grader ends the run.
 func TestAPreventedCheckHasNoStatus(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "passes", "prevented")
@@ -273,7 +273,8 @@ func TestAPreventedCheckHasNoStatus(t *testing.T) {
 	}
 }
 
-// A check that may name the cause of a failure runs although what it needs has failed. It gets no points for that.
+// A check that may name the cause of a failure runs although a check that it needs has failed. It gets no points for
+// that.
 func TestACauseIsLookedFor(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "fails>errs,passes", "needs-it<fails", "passes<fails", "errs<fails", "last")
@@ -299,7 +300,7 @@ func TestACauseIsLookedFor(t *testing.T) {
 	}
 }
 
-// A live view needs them one by one: what begins, then how it ended, in the order of labs.yaml.
+// A live view needs the events one by one, in the order of labs.yaml: first that a check begins, then how it ended.
 func TestEachCheckBeginsAndEnds(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "last", "fails", "needs-it<fails", "passes")
@@ -313,7 +314,7 @@ func TestEachCheckBeginsAndEnds(t *testing.T) {
 	}
 }
 
-// A student who fixes a check waits for its verdict. What it needs runs before it, and everything else after it.
+// A student who fixes a check waits for its verdict. The checks that it needs run before it, and all others after it.
 func TestACheckRunsFirst(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
@@ -329,7 +330,7 @@ func TestACheckRunsFirst(t *testing.T) {
 	}
 }
 
-// A panic ends the process: the grader then finds that the check never ended, and says so as an error of ours.
+// A panic ends the process. The grader then finds that the check never ended, and reports an internal error.
 func TestAPanicIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("panics", "panics", "last")
@@ -461,7 +462,7 @@ func request(at time.Time, verb string, code int) faults.Entry {
 	}
 }
 
-// An operator that was at the freezer a while ago has its time from then on.
+// An operator that called the freezer some time ago gets the full time, counted from that call.
 func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
@@ -482,7 +483,7 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	}
 }
 
-// A student who has started with the first step only need not wait for the others.
+// A student who has started only the first step need not wait for the other steps.
 func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
@@ -498,7 +499,7 @@ func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
 	}
 }
 
-// What an operator does when it has just overcome a failure may come after the last look: it is not over at that
+// An operator that has just recovered from a failure may act after the last look. The wait must not be over at that
 // moment.
 func TestAWaitGoesOnAfterAFailureWasOvercome(t *testing.T) {
 	t.Parallel()

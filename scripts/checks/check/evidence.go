@@ -19,18 +19,18 @@ import (
 // evidenceLines is how many requests a failed check shows.
 const evidenceLines = 8
 
-// Line is a request as evidence.
+// Line is one request as a line of evidence.
 type Line struct {
 	Time time.Time
-	// Object is the name of the object that it is about; empty for a list.
+	// Object is the name of the object that the request is about. It is empty for a list.
 	Object string
-	// Always is true of what is about every object: that the operator was killed, or started.
+	// Always is true for what concerns every object: that the operator was killed, or started.
 	Always bool
 	Text   string
 }
 
-// Evidence chooses of requests, in the order of time, those that led to a failure: the last about the objects of which
-// it complains; where there is room, the last of the others.
+// Evidence selects the requests that led to a failure, in the order of time. It takes the last requests about the
+// objects that the failure names and, if there is room, the last of the others.
 func (c *Check) Evidence(requests []Line, expected, observed string) []string {
 	about := c.complaint(expected, observed)
 	var chosen []string
@@ -120,8 +120,8 @@ func (c *Check) requests(expected, observed string) []string {
 	return c.Evidence(lines, expected, observed)
 }
 
-// Tell makes evidence of what the operator asked for, and what befell it. Where a service knows objects by their UIDs,
-// their names stand instead.
+// Tell makes evidence of the operator's requests and of the faults that they met. It replaces the UIDs by which a
+// service knows objects with their names.
 func (c *Check) Tell(entries []faults.Entry) []Line {
 	names := c.objects()
 	lines := make([]Line, len(entries))

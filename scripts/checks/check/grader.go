@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// ErrNoOperator is returned to checks that ask for what only a lab with an operator has.
+// ErrNoOperator is returned to checks that call what only a lab with an operator has.
 var ErrNoOperator = errors.New("this lab runs no operator")
 
 // grader is the process that runs the operator. Nil in a lab without one.
@@ -47,15 +47,16 @@ func newGrader(path string) *grader {
 	}}}
 }
 
-// Operator is the student's program.
+// Operator controls the student's program.
 type Operator struct{ *grader }
 
-// Stop asks the operator to end, and waits until it has.
+// Stop asks the operator to exit, and waits until it has.
 func (o Operator) Stop(ctx context.Context) error {
 	return o.post(ctx, protocol.StopOperator, nil, nil)
 }
 
-// End is Stop for an operator that is killed after grace, and says how it has ended: empty for an exit code of 0.
+// End is Stop for an operator that is killed after grace. It returns how the operator ended, or nothing for an exit
+// code of 0.
 func (o Operator) End(ctx context.Context, grace time.Duration) (failure string, err error) {
 	var stopped protocol.Stopped
 	err = o.post(ctx, protocol.StopOperator, protocol.Stop{Grace: grace}, &stopped)
@@ -67,35 +68,38 @@ func (o Operator) Kill(ctx context.Context) error {
 	return o.post(ctx, protocol.KillOperator, nil, nil)
 }
 
-// Start starts the operator again.
+// Start restarts the operator.
 func (o Operator) Start(ctx context.Context) error {
 	return o.post(ctx, protocol.StartOperator, nil, nil)
 }
 
-// Upgrade brings the versions of the lab's extension into the cluster, has the operator convert between versions, and
-// starts it again, as one upgrades an operator. From then on a check that fails takes no points of the lab itself.
+// Upgrade installs the versions of the lab's extension into the cluster, makes the operator convert between versions,
+// and restarts it, like the upgrade of a real operator. From then on a check that fails costs no points of the lab
+// itself.
 func (o Operator) Upgrade(ctx context.Context) error {
 	return o.post(ctx, protocol.UpgradeOperator, nil, nil)
 }
 
-// Errors of StartAs: the operator's program does not have a flag, or its flags can't be chosen here, as those of a Pod.
+// Errors of StartAs: the operator's program does not have a flag, or its flags can't be chosen on this stage, such as
+// those of a Pod.
 var (
 	ErrNoSuchFlag    = errors.New("there is no such flag")
 	ErrNotAdjustable = errors.New("the flags of this operator can't be chosen")
 )
 
-// StartAs starts the operator again, otherwise than usual. It is so until it is stopped.
+// StartAs restarts the operator with other settings, which apply until it is stopped.
 func (o Operator) StartAs(ctx context.Context, how protocol.Start) error {
 	return o.post(ctx, protocol.StartOperator, how, nil)
 }
 
-// Logged is how much the operator has logged so far, in bytes: a mark for Errors.
+// Logged returns how much the operator has logged so far, in bytes. It is a mark for Errors.
 func (o Operator) Logged(ctx context.Context) (int64, error) {
 	logged, err := o.log(ctx, math.MaxInt64)
 	return logged.Size, err
 }
 
-// Errors are what Reconcile has returned since the operator had logged so many bytes, as far as its log tells.
+// Errors returns the errors that Reconcile has returned since the operator had logged so many bytes, as far as its log
+// shows them.
 func (o Operator) Errors(ctx context.Context, since int64) ([]operatorlog.Error, error) {
 	logged, err := o.log(ctx, since)
 	return logged.Errors, err
@@ -110,16 +114,16 @@ func (o Operator) usage(ctx context.Context) (usage protocol.Usage, err error) {
 	return usage, o.get(ctx, protocol.OperatorUsage, &usage)
 }
 
-// Faults is what can go wrong between the operator and those that it talks to.
+// Faults injects failures between the operator and the services that it calls.
 type Faults struct{ *grader }
 
-// Arm lets things go wrong from now on, counting requests from here. A schedule that is armed already is replaced.
+// Arm injects the faults of a schedule from now on, counting requests from here. It replaces a schedule that is armed.
 func (f Faults) Arm(ctx context.Context, schedule faults.Schedule) error {
 	f.arming(len(schedule.Faults) > 0)
 	return f.post(ctx, protocol.Arm, schedule, nil)
 }
 
-// Disarm ends that: what was held back goes on.
+// Disarm ends the injection, and releases delayed requests.
 func (f Faults) Disarm(ctx context.Context) error {
 	defer f.arming(false)
 	return f.post(ctx, protocol.Disarm, nil, nil)
@@ -150,7 +154,7 @@ func (f Faults) armedAt(at time.Time) bool {
 	return slices.ContainsFunc(f.armed, func(s span) bool { return !at.Before(s.from) && (s.to.IsZero() || at.Before(s.to)) })
 }
 
-// Log is all that the operator asked for since the run began, and what befell it.
+// Log returns all requests of the operator since the run began, with the faults that were injected.
 func (f Faults) Log(ctx context.Context) ([]faults.Entry, error) { return f.since(ctx, 0) }
 
 // since is the log after the entry with an ID.
@@ -163,10 +167,10 @@ func (f Faults) lastAction(ctx context.Context) (last time.Time, err error) {
 	return last, f.get(ctx, protocol.LastAction, &last)
 }
 
-// Submission is the student's folder, of which some checks read files that are no Go code.
+// Submission is the student's folder. Some checks read files in it that are not Go code.
 type Submission struct{ *grader }
 
-// File reads a file; the path is slash-separated. The error is fs.ErrNotExist if there is none.
+// File reads a file. The path is slash-separated. The error is fs.ErrNotExist if the file is missing.
 func (s Submission) File(ctx context.Context, path string) ([]byte, error) {
 	body, err := s.do(ctx, http.MethodGet, protocol.Submission+path, nil)
 	if err != nil {
@@ -175,16 +179,16 @@ func (s Submission) File(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// Manifests are the objects of the submission's config/default, as kustomize builds them. The error is fs.ErrNotExist
-// if it can't.
+// Manifests returns the objects of the submission's config/default, as kustomize builds them. The error is
+// fs.ErrNotExist if kustomize can't build them.
 func (s Submission) Manifests(ctx context.Context) (objects []map[string]any, err error) {
 	err = s.get(ctx, protocol.Manifests, &objects)
 	return objects, err
 }
 
-// Run runs a shell script of the submission, in a temporary folder, with kubectl and an account that may free
-// icecreams. What it prints and its exit code are the answer, also when it failed. The error is a *ScriptError, beside
-// that answer, if the script could not do its work, whatever that is. Other errors are ours.
+// Run runs a shell script of the submission in a temporary folder, with kubectl and an account that may free icecreams.
+// The answer has its output and its exit code, even if the script failed. The error is a *ScriptError, beside that
+// answer, if the script could not do its work for any reason. Other errors are internal.
 func (s Submission) Run(ctx context.Context, path string, args ...string) (output string, exit int, err error) {
 	var result protocol.Output
 	if args == nil {
@@ -199,7 +203,7 @@ func (s Submission) Run(ctx context.Context, path string, args ...string) (outpu
 
 // ScriptError says what kept a script of the submission from its work: it did not end, or the shell can't read it.
 type ScriptError struct {
-	// Observed is what a check that fails because of it has observed.
+	// Observed is the observation of a check that fails because of the error.
 	Observed string
 }
 

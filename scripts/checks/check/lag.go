@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Lag measures how long it takes from sending the create of an object until a watch tells of it: how busy the machine
-// is. The zero value is ready.
+// Lag measures how long it takes from sending the create of an object until a watch reports it, which shows how busy
+// the machine is. The zero value is ready to use.
 type Lag struct {
 	mutex sync.Mutex
 	sent  map[string]time.Time // by the object's name
 	last  time.Duration
 }
 
-// Sent says that the create of an object is being sent.
+// Sent records that the create of an object is being sent.
 func (l *Lag) Sent(name string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -26,7 +26,7 @@ func (l *Lag) Sent(name string) {
 	l.sent[name] = time.Now()
 }
 
-// Arrived says that the watch has told of an object. What others have made does not count.
+// Arrived records that the watch has reported an object. It ignores objects that others have created.
 func (l *Lag) Arrived(name string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -36,7 +36,7 @@ func (l *Lag) Arrived(name string) {
 	}
 }
 
-// Now is the lag of the object that arrived last; 0: none has.
+// Now returns the lag of the object that arrived last. It is 0 before the first object.
 func (l *Lag) Now() time.Duration {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

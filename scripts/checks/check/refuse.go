@@ -23,8 +23,8 @@ const (
 	refusedLook  = 25 * time.Millisecond
 )
 
-// RefusedAtFirst makes a change while the API server refuses all requests of a class. However often the change has
-// called the operator, none of these calls gets through: what is missing then comes only to those who try again.
+// RefusedAtFirst makes a change while the API server refuses all requests of a class. However often the change triggers
+// the operator, none of its requests succeeds. Only an operator that retries does the remaining work later.
 func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Kind, class faults.Class, change func()) {
 	t.Helper()
 	c.Settle(ctx, t)
@@ -44,8 +44,8 @@ func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Ki
 	c.OK(t, "disarming the faults", c.Faults.Disarm(ctx))
 }
 
-// Tries is how often the same was asked for, at most. Several requests need not be several tries: one call of Reconcile
-// sends many.
+// Tries returns the largest number of requests for the same thing. A single call of Reconcile sends many different
+// requests, so the total would not be the number of tries.
 func Tries(requests []faults.Entry) (most int) {
 	counts := map[string]int{}
 	for _, request := range requests {
@@ -55,8 +55,8 @@ func Tries(requests []faults.Entry) (most int) {
 	return most
 }
 
-// Backoff is the longest pause between attempts, of which there is one at least, or since the last one, and says what
-// was observed.
+// Backoff returns the longest pause between attempts, or since the last one, and a description of what was observed.
+// There must be at least one attempt.
 func Backoff(attempts []faults.Entry) (longest time.Duration, observed string) {
 	longest = time.Since(attempts[len(attempts)-1].Time)
 	for i := range len(attempts) - 1 {

@@ -41,14 +41,14 @@ const (
 	slowRest    = 3 * time.Second
 )
 
-// AtRest fails the check unless the operator comes to rest: all is right, so for a while it reads and writes nothing,
-// and does not look again and again at what it has in its cache.
+// AtRest fails the check unless the operator comes to rest. When the state is as wanted, the operator must for a while
+// read and write nothing, and must not keep looking at what it has in its cache.
 func (c *Check) AtRest(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.atRest(ctx, t, restWindow)
 }
 
-// Idle is AtRest for a moment: what the operator still had to do is done, so that what it does from now on has a new
+// Idle is AtRest for a moment. After it, the operator's earlier work is done, so that all later activity has a new
 // reason.
 func (c *Check) Idle(ctx context.Context, t *testing.T) {
 	t.Helper()
@@ -157,7 +157,7 @@ func (c *Check) busy() []string {
 		worked.Round(100*time.Millisecond), took.Round(100*time.Millisecond))}
 }
 
-// Logged is how much the operator has logged, in bytes: a mark for NoErrors and ErrorsHaveCauses.
+// Logged returns how much the operator has logged, in bytes. It is a mark for NoErrors and ErrorsHaveCauses.
 func (c *Check) Logged(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
 	size, err := c.Operator.Logged(ctx)
@@ -177,9 +177,9 @@ func excused(text string, count int) bool {
 	return count <= fewConflicts && strings.Contains(text, conflict)
 }
 
-// NoErrors fails the check if Reconcile keeps returning an error for objects of which all is right, since the operator
-// had logged so many bytes (see Logged). Any operator may return one error: the work queue tries again, and then there
-// is none. A few conflicts do not count. A cache that is behind is their cause, and it is far behind on a busy machine.
+// NoErrors fails the check if Reconcile keeps returning an error for objects that are as wanted, since the operator had
+// logged so many bytes (see Logged). Any operator may return one error: the work queue retries, and the retry succeeds.
+// A few conflicts do not count. A stale cache causes them, and on a busy machine the cache is far behind.
 func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects ...string) {
 	t.Helper()
 	errors, err := c.Operator.Errors(ctx, since)
@@ -206,8 +206,8 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 }
 
 // ErrorsHaveCauses fails the check if Reconcile has returned an error for each of several objects since the operator
-// had logged so many bytes, and none of its requests was refused since the mark: one who had nothing to complain of may
-// have wanted to be called again, but not each time.
+// had logged so many bytes, and none of its requests was refused since the mark. An operator may return an error
+// without a cause to be called again, but not each time.
 func (c *Check) ErrorsHaveCauses(ctx context.Context, t *testing.T, since int64, mark audit.Mark, objects ...string) {
 	t.Helper()
 	if len(c.Audit.Since(mark, c.OperatorRequests().And(func(e audit.Event) bool { return e.Code >= 400 }))) > 0 {

@@ -16,16 +16,16 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// RoleSuffices is a check: the operator is never refused a request by its role.
+// RoleSuffices is a check that the operator's role allows all of its requests.
 func RoleSuffices() types.Feature {
 	return features.New("the role is enough").Assess("in the whole run", suffices()).Feature()
 }
 
-// Needs are the verbs that a right operator of a lab may need, by resource of the lab's API group.
+// Needs are the verbs that a correct operator of a lab may need, by resource of the lab's API group.
 type Needs map[string][]string
 
-// LeastPrivilege is a check: the operator's role allows nothing that no request of the run needed, but for what the lab
-// says and what operators have in general. It comes last, since every check shows what the operator needs.
+// LeastPrivilege is a check that the operator's role allows nothing beyond the requests of the run, the Needs of the
+// lab and the general rights of operators. It comes last, since every check shows what the operator needs.
 func LeastPrivilege(group string, needs Needs) types.Feature {
 	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(needs.of(group))).Feature()
 }
@@ -37,8 +37,8 @@ func RoleFits(group string, needs Needs) types.Feature {
 		Assess("and no more", spares(needs.of(group))).Feature()
 }
 
-// AllowsNoMore is LeastPrivilege of a lab whose operator needs rights to several groups: may says which of them a right
-// operator may need.
+// AllowsNoMore is LeastPrivilege of a lab whose operator needs rights to several groups. may reports whether a correct
+// operator may need a right.
 func AllowsNoMore(may func(audit.Right) bool) types.Feature {
 	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(may)).Feature()
 }

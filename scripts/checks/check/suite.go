@@ -31,7 +31,7 @@ import (
 // userAgent is how the requests of checks are known in the audit log.
 const userAgent = "operator-labs-checks"
 
-// Features are the checks of a lab: the id in labs.yaml, and the code.
+// Features are the checks of a lab: the ID in labs.yaml, and the code.
 type Features map[string]types.Feature
 
 // Suite is one grading run of a lab's checks.
@@ -41,40 +41,39 @@ type Suite struct {
 	Config *rest.Config
 	// Audit is the API server's audit log.
 	Audit *audit.Log
-	// Operator stops and starts the operator, Faults lets things go wrong for it, Submission reads its files. In a lab
-	// without an operator each call is an error.
+	// Operator stops and starts the operator, Faults injects failures, and Submission reads the submission's files. In a
+	// lab without an operator each call returns an error.
 	Operator   Operator
 	Faults     Faults
 	Submission Submission
-	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its
-	// config/default comes to, in YAML. Both are empty but in a lab whose checks deploy the submission: see package
-	// deployed.
+	// Image is the reference of the submission's image, which the nodes have. Manifests is the file with the result of its
+	// config/default, in YAML. Both are set only in a lab whose checks deploy the submission: see package deployed.
 	Image, Manifests string
-	// Server is a submission that is an API server itself. Its fields are empty in labs without one, and where the grader
-	// can't know them.
+	// Server describes a submission that is an API server itself. Its fields are empty in labs without one, and if the
+	// grader can't know them.
 	Server protocol.Server
-	// Kubectl is the program that is kubectl if its first argument says so, and Kubeconfig an administrator's.
+	// Kubectl is the program that acts as kubectl if its first argument says so. Kubeconfig is an administrator's.
 	Kubectl, Kubeconfig string
 	// Shared says that the cluster has other users.
 	Shared bool
-	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
+	// NodeFollows says that a node becomes Ready by itself, if none is yet.
 	NodeFollows bool
-	// Exchange is a folder in which the operator and the checks may write. The operator sees few others.
+	// Exchange is a folder that both the operator and the checks may write to. The operator can access few others.
 	Exchange string
-	// Services are the URLs of the lab's services for checks, past all faults, by their names. It is empty in a lab whose
-	// checks deploy the submission.
+	// Services are the URLs of the lab's services by name. They are for checks, and requests to them meet no faults. The
+	// map is empty in a lab whose checks deploy the submission.
 	Services map[string]string
 	// Extended says that the submission has started the lab's extension.
 	Extended bool
-	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there
-	// are none.
+	// NotExtended says why the checks of the lab's extension can't test this submission. It is empty if they can, or if
+	// the lab has no extension.
 	NotExtended string
-	// Seed is where all that is random in this run comes from.
+	// Seed is the source of all randomness in this run.
 	Seed uint32
-	// Stories is how many stories a check that plays one plays, each from a seed of its own. 0 is one.
+	// Stories is how many stories a story check plays, each from its own seed. 0 means one.
 	Stories int
-	// Lag says how long it takes at present until a watch tells of a change: how busy the machine is. Options.Prepare
-	// may set it.
+	// Lag returns how long it currently takes until a watch reports a change, which shows how busy the machine is.
+	// Options.Prepare may set it.
 	Lag func() time.Duration
 
 	operatorUser string
@@ -94,37 +93,37 @@ type Suite struct {
 	spoiledIn string
 }
 
-// Options are what a lab's checks need besides the features.
+// Options are the hooks and numbers that a lab's checks need besides the features.
 type Options struct {
 	// Prepare runs once before the first check and returns the context of all of them.
 	Prepare func(context.Context, *Suite) (context.Context, error)
-	// CleanUp runs after each check, whatever came of it, so that the next begins with an empty cluster.
+	// CleanUp runs after each check, whether it passed or not, so that the next one begins with an empty cluster.
 	CleanUp func(context.Context) error
-	// Scenario is the lab in one short story: it makes, changes and deletes things, waits until all is right, and fails
-	// when something is not. It must hold whatever goes wrong meanwhile: see Torture and BadDay.
+	// Scenario is the lab in one short story. It creates, changes and deletes objects, waits until the state is correct,
+	// and fails otherwise. It must pass despite all injected failures: see Torture and BadDay.
 	Scenario Scenario
-	// Writes and Reads are about how many requests the operator needs for the scenario on a good day, to all services
-	// together: among them random faults are put. They are stated rather than counted, since the count differs from day to
-	// day, and a seed has to make the same schedules each time.
+	// Writes and Reads are approximate numbers of the requests that the operator needs for the scenario on a good day, to
+	// all services together. Random faults are placed among them. They are constants and not counted, because the count
+	// differs from day to day, and a seed must always produce the same schedules.
 	Writes, Reads int
-	// Requests is how many writes the scenario itself sends, by Check.Sending, in a lab whose submission is an API server:
-	// that is then killed around each of them and after each change of its folder, and its own writes and reads meet no
-	// faults.
+	// Requests is how many writes the scenario itself sends, by Check.Sending, in a lab whose submission is an API server.
+	// Such a server is killed around each of them and after each change of its folder, and its own writes and reads meet
+	// no faults.
 	Requests int
-	// Scenes are played in a torture that asks for them, once each, besides the scenario: stories with one mishap at one
-	// moment, to which no schedule of the scenario comes. A scene arms its mishap itself: see Check.Arm.
+	// Scenes are played once each, besides the scenario, in a torture that asks for them. They are stories with one mishap
+	// at one moment that no schedule of the scenario reaches. A scene arms its mishap itself: see Check.Arm.
 	Scenes []Scene
 }
 
-// Scene is a story with a mishap of its own.
+// Scene is a story with one failure of its own.
 type Scene struct {
 	// Name says what goes wrong.
 	Name string
 	Play Scenario
 }
 
-// Run runs the checks of the lab in whose folder the test stands. The grader calls it with a run; without one it checks
-// that labs.yaml and the code agree.
+// Run runs the checks of the lab in the folder of the test. The grader calls it with a run. Without one it checks that
+// labs.yaml and the code agree.
 func Run(t *testing.T, features Features, options Options) {
 	t.Helper()
 	file := os.Getenv(protocol.RunVariable)
@@ -390,22 +389,22 @@ func (s *Suite) send(event protocol.Event) error {
 	return s.events.Encode(event)
 }
 
-// Note puts something that was seen of an object into the report's timeline, in a lane of its own: what begins with the
-// object's kind and name, as in "Certificate serving-cert is Ready". Took is 0 for what has no length. It decides
-// nothing, and may be called from any goroutine until the checks have ended.
+// Note adds an observation of an object to the report's timeline, in a lane of its own. The text begins with the
+// object's kind and name, as in "Certificate serving-cert is Ready". Took is 0 for what has no length. A note does not
+// affect the verdict, and Note may be called from any goroutine until the checks have ended.
 func (s *Suite) Note(at time.Time, took time.Duration, what string) {
 	_ = s.send(protocol.Event{Note: &protocol.Note{Time: at, Seconds: took.Seconds(), What: what}}) // a grader that has ended wants no notes
 }
 
-// OperatorUser is the name by which the API server knows the operator's account; empty in a lab without one.
+// OperatorUser returns the API server's name for the operator's account. It is empty in a lab without an operator.
 func (s *Suite) OperatorUser() string { return s.operatorUser }
 
-// ByOperator matches all requests of the operator, by whatever account it sends them.
+// ByOperator matches all requests of the operator, whichever account it uses.
 func (s *Suite) ByOperator() audit.Match { return s.Audit.By(s.operatorUser) }
 
-// NoEventOfOthers matches all requests but writes of Events that are about other objects. An event recorder writes in
-// the background: what it tells of other objects may have happened long before, when the machine is busy. An Event is
-// called after the object that it is about; one that the API server names is not known by that.
+// NoEventOfOthers matches all requests except writes of Events about other objects. An event recorder writes in the
+// background, so on a busy machine such an Event may be about something that happened long before. An Event is named
+// after its object. If the API server generates the name, the object is unknown.
 func NoEventOfOthers(objects ...string) audit.Match {
 	return func(e audit.Event) bool {
 		about := func(object string) bool { return strings.HasPrefix(e.Name, object+".") }
@@ -413,8 +412,8 @@ func NoEventOfOthers(objects ...string) audit.Match {
 	}
 }
 
-// OperatorRequests matches the operator's requests, but for its standing watches and its leader election, which go on
-// when it has nothing to do.
+// OperatorRequests matches the operator's requests, except its long-running watches and its leader election, which
+// continue while it has nothing to do.
 func (s *Suite) OperatorRequests() audit.Match {
 	return s.ByOperator().And(func(e audit.Event) bool {
 		return !audit.Watching(e) && e.Resource != "leases" && e.Resource != "events"

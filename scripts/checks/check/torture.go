@@ -20,13 +20,13 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Scenario is the story of a lab, which must end well whatever goes wrong while it is played. It waits generously (see
-// Check.EventuallyWithin): operators are restarted, told to come back in a second, and back off.
+// Scenario is the story of a lab, which must end well whatever failures are injected. It waits generously (see
+// Check.EventuallyWithin), because operators are restarted, asked to retry after a second, and back off.
 type Scenario func(context.Context, *testing.T, *Check)
 
-// BadDay is a check: the scenario, while conflicts, refusals, delays and lost watches come as the run's seed has it.
-// Operators are not killed on a bad day; that is what checks of their own and the torture are for. Steps of the lab's
-// own may come before, which need no seed.
+// BadDay is a check that plays the scenario while the run's seed injects conflicts, refusals, delays and lost watches.
+// Operators are not killed on a bad day. Dedicated checks and the torture do that. The lab may run steps of its own
+// first, which need no seed.
 func BadDay(scenario Scenario, before ...types.StepFunc) types.Feature {
 	// About what a scenario takes: faults that lie beyond its end do not happen.
 	const writes, reads = 12, 6
@@ -56,7 +56,7 @@ func (c *Check) arm(ctx context.Context, t *testing.T, schedule faults.Schedule)
 	c.schedule, c.sent = &schedule, 0
 }
 
-// Arm lets things go wrong for the rest of a scene. It replaces what is armed.
+// Arm injects faults for the rest of a scene. It replaces the armed schedule.
 func (c *Check) Arm(ctx context.Context, t *testing.T, schedule faults.Schedule) {
 	t.Helper()
 	c.arm(ctx, t, schedule)
@@ -153,7 +153,7 @@ func lastOf(class faults.Class, entries []faults.Entry) (number int) {
 	return number
 }
 
-// Schedule is what goes wrong during the check; it has no faults if nothing does.
+// Schedule returns the schedule of faults during the check. It has no faults if none are injected.
 func (c *Check) Schedule() faults.Schedule {
 	if c.schedule == nil {
 		return faults.Schedule{}
@@ -162,7 +162,7 @@ func (c *Check) Schedule() faults.Schedule {
 }
 
 // Sending sends a write of the scenario itself to a submission that is an API server. If the schedule says so, the
-// server is killed some time after the write is sent, or right after it was answered, and started again.
+// server is killed some time after the write is sent, or right after it was answered, and restarted.
 func (c *Check) Sending(ctx context.Context, t *testing.T, send func()) {
 	t.Helper()
 	c.sent++

@@ -260,7 +260,7 @@ func TestTortureOfWhoFailsOnAGoodDay(t *testing.T) {
 	}
 }
 
-// What is wrong with us is no verdict: the grader finds that the trials did not come to an end.
+// An internal error is not a verdict. The grader finds that the trials did not come to an end.
 func TestTortureThatIsNotPossible(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -289,7 +289,7 @@ func TestTortureThatIsNotPossible(t *testing.T) {
 	}
 }
 
-// A log of that length is more than fits into one event.
+// A log of that length does not fit into one event.
 func TestTortureOfAnOperatorThatAsksWithoutEnd(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)

@@ -29,26 +29,26 @@ const (
 	lookAgain = 250 * time.Millisecond
 )
 
-// Wait decides when a check has waited long enough for what the operator has to do. An operator that has nothing more
-// to say has got its verdict soon; one that is slow, or has met a failure, is waited for. Where it was quick so far, it
-// is not.
+// Wait decides when a check has waited long enough for the operator. If the operator is idle, the verdict comes soon.
+// If it is slow, or a request of it has failed, the check waits longer. It does not wait longer for an operator that
+// was quick so far.
 type Wait struct {
 	check                *Check
 	began, changed, next time.Time
 	patience, limit      time.Duration
 }
 
-// NewWait begins a wait. Patience is for how long a quick operator may be silent, and limit how long one that goes on
-// sending requests may take.
+// NewWait begins a wait. Patience is how long a quick operator may be silent, and limit is how long an operator that
+// keeps sending requests may take.
 func (c *Check) NewWait(patience, limit time.Duration) *Wait {
 	now := time.Now()
 	return &Wait{check: c, began: now, changed: now, patience: patience, limit: limit}
 }
 
-// Changed says that the check has seen a change: what comes of it is waited for.
+// Changed records that the check has seen a change, so that the wait includes its consequences.
 func (w *Wait) Changed() { w.changed = time.Now() }
 
-// Over says why there is nothing more to wait for, in words that follow what was observed; empty: it may still come.
+// Over says why there is nothing more to wait for, in words that follow what was observed. Empty: it may still happen.
 // The caller asks again after Next.
 func (w *Wait) Over(ctx context.Context) (why string) {
 	now := time.Now()
@@ -90,7 +90,7 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 	return ""
 }
 
-// Next is closed when it is time to ask again whether the wait is over.
+// Next returns a channel that is closed when it is time to call Over again.
 func (w *Wait) Next() <-chan time.Time {
 	last := latest(w.changed, w.check.Audit.Last(w.check.OperatorRequests()))
 	due := last.Add(w.patience)
@@ -103,8 +103,8 @@ func (w *Wait) Next() <-chan time.Time {
 	return time.After(time.Until(latest(due, w.next)))
 }
 
-// Poll waits until look is content, and calls fail with what it observed when the wait is over. It looks when something
-// changes, at each request of the operator, and at each interval, for what sends no events. fail ends the check.
+// Poll waits until look is satisfied, and calls fail with its observation when the wait is over. It looks at each
+// change, at each request of the operator, and at each interval, for state that causes no events. fail ends the check.
 func (c *Check) Poll(ctx context.Context, interval time.Duration, wait *Wait,
 	changed func() <-chan struct{}, look Look, fail func(observed string),
 ) {
@@ -129,8 +129,8 @@ func (c *Check) Poll(ctx context.Context, interval time.Duration, wait *Wait,
 	}
 }
 
-// Pause lets time go by that is part of what happens: nothing else tells, for example, that the operator hears of two
-// changes one after the other.
+// Pause waits for a time that is part of the test. For example, there is no other sign that the operator has received
+// two changes one after the other.
 func (c *Check) Pause(ctx context.Context, t *testing.T, duration time.Duration) {
 	t.Helper()
 	select {

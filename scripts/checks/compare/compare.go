@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package compare compares fields as they are with fields as they should be, and makes from the same fields the
-// sentence of what was expected and the one of what was observed. It reads no objects.
+// Package compare compares the actual and the expected values of fields, and formats the sentences of what was expected
+// and what was observed. It does not read objects.
 package compare
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/dustin/go-humanize/english"
 )
 
-// NotSet is what a field is that is not there.
+// NotSet describes a field that is missing.
 const NotSet = "not set"
 
-// Field is a field as it should be and as it is, in words.
+// Field is a field with its expected and its actual value, in words.
 type Field struct{ Name, Want, Got string }
 
-// Is compares a field that may be absent: then got is nil.
+// Is compares a field that may be absent. In that case got is nil.
 func Is[T comparable](name string, want T, got *T) Field {
 	f := Field{Name: name, Want: word(want), Got: NotSet}
 	if got != nil {
@@ -27,8 +27,8 @@ func Is[T comparable](name string, want T, got *T) Field {
 	return f
 }
 
-// IsOrZero is Is for a field that may be left out where it is zero: the JSON of a Go struct with omitempty says no
-// more.
+// IsOrZero is Is for a field that may be left out if it is zero: the JSON of a Go struct with omitempty has no such
+// fields.
 func IsOrZero[T comparable](name string, want T, got *T) Field {
 	if zero := *new(T); got == nil && want == zero {
 		return Is(name, want, &zero)
@@ -36,7 +36,7 @@ func IsOrZero[T comparable](name string, want T, got *T) Field {
 	return Is(name, want, got)
 }
 
-// Given demands a text, whatever it says.
+// Given requires a text with any content.
 func Given(name, got string) Field {
 	if got != "" {
 		return Field{Name: name, Want: "given", Got: "given"}
@@ -54,14 +54,14 @@ func word(value any) string {
 // Fields are fields of one object.
 type Fields []Field
 
-// Same says whether all are as they should be.
+// Same reports whether all fields have their expected values.
 func (f Fields) Same() bool {
 	return !slices.ContainsFunc(f, Field.differs)
 }
 
 func (f Field) differs() bool { return f.Want != f.Got }
 
-// Expected is how all should be: "toppingsCount is 2 and soldOut is true".
+// Expected describes the expected values of all fields: "toppingsCount is 2 and soldOut is true".
 func (f Fields) Expected() string {
 	parts := make([]string, len(f))
 	for i, field := range f {
@@ -70,7 +70,7 @@ func (f Fields) Expected() string {
 	return english.WordSeries(parts, "and")
 }
 
-// Observed is how those are that are not as they should be: "soldOut is not set". It is empty if there are none.
+// Observed describes the fields with unexpected values: "soldOut is not set". It is empty if there are none.
 func (f Fields) Observed() string {
 	var parts []string
 	for _, field := range f {

@@ -35,10 +35,10 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// Cluster is the cluster in which checks deploy a submission. What they make carries our label, by which it is found
-// and removed when the run is over.
+// Cluster is the cluster in which checks deploy a submission. The objects that they create carry our label. By this
+// label they are found and removed when the run is over.
 type Cluster struct {
-	// Config is an administrator's access, and Client, Dynamic and Mapper are clients with it.
+	// Config is an administrator's access. Client, Dynamic and Mapper are clients with it.
 	Config  *rest.Config
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
@@ -47,7 +47,7 @@ type Cluster struct {
 	shared bool
 }
 
-// Open makes the clients.
+// Open creates the clients.
 func Open(suite *check.Suite) (*Cluster, error) {
 	c := &Cluster{Config: suite.Config, shared: suite.Shared}
 	var err error
@@ -65,7 +65,7 @@ func Open(suite *check.Suite) (*Cluster, error) {
 	return c, nil
 }
 
-// Manifests are the submission's objects, in the order in which kustomize writes them.
+// Manifests returns the submission's objects, in the order in which kustomize writes them.
 func Manifests(suite *check.Suite) ([]*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(suite.Manifests)
 	if err != nil {
@@ -74,7 +74,7 @@ func Manifests(suite *check.Suite) ([]*unstructured.Unstructured, error) {
 	return Read(content)
 }
 
-// Read reads documents of YAML. Empty ones are left out.
+// Read reads YAML documents. It skips empty ones.
 func Read(content []byte) (objects []*unstructured.Unstructured, err error) {
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
 	for {
@@ -92,7 +92,7 @@ func Read(content []byte) (objects []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Deployment is an object as a Deployment. Its kind is one.
+// Deployment converts an object to a Deployment. The object must be of that kind.
 func Deployment(object *unstructured.Unstructured) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
@@ -101,8 +101,8 @@ func Deployment(object *unstructured.Unstructured) (*appsv1.Deployment, error) {
 	return deployment, nil
 }
 
-// QuickReadiness lets all readiness probes of a Deployment ask every second, beginning at once: a check that waits for
-// a Pod does not wait for the next probe.
+// QuickReadiness makes all readiness probes of a Deployment run every second, without an initial delay, so that a check
+// that waits for a Pod does not wait for the next probe.
 func QuickReadiness(deployment *appsv1.Deployment) {
 	for i := range deployment.Spec.Template.Spec.Containers {
 		if probe := deployment.Spec.Template.Spec.Containers[i].ReadinessProbe; probe != nil {
@@ -111,9 +111,9 @@ func QuickReadiness(deployment *appsv1.Deployment) {
 	}
 }
 
-// RefusedError says that the API server refuses an object of the submission.
+// RefusedError means that the API server refuses an object of the submission.
 type RefusedError struct {
-	// Object is its kind and name.
+	// Object is the object's kind and name.
 	Object string
 	Err    error
 }
@@ -122,12 +122,12 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the API server refuses the %s: %v", e.Object, e.Err)
 }
 
-// Unwrap is the API server's answer.
+// Unwrap returns the API server's answer.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Apply makes objects or brings them up to date, one after the other. A definition is waited for until its kind is
-// served. That the API server refuses one is a *RefusedError. In a cluster that others use, what was there and is not
-// ours is an *install.InTheWayError.
+// Apply creates or updates objects, one after the other. After a CustomResourceDefinition it waits until the kind is
+// served. If the API server refuses an object, the error is a *RefusedError. If a shared cluster already has an object
+// of the same name that is not ours, it is an *install.InTheWayError.
 func (c *Cluster) Apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if err := c.apply(ctx, object); err != nil {
@@ -176,7 +176,7 @@ func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) 
 	return nil
 }
 
-// Resource is a client for the kind of an object, in its namespace.
+// Resource returns a client for the kind of an object, in its namespace.
 func (c *Cluster) Resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -193,7 +193,7 @@ func (c *Cluster) Resource(object *unstructured.Unstructured) (dynamic.ResourceI
 	return c.Dynamic.Resource(mapping.Resource), nil
 }
 
-// Of are the objects of some kinds.
+// Of returns the objects of some kinds.
 func Of(objects []*unstructured.Unstructured, kinds ...string) (found []*unstructured.Unstructured) {
 	for _, object := range objects {
 		if slices.Contains(kinds, object.GetKind()) {
@@ -203,16 +203,16 @@ func Of(objects []*unstructured.Unstructured, kinds ...string) (found []*unstruc
 	return found
 }
 
-// Without are the objects of all other kinds.
+// Without returns the objects of all other kinds.
 func Without(objects []*unstructured.Unstructured, kinds ...string) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return slices.Contains(kinds, o.GetKind()) })
 }
 
-// Poll is how often is asked for what no watch tells of.
+// Poll is the interval at which state without a watch is read.
 const Poll = 100 * time.Millisecond
 
-// Until asks again and again until look finds nothing missing, which it says in a sentence, or an error. After the
-// limit the error says what was missing at last.
+// Until calls look repeatedly until it returns an error, or an empty sentence, which means that nothing is missing.
+// After the limit the error says what was still missing.
 func Until(ctx context.Context, limit time.Duration, what string, look func(context.Context) (missing string, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not so after %s", limit))
 	defer cancel()

@@ -219,7 +219,7 @@ func pods(t *testing.T, c *Cluster) {
 	}
 }
 
-// A Pod may log a line without end. The kubelet answers with as much of it as it is asked for.
+// A Pod may log an endless line. The kubelet returns only as much of it as the request asks for.
 func TestALogWithoutEndIsNoEvidenceWithoutEnd(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package deployed is how the checks of a lab whose stage is deployed bring the submission into the cluster: what its
-// config/default comes to, object by object and when they want, and what its Pods do there, as Events and logs tell. It
-// judges nothing, and knows no lab.
+// Package deployed deploys a submission for the checks of a lab whose stage is deployed: it applies the objects of the
+// submission's config/default one by one, at the times that the checks choose, and reads Events and logs to see how the
+// Pods behave. It gives no verdict, and knows no lab.
 package deployed

@@ -23,13 +23,13 @@ const (
 	eventLimit = 4
 )
 
-// Pods are those of a Deployment that are not being deleted, the newest first.
+// Pods returns the Pods of a Deployment that are not being deleted, the newest first.
 func (c *Cluster) Pods(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Pod, error) {
 	all, err := c.All(ctx, deployment)
 	return slices.DeleteFunc(all, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), err
 }
 
-// All are the Pods of a Deployment, also those that are being deleted: until they are gone they may still do their
+// All returns the Pods of a Deployment, including those that are being deleted. Until they are gone they may still do
 // work.
 func (c *Cluster) All(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Pod, error) {
 	selector := ""
@@ -44,14 +44,14 @@ func (c *Cluster) All(ctx context.Context, deployment *appsv1.Deployment) ([]cor
 	return pods.Items, nil
 }
 
-// Ready reports whether a Pod is.
+// Ready reports whether a Pod is ready.
 func Ready(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// Waiting is the reason for which the first container of a Pod that waits does so; empty: none waits.
+// Waiting returns the reason why the first waiting container of a Pod waits. It is empty if none waits.
 func Waiting(pod *corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Waiting != nil {
@@ -61,7 +61,7 @@ func Waiting(pod *corev1.Pod) string {
 	return ""
 }
 
-// Describe says in a few words how a Pod is.
+// Describe describes the state of a Pod in a few words.
 func Describe(pod *corev1.Pod) string {
 	var said strings.Builder
 	fmt.Fprintf(&said, "Pod %s: phase %s", pod.Name, pod.Status.Phase)
@@ -81,7 +81,7 @@ func Describe(pod *corev1.Pod) string {
 	return said.String()
 }
 
-// Events are those about an object, the newest first.
+// Events returns the Events about an object, the newest first.
 func (c *Cluster) Events(ctx context.Context, namespace, kind, name string) ([]corev1.Event, error) {
 	events, err := c.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name,
@@ -93,8 +93,8 @@ func (c *Cluster) Events(ctx context.Context, namespace, kind, name string) ([]c
 	return events.Items, nil
 }
 
-// Evidence is what Pods of a Deployment, their Events and their logs say. What can't be asked is left out: it is said
-// of a failure, and is none.
+// Evidence collects what Pods of a Deployment, their Events and their logs say. It skips whatever it can't read:
+// evidence explains a failure, and must not cause another one.
 func (c *Cluster) Evidence(ctx context.Context, deployment *appsv1.Deployment) (lines []string) {
 	pods, err := c.Pods(ctx, deployment)
 	if err != nil || len(pods) == 0 {

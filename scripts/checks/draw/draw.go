@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Property is a sentence that must hold for all cases.
+// Property is a statement that must hold for all cases.
 type Property[Case any] struct {
-	// Name tells the cases of one property from those of others that are drawn from the same seed.
+	// Name makes the cases of one property differ from those of others that are drawn from the same seed.
 	Name string
-	// Count is how many cases are drawn for a seed, and Draw makes the case with a number from 0 to Count-1. What must
-	// never be left to luck, such as the values at a limit, it makes of the number.
+	// Count is how many cases are drawn for a seed. Draw makes the case with a number from 0 to Count-1. It derives the
+	// cases that must not depend on chance, such as the values at a limit, from the number.
 	Count int
 	Draw  func(random *rand.Rand, number int) Case
-	// Try tells what was observed of a case for which the sentence does not hold; empty: it holds. An error is one of
-	// ours, and ends the search. It is called from several goroutines.
+	// Try returns what was observed in a case for which the statement does not hold, or an empty text if it holds. An
+	// error is internal, and ends the search. Try is called from several goroutines.
 	Try func(context.Context, Case) (observed string, err error)
-	// Smaller are cases that are simpler than this one, the simplest first. None of them may have this one among its own,
-	// directly or not: otherwise shrinking would not end.
+	// Smaller returns cases that are simpler than this one, the simplest first. None of them may have this one among its
+	// own, directly or indirectly. Otherwise shrinking would not end.
 	Smaller func(Case) []Case
 }
 
@@ -35,7 +35,7 @@ type Property[Case any] struct {
 type Counterexample[Case any] struct {
 	Case     Case
 	Observed string
-	// Drawn is the case from which it was shrunk.
+	// Drawn is the original case, before it was shrunk.
 	Drawn Case
 }
 
@@ -45,7 +45,7 @@ const (
 	shrinkTries = 2000
 )
 
-// Searches is Search for so many seeds, of which the given one is the first; 0 is one.
+// Searches is Search for a number of seeds, of which the given one is the first. 0 means one.
 func (p Property[Case]) Searches(ctx context.Context, seed uint32, seeds int) (*Counterexample[Case], error) {
 	for n := range uint32(max(1, seeds)) { //nolint:gosec // there are far fewer than billions of them
 		if found, err := p.Search(ctx, seed+n); found != nil || err != nil {
@@ -55,8 +55,8 @@ func (p Property[Case]) Searches(ctx context.Context, seed uint32, seeds int) (*
 	return nil, nil
 }
 
-// Search tries all cases of a seed. It returns the first for which the property does not hold, shrunk, and nil if there
-// is none. The same seed always draws the same cases.
+// Search tries all cases of a seed. It returns the first case for which the property does not hold, shrunk, or nil if
+// there is none. The same seed always draws the same cases.
 func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexample[Case], error) {
 	cases := p.cases(seed)
 	observed := make([]string, len(cases))

@@ -94,7 +94,7 @@ func TestWhatHoldsHasNoCounterexample(t *testing.T) {
 	}
 }
 
-// Which of several is found does not depend on who answers first.
+// If several cases fail, the result does not depend on which of them fails first.
 func TestTheSeedRepeatsTheCounterexample(t *testing.T) {
 	t.Parallel()
 	search := func(seed uint32) string {

@@ -25,12 +25,12 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// Definitions are what kinds are defined by.
+// Definitions is the resource of CustomResourceDefinitions.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// LeastPrivilege is the check that the operator's role allows no more than is needed. Any operator of a shop may need
-// to read and delete icecreams and to write their status, however it does that; also says what else one of this lab may
-// do with icecreams. icecreams/finalizers is for operators that set owner references; scaffolds grant it, and it allows
+// LeastPrivilege is the check that the operator's role allows only what is needed. Any operator of a shop may need to
+// read and delete icecreams and to write their status, by any verb. also lists what else an operator of this lab may do
+// with icecreams. icecreams/finalizers is for operators that set owner references. Scaffolds grant it, and it allows
 // nothing by itself.
 func LeastPrivilege(also ...string) types.Feature {
 	return check.LeastPrivilege(Resource.Group, needs(also))
@@ -47,7 +47,7 @@ func needs(also []string) check.Needs {
 	}
 }
 
-// Served is the check that the API server serves icecreams as the lectures have them. All labs stand on it.
+// Served is the check that the API server serves icecreams as the lectures define them. All labs depend on it.
 func Served() types.Feature {
 	return features.New("icecreams are served").
 		Assess("with the right names and scope", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
@@ -139,7 +139,7 @@ func lines(conditions map[string]map[string]any) []string {
 	return lines
 }
 
-// Sample is the check that the sample of the lecture is accepted and kept. It leaves no icecream.
+// Sample is the check that the sample of the lecture is accepted and kept. It leaves no icecream behind.
 func Sample() types.Feature {
 	written := New("icecream-sample", []string{"matcha", "vanilla"}, []string{"cream", "coconutflakes", "watermelon"})
 	return features.New("the sample of the lecture").

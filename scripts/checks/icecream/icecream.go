@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package icecream is how checks see the kind Icecream: through the API server only, without the student's types. It
-// creates, changes and deletes icecreams and keeps a view of all that there are, from a watch. It checks nothing.
+// Package icecream accesses objects of the kind Icecream for checks, through the API server only and without the
+// student's types. It creates, changes and deletes icecreams, and watches all of them. It gives no verdict.
 package icecream
 
 import (
@@ -29,33 +29,33 @@ import (
 	"lva.io/operators/scripts/checks/compare"
 )
 
-// The kind's identity is the lectures'.
+// The lectures define the identity of the kind.
 var (
 	Resource = schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}
 	Kind     = Resource.GroupVersion().WithKind("Icecream")
 )
 
-// Icecream is what a check looks at of one.
+// Icecream has the fields of an icecream that checks look at.
 type Icecream struct {
 	Name             string
 	Created          time.Time
 	Flavour, Topping []string
-	// SoldOut and ToppingsCount are the status; nil is what is not set.
+	// SoldOut and ToppingsCount are the status. Nil means that the field is not set.
 	SoldOut       *bool
 	ToppingsCount *int64
 }
 
-// CountIs compares the status's toppingsCount with what it should be. A 0 may be left out.
+// CountIs compares the status's toppingsCount with its expected value. A 0 may be left out.
 func (i Icecream) CountIs(want int64) compare.Field {
 	return compare.IsOrZero("status.toppingsCount of "+i.Name, want, i.ToppingsCount)
 }
 
-// SoldOutIs compares the status's soldOut with what it should be. A false may be left out.
+// SoldOutIs compares the status's soldOut with its expected value. A false may be left out.
 func (i Icecream) SoldOutIs(want bool) compare.Field {
 	return compare.IsOrZero(fmt.Sprintf("status.soldOut of %s (%s)", i.Name, strings.Join(i.Flavour, ", ")), want, i.SoldOut)
 }
 
-// New makes an icecream's object. Nil toppings are left out.
+// New returns the object of an icecream. Nil toppings are left out.
 func New(name string, flavour, topping []string) *unstructured.Unstructured {
 	spec := map[string]any{"flavour": list(flavour)}
 	if topping != nil {
@@ -75,7 +75,7 @@ func list(items []string) []any {
 	return values
 }
 
-// View is what a check looks at of an object.
+// View returns the fields of an object that checks look at.
 func View(object *unstructured.Unstructured) Icecream {
 	flavour, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "flavour")
 	topping, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "topping")
@@ -106,7 +106,7 @@ type sending struct {
 	alone, answered bool
 }
 
-// Open begins to watch all icecreams, until the context ends.
+// Open watches all icecreams until the context ends.
 func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -162,15 +162,15 @@ func (s *Shop) arrived(object any) {
 	}
 }
 
-// Behind says whether an icecream was created of which the watch has not told yet: All is older then than what the
-// operator may know.
+// Behind reports whether an icecream was created that the watch has not reported yet. In that case All is older than
+// what the operator may know.
 func (s *Shop) Behind() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return len(s.sent) > 0
 }
 
-// Lag is how long it took from sending the last create that was sent alone until the watch told of it.
+// Lag returns how long it took from sending the last create that was sent alone until the watch reported it.
 func (s *Shop) Lag() time.Duration {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -184,14 +184,14 @@ func (s *Shop) notify() {
 	s.changed = make(chan struct{})
 }
 
-// Changed is closed when an icecream has come, changed, begun to die or gone.
+// Changed returns a channel that is closed when an icecream is created, changed, marked for deletion or deleted.
 func (s *Shop) Changed() <-chan struct{} {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.changed
 }
 
-// All are the icecreams that live, oldest first, those of one second by name. One that is being deleted is gone.
+// All returns the icecreams that are not being deleted, oldest first, and by name if they have the same age in seconds.
 func (s *Shop) All() []Icecream {
 	var all []Icecream
 	for _, object := range s.informer.GetStore().List() {
@@ -203,12 +203,12 @@ func (s *Shop) All() []Icecream {
 	return all
 }
 
-// Older orders by age, those of the same second by name: the order in which places are given.
+// Older orders by age, and by name within the same second: the order in which places are given.
 func Older(a, b Icecream) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 }
 
-// Get is the living icecream of that name.
+// Get returns the icecream of that name, unless it is being deleted.
 func (s *Shop) Get(name string) (Icecream, bool) {
 	object, there := s.Object(name)
 	if !there || object.GetDeletionTimestamp() != nil {
@@ -217,7 +217,7 @@ func (s *Shop) Get(name string) (Icecream, bool) {
 	return View(object), true
 }
 
-// Object is the whole icecream of that name, also if it is being deleted. It is shared: do not change it.
+// Object returns the whole icecream of that name, even if it is being deleted. It is shared: do not change it.
 func (s *Shop) Object(name string) (*unstructured.Unstructured, bool) {
 	object, there, err := s.informer.GetStore().GetByKey(name)
 	if err != nil || !there {
@@ -235,7 +235,8 @@ func (s *Shop) Create(ctx context.Context, name string, flavour []string, toppin
 	return View(object), nil
 }
 
-// CreateObject creates an icecream that was made by New, or by hand, and returns it as it is stored.
+// CreateObject creates an icecream from an object that New returned, or that was written by hand, and returns it as it
+// is stored.
 func (s *Shop) CreateObject(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	sent := s.send(object.GetName())
 	created, err := s.Client.Create(ctx, object, metav1.CreateOptions{})
@@ -280,8 +281,8 @@ func (s *Shop) Delete(ctx context.Context, name string) error {
 // emptyPatience is how long an operator may take over its finalizers before Empty removes them itself.
 const emptyPatience = 3 * time.Second
 
-// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that no controller removes. It
-// waits for as long as they become fewer.
+// Empty deletes all icecreams and waits until they are gone, including those with a finalizer that no controller
+// removes. It waits for as long as their number decreases.
 func (s *Shop) Empty(ctx context.Context) error {
 	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting all icecreams: %w", err)

@@ -5,23 +5,23 @@ package order
 
 import "slices"
 
-// Menu are the flavours that the shop of lab 04 sells.
+// Menu has the flavours that the shop of lab 04 sells.
 var Menu = []string{"vanilla", "chocolate", "strawberry"}
 
-// Answer is what lab 04 says to an order or a change that the schema allows.
+// Answer is the answer of lab 04 to an order or a change that the schema allows.
 type Answer struct {
-	// Refused are the flavours because of which it is denied. None: it is accepted.
+	// Refused are the flavours because of which the request is denied. If there are none, it is accepted.
 	Refused []string
-	// Spec is what is stored, with what was filled in.
+	// Spec is the stored spec, including its defaults.
 	Spec Spec
-	// Warning says that it comes with a warning, Silent that it comes with none. Neither: both are right.
+	// Warning says that the answer has a warning, Silent that it has none. If neither is set, both are correct.
 	Warning, Silent bool
 }
 
-// Denied says whether it is denied.
+// Denied reports whether the request is denied.
 func (a Answer) Denied() bool { return len(a.Refused) > 0 }
 
-// Ordered is the answer to an order.
+// Ordered returns the answer to an order.
 func Ordered(s Spec) Answer {
 	s = s.Defaulted()
 	answer := Answer{Spec: s, Refused: s.OffMenu()}
@@ -32,7 +32,7 @@ func Ordered(s Spec) Answer {
 	return answer
 }
 
-// Changed is the answer to a change of the spec from one to another, or of something else.
+// Changed returns the answer to a change of the spec from one to another, or to a change of something else.
 func Changed(from, to Spec) Answer {
 	answer := Ordered(to)
 	if from.Equal(to) { // something else has changed
@@ -44,7 +44,7 @@ func Changed(from, to Spec) Answer {
 	return answer
 }
 
-// Defaulted is a spec with what is filled in where it says nothing.
+// Defaulted returns a spec with defaults for its missing fields.
 func (s Spec) Defaulted() Spec {
 	defaulted := Spec{Flavour: slices.Clone(s.Flavour), Topping: slices.Clone(s.Topping)}
 	if len(s.Flavour) == 0 {
@@ -56,7 +56,7 @@ func (s Spec) Defaulted() Spec {
 	return defaulted
 }
 
-// OffMenu are the flavours that the shop does not sell.
+// OffMenu returns the flavours that the shop does not sell.
 func (s Spec) OffMenu() (refused []string) {
 	for _, flavour := range s.Flavour {
 		if !slices.Contains(Menu, flavour) {
@@ -66,7 +66,7 @@ func (s Spec) OffMenu() (refused []string) {
 	return refused
 }
 
-// SameFlavours reports whether two specs have the same flavours, in whatever order: flavours are a set.
+// SameFlavours reports whether two specs have the same flavours in any order, because flavours are a set.
 func SameFlavours(one, other Spec) bool {
 	a, b := slices.Sorted(slices.Values(one.Flavour)), slices.Sorted(slices.Values(other.Flavour))
 	return slices.Equal(a, b)

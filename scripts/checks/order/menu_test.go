@@ -78,7 +78,7 @@ func TestWhatTheMenuSays(t *testing.T) {
 	}
 }
 
-// What must not depend on luck is drawn for each seed, and is what it is called.
+// The required cases are drawn for each seed, and each drawn request is of the kind that it was drawn for.
 func TestEachRequestIsWhatItIsDrawnFor(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// Spec is the spec of an icecream. A list that is nil is not there; one without items is there and empty.
+// Spec is the spec of an icecream. A nil list is missing from the spec. A list without items is present and empty.
 type Spec struct {
 	Flavour, Topping []string
 	// Absent says that there is no spec at all.
@@ -26,14 +26,14 @@ type Spec struct {
 // Order is an icecream as a client writes it.
 type Order struct {
 	Name string
-	// Generated says that the API server is to complete the name.
+	// Generated says that the API server generates the name from a prefix.
 	Generated           bool
 	Labels, Annotations map[string]string
 	Finalizers          []string
 	Spec                Spec
 }
 
-// Object is the spec as it is sent, and nil if there is none.
+// Object returns the spec as it is sent, or nil if there is none.
 func (s Spec) Object() map[string]any {
 	if s.Absent {
 		return nil
@@ -52,7 +52,7 @@ func (s Spec) Object() map[string]any {
 	return object
 }
 
-// Object is the order as it is sent.
+// Object returns the order as it is sent.
 func (o Order) Object() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(icecream.Kind)
@@ -76,13 +76,13 @@ func (o Order) Object() *unstructured.Unstructured {
 	return object
 }
 
-// Equal reports whether two specs say the same, in the same order.
+// Equal reports whether two specs have the same content in the same order.
 func (s Spec) Equal(other Spec) bool {
 	same := func(a, b []string) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
 	return s.Absent == other.Absent && same(s.Flavour, other.Flavour) && same(s.Topping, other.Topping)
 }
 
-// String is the spec as YAML, in one line and of any length.
+// String returns the spec as YAML, in one line of any length.
 func (s Spec) String() string {
 	if s.Absent {
 		return "no spec"
@@ -97,7 +97,7 @@ func (s Spec) String() string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// Words is the spec in words: "matcha and mud, without topping". Long lists and long names are abbreviated.
+// Words describes the spec in words: "matcha and mud, without topping". It abbreviates long lists and long names.
 func (s Spec) Words() string {
 	if s.Absent {
 		return "without spec"
@@ -170,7 +170,7 @@ func quote(text string) string {
 	return strings.TrimSuffix(buffer.String(), "\n")
 }
 
-// Script is the order as lines that can be typed into a shell: kubectl applies it, with the given arguments.
+// Script returns the order as lines that can be typed into a shell: kubectl applies it, with the given arguments.
 func (o Order) Script(arguments string) []string {
 	verb := "apply"
 	if o.Generated {

@@ -85,7 +85,7 @@ func TestEachSpecBreaksWhatItIsDrawnFor(t *testing.T) {
 	}
 }
 
-// What must not depend on luck is there for each seed.
+// The required cases are drawn for each seed.
 func TestEachWayToRepeatIsDrawn(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -109,7 +109,7 @@ func TestEachWayToRepeatIsDrawn(t *testing.T) {
 	}
 }
 
-// Whatever property fails, shrinking ends, and at the smallest spec for which it does.
+// Whatever property fails, shrinking ends, and it ends at the smallest spec that still fails.
 func TestSmallerSpecsEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -162,7 +162,7 @@ func TestSmallerSpecsEnd(t *testing.T) {
 	}
 }
 
-// What a student is told to type is what was tried.
+// The script that a student is told to type sends the order that was tested.
 func TestTheScriptIsTheOrder(t *testing.T) {
 	t.Parallel()
 	for rule, specs := range drawn(3) {

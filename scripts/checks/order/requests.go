@@ -38,7 +38,7 @@ var permutations = func() (all [][]string) {
 	return all
 }()
 
-// How many requests of a kind are to be drawn, so that all that must not be left to luck is among them.
+// How many requests of a kind must be drawn, so that they include all cases that must not depend on chance.
 var (
 	OnMenus     = len(permutations)
 	OffMenus    = Wrongs + 8
@@ -50,7 +50,7 @@ var (
 	Moves = len(changes)
 )
 
-// OnMenu draws a spec of which nothing is missing and nothing is refused.
+// OnMenu draws a complete spec that is accepted.
 func OnMenu(random *rand.Rand, number int) Spec {
 	return Spec{Flavour: slices.Clone(permutations[number%len(permutations)]), Topping: toppings(random)}
 }
@@ -58,9 +58,9 @@ func OnMenu(random *rand.Rand, number int) Spec {
 // toppings are one to three, whatever they are called.
 func toppings(random *rand.Rand) []string { return names(random, 1+random.IntN(MaxToppings)) }
 
-// OffMenu draws a spec of which nothing is missing, with a flavour that is not sold. The first numbers have each of
-// those as the only one: beside another, it would not be seen that it passes. From Wrongs on, there are up to so many
-// of them.
+// OffMenu draws a complete spec with a flavour that is not sold. The first numbers have each such flavour as the only
+// one. Beside another flavour, a webhook that accepts it would go unnoticed. From Wrongs on, a spec has up to that many
+// such flavours.
 func OffMenu(random *rand.Rand, number, wrong int) Spec {
 	flavours := []string{offMenu[number%len(offMenu)]}
 	for more := random.IntN(wrong); number >= Wrongs && more > 0; more-- {
@@ -89,7 +89,7 @@ var incomplete = []func(*Spec){
 	func(s *Spec) { *s = Spec{Absent: true} },
 }
 
-// Incomplete draws a spec that leaves something out, or has an empty list.
+// Incomplete draws a spec that leaves out a field, or has an empty list.
 func Incomplete(random *rand.Rand, number int) Spec {
 	s := OnMenu(random, random.IntN(len(permutations)))
 	incomplete[number%len(incomplete)](&s)
@@ -129,7 +129,7 @@ var changes = []func(*rand.Rand, Spec) Spec{
 	},
 }
 
-// Change draws what a spec is changed to. It has a flavour.
+// Change draws the spec after a change. It has a flavour.
 func Change(random *rand.Rand, number int, from Spec) Spec {
 	return changes[number%len(changes)](random, from)
 }
@@ -145,7 +145,7 @@ var objectNames = []Order{
 	{Name: "for-anybody-", Generated: true},
 }
 
-// Call gives an order a name, another one for each of a few numbers.
+// Call gives an order a name, a different one for each of a few numbers.
 func (o *Order) Call(number int) {
 	name := objectNames[number%len(objectNames)]
 	o.Name, o.Generated = name.Name, name.Generated
@@ -164,7 +164,7 @@ func (o *Order) Describe(random *rand.Rand) {
 	}
 }
 
-// Plainer are orders of which less is said besides the spec.
+// Plainer returns orders with less content besides the spec.
 func (o Order) Plainer() (plainer []Order) {
 	for _, leave := range []func(*Order){
 		func(o *Order) { o.Labels = nil },

@@ -8,7 +8,7 @@ import "slices"
 // Rule is a rule of lab 01 about a spec.
 type Rule string
 
-// The rules. Whatever breaks none of them is allowed.
+// The rules. A spec that breaks none of them is allowed.
 const (
 	FlavourRequired Rule = "at least one flavour"
 	FlavoursUnique  Rule = "no flavour twice"
@@ -16,10 +16,10 @@ const (
 	ToppingsUnique  Rule = "no topping twice"
 )
 
-// MaxToppings is how many toppings there are at most.
+// MaxToppings is the largest number of toppings.
 const MaxToppings = 3
 
-// Breaks are the rules that a spec breaks.
+// Breaks returns the rules that a spec breaks.
 func (s Spec) Breaks() (broken []Rule) {
 	if len(s.Flavour) == 0 {
 		broken = append(broken, FlavourRequired)
@@ -36,7 +36,7 @@ func (s Spec) Breaks() (broken []Rule) {
 	return broken
 }
 
-// Repaired is a spec as near to this one as possible that breaks no rule.
+// Repaired returns the most similar spec that breaks no rule.
 func (s Spec) Repaired() Spec {
 	repaired := Spec{Flavour: distinct(s.Flavour), Topping: distinct(s.Topping)}
 	if len(repaired.Flavour) == 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What is allowed has no limit that the task does not name; so many and so long are tried.
+// The task does not limit the number of flavours or the length of names. The specs go up to these values.
 const (
 	ManyFlavours = 1000
 	LongName     = 1000
@@ -57,10 +57,10 @@ var fixed = len(limits) + (len(unusual)+perSpec-1)/perSpec
 // perSpec is how many unusual names are tried in one spec.
 const perSpec = 3
 
-// ValidSpecs is how many specs are to be drawn, so that all limits and all unusual names are among them.
+// ValidSpecs is how many specs must be drawn, so that they include all limits and all unusual names.
 var ValidSpecs = fixed + 20
 
-// Valid draws a spec that breaks no rule of lab 01. The number decides which limit is tried, or which unusual names.
+// Valid draws a spec that breaks no rule of lab 01. The number decides which limit or which unusual names the spec has.
 func Valid(random *rand.Rand, number int) Spec {
 	switch rest := number - len(limits); {
 	case rest < 0:
@@ -77,7 +77,7 @@ func Valid(random *rand.Rand, number int) Spec {
 	return drawn
 }
 
-// Breakings is how many specs are to be drawn for a rule, so that all ways to break it are among them.
+// Breakings is how many specs must be drawn for a rule, so that they include all ways to break it.
 const Breakings = 27
 
 // Breaking draws a spec that breaks one rule of lab 01 and no other, by as little as possible or by much.
@@ -119,7 +119,7 @@ func repeat(random *rand.Rand, list []string, way int) {
 	}
 }
 
-// Smaller are simpler specs: with fewer names, and with shorter and plainer ones. What was the same stays the same.
+// Smaller returns simpler specs: with fewer names, and with shorter and plainer ones. Equal names stay equal.
 func (s Spec) Smaller() (smaller []Spec) {
 	if s.Absent {
 		return nil

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package places holds what several labs check of the places in the shop: the words in which such checks are written,
-// and those that every operator must pass which deletes icecreams for want of a place. It knows the rules of lab 02,
-// and nothing of what a later lab asks for besides.
+// Package places has the checks about places in the shop that several labs share: helper methods for writing such
+// checks, and the checks for every operator that deletes icecreams without a place. It knows only the rules of lab 02,
+// and none of the additional rules of later labs.
 package places

@@ -32,8 +32,8 @@ const (
 // anything.
 const attempts = 3
 
-// OldNews is the check that an operator deletes only what has no place now: its cache may be behind, and what it has
-// read may have changed since.
+// OldNews is the check that an operator deletes only icecreams that have no place now. Its cache may be stale, and the
+// objects that it has read may have changed since.
 func OldNews(shopOf func(context.Context) *icecream.Shop) types.Feature {
 	assess := func(step func(*Visit)) features.Func {
 		return check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// Visit is a check in the shop: the words in which checks of places are written.
+// Visit is a check in the shop. Its methods are the vocabulary of checks of places.
 type Visit struct {
 	*check.Check
 	Ctx  context.Context
@@ -32,33 +32,33 @@ func (v *Visit) Make(name string, flavours ...string) icecream.Icecream {
 }
 
 // Remain waits until the shop has exactly these icecreams, each of them reconciled, and then for a while during which
-// nothing more may go. It reports false if the operator never comes to rest.
+// no other icecream may be deleted. It returns false if the operator never comes to rest.
 func (v *Visit) Remain(expected string, names ...string) (settled bool) {
 	v.T.Helper()
 	slices.Sort(names)
 	return v.Hold(expected, func(there []string) bool { return slices.Equal(there, names) })
 }
 
-// RemainBeside is Remain where those of a crowd, which are among the names, are spoken of only if they are gone.
+// RemainBeside is Remain for names that include a crowd. It mentions an icecream of the crowd only if it is gone.
 func (v *Visit) RemainBeside(crowd []string, expected string, names ...string) {
 	v.T.Helper()
 	slices.Sort(names)
 	v.HoldBeside(crowd, expected, func(there []string) bool { return slices.Equal(there, names) })
 }
 
-// RemainCount is Remain where it does not matter which icecreams they are.
+// RemainCount is Remain if it does not matter which icecreams they are.
 func (v *Visit) RemainCount(expected string, count int) {
 	v.T.Helper()
 	v.Hold(expected, func(there []string) bool { return len(there) == count })
 }
 
-// Hold is Remain where the names of those that are there decide.
+// Hold is Remain if the names of the existing icecreams decide.
 func (v *Visit) Hold(expected string, want func(there []string) bool) (settled bool) {
 	v.T.Helper()
 	return v.HoldBeside(nil, expected, want)
 }
 
-// HoldBeside is Hold where those of a crowd are spoken of only if they are gone.
+// HoldBeside is Hold for names that include a crowd. It mentions an icecream of the crowd only if it is gone.
 func (v *Visit) HoldBeside(crowd []string, expected string, want func(there []string) bool) (settled bool) {
 	v.T.Helper()
 	look := func() (string, bool) {
@@ -97,8 +97,8 @@ func (v *Visit) ToppingsCount(name string, want int64) {
 	})
 }
 
-// NoErrorsForDeletions fails the check if Reconcile returns an error for each icecream that the operator deletes since
-// it has no place, although nothing went wrong. Which of them go, and whether they do, is for other checks to say.
+// NoErrorsForDeletions fails the check if Reconcile returns an error for each icecream that the operator deletes
+// because it has no place, although nothing has failed. Other checks test whether and which icecreams are deleted.
 func (v *Visit) NoErrorsForDeletions(flavour string) {
 	v.T.Helper()
 	began, logged := v.Audit.Now(), v.Logged(v.Ctx, v.T)
@@ -122,7 +122,7 @@ func without(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// List names icecreams, as the observation of a check.
+// List lists the names of icecreams for the observation of a check.
 func List(names []string) string {
 	if len(names) == 0 {
 		return "no icecreams"

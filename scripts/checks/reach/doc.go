@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package reach connects a check to a Pod of the cluster, as `kubectl port-forward` does: by the API server, so that it
-// works on every kind of cluster. It starts nothing there, and does not go the way of a Service: it picks a Pod that is
-// ready behind it.
+// Package reach connects a check to a Pod of the cluster through the API server, as `kubectl port-forward` does. This
+// works on every kind of cluster. The package starts nothing in the cluster, and bypasses the Service: it picks a ready
+// Pod behind it.
 package reach

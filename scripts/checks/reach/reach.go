@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// Way leads from an address of this machine to a port of a Pod.
+// Way is a tunnel from an address of this machine to a port of a Pod.
 type Way struct {
 	// Address is host:port on this machine.
 	Address string
@@ -33,13 +33,13 @@ type Way struct {
 	ended chan error
 }
 
-// Close ends it. Connections that are open are cut.
+// Close closes the tunnel. It cuts open connections.
 func (w *Way) Close() {
 	close(w.stop)
 	<-w.ended //nolint:errcheck // it says that we have ended it
 }
 
-// Pod opens a way to a port of a Pod that runs. The caller closes it.
+// Pod opens a tunnel to a port of a running Pod. The caller closes it.
 func Pod(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Way, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -79,10 +79,10 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 	return w, nil
 }
 
-// ErrNoPod says that no Pod behind a Service is ready.
+// ErrNoPod means that no Pod behind a Service is ready.
 var ErrNoPod = errors.New("no Pod behind it is ready")
 
-// Service opens a way to a Pod that is ready behind a Service, at the Pod's port to which the Service's port leads.
+// Service opens a tunnel to a ready Pod behind a Service, at the target port of the Service's port.
 func Service(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Way, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

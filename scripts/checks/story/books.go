@@ -10,13 +10,13 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// Account is what the freezer has booked for one icecream, in the order in which it was booked.
+// Account has the freezer's movements for one icecream, in the order in which they were booked.
 type Account []freezer.Movement
 
-// Say is an ingredient as a sentence names it: "topping cream".
+// Say names an ingredient as in a sentence: "topping cream".
 func Say(i freezer.Ingredient) string { return i.Kind + " " + i.Ingredient }
 
-// Out is what was taken and not returned, sorted.
+// Out returns what was taken and not returned, sorted.
 func (a Account) Out() (out []string) {
 	for what, count := range a.counts(nil) {
 		for range count {
@@ -27,7 +27,7 @@ func (a Account) Out() (out []string) {
 	return out
 }
 
-// Wrong says what was booked and should not have been, whatever else comes: empty if nothing.
+// Wrong describes the bookings that are incorrect whatever follows. It is empty if there are none.
 func (a Account) Wrong() (wrong string) {
 	a.counts(func(m freezer.Movement, count int) {
 		switch {
@@ -57,8 +57,8 @@ func (a Account) counts(each func(freezer.Movement, int)) map[string]int {
 	return counts
 }
 
-// FlavourFirst finds a flavour that was returned before a topping: empty if there is none. What was taken in between
-// starts again: then something was exchanged.
+// FlavourFirst finds a flavour that was returned before a topping. It is empty if there is none. If something is taken
+// in between, it starts again, because an ingredient was exchanged.
 func (a Account) FlavourFirst() (flavour, topping string) {
 	for _, m := range a {
 		switch {
@@ -73,7 +73,7 @@ func (a Account) FlavourFirst() (flavour, topping string) {
 	return "", ""
 }
 
-// Movements are the movements of an account, as words: "out topping cream".
+// Movements returns the movements of an account as words: "out topping cream".
 func (a Account) Movements() (words []string) {
 	for _, m := range a {
 		words = append(words, m.Direction+" "+Say(m.Ingredient))
@@ -81,7 +81,7 @@ func (a Account) Movements() (words []string) {
 	return words
 }
 
-// Wanted is what an icecream that has a place should have out of the freezer, sorted: the model of lab 03.
+// Wanted returns what an icecream with a place should have taken from the freezer, sorted. This is the model of lab 03.
 func Wanted(i icecream.Icecream) (wanted []string) {
 	for _, flavour := range i.Flavour {
 		wanted = append(wanted, freezer.Flavour+" "+flavour)
@@ -93,8 +93,8 @@ func Wanted(i icecream.Icecream) (wanted []string) {
 	return wanted
 }
 
-// Due are the movements that are due if this is out of the freezer and that is wanted, each once: "in topping cream".
-// Nothing else may move.
+// Due returns the movements that are due if this is out of the freezer and that is wanted, each once: "in topping
+// cream". There must be no other movements.
 func Due(out, wanted []string) (due []string) {
 	for _, what := range out {
 		if !slices.Contains(wanted, what) {

@@ -21,8 +21,8 @@ import (
 // shrinkTime is how long a story that failed is made smaller.
 const shrinkTime = 8 * time.Second
 
-// Check is a check that plays the story of the run's seed, and compares every icecream with the model after each of its
-// phases. A suite that is to play more stories plays those of the next seeds as well.
+// Check is a check that plays the story of the run's seed, and compares every icecream with the model after each phase.
+// If the suite plays more stories, it plays those of the next seeds as well.
 func Check(rules Rules, shop func(context.Context) *icecream.Shop) types.Feature {
 	return features.New("a story from the run's seed").
 		Assess("ends as the rules say, for every icecream", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {

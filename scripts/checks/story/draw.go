@@ -12,28 +12,28 @@ import (
 // stream tells the sequence of stories from others that are made from the same seed.
 const stream = 2
 
-// Draw makes the story of a seed: the same one each time. What differs are names, flavours, toppings, and the order in
-// which things happen. In each story there is
+// Draw makes the story of a seed, always the same one. Stories differ in names, flavours, toppings, and the order in
+// which things happen. Each story has
 //
 //   - a crowd of more than twenty icecreams, most of them of other flavours than those that are sold out;
 //   - flavours that differ only in case or in a space, or of which one begins with the other, or that are more than a
 //     word;
 //   - a newest icecream whose name is not the last, and in another flavour one whose name is;
 //   - icecreams without a place, whose other flavours have three younger ones each;
-//   - what was created, changed, deleted and written into a status while the operator was stopped;
+//   - icecreams that are created, changed or deleted, or whose status is written, while the operator is stopped;
 //   - an older icecream that takes the place of a younger one by changing its flavour, and one that loses its own;
 //   - places that become free, and are taken again; one deletion alone makes six others not sold out;
 //   - finalizers of others, in front of the operator's and behind it;
-//   - an icecream that has no place since another one has one, which has one since a third has none: who is wrong about
-//     one is about all;
+//   - an icecream without a place because a second one has one, which has one because a third has none, so that an
+//     operator that is wrong about one is wrong about all;
 //   - flavours of one icecream that differ only in a sign, one whose name is almost too long for the freezer, and a
-//     topping that is called like one of them;
-//   - names that come again: of one that was deleted, and of two that had no place, one of which has one now.
+//     topping with the same name as one of them;
+//   - names that are used again: of an icecream that was deleted, and of two without a place, one of which now has one.
 //
-// The outcome of a phase must not depend on what the operator does while it goes on. It does not if an icecream that
-// has no place at one moment has none at the end of the phase either; see TestStoriesAreCertain. So, while the operator
-// runs, icecreams of one flavour each are created in any order, those of several in the order of their names; flavours
-// change one at a time.
+// The outcome of a phase must not depend on the operator's actions during the phase. It does not if every icecream that
+// has no place at one moment also has none at the end of the phase. See TestStoriesAreCertain. So, while the operator
+// runs, icecreams with one flavour are created in any order, and those with several in the order of their names.
+// Flavours change one at a time.
 func Draw(seed uint32) Story {
 	d := &draw{dice: rand.New(rand.NewPCG(uint64(seed), stream))}
 	d.names = shuffled(d, names())

@@ -195,5 +195,5 @@ func wrote(flavour, topping []string, labelled bool) string {
 	return wrote
 }
 
-// List joins a list as one says it: "nothing", or "cup, spoon and straw".
+// List joins a list as in a sentence: "nothing", or "cup, spoon and straw".
 func List(items []string) string { return cmp.Or(english.WordSeries(items, "and"), "nothing") }

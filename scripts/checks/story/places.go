@@ -12,14 +12,15 @@ import (
 // PerFlavour is how many icecreams of a flavour have a place.
 const PerFlavour = 3
 
-// Places says which icecreams have a place: the model of lab 02.
+// Places says which icecreams have a place. This is the model of lab 02.
 type Places struct {
 	holders map[string]bool
 	taken   map[string][]string // the names of those that have a place, by flavour
 }
 
-// Assign gives the places to icecreams that live, the oldest first, of the same second by name. An icecream has a place
-// if in each of its flavours fewer than three older ones have one; if it has none, it takes none.
+// Assign gives places to icecreams that are not being deleted, the oldest first, and by name within the same second. An
+// icecream has a place if in each of its flavours fewer than three older ones have one. An icecream without a place
+// takes none.
 func Assign(living []icecream.Icecream) Places {
 	p := Places{holders: map[string]bool{}, taken: map[string][]string{}}
 	for _, i := range slices.SortedFunc(slices.Values(living), icecream.Older) {
@@ -37,7 +38,7 @@ func Assign(living []icecream.Icecream) Places {
 // Has reports whether an icecream has a place.
 func (p Places) Has(name string) bool { return p.holders[name] }
 
-// Holders are the names of the icecreams that have a place, sorted.
+// Holders returns the names of the icecreams that have a place, sorted.
 func (p Places) Holders() (names []string) {
 	for name := range p.holders {
 		names = append(names, name)

@@ -230,12 +230,13 @@ func (p *play) end(ctx context.Context) error {
 	return p.shop.Empty(ctx)
 }
 
-// Rules are what a lab demands of each icecream of a story besides the rules of the shop.
+// Rules are what a lab requires of each icecream of a story besides the rules of the shop.
 type Rules struct {
-	// Finalizer is the operator's. Empty: it need not have one.
+	// Finalizer is the operator's finalizer. Empty: it need not have one.
 	Finalizer string
 	// Books says that the freezer's books are compared, too.
 	Books bool
-	// Also says what else is wrong with an icecream that lives, as expected and observed. Empty: nothing.
+	// Also describes what else is wrong with an icecream that is not being deleted, as expected and observed. Empty:
+	// nothing.
 	Also func(*unstructured.Unstructured) (expected, observed string)
 }

@@ -14,54 +14,55 @@ import (
 type Kind string
 
 const (
-	// Create creates it, with Flavour, Topping and Finalizers.
+	// Create creates the icecream, with Flavour, Topping and Finalizers.
 	Create Kind = "create"
 	// ChangeFlavour changes one field of the spec.
 	ChangeFlavour Kind = "change the flavour of"
-	// ChangeTopping changes the other one, and nothing else.
+	// ChangeTopping changes only the other field of the spec.
 	ChangeTopping Kind = "change the topping of"
-	// Label adds a label, which changes nothing that the rules are about.
+	// Label adds a label, which does not matter to the rules.
 	Label Kind = "label"
-	// Delete deletes it.
+	// Delete deletes the icecream.
 	Delete Kind = "delete"
 	// Hold adds a finalizer of another controller, in front of the others or behind them.
 	Hold Kind = "hold"
 	// Release removes a finalizer of another controller.
 	Release Kind = "release"
-	// Forge writes a status that claims that all is done, only while the operator is stopped.
+	// Forge writes a status that claims that all work is done, only while the operator is stopped.
 	Forge Kind = "forge the status of"
 	// Forget removes the status, as a restored backup would, only while the operator is stopped.
 	Forget Kind = "remove the status of"
 )
 
-// Deed is one thing that is done with one icecream.
+// Deed is one action on one icecream.
 type Deed struct {
 	Do               Kind
 	Name             string
 	Flavour, Topping []string
-	// Finalizers are those with which an icecream is created, or the one of Hold and Release.
+	// Finalizers are the finalizers with which an icecream is created, or the one of Hold and Release.
 	Finalizers []string
 	// Front puts a finalizer in front of the others.
 	Front bool
-	// SoldOut is what a forged status says.
+	// SoldOut is the value in a forged status.
 	SoldOut bool
 }
 
-// Phase is what is done until the operator has dealt with all of it. By how it is drawn, its outcome does not depend on
-// what the operator does in between.
+// Phase is a group of actions. It ends when the operator has dealt with all of them. Phases are drawn so that their
+// outcome does not depend on the operator's actions in between.
 type Phase struct {
-	// Away says that the operator is stopped meanwhile.
+	// Away says that the operator is stopped during the phase.
 	Away bool
-	// Later begins in a later second than the last icecream was created in. What it creates before it does anything else
-	// is created at once: the order does not matter, since the operator is stopped, or all have a place.
+	// Later begins the phase in a later second than that of the last creation. Icecreams that the phase creates before
+	// other actions are created at once. Their order does not matter, since the operator is stopped, or all of them have a
+	// place.
 	Later bool
 	Deeds []Deed
 }
 
-// Story is what happens in the shop.
+// Story is the sequence of events in the shop.
 type Story []Phase
 
-// String is the story as a customer would tell it.
+// String tells the story as a customer would.
 func (s Story) String() string {
 	var phases []string
 	for _, phase := range s {
@@ -83,7 +84,7 @@ func (s Story) String() string {
 	return strings.Join(phases, "; then ")
 }
 
-// String is the deed in words: "create ann (vanilla with cream)".
+// String returns the deed in words: "create ann (vanilla with cream)".
 func (d Deed) String() string {
 	switch d.Do {
 	case Create:

@@ -160,9 +160,9 @@ func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int
 	return w
 }
 
-// TestStoriesAreCertain: an icecream that has no place at one moment of a phase has none at the end of it. Then it does
-// not matter when the operator looks: those that it may delete are those that go, and since they take no places, no
-// other icecream has one for their absence.
+// TestStoriesAreCertain: an icecream that has no place at one moment of a phase has none at the end of it. So it does
+// not matter when the operator looks: it may delete only icecreams that are deleted anyway, and since these take no
+// places, their absence gives no other icecream a place.
 func TestStoriesAreCertain(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(400) {
@@ -194,7 +194,7 @@ func TestStoriesAreCertain(t *testing.T) {
 	}
 }
 
-// TestStoriesHaveItAll: what a story is to bring out is in each of them.
+// TestStoriesHaveItAll: each story has all the situations that stories must cover.
 func TestStoriesHaveItAll(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(200) {

@@ -39,7 +39,7 @@ type order struct {
 	known, changed bool // the operator has dealt with it; its spec has changed since
 }
 
-// World is the shop as it must be, by the model, at a point of a story.
+// World is the expected state of the shop at a point of a story, according to the model.
 type World struct {
 	orders map[string]*order
 	past   []*order // those that are gone, and whose names others have now

@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Wanted is a condition as it should be.
+// Wanted is an expected condition.
 type Wanted struct {
-	// Of is its type.
+	// Of is the type of the condition.
 	Of     string
 	Status string
-	// Reason is its reason; empty: any.
+	// Reason is the reason of the condition. Empty: any.
 	Reason string
-	// Says must stand in its message, letters of either case: each of them.
+	// Says are texts that must all be in the message, in upper or lower case.
 	Says []string
 }
 
@@ -37,8 +37,8 @@ func (w Wanted) String() string {
 	return text + " with a message that has " + strings.Join(quoted, " and ")
 }
 
-// Unlike says how the conditions of an owner differ from what they should be, for its present generation; empty: they
-// do not. The generation is that of our last write, of which the watch may not have told.
+// Unlike describes how the conditions of an owner differ from the expected ones, for its present generation. Empty:
+// they do not. The generation is that of our last write, which the watch may not have reported yet.
 func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wanted) string {
 	object, there := o.Get(name)
 	if !there {

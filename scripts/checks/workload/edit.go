@@ -20,7 +20,7 @@ type ClientOf[Child any] interface {
 	Update(context.Context, Child, metav1.UpdateOptions) (Child, error)
 }
 
-// Edit changes a child as `kubectl edit` would, and returns what it then is.
+// Edit changes a child as `kubectl edit` would, and returns the new object.
 func Edit[Child any](ctx context.Context, client ClientOf[Child], name string, change func(Child)) (edited Child, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := client.Get(ctx, name, metav1.GetOptions{})
@@ -34,24 +34,24 @@ func Edit[Child any](ctx context.Context, client ClientOf[Child], name string, c
 	return edited, err
 }
 
-// Newer reports whether an object is a later version than another one, or made after it: API servers order the versions
-// of all objects of a kind (k8s.io/apimachinery/pkg/util/resourceversion). A watch that has told of what is newer than
-// an edit has told of the edit.
+// Newer reports whether an object is a later version than another one, or was created after it. API servers order the
+// versions of all objects of a kind (k8s.io/apimachinery/pkg/util/resourceversion). When a watch has reported an object
+// that is newer than an edit, it has also reported the edit.
 func Newer(object, than metav1.Object) bool {
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), than.GetResourceVersion())
 	return err == nil && order > 0
 }
 
-// Unseen is what a check observes before the watch has told of what it did.
+// Unseen is the observation of a check before the watch has reported the check's own change.
 const Unseen = "the watch has not told of it"
 
-// ServiceEdit is a hand edit of a Service, and the words that describe it. nodePort is one that is free.
+// ServiceEdit is a manual edit of a Service, and the words that describe it. nodePort is a free port.
 type ServiceEdit struct {
 	What   string
 	Change func(service *corev1.ServiceSpec, nodePort int32)
 }
 
-// ServiceEdits are edits of all that an owner says of a Service with one port.
+// ServiceEdits edit every field that an owner sets in a Service with one port.
 var ServiceEdits = []ServiceEdit{
 	{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec, _ int32) { s.Selector = map[string]string{"app": "nobody"} }},
 	{"the targetPort was changed to 1", func(s *corev1.ServiceSpec, _ int32) { s.Ports[0].TargetPort = intstr.FromInt32(1) }},
@@ -61,7 +61,7 @@ var ServiceEdits = []ServiceEdit{
 	}},
 }
 
-// IgnoreGone is nil for what is not there any more.
+// IgnoreGone returns nil for the error of an object that no longer exists.
 func IgnoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Film is every state of an owner from a moment on: a condition that is wrong for a moment only is wrong.
+// Film records every state of an owner from a moment on, because a condition that is wrong only for a moment is still
+// wrong.
 type Film struct {
 	mutex  sync.Mutex
 	states []*unstructured.Unstructured
@@ -46,7 +47,7 @@ func (o *Owners) Shoot(ctx context.Context, owner *unstructured.Unstructured) (*
 // Stop ends the recording.
 func (f *Film) Stop() { f.stop() }
 
-// States are the states so far. The first one is that in which the owner was before.
+// States returns the states so far. The first one is the state before the recording.
 func (f *Film) States() []*unstructured.Unstructured {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -69,7 +70,7 @@ func (f *Film) Claims(of, status string, generation int64) bool {
 	})
 }
 
-// Turns is how often the status of one of some conditions has changed.
+// Turns returns how often the status of one of the given conditions has changed.
 func (f *Film) Turns(all ...string) (turns int) {
 	states := f.States()
 	for i := 1; i < len(states); i++ {
@@ -83,7 +84,7 @@ func (f *Film) Turns(all ...string) (turns int) {
 	return turns
 }
 
-// Writes is how often the status was written: how many states differ from the one before in their conditions.
+// Writes returns how often the status was written: how many states have other conditions than the state before.
 func (f *Film) Writes(all ...string) (writes int) {
 	states := f.States()
 	for i := 1; i < len(states); i++ {

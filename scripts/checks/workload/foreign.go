@@ -21,19 +21,19 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// Foreign is a Deployment or a Service that has the name of a child and does not belong to the operator, as it was
-// before its namesake, the owner of that child, was created.
+// Foreign is a Deployment or a Service that has the name of a child and does not belong to the operator, in its state
+// before the owner of that name was created.
 type Foreign struct {
 	Kind string // Deployment or Service
 	types.NamespacedName
-	// Whose says to whom it belongs, in words that follow "which".
+	// Whose says to whom the object belongs, in words that follow "which".
 	Whose string
 	// Is is the object, and Spec its spec.
 	Is   metav1.Object
 	Spec any
-	// Since is a mark from after it was made.
+	// Since is a mark that was set after the object was created.
 	Since audit.Mark
-	// Dying says that it is being deleted, and not by the operator.
+	// Dying says that the object is being deleted, but not by the operator.
 	Dying bool
 }
 
@@ -41,13 +41,13 @@ func (f *Foreign) String() string {
 	return fmt.Sprintf("the %s %s, which %s,", f.Kind, f.Name, f.Whose)
 }
 
-// The ways in which an object is foreign, for Foreign.Whose.
+// The reasons why an object is foreign, for Foreign.Whose.
 const (
 	NoOwner           = "was made by hand and has no owner"
 	AnotherController = "has another controller, a ConfigMap"
 )
 
-// ControlledByConfigMap makes a ConfigMap, and returns a reference to it as a controller.
+// ControlledByConfigMap creates a ConfigMap, and returns a reference to it as a controller.
 func (o *Owners) ControlledByConfigMap(ctx context.Context, namespace, name string) ([]metav1.OwnerReference, error) {
 	owner, err := o.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -58,14 +58,14 @@ func (o *Owners) ControlledByConfigMap(ctx context.Context, namespace, name stri
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}}, nil
 }
 
-// ControlledBy is a reference to an owner as a controller.
+// ControlledBy returns a reference to an owner as a controller.
 func ControlledBy(owner *unstructured.Unstructured) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true),
 	}}
 }
 
-// ForeignService makes a Service that does not belong to the operator. Its labels, selector and port are those of
+// ForeignService creates a Service that does not belong to the operator. Its labels, selector and port are those of
 // another application.
 func (o *Owners) ForeignService(
 	ctx context.Context, suite *check.Suite, name types.NamespacedName, whose string, owners []metav1.OwnerReference,
@@ -85,7 +85,7 @@ func (o *Owners) ForeignService(
 	return &Foreign{Kind: "Service", NamespacedName: name, Whose: whose, Is: made, Spec: made.Spec, Since: suite.Audit.Now()}, nil
 }
 
-// ForeignDeployment makes a Deployment that does not belong to the operator. Until Steady it still changes.
+// ForeignDeployment creates a Deployment that does not belong to the operator. Until Steady it still changes.
 func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedName, replicas int32, whose string,
 	owners []metav1.OwnerReference,
 ) (*Foreign, error) {
@@ -106,8 +106,8 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 	return &Foreign{Kind: "Deployment", NamespacedName: name, Whose: whose, Is: made, Spec: made.Spec}, nil
 }
 
-// Steady is a look at whether the controller of Deployments is done with a foreign Deployment, which has all of its
-// Pods then. It remembers how the Deployment is.
+// Steady returns a look at whether the Deployment controller has finished a foreign Deployment, which then has all of
+// its Pods. It remembers the state of the Deployment.
 func (o *Owners) Steady(suite *check.Suite, f *Foreign) (observed string, ok bool) {
 	is, there := Named[appsv1.Deployment](o, Deployments, f.NamespacedName)
 	f.Is, f.Spec, f.Since = &is, is.Spec, suite.Audit.Now()
@@ -142,7 +142,7 @@ func writers(of metav1.Object) (all []metav1.ManagedFieldsEntry) {
 	return all
 }
 
-// Touched says what the operator has done with a foreign object; empty: nothing.
+// Touched describes what the operator has done to a foreign object. Empty: nothing.
 func (o *Owners) Touched(suite *check.Suite, f *Foreign) string {
 	wrote := suite.Audit.Since(f.Since, suite.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 		return e.Resource == strings.ToLower(f.Kind)+"s" && e.Namespace == f.Namespace && e.Name == f.Name &&

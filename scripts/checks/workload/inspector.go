@@ -26,13 +26,13 @@ import (
 )
 
 // Answer is the error with which the API server answers a write: an HTTP status code, and the reason that belongs to
-// it. The zero Answer is none.
+// it. The zero Answer is no error.
 type Answer struct {
 	Code   int32
 	Reason metav1.StatusReason
 }
 
-// Answers of an API server that is overloaded, or has lost something that it needs.
+// Answers of an API server that is overloaded, or that lacks something that it needs.
 var (
 	InternalError   = Answer{http.StatusInternalServerError, metav1.StatusReasonInternalError}
 	Unavailable     = Answer{http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable}
@@ -40,7 +40,7 @@ var (
 	TooManyRequests = Answer{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests}
 )
 
-// DownName is the name of the webhook by which Answering lets requests fail. The API server's errors have it.
+// DownName is the name of the webhook by which Answering makes requests fail. It appears in the API server's errors.
 const DownName = "inspector.team.example.com"
 
 const (
@@ -55,10 +55,11 @@ const probeName = "probe"
 // answeringLimit is how much of a request the webhook reads, in bytes.
 const answeringLimit = 4 << 20
 
-// Answering lets the API server answer creates and updates of a user with errors, in one namespace: answer says with
-// which, for a resource (as deployments, or lolcows/status) and the name of an object. It is a webhook of this process.
-// An API server that can't reach it answers all these requests with 500. The message has DownName. Answering returns
-// when the API server asks the webhook. end, which is never nil, removes the webhook when it is first called.
+// Answering makes the API server answer creates and updates of a user with errors, in one namespace. answer returns the
+// error for a resource (such as deployments, or lolcows/status) and the name of an object. It is implemented by a
+// webhook in this process. An API server that can't connect to the webhook answers all these requests with 500. The
+// message contains DownName. Answering returns when the API server calls the webhook. end, which is never nil, removes
+// the webhook on its first call.
 func (o *Owners) Answering(
 	ctx context.Context, user, namespace string, resources []string, answer func(resource, name string) Answer,
 ) (end func(), err error) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The webhook concerns the operator's requests for the resources, and the probe. Others are not held up by it.
+// The webhook intercepts the operator's requests for the resources, and the probe. It does not delay other requests.
 func TestAnsweringIsForTheOperatorOnly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(nil)

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/existing"
 )
 
-// Namespace makes a namespace that is known as ours. One that is there is no error.
+// Namespace creates a namespace with our label. It is no error if the namespace exists.
 func (o *Owners) Namespace(ctx context.Context, name string) error {
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
 	if _, err := o.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -30,7 +30,7 @@ func (o *Owners) Namespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// ForbidPods lets no Pod into a namespace: a Pod takes a second of a processor.
+// ForbidPods forbids all Pods in a namespace, since a Pod takes a second of CPU time.
 func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "no-pods"},
@@ -43,8 +43,8 @@ func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// HoldPods lets Pods be made in a namespace, and none of them start: each asks for more than any node has. So there are
-// Pods to count, and a test may report of them what a kubelet would.
+// HoldPods allows Pods to be created in a namespace, but none of them starts, because each requests more than any node
+// has. So there are Pods to count, and a test may report their status as a kubelet would.
 func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	much := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	limits := &corev1.LimitRange{
@@ -60,20 +60,20 @@ func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// Ports draws unused node ports, in an order that the seed decides. A port comes again when all others have come: a
-// Service that goes gives its port back a moment later, and a torture needs more ports than there are.
+// Ports draws unused node ports, in an order that the seed decides. It draws a port again only after all others,
+// because a deleted Service releases its port a moment later, and a torture needs more ports than there are.
 type Ports struct {
 	free []int32
 	next int
 }
 
-// The range of node ports that API servers have unless they are told otherwise.
+// The default range of node ports of API servers.
 const (
 	FirstPort = 30000
 	LastPort  = 32767
 )
 
-// FreePorts draws from the ports that no Service has now.
+// FreePorts returns Ports that draw from the ports that no Service has now.
 func (o *Owners) FreePorts(ctx context.Context, random *rand.Rand) (*Ports, error) {
 	services, err := o.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *Ports) Draw() int32 {
 // never does.
 const removeTimeout = 10 * time.Second
 
-// Remove removes all owners in some namespaces, but for those that are to be kept, and waits until they have gone.
+// Remove deletes all owners in some namespaces, except those that are to be kept, and waits until they are gone.
 func (o *Owners) Remove(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	for _, name := range o.All(namespaces...) {
 		if !keep(name) {
@@ -142,9 +142,9 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 	return o.RemoveChildren(ctx, keep, namespaces...)
 }
 
-// RemoveChildren removes all Deployments and Services in some namespaces, whosever they are and whatever finalizers
-// they have, but for those whose names are to be kept. It removes what the watch has told of, one by one: to delete a
-// collection the API server first makes sure that its own cache is not behind, for which it takes up to 100 ms
+// RemoveChildren deletes all Deployments and Services in some namespaces, whoever owns them and whatever finalizers
+// they have, except those whose names are to be kept. It deletes the objects that the watch has reported, one by one.
+// To delete a collection, the API server first makes sure that its own cache is up to date, which takes up to 100 ms
 // (k8s.io/apiserver/pkg/storage/cacher, progressRequestPeriod).
 func (o *Owners) RemoveChildren(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	background := metav1.DeletePropagationBackground

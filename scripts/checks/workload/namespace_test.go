@@ -19,7 +19,7 @@ func services(ports ...int32) (all []corev1.Service) {
 	return all
 }
 
-// A port comes again only when all others have come, as often as it takes, and those of others never come.
+// A port is drawn again only after all others, in every round, and ports of other Services are never drawn.
 func TestPortsComeAgainInTheirTurn(t *testing.T) {
 	t.Parallel()
 	ports, err := freePorts(services(FirstPort, 30080, LastPort), rand.New(rand.NewPCG(1, 8)))

@@ -42,20 +42,20 @@ const (
 	lookLimit = 15 * time.Second
 )
 
-// Occupation is an owner whose node port another Service has for a while, and what its operator does meanwhile. That
-// takes some seconds, in which other checks run. When the operator has reported it, three seconds have passed, and its
-// tries show how it tries again, the port is given back.
+// Occupation is an owner whose node port another Service holds for a while, and the record of what its operator does
+// meanwhile. That takes some seconds, in which other checks run. The port is released when the operator has reported
+// it, three seconds have passed, and its attempts show how it retries.
 type Occupation struct {
-	// Owner is what was made, and Port its node port.
+	// Owner is the created object, and Port its node port.
 	Owner *unstructured.Unstructured
 	Port  int32
-	// Squatter is the name of the Service that has the port.
+	// Squatter is the name of the Service that holds the port.
 	Squatter types.NamespacedName
-	// Since is a mark from before the owner was made.
+	// Since is a mark that was set before the owner was created.
 	Since audit.Mark
 
-	// These are for who has waited for the end. Tries are the writes that were refused, Took is how long it lasted, and
-	// Freed a mark from before the port was given back.
+	// These fields are set after the end of the occupation. Tries are the writes that were refused, Took is the duration,
+	// and Freed is a mark that was set before the port was released.
 	Tries []audit.Event
 	Took  time.Duration
 	Freed audit.Mark
@@ -70,12 +70,13 @@ type Occupation struct {
 	cancel     context.CancelFunc
 }
 
-// Look looks at what else the operator tells while the port is taken, and reports whether all of that has come: what it
-// writes beside the conditions may come later than they do. It may not use what ends a check.
+// Look looks at what else the operator reports while the port is taken, and returns whether all of that has come. The
+// operator may write it later than the conditions. Look must not call methods that end a check.
 type Look func(context.Context, *Occupation) (all bool, err error)
 
-// Occupy makes an owner whose node port is taken. Reported are the conditions by which its operator tells of it. Look
-// may be nil. The port is given back after a look that has seen all, or lookLimit after the operator has reported.
+// Occupy creates an owner whose node port is taken. Reported are the conditions with which its operator reports that.
+// Look may be nil. The port is released after a look that has seen everything, or lookLimit after the operator has
+// reported.
 func (o *Owners) Occupy(
 	ctx context.Context, suite *check.Suite, owner *unstructured.Unstructured, port int32, reported []Wanted, look Look,
 ) (*Occupation, error) {
@@ -188,7 +189,7 @@ func (x *Occupation) unlike() string {
 	return x.owners.Unlike(nameOf(x.Owner), x.Owner.GetGeneration(), x.reported)
 }
 
-// Expected says what Reported looks for.
+// Expected describes what Reported looks for.
 func (x *Occupation) Expected() string {
 	var wants []string
 	for _, w := range x.reported {
@@ -197,8 +198,8 @@ func (x *Occupation) Expected() string {
 	return fmt.Sprintf("node port %d is another Service's: of %s %s", x.Port, x.Owner.GetName(), strings.Join(wants, ", and "))
 }
 
-// Reported is a look at whether the operator tells that the port is taken, or has told of it before the port was given
-// back.
+// Reported is a look at whether the operator reports that the port is taken, or has reported it before the port was
+// released.
 func (x *Occupation) Reported() (observed string, ok bool) {
 	select {
 	case <-x.seen:
@@ -209,7 +210,7 @@ func (x *Occupation) Reported() (observed string, ok bool) {
 	}
 }
 
-// Wait waits until the port was given back. An operator that does not tell of it never gets it.
+// Wait waits until the port is released. If the operator does not report the conflict, the port is never released.
 func (x *Occupation) Wait(ctx context.Context) error {
 	select {
 	case <-x.done:
@@ -219,8 +220,8 @@ func (x *Occupation) Wait(ctx context.Context) error {
 	}
 }
 
-// Loop says that the operator tried again without waiting longer and longer, in the words of a check that fails; no
-// observed: it did not.
+// Loop says that the operator retried without backoff, in the words of a check that fails. An empty observed means that
+// it did not.
 func (x *Occupation) Loop() (expected, observed string) {
 	most := mostTriesIn(x.Took)
 	expected = fmt.Sprintf("while port %d is taken the operator tries again later and later: "+
@@ -231,5 +232,5 @@ func (x *Occupation) Loop() (expected, observed string) {
 	return expected, observed
 }
 
-// End ends it, if it lasts: the port stays taken then.
+// End ends a running occupation, and leaves the port taken.
 func (x *Occupation) End() { x.cancel() }

@@ -10,7 +10,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// A loop on a busy machine is as slow as an operator that waits, and is not taken for one.
+// On a busy machine, a loop without backoff may be as slow as an operator that waits. It must not be mistaken for one.
 func TestTriesShowALoopOrALongPause(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

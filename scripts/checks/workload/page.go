@@ -18,7 +18,7 @@ import (
 // askTimeout is how long a page may take to answer.
 const askTimeout = 2 * time.Second
 
-// ClosedError says that no server answers at a node port.
+// ClosedError means that no server answers at a node port.
 type ClosedError struct {
 	Port int32
 	Err  error
@@ -28,11 +28,12 @@ func (e *ClosedError) Error() string {
 	return fmt.Sprintf("no server answers at port %d: %v", e.Port, e.Err)
 }
 
-// Unwrap is what the API server said of it.
+// Unwrap returns the API server's error.
 func (e *ClosedError) Unwrap() error { return e.Err }
 
-// Page is what the node answers at a port, as text: GET / over HTTP. If no server answers, the error is a *ClosedError.
-// The API server may use a connection of before, which goes on working when its port is closed: see Listens.
+// Page returns the text that the node answers to GET / over HTTP at a port. If no server answers, the error is a
+// *ClosedError. The API server may reuse an earlier connection, which keeps working when its port is closed: see
+// Listens.
 func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
 	code, body, err := o.ask(ctx, port, nil)
 	switch {
@@ -46,8 +47,9 @@ func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
 	return body, nil
 }
 
-// Listens reports whether a server accepts a new connection at a node's port, and if not, why. The API server is asked
-// to upgrade the connection, for which it always makes a new one; a page's server refuses that.
+// Listens reports whether a server accepts a new connection at a node's port, and if not, why. It asks the API server
+// for a connection upgrade, because the API server always opens a new connection for one. The server of a page refuses
+// the upgrade.
 func (o *Owners) Listens(ctx context.Context, port int32) (listens bool, why string, err error) {
 	_, body, err := o.ask(ctx, port, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"none"}})
 	if closed := (*ClosedError)(nil); errors.As(err, &closed) {

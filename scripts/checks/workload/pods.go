@@ -16,7 +16,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// PodsOf are the Pods of a Deployment that live, by its ReplicaSets.
+// PodsOf returns the Pods of a Deployment that are not being deleted, found through its ReplicaSets.
 func (o *Owners) PodsOf(ctx context.Context, d *appsv1.Deployment) (pods []corev1.Pod, err error) {
 	sets, err := o.Client.AppsV1().ReplicaSets(d.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -36,7 +36,7 @@ func (o *Owners) PodsOf(ctx context.Context, d *appsv1.Deployment) (pods []corev
 	return pods, nil
 }
 
-// GetReady says of a Pod, as a kubelet would, that it runs and is ready. One that is gone is no error.
+// GetReady reports a Pod's status as a kubelet would: running and ready. It is no error if the Pod is gone.
 func (o *Owners) GetReady(ctx context.Context, pod *corev1.Pod) error {
 	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -58,8 +58,8 @@ func (s statuses) Update(ctx context.Context, pod *corev1.Pod, options metav1.Up
 	return s.UpdateStatus(ctx, pod, options)
 }
 
-// Kubelet says of a Pod what a kubelet would: whether it is ready, and how its containers are. Those that are not named
-// run.
+// Kubelet reports a Pod's status as a kubelet would: whether it is ready, and the state of its containers. Containers
+// that are not named are running.
 func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, differ ...corev1.ContainerStatus) error {
 	_, err := Edit(ctx, statuses{o.Client.CoreV1().Pods(pod.Namespace)}, pod.Name, func(now *corev1.Pod) {
 		now.Status.Phase = corev1.PodRunning
@@ -101,7 +101,7 @@ func containerStatuses(containers []corev1.Container, differ []corev1.ContainerS
 	return all
 }
 
-// WaitingFor is the status of a container that waits for a reason, after so many restarts.
+// WaitingFor returns the status of a container that waits for a reason, after a number of restarts.
 func WaitingFor(name, reason, message string, restarts int32) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: name, RestartCount: restarts, Started: new(false), LastTerminationState: ended(restarts),
@@ -109,7 +109,7 @@ func WaitingFor(name, reason, message string, restarts int32) corev1.ContainerSt
 	}
 }
 
-// RunningAfter is the status of a container that runs after so many restarts.
+// RunningAfter returns the status of a container that runs after a number of restarts.
 func RunningAfter(name string, ready bool, restarts int32) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: name, Ready: ready, RestartCount: restarts, Started: new(true), LastTerminationState: ended(restarts),

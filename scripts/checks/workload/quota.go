@@ -13,12 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeploymentCount is what a quota calls the number of Deployments.
+// DeploymentCount is the resource of a quota that counts Deployments.
 const DeploymentCount corev1.ResourceName = "count/deployments.apps"
 
-// Limit creates a quota in a namespace that allows at most so much of a resource, or changes the one of that name. The
-// API server answers a create beyond it with 403, and the message has the name of the quota. A change takes effect a
-// moment later.
+// Limit creates or changes a quota in a namespace that allows at most the given amount of a resource. The API server
+// answers a create beyond it with 403, and the message has the name of the quota. A change takes effect a moment later.
 func (o *Owners) Limit(ctx context.Context, namespace, name string, of corev1.ResourceName, most string) error {
 	quotas := o.Client.CoreV1().ResourceQuotas(namespace)
 	spec := corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{of: resource.MustParse(most)}}

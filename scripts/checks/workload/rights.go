@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// May asks the API server whether a user is allowed a request.
+// May asks the API server whether a user may send a request.
 func (o *Owners) May(ctx context.Context, user string, request authorizationv1.ResourceAttributes) (bool, error) {
 	review, err := o.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &request},
@@ -27,9 +27,9 @@ func (o *Owners) May(ctx context.Context, user string, request authorizationv1.R
 	return review.Status.Allowed, nil
 }
 
-// MayReference reports whether a user may give children of an owner the owner references that they have, where the API
-// server has the admission plugin OwnerReferencesPermissionEnforcement. If a reference has blockOwnerDeletion, the
-// plugin asks for the right to update the owner's finalizers. Without such a reference MayReference asks nothing.
+// MayReference reports whether a user may set the owner references that the children of an owner have, if the API
+// server uses the admission plugin OwnerReferencesPermissionEnforcement. If a reference has blockOwnerDeletion, the
+// plugin requires the right to update the owner's finalizers. Without such a reference MayReference sends no request.
 func (o *Owners) MayReference(
 	ctx context.Context, user string, owner types.NamespacedName, children ...metav1.Object,
 ) (bool, error) {

@@ -40,7 +40,7 @@ func TestMayNeed(t *testing.T) {
 	}
 }
 
-// There is no API server here that MayReference could ask.
+// This test has no API server that MayReference could ask.
 func TestAReferenceThatBlocksNothingNeedsNoRight(t *testing.T) {
 	t.Parallel()
 	child := &corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{

@@ -41,10 +41,10 @@ var (
 
 var children = []schema.GroupVersionResource{Deployments, Services}
 
-// Owners is all objects of an operator's kind, with all Deployments and Services of the cluster: a view that watches
-// keep.
+// Owners is a view of all objects of an operator's kind, with all Deployments and Services of the cluster. Watches keep
+// it up to date.
 type Owners struct {
-	// Client and Dynamic are an administrator's. Resource is the operator's kind.
+	// Client and Dynamic are an administrator's. Resource is the resource of the operator's kind.
 	Client   kubernetes.Interface
 	Dynamic  dynamic.Interface
 	Resource schema.GroupVersionResource
@@ -111,13 +111,13 @@ const (
 	nodePoll    = 50 * time.Millisecond
 )
 
-// NoNode says why there is no grade where AwaitNode finds no node.
+// NoNode says why there is no grade if AwaitNode finds no node.
 const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: " +
 	"grade on a cluster with a node (`make doctor` says what this machine lacks for one)"
 
-// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run. A node that
-// does not become ready in time counts as none: the machine prevents that, for example if it has no inotify watch left,
-// and no operator can cause it.
+// AwaitNode waits for the node that follows, if none is ready. It returns false if there is no node, so that no Pod can
+// run. A node that does not become ready in time counts as missing. The machine prevents that, for example if it has no
+// inotify watch left. No operator can cause it.
 func (o *Owners) AwaitNode(check context.Context) (bool, error) {
 	if o.node != "" || !o.nodeFollows {
 		return o.node != "", nil
@@ -175,14 +175,15 @@ func nameOf(object *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// Changed is closed when an owner, a Deployment or a Service has come, changed, begun to die or gone.
+// Changed returns a channel that is closed when an owner, a Deployment or a Service is created, changed, marked for
+// deletion or deleted.
 func (o *Owners) Changed() <-chan struct{} {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.changed
 }
 
-// Lag is how long it took from sending the last create of an owner until the watch told of it.
+// Lag returns how long it took from sending the last create of an owner until the watch reported it.
 func (o *Owners) Lag() time.Duration { return o.lag.Now() }
 
 // Create creates an owner.
@@ -195,7 +196,7 @@ func (o *Owners) Create(ctx context.Context, owner *unstructured.Unstructured) (
 	return made, nil
 }
 
-// Patch changes an owner by a JSON merge patch, and returns it as it then is.
+// Patch changes an owner by a JSON merge patch, and returns the result.
 func (o *Owners) Patch(ctx context.Context, name types.NamespacedName, patch string) (*unstructured.Unstructured, error) {
 	changed, err := o.Dynamic.Resource(o.Resource).Namespace(name.Namespace).Patch(ctx, name.Name,
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -205,7 +206,7 @@ func (o *Owners) Patch(ctx context.Context, name types.NamespacedName, patch str
 	return changed, nil
 }
 
-// Delete deletes an owner. One that is gone is no error.
+// Delete deletes an owner. It is no error if the owner is gone.
 func (o *Owners) Delete(ctx context.Context, name types.NamespacedName) error {
 	err := o.Dynamic.Resource(o.Resource).Namespace(name.Namespace).Delete(ctx, name.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -214,7 +215,7 @@ func (o *Owners) Delete(ctx context.Context, name types.NamespacedName) error {
 	return nil
 }
 
-// Get is an owner as the watch knows it. It is shared: do not change it.
+// Get returns an owner as the watch knows it. It is shared: do not change it.
 func (o *Owners) Get(name types.NamespacedName) (*unstructured.Unstructured, bool) {
 	object, there, err := o.informers[o.Resource].GetStore().GetByKey(name.String())
 	if err != nil || !there {
@@ -223,7 +224,7 @@ func (o *Owners) Get(name types.NamespacedName) (*unstructured.Unstructured, boo
 	return object.(*unstructured.Unstructured), true
 }
 
-// All are the owners in some namespaces, also those that are being deleted.
+// All returns the owners in some namespaces, including those that are being deleted.
 func (o *Owners) All(namespaces ...string) (names []types.NamespacedName) {
 	for _, object := range o.informers[o.Resource].GetStore().List() {
 		if name := nameOf(object.(*unstructured.Unstructured)); slices.Contains(namespaces, name.Namespace) {
@@ -233,8 +234,9 @@ func (o *Owners) All(namespaces ...string) (names []types.NamespacedName) {
 	return names
 }
 
-// Children are the Deployments or the Services of an owner that live, by name: those that have it as an owner, and
-// those that are called after it, as NAME or NAME-page. One of another owner is not its child, whatever its name.
+// Children returns the Deployments or the Services of an owner that are not being deleted, by name: those that have an
+// owner reference to it, and those with a name such as NAME or NAME-page. An object of another owner is not its child,
+// whatever its name.
 func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructured.Unstructured) []T {
 	var found []T
 	for _, object := range o.children(of, owner) {
@@ -246,7 +248,7 @@ func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructu
 	return found
 }
 
-// Named is the Deployment or the Service of a name, whosever it is; false: there is none.
+// Named returns the Deployment or the Service of a name, whoever owns it. False: there is none.
 func Named[T any](o *Owners, of schema.GroupVersionResource, name types.NamespacedName) (found T, there bool) {
 	object, there, err := o.informers[of].GetStore().GetByKey(name.String())
 	if err != nil || !there {
@@ -273,10 +275,10 @@ func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Un
 	return found
 }
 
-// Kept says why the garbage collector would keep a child of an owner that is gone, or has kept it; empty: it deletes
-// them all. It deletes what has owners and none that is there, by its rule in
-// k8s.io/kubernetes/pkg/controller/garbagecollector. Of what it keeps it takes the references to owners that are gone:
-// born are the UIDs of children from before.
+// Kept says why the garbage collector would keep a child of a deleted owner, or has kept it. Empty: it deletes them
+// all. The garbage collector deletes an object that has owner references if none of the owners exists, by its rule in
+// k8s.io/kubernetes/pkg/controller/garbagecollector. From the objects that it keeps it removes the references to
+// deleted owners. born are the UIDs of the children from before.
 func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) (why string, err error) {
 	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner),
 		o.living(Deployments, born), o.living(Services, born))
@@ -342,9 +344,9 @@ func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1
 	return fmt.Sprintf("is of a kind that there is not in %s", reference.APIVersion), nil
 }
 
-// Collect removes the children that have an owner which is gone, as the garbage collector does. It removes those of the
-// UIDs born as well, which had it: from a child that has another owner, too, the garbage collector may have taken the
-// reference by now. Kept says whether that was right.
+// Collect deletes the children of a deleted owner, as the garbage collector does. It also deletes the objects with the
+// UIDs born, which had that owner: the garbage collector may already have removed the reference from a child with
+// another owner. Kept says whether that was correct.
 func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) error {
 	background := metav1.DeletePropagationBackground
 	for _, of := range children {
@@ -371,7 +373,7 @@ type Condition struct {
 	ObservedGeneration      int64
 }
 
-// ConditionOf is the condition of a type; false: there is none.
+// ConditionOf returns the condition of a type. False: there is none.
 func ConditionOf(owner *unstructured.Unstructured, of string) (found Condition, there bool) {
 	all, _, _ := unstructured.NestedSlice(owner.Object, "status", "conditions")
 	for _, one := range all {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// OnlyChild is the only child of a kind that an owner has. wrong says what is there instead; what is the kind.
+// OnlyChild returns the only child of a kind that an owner has. wrong describes what exists instead. what is the kind.
 func OnlyChild[T any](o *Owners, of schema.GroupVersionResource, what string, owner *unstructured.Unstructured) (found T, wrong string) {
 	all := Children[T](o, of, owner)
 	if len(all) != 1 {
@@ -24,8 +24,8 @@ func OnlyChild[T any](o *Owners, of schema.GroupVersionResource, what string, ow
 	return all[0], ""
 }
 
-// WrongService says why a Service does not lead from a node port to the Pods of a template; empty: it does. template is
-// nil if it is not known where it should lead.
+// WrongService says why a Service does not route from a node port to the Pods of a template. Empty: it does. template
+// is nil if the expected Pods are unknown.
 func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplateSpec) string {
 	switch {
 	case s.Spec.Type != corev1.ServiceTypeNodePort:
@@ -41,23 +41,23 @@ func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplat
 	return ""
 }
 
-// Forbidden reports whether a Deployment tells that none of its Pods is let in: where a quota forbids Pods, nothing
-// more changes in it then.
+// Forbidden reports whether the status of a Deployment says that its Pods are rejected. If a quota forbids Pods, the
+// Deployment no longer changes after that.
 func Forbidden(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(is appsv1.DeploymentCondition) bool {
 		return is.Type == appsv1.DeploymentReplicaFailure && is.Status == corev1.ConditionTrue
 	})
 }
 
-// Selecting is the children of one owner that select Pods.
+// Selecting has the children of one owner that select Pods.
 type Selecting struct {
 	Owner      string
 	Service    *corev1.Service
 	Deployment *appsv1.Deployment
 }
 
-// Apart says which selector of the children of one owner matches Pods of another one's Deployment, whichever of them
-// that is, and what was expected instead. It is empty if none does.
+// Apart describes the selector of the children of one owner that matches Pods of the other owner's Deployment,
+// whichever of the two owners that is, and what was expected instead. It is empty if there is none.
 func Apart(a, b Selecting) (expected, overlap string, err error) {
 	if overlap, err = a.overlap(b); err == nil && overlap == "" {
 		a, b = b, a
@@ -82,7 +82,7 @@ func (c Selecting) overlap(other Selecting) (string, error) {
 	return "", nil
 }
 
-// Counted is a number of things, as in a sentence: no Service, one Service, 2 Services.
+// Counted formats a number of things for a sentence: no Service, one Service, 2 Services.
 func Counted(n int, what string) string {
 	switch n {
 	case 0:

@@ -10,17 +10,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Answers are what a student has found out about a scene.
+// Answers are a student's findings about a scene.
 type Answers struct {
-	// Icecream is the name of the one that is stuck for good.
+	// Icecream is the name of the icecream that is stuck forever.
 	Icecream string `json:"icecream"`
-	// Field is the path of the field by which one sees that it is being deleted.
+	// Field is the path of the field that shows that it is being deleted.
 	Field string `json:"field"`
-	// Finalizer is the one that no controller removes.
+	// Finalizer is the finalizer that no controller removes.
 	Finalizer string `json:"finalizer"`
 	// Lease, as NAMESPACE/NAME, shows that the controller is gone.
 	Lease string `json:"lease"`
-	// Lost is the box that is not cleaned up once the finalizer is off.
+	// Lost is the box that is not cleaned up after the finalizer is removed.
 	Lost string `json:"lost"`
 }
 
@@ -33,7 +33,7 @@ func Read(content []byte) (Answers, error) {
 	return answers, nil
 }
 
-// Mistakes says of each answer that is wrong why it can't be right, and never what is right.
+// Mistakes says of each incorrect answer why it can't be correct, but never what the correct answer is.
 func (s Scene) Mistakes(a Answers) []string {
 	var mistakes []string
 	judge := func(field, answer, right string, known map[string]string) {

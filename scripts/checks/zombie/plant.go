@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// ErrNoIcecreams is returned where the kind is not installed yet.
+// ErrNoIcecreams is returned if the kind is not installed yet.
 var ErrNoIcecreams = errors.New("the cluster does not know icecreams")
 
 // planter plants a scene.
@@ -49,7 +49,7 @@ func (s Scene) planter(config *rest.Config) (*planter, error) {
 	return &planter{Scene: s, client: client, icecreams: objects.Resource(icecream.Resource)}, nil
 }
 
-// Plant brings the scene about. What is there and right stays as it is; what a user has changed is planted again.
+// Plant creates the scene. It keeps correct objects, and recreates those that a user has changed.
 func (s Scene) Plant(ctx context.Context, config *rest.Config) error {
 	p, err := s.planter(config)
 	if err != nil {
@@ -192,8 +192,8 @@ func (c Controller) identity() string {
 	return fmt.Sprintf("%s-%08x", c.Name, pod.Sum32())
 }
 
-// Remove takes the scene's icecreams away, with the scene's finalizers. One that another controller's finalizer still
-// holds is an error, after a moment.
+// Remove deletes the scene's icecreams, and removes the scene's finalizers. It returns an error, after a moment, if the
+// finalizer of another controller still blocks the deletion of one.
 func (s Scene) Remove(ctx context.Context, config *rest.Config) error {
 	p, err := s.planter(config)
 	if err != nil {

@@ -7,25 +7,25 @@ import "time"
 
 // Scene is three icecreams and the two controllers that have put finalizers on them.
 type Scene struct {
-	// Zombie is being deleted, and held by the finalizer of a controller that is gone. Slow is being deleted, too, and
-	// held by one whose controller is alive, and takes its time. Living is not being deleted, and has the finalizer of the
-	// controller that is gone.
+	// Zombie is being deleted, and blocked by the finalizer of a controller that is gone. Slow is being deleted, too, and
+	// blocked by the finalizer of a slow controller that is alive. Living is not being deleted, and has the finalizer of
+	// the controller that is gone.
 	Zombie, Slow, Living string
 	// Gone and Busy are the controllers.
 	Gone, Busy Controller
-	// ZombieBox and LivingBox are what Gone would have seen to before the zombie, or the living one, goes.
+	// ZombieBox and LivingBox are what Gone would have cleaned up before the deletion of the zombie, or of the living one.
 	ZombieBox, LivingBox string
-	// Before and After are finalizers that the zombie has besides, in the list before and after that of Gone.
+	// Before and After are further finalizers of the zombie, in the list before and after that of Gone.
 	Before, After []string
 }
 
-// Controller is a controller that does not exist. What is seen of it is what it left behind.
+// Controller is a controller that does not exist. Only its traces do.
 type Controller struct {
-	// Name is by which it writes (the manager in managedFields), and with which its identity as a leader begins.
+	// Name is the field manager of its writes (in managedFields), and the beginning of its identity in leader election.
 	Name string
-	// Finalizer is what it puts on icecreams.
+	// Finalizer is the finalizer that it puts on icecreams.
 	Finalizer string
-	// Namespace and Lease are where it elected its leader.
+	// Namespace and Lease name the Lease of its leader election.
 	Namespace, Lease string
 }
 

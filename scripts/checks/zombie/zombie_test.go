@@ -82,7 +82,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestPlant plants the scene on a real API server, spoils it in each way that a student may, and plants it again.
+// TestPlant creates the scene on a real API server, changes it in each way that a student may, and creates it again.
 func TestPlant(t *testing.T) {
 	t.Parallel()
 	config, install := connect(t)

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// BenchmarkClass invites a class, invites it again, and revokes it: seconds for each, and the memory of the API server
-// while all are in, in MB. The figures of docs/guides/instructor.md are from here:
+// BenchmarkClass invites a class, invites it again, and revokes it. It reports the seconds for each step, and the
+// memory of the API server in MB while all students are invited. The figures of docs/guides/instructor.md are from
+// here:
 //
 //	go test ./classes/class -run - -bench Class -benchtime 1x
 func BenchmarkClass(b *testing.B) {

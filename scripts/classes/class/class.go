@@ -33,7 +33,7 @@ const (
 	clusterRole = "operator-labs-student"
 	studentRole = "student"
 
-	// StudentLabel is on everything that belongs to a student, with the name, and classLabel on all that is ours.
+	// StudentLabel, with the student's name, is on all objects of a student. classLabel is on all objects of this package.
 	StudentLabel = "operators.lva.io/student"
 	classLabel   = "operators.lva.io/class"
 
@@ -44,21 +44,21 @@ const (
 
 // Class is a cluster that students share.
 type Class struct {
-	// Config is an administrator's.
+	// Config is an administrator's access.
 	Config *rest.Config
-	// Server is the API server's URL as students reach it. Default: as the administrator does.
+	// Server is the URL by which students reach the API server. Default: the administrator's URL.
 	Server string
-	// Out is the folder of the students' kubeconfigs.
+	// Out is the folder for the students' kubeconfigs.
 	Out string
-	// Lifetime of a kubeconfig. Default: DefaultLifetime.
+	// Lifetime is that of a kubeconfig. Default: DefaultLifetime.
 	Lifetime time.Duration
-	// Renew makes new kubeconfigs also where one is still good.
+	// Renew creates new kubeconfigs even if the old ones are still valid.
 	Renew bool
-	// Say tells how far it is. It may be called from several goroutines. Default: nobody is told.
+	// Say is called with the progress. It may be called from several goroutines. Default: no progress is reported.
 	Say func(done, total int, what string)
 }
 
-// DefaultLifetime is that of a kubeconfig: a term, with the weeks in which people hand things in late.
+// DefaultLifetime is the default lifetime of a kubeconfig: a term, with the weeks for late submissions.
 const DefaultLifetime = 120 * 24 * time.Hour
 
 // clients are the ways to talk to the cluster.

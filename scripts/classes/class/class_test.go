@@ -295,7 +295,7 @@ func TestAStudentCanWork(t *testing.T) {
 	}
 }
 
-// What a student tries, with the kubeconfig that was handed out, and must not get.
+// A student with the issued kubeconfig must not be allowed these requests.
 func TestAStudentIsRefused(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)

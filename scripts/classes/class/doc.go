@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package class brings the students of a roster onto a cluster that they share, and takes them out again: for each a
-// namespace with its limits, an account that can work in it and do nothing else, and a kubeconfig that expires. It
-// makes no cluster, and grades nobody.
+// Package class gives the students of a roster access to a cluster that they share, and revokes it: each student gets a
+// namespace with limits, an account that can work only in that namespace, and a kubeconfig that expires. It does not
+// create clusters, and does not grade.
 //
-// What students get is the YAML of clusters/config/class. What this package adds is names, owners, and who may: it
-// touches nothing on the cluster that it did not create, and finds that by its labels.
+// The students' objects are the YAML of clusters/config/class. This package adds names, owners and access rights. On
+// the cluster it changes only objects that it created, which it finds by their labels.
 package class

@@ -21,24 +21,24 @@ import (
 	rbacv1apply "k8s.io/client-go/applyconfigurations/rbac/v1"
 )
 
-// Invited is what a student has after Invite.
+// Invited describes the access that a student has after Invite.
 type Invited struct {
 	Student
 	// Kubeconfig is the file to give to the student.
 	Kubeconfig string
-	// Expires is when it ends.
+	// Expires is when the kubeconfig expires.
 	Expires time.Time
-	// New says that it was written now. Otherwise it is the one that the student has already.
+	// New says that the kubeconfig is a new one. Otherwise the student has it already.
 	New bool
 }
 
 var ciliumPolicies = schema.GroupVersionKind{Group: "cilium.io", Version: "v2", Kind: "CiliumNetworkPolicy"}
 
-// Invite gives each student a namespace, an account and a kubeconfig, or brings up to date what the student has. Before
-// anything is changed it looks for objects that are none of ours and have our names: then nothing is changed.
+// Invite gives each student a namespace, an account and a kubeconfig, or updates the existing ones. First it looks for
+// objects of others that have the names of ours. If there are any, it changes nothing.
 //
-// A kubeconfig of an earlier time stays as it is while it leads to the same account and is good for another week, or
-// for half of Lifetime where that is shorter. So inviting again changes nothing for those who are in already.
+// It keeps an existing kubeconfig that belongs to the same account and is valid for another week, or for half of
+// Lifetime if that is shorter. So another invitation changes nothing for students who already have access.
 func (c *Class) Invite(ctx context.Context, students []Student) ([]Invited, error) {
 	clients, err := c.connect()
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *clients) applyAccount(ctx context.Context, student Student) (*corev1.Se
 // clusterBinding is the name of the binding outside of the namespace.
 func (s Student) clusterBinding() string { return clusterRole + ":" + s.Name }
 
-// Invitations are the names of the students who are in.
+// Invitations returns the names of the students who have access.
 func (c *Class) Invitations(ctx context.Context) ([]string, error) {
 	clients, err := c.connect()
 	if err != nil {

@@ -124,7 +124,7 @@ func writeSecret(file string, content []byte) error {
 	return nil
 }
 
-// ListFile is the list of who was invited, for a program that writes e-mails: it has no secrets.
+// ListFile is the list of invited students, for a program that writes e-mails. It has no secrets.
 const ListFile = "students.csv"
 
 func (c *Class) writeList(invited []Invited) error {
@@ -144,7 +144,7 @@ func (c *Class) writeList(invited []Invited) error {
 
 func (c *Class) listFile() string { return filepath.Join(c.Out, ListFile) }
 
-// Try uses a kubeconfig as the student would, and says why it does not work.
+// Try uses a kubeconfig as the student would. The error says why it does not work.
 func Try(ctx context.Context, invited Invited) error {
 	config, err := clientcmd.BuildConfigFromFlags("", invited.Kubeconfig)
 	if err != nil {

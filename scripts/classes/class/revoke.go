@@ -20,18 +20,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Revoked is what became of a student's access.
+// Revoked says whether a student had access before Revoke.
 type Revoked struct {
 	Student
 	// Was says that the student had been invited.
 	Was bool
 }
 
-// Revoke takes students out: their accounts first, so that nobody can do anything any more, then their objects of
-// shared kinds and their namespaces with all that is in them, and their kubeconfigs here. With keepWork the namespaces
-// and the objects stay. When the last student is out and no namespace was kept, what the class had in common goes, too.
+// Revoke removes the access of students. First it deletes all of their accounts, so that they can no longer change
+// anything. Then it deletes their cluster-scoped objects, their namespaces with all content, and the local kubeconfigs.
+// With keepWork it keeps the namespaces and the objects. After the last student it also deletes the objects of the
+// whole class, unless a namespace was kept.
 //
-// The API server remembers for ten seconds whom it has let in: so long a revoked token may still work.
+// The API server caches authentication results for ten seconds, so a revoked token may work that long.
 func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) ([]Revoked, error) {
 	clients, err := c.connect()
 	if err != nil {

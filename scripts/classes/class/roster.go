@@ -18,14 +18,14 @@ import (
 
 // Student is a line of the roster.
 type Student struct {
-	// Name is what the student is called on the cluster, and Email what the instructor knows the student by; it may be
-	// empty, and never reaches the cluster.
+	// Name is the student's name on the cluster. Email identifies the student to the instructor. It may be empty, and is
+	// never sent to the cluster.
 	Name, Email string
-	// Line is where that stands, from 1.
+	// Line is the student's line in the roster, from 1.
 	Line int
 }
 
-// Namespace is the student's own.
+// Namespace returns the name of the student's namespace.
 func (s Student) Namespace() string { return namespacePrefix + s.Name }
 
 // maxName keeps names that are made of it, as that of a certificate or of a Pod's host, well below 63 letters.
@@ -33,8 +33,8 @@ const maxName = 40
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// ReadRoster reads a list of students: a line each, NAME or NAME,EMAIL. Empty lines and those that begin with # do not
-// count, nor does a first line "name,email". The error lists all wrong lines, each with its number.
+// ReadRoster reads a list of students, one per line, as NAME or NAME,EMAIL. It ignores empty lines, lines that begin
+// with #, and a first line "name,email". The error lists all wrong lines, each with its number.
 func ReadRoster(file string) ([]Student, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 // frameTime is how often the table is drawn again.
 const frameTime = 200 * time.Millisecond
 
-// Board shows how a class is graded: on a terminal a table with a line for each slot, elsewhere one line every ten
-// seconds. It ignores errors of writing. All methods are safe for concurrent use, and a nil Board shows nothing.
+// Board shows the progress of grading a class: on a terminal as a table with a line for each slot, elsewhere as one
+// line every ten seconds. It ignores write errors. All methods are safe for concurrent use, and a nil Board shows
+// nothing.
 type Board struct {
 	out    io.Writer
 	screen terminal.Screen
@@ -44,7 +45,7 @@ type row struct {
 	note     string
 }
 
-// NewBoard makes a board that writes to out.
+// NewBoard returns a board that writes to out.
 func NewBoard(out io.Writer, screen terminal.Screen) *Board {
 	return &Board{out: out, screen: screen, now: time.Now}
 }

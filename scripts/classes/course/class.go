@@ -17,41 +17,41 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Lab is a lab that a class is graded in.
+// Lab is a lab for which a class is graded.
 type Lab struct {
 	Name, Title string
 	Number      int
-	// Max is the points that the lab has, and Checks are what it is graded by.
+	// Max is the lab's maximum number of points. Checks are the lab's checks.
 	Max    int
 	Checks []page.Check
-	// Grader stands for all code that grades it, as in Key.
+	// Grader identifies all code that grades the lab, as in Key.
 	Grader string
 	// Deployed and Within are as in Job.
 	Deployed bool
 	Within   time.Duration
 }
 
-// Class is what was handed in, and what is known of it.
+// Class has the submissions of a class, and the results that are known so far.
 type Class struct {
 	Title       string
 	Labs        []Lab
 	Submissions []intake.Submission
 	Rules       *rules.Rules
 	Seed        uint32
-	// Walls are those of the sandbox in words, and Notices what the instructor should know, a sentence each.
+	// Walls describe the sandbox in words. Notices are sentences for the instructor.
 	Walls   string
 	Notices []string
-	// Results are those of Run.
+	// Results are the results of Run.
 	Results map[Key]Result
 }
 
-// Words of a gradebook for labs in which the outcome of no report counts.
+// Outcomes of a gradebook for labs without the outcome of a report.
 const (
-	// Missing means that the student handed nothing in.
+	// Missing means that the student handed in nothing.
 	Missing = "missing"
-	// Unusable means that no module of the lab was found in what the student handed in.
+	// Unusable means that the student's files do not contain a module of the lab.
 	Unusable = "unusable"
-	// Ungraded means that the run was not done yet.
+	// Ungraded means that the submission has not been graded yet.
 	Ungraded = "ungraded"
 	// Excused means that the instructor decided that the lab does not count for the student.
 	Excused = "excused"
@@ -75,7 +75,7 @@ func (c *Class) key(s intake.Submission) (k Key, ok bool) {
 	return Key{Lab: s.Lab, Digest: s.Digest, Grader: lab.Grader, Seed: c.Seed}, true
 }
 
-// Jobs are the gradings of the class: one lab after the other, and in the order of its submissions. Equal work is
+// Jobs returns the jobs of the class: one lab after the other, and in the order of its submissions. Equal work is
 // graded once.
 func (c *Class) Jobs() []Job {
 	var jobs []Job
@@ -102,7 +102,7 @@ func (c *Class) Jobs() []Job {
 	return jobs
 }
 
-// Row is what a student has in the gradebook.
+// Row is a student's row in the gradebook.
 type Row struct {
 	Student string
 	// Cells are in the order of the labs.
@@ -113,24 +113,24 @@ type Row struct {
 	Known bool
 }
 
-// Cell is what a student has in a lab.
+// Cell is a student's result in a lab.
 type Cell struct {
 	Lab  string
 	Mark rules.Mark
-	// Outcome is that of the report, or one of Missing, Unusable, Ungraded and Excused.
+	// Outcome is the outcome of the report, or one of Missing, Unusable, Ungraded and Excused.
 	Outcome string
 	// Problem says why there is no report, or no grade.
 	Problem string
-	// Known is false if the mark must not be published: the reason why an attempt has no grade is not the student's,
-	// and the attempt might have counted.
+	// Known is false if the mark must not be published, because an attempt without a grade might have counted, and the
+	// reason for that is not the student's.
 	Known bool
-	// Attempts are all of the student's, oldest first, and Counted is the one that the outcome is of; nil: nothing was
-	// handed in.
+	// Attempts are all attempts of the student, oldest first. Counted is the attempt whose outcome this is. Nil: nothing
+	// was handed in.
 	Attempts []Attempt
 	Counted  *Attempt
 }
 
-// Attempt is one submission with what is known of it.
+// Attempt is one submission with its result.
 type Attempt struct {
 	intake.Submission
 	// Result is nil if the submission was not graded.
@@ -140,7 +140,7 @@ type Attempt struct {
 // decided reports whether there is a verdict.
 func (a *Attempt) decided() bool { return a.Result != nil && a.Result.final() }
 
-// Rows are the rows of the gradebook, by student.
+// Rows returns the rows of the gradebook, ordered by student.
 func (c *Class) Rows() []Row {
 	byStudent := map[string]map[string][]Attempt{}
 	for _, s := range c.Submissions {

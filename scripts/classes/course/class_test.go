@@ -101,7 +101,7 @@ func TestTheGradebookSaysWhatEachStudentHas(t *testing.T) {
 	}
 }
 
-// An attempt without a verdict might have been the best one: a grade that may be too low is not published.
+// An attempt without a verdict might have been the best one. A grade that may be too low is not published.
 func TestAGradeWaitsForTheOtherAttempts(t *testing.T) {
 	t.Parallel()
 	attempt := func(number, score int, outcome report.Outcome) Attempt {
@@ -184,7 +184,7 @@ func TestRowsKeepToAttempts(t *testing.T) {
 	}
 }
 
-// The rules of a course reach the gradebook, the page of the class and the feedback.
+// The rules of a course affect the gradebook, the page of the class and the feedback.
 func TestRulesDecideMarks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

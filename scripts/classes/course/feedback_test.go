@@ -76,7 +76,7 @@ func TestFeedbackLeaksNothing(t *testing.T) {
 	}
 }
 
-// Whatever a report says and wherever it says it, its student reads neither the seed nor folders of the machine.
+// No report shows its student the seed or a folder of the machine, whatever the report says.
 func TestARedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	const seed = 4021337

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Names of what a class run writes, below the folder of a class.
+// Names of the files that a class run writes, relative to the folder of a class.
 const (
 	GradebookFile = "gradebook.csv"
 	PageFile      = "class.html"

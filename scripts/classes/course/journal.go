@@ -30,12 +30,12 @@ const (
 	runsDir     = "runs"
 )
 
-// Key names a result: of which work, of which lab, by which grader, from which seed. Equal keys have equal results.
+// Key identifies a result by the work, the lab, the grader and the seed. Equal keys have equal results.
 type Key struct {
 	Lab string `json:"lab"`
-	// Digest is that of the submission's files.
+	// Digest is the digest of the submission's files.
 	Digest string `json:"digest"`
-	// Grader stands for all code that grades the lab.
+	// Grader identifies all code that grades the lab.
 	Grader string `json:"grader"`
 	Seed   uint32 `json:"seed"`
 }
@@ -46,21 +46,21 @@ func (k Key) name() string {
 	return k.Lab + "-" + hex.EncodeToString(sum[:12])
 }
 
-// Record is one line of the journal: a run that came to an end.
+// Record is one line of the journal: a completed run.
 type Record struct {
 	Key
-	// Student is who is named first of those who handed this in. It is for people who read the journal.
+	// Student is the first of the students who handed this in. It is for people who read the journal.
 	Student string `json:"student"`
-	// Try counts the runs of this submission in one call of the command, from 1.
+	// Try is the number of the run for this submission in one call of the command, from 1.
 	Try     int            `json:"try"`
 	Outcome report.Outcome `json:"outcome"`
 	Score   int            `json:"score"`
 	Max     int            `json:"max"`
-	// Started is when the run began, Seconds how long it took, and Slot where it ran, from 0.
+	// Started is when the run began, Seconds is its duration, and Slot is where it ran, from 0.
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
 	Slot    int       `json:"slot"`
-	// Report is the SHA-256 of the run's report.json. A report with another content is not the run's.
+	// Report is the SHA-256 of the run's report.json. A report with another hash does not belong to the run.
 	Report string `json:"report"`
 }
 
@@ -75,8 +75,8 @@ type line struct {
 	Record *Record `json:"run,omitempty"`
 }
 
-// Journal keeps the results of a class in a folder. A line of it is written when a run has ended, and is on the disk
-// before anything else happens. A line that a killed process or a full disk left unfinished is no line. All methods are
+// Journal keeps the results of a class in a folder. It writes a line when a run has ended, and syncs it to the disk
+// before anything else happens. It ignores a line that a killed process or a full disk left unfinished. All methods are
 // safe for concurrent use.
 type Journal struct {
 	dir    string
@@ -97,11 +97,11 @@ type Journal struct {
 // work is what was handed in for a lab.
 type work struct{ lab, digest string }
 
-// ErrBusy says that another process grades the same class.
+// ErrBusy means that another process grades the same class.
 var ErrBusy = errors.New("another `lab class` is grading into this folder: wait until it has ended, or choose another folder with --out")
 
-// OpenJournal opens the journal in the folder of a class. Both are made if need be. The error is ErrBusy if another
-// process has it open.
+// OpenJournal opens the journal in the folder of a class, and creates both if necessary. The error is ErrBusy if
+// another process has it open.
 func OpenJournal(dir string) (*Journal, error) { return openSynced(dir, (*os.File).Sync) }
 
 // openSynced is OpenJournal with what writes a file to the disk.
@@ -186,13 +186,13 @@ func (j *Journal) Close() error {
 	return j.file.Close()
 }
 
-// Damaged is how many lines of the journal could not be read, apart from an unfinished one at its end. The runs of
+// Damaged returns how many lines of the journal could not be read, except an unfinished one at its end. The runs of
 // these lines are repeated.
 func (j *Journal) Damaged() int { return j.damaged }
 
-// Seed is the seed of the class, from which every submission is graded. The first call keeps wanted, or the seed that
-// draw returns if wanted is 0. Later calls return what was kept, unless they want another one, which is kept from then
-// on.
+// Seed returns the seed of the class, from which every submission is graded. The first call stores wanted, or the seed
+// that draw returns if wanted is 0. Later calls return the stored seed. If they want another one, that is stored and
+// returned from then on.
 func (j *Journal) Seed(wanted uint32, draw func() uint32) (uint32, error) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -231,7 +231,7 @@ func (j *Journal) append(l line) error {
 	return errors.Join(fmt.Errorf("writing the journal: %w", err), j.file.Truncate(before), seek)
 }
 
-// Add keeps the report of a run, and then the run itself. After a crash between the two the run has not happened.
+// Add stores the report of a run, and then the run itself. After a crash between the two, the run does not count.
 func (j *Journal) Add(r Record, result *report.Report) error {
 	content, err := result.JSON()
 	if err != nil {
@@ -253,8 +253,8 @@ func (j *Journal) Add(r Record, result *report.Report) error {
 
 func (j *Journal) reportFile(k Key) string { return filepath.Join(j.dir, runsDir, k.name()+".json") }
 
-// Final is the run that decided a key, with its report. ok is false if there was none, or if its report is no longer
-// what the run wrote.
+// Final returns the run that decided a key, with its report. ok is false if there is none, or if its report is no
+// longer the one that the run wrote.
 func (j *Journal) Final(k Key) (r Record, result *report.Report, ok bool, err error) {
 	j.mutex.Lock()
 	r, ok = j.final[k]
@@ -262,7 +262,7 @@ func (j *Journal) Final(k Key) (r Record, result *report.Report, ok bool, err er
 	return j.withReport(r, ok)
 }
 
-// Last is Final of the last run of a key, even if it decided nothing.
+// Last is like Final, but returns the last run of a key, even if it decided nothing.
 func (j *Journal) Last(k Key) (r Record, result *report.Report, ok bool, err error) {
 	j.mutex.Lock()
 	if r, ok = j.final[k]; !ok {
@@ -272,7 +272,7 @@ func (j *Journal) Last(k Key) (r Record, result *report.Report, ok bool, err err
 	return j.withReport(r, ok)
 }
 
-// Known is Final of the last run that decided something about a work, from any grader and any seed.
+// Known is like Final, but returns the last run that decided something about a work, from any grader and any seed.
 func (j *Journal) Known(lab, digest string) (r Record, result *report.Report, ok bool, err error) {
 	j.mutex.Lock()
 	r, ok = j.works[work{lab, digest}]

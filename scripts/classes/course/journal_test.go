@@ -56,7 +56,7 @@ func has(t *testing.T, j *Journal, k Key) bool {
 	return ok
 }
 
-// Wherever a write was cut off, the journal has all lines before it, and the next line is a line of its own.
+// Wherever a write was cut off, the journal keeps all lines before it, and the next line is written as a separate line.
 func TestAnUnfinishedLineIsNone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func TestAnUnfinishedLineIsNone(t *testing.T) {
 	}
 }
 
-// A line that something else has damaged costs its own run, and no other one.
+// If a line is damaged, only its own run is lost.
 func TestADamagedLineCostsItsOwnRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

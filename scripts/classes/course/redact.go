@@ -18,16 +18,16 @@ import (
 // hiddenDir stands for the folder in which the submission was graded.
 const hiddenDir = "/submission"
 
-// Redactor makes of a report what its student may read: without the seed, from which all submissions of the class are
-// graded, without what is not published of checks, and without folders of the machine.
+// Redactor produces the version of a report that its student may read. It removes the seed, from which all submissions
+// of the class are graded, the unpublished parts of checks, and the folders of the machine.
 type Redactor struct {
 	// folders are those of the machine, the longest first, and paths matches one of them with what follows in a path.
 	folders []string
 	paths   *regexp.Regexp
 }
 
-// NewRedactor makes a redactor that hides these folders of the machine. Of a path below them, the last part stays.
-// Relative and empty names are left out, and so is the root.
+// NewRedactor returns a redactor that hides these folders of the machine. Of a path below them it keeps the last part.
+// It ignores relative and empty names, and the root.
 func NewRedactor(folders ...string) *Redactor {
 	d := &Redactor{}
 	for _, folder := range folders {
@@ -58,7 +58,7 @@ func spellings(folder string) []string {
 	return names
 }
 
-// Redact is the report for its student: see page.Redact. The report itself stays as it is.
+// Redact returns the report for its student: see page.Redact. It does not modify the report.
 func (d *Redactor) Redact(r *report.Report, lab *page.Lab) (*report.Report, error) {
 	own := insideOf(r.Submission.Dir)
 	inside := *r
@@ -66,7 +66,7 @@ func (d *Redactor) Redact(r *report.Report, lab *page.Lab) (*report.Report, erro
 	return page.Redact(&inside, lab, func(text string) string { return d.outside(own(text)) })
 }
 
-// Text is a text without folders of the machine.
+// Text returns a text without folders of the machine.
 func (d *Redactor) Text(text string) string { return d.outside(text) }
 
 // insideOf returns what makes a path in a folder one that begins there.

@@ -33,8 +33,8 @@ var reportFiles = []struct {
 	{report.JSONFile, formats.JSON},
 }
 
-// RemoveResults removes what an earlier run wrote into the folder of a class, so that it is not taken for the results
-// of one that was interrupted. The journal stays.
+// RemoveResults removes the files that an earlier run wrote into the folder of a class, so that they are not mistaken
+// for the results of an interrupted run. The journal stays.
 func RemoveResults(dir string) error {
 	for _, name := range []string{GradebookFile, PageFile, FeedbackDir, StudentsDir} {
 		if err := removal.All(filepath.Join(dir, name)); err != nil {
@@ -44,20 +44,20 @@ func RemoveResults(dir string) error {
 	return nil
 }
 
-// About is what the results say besides what was handed in.
+// About has the information for the results that is not in the submissions.
 type About struct {
-	// Root is the folder of the checkout, whose lectures the page of the class links to. Empty: it names them.
+	// Root is the folder of the checkout. The page of the class links to its lectures. Empty: the page only names them.
 	Root string
-	// Misconceptions are those of each lab, by its name.
+	// Misconceptions are the misconceptions of each lab, by its name.
 	Misconceptions map[string][]misconception.Known
-	// Code is, for each lab, what no student has written: skeleton and solution.
+	// Code has, for each lab, the code that no student has written: skeleton and solution.
 	Code map[string][]similarity.Document
 	// Redactor hides the folders of the machine from students.
 	Redactor *Redactor
 }
 
-// WriteResults writes the reports of all attempts, a feedback archive for each student, the page of the class, and at
-// last the gradebook into the folder of a class.
+// WriteResults writes the reports of all attempts, a feedback archive for each student, the page of the class and,
+// last, the gradebook into the folder of a class.
 func WriteResults(dir string, c *Class, about About) error {
 	rows := c.Rows()
 	redact := func(r *report.Report) (*report.Report, error) {

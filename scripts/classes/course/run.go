@@ -17,25 +17,24 @@ type Job struct {
 	Key
 	// Dir is the folder of the module.
 	Dir string
-	// Student is who is named first of those who handed this in, and Others is how many there are besides.
+	// Student is the first of the students who handed this in, and Others is how many more there are.
 	Student string
 	Others  int
-	// Deployed is true of a lab whose checks deploy the submission: few of those can be graded at a time.
+	// Deployed is true for a lab whose checks deploy the submission. Only a few of those can be graded at a time.
 	Deployed bool
-	// Within is how long one run may take, after which it is ended from outside. The lab's own limit ends a run much
+	// Within is how long one run may take before it is cancelled from outside. The lab's own limit ends a run much
 	// earlier. Default: no limit.
 	Within time.Duration
 }
 
 // Grader grades one submission at a time in each slot.
 type Grader interface {
-	// Fetch downloads the modules that a submission needs, before anything is graded. What goes wrong is for Grade to
-	// say.
+	// Fetch downloads the modules that a submission needs, before anything is graded. It reports no error. Grade does.
 	Fetch(ctx context.Context, job Job)
-	// Grade grades a submission. It always returns a report; cancelling the context makes it one of an interrupted run.
-	// try counts the runs of a submission that were needed, from 1.
+	// Grade grades a submission. It always returns a report. If the context is cancelled, the report is that of an
+	// interrupted run. try counts the runs that the submission needed, from 1.
 	Grade(ctx context.Context, job Job, try int, view View) *report.Report
-	// Blank is the report of a submission that was not graded. Outcome and Reason are for the caller to set.
+	// Blank returns the report of a submission that was not graded. The caller sets Outcome and Reason.
 	Blank(job Job) *report.Report
 }
 
@@ -55,29 +54,28 @@ type Options struct {
 	Journal *Journal
 	// Slots is how many submissions are graded at a time. Default: one.
 	Slots int
-	// Deployed is how many of them may be of labs whose checks deploy the submission. Default: as many as there are
-	// slots.
+	// Deployed is how many of them may be of labs whose checks deploy the submission. Default: the number of slots.
 	Deployed int
-	// OnlyChanged takes what the journal knows of a work, even if it was graded by another version of the grader or
-	// from another seed.
+	// OnlyChanged accepts the known result of a work from the journal, even if it was graded by another version of the
+	// grader or from another seed.
 	OnlyChanged bool
-	// Board shows the progress of the runs. Default: it is not shown.
+	// Board shows the progress of the runs. Default: no progress is shown.
 	Board *Board
 }
 
-// Tries is how often a submission is graded at most in one call, if its runs decide nothing.
+// Tries is how often one call grades a submission at most if the runs decide nothing.
 const Tries = 3
 
 // grace is how long a run may take to end after it was told to.
 const grace = 3 * time.Minute
 
-// Result is what is known of a job.
+// Result is the known result of a job.
 type Result struct {
 	Record
 	Report *report.Report
 }
 
-// Decided is how many results say something about a submission.
+// Decided returns how many results decide something about a submission.
 func Decided(results map[Key]Result) (n int) {
 	for _, r := range results {
 		if r.final() {
@@ -87,9 +85,9 @@ func Decided(results map[Key]Result) (n int) {
 	return n
 }
 
-// Run grades all jobs that the journal does not know yet, and returns what is known of each, by its key. The error is
-// one of ours: whatever a submission does is in its report. If the context ends, the runs at hand are ended and the
-// error is its cause; everything that was graded until then is in the journal.
+// Run grades all jobs that the journal does not know yet, and returns the known results, by key. The error is internal:
+// a failure of a submission is in its report. If the context ends, Run cancels the active runs, and the error is the
+// context's cause. The journal has all results until then.
 func Run(ctx context.Context, o Options) (map[Key]Result, error) {
 	o.Slots = max(1, o.Slots)
 	if o.Deployed <= 0 {

@@ -159,7 +159,7 @@ func TestKillingTheProcessChangesNoResult(t *testing.T) {
 	}
 }
 
-// An interruption ends the runs at hand. Then even the last line of the journal may be missing, or a part of it.
+// An interruption cancels the active runs. After it, even the last line of the journal may be missing or incomplete.
 func TestInterruptionsChangeNoResult(t *testing.T) {
 	t.Parallel()
 	gradebook := func(c *Class) string {
@@ -289,7 +289,7 @@ func TestOnlyWhatHasChangedIsGraded(t *testing.T) {
 	}
 }
 
-// A run that hangs is ended, and the class continues.
+// A run that hangs is cancelled, and the class continues.
 func TestARunThatHangsIsEnded(t *testing.T) {
 	t.Parallel()
 	journal := openJournal(t, t.TempDir())
@@ -342,7 +342,7 @@ func TestFewSubmissionsAreDeployedAtATime(t *testing.T) {
 	}
 }
 
-// A class whose journal can't be written ends: nothing would be remembered.
+// A class whose journal can't be written is aborted, because its results would be lost.
 func TestWithoutAJournalNothingGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

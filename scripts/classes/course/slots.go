@@ -9,17 +9,17 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Bytes of memory that one run needs at most, with its control plane, its operator and the compiler:
+// Bytes of memory that one run needs at most, including its control plane, its operator and the compiler:
 // docs/benchmarks.md.
 const (
-	// MemoryOfProcess is for a lab whose operator is a process, and MemoryOfNode for one in whose cluster Pods run.
+	// MemoryOfProcess is for a lab whose operator is a process. MemoryOfNode is for a lab whose cluster runs Pods.
 	MemoryOfProcess = 900 << 20
 	MemoryOfNode    = 1600 << 20
 )
 
-// Slots is how many submissions are graded at a time on a machine with so many processors and so many free bytes of
-// memory, if each run needs that many bytes: one, or more where both suffice. A run waits for half of its time, so
-// three runs keep two processors busy. A sixth of the memory stays free.
+// Slots returns how many submissions to grade at a time on a machine with so many processors and so many free bytes of
+// memory, if each run needs that many bytes. The result is at least one. A run waits for half of its time, so three
+// runs keep two processors busy. A sixth of the memory stays free.
 func Slots(processors int, free, each int64) int {
 	byProcessors := (3*processors + 1) / 2
 	if each <= 0 {
@@ -28,8 +28,8 @@ func Slots(processors int, free, each int64) int {
 	return max(1, min(byProcessors, int((free-free/6)/each)))
 }
 
-// FreeMemory is how many bytes of memory programs can take on this machine. On a system that does not say so it is an
-// error.
+// FreeMemory returns how many bytes of memory are available to programs on this machine. It returns an error on a
+// system that does not report that.
 func FreeMemory() (int64, error) {
 	system, err := procfs.NewDefaultFS()
 	if err != nil {

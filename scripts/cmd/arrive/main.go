@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command arrive installs programs of the checkout in whose root we are from the archive that it names. Its arguments
-// are the files of the programs that are missing. Whatever prevents it is one sentence, and the exit code 1: the caller
-// compiles them.
+// Command arrive installs programs of the checkout in the current folder from the archive that the checkout names. Its
+// arguments are the files of the missing programs. If it can't install them, it prints one sentence and exits with code
+// 1, and the caller compiles them.
 package main
 
 import (

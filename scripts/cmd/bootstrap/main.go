@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command bootstrap builds the lab command, or the cluster command when it is named, and then what the goals of make
-// that are named behind it need, with make's variables among them: bootstrap lab up ADDONS=cert-manager. On a fresh
-// machine that takes minutes, so it shows how far it is. It is what make runs first: it imports next to nothing and is
-// there within seconds.
+// Command bootstrap builds the lab command, or the cluster command if that is its first argument. Then it builds what
+// the make goals in its other arguments need, which may include make's variables: bootstrap lab up ADDONS=cert-manager.
+// On a fresh machine that takes minutes, so it shows its progress. It is the first program that make runs, so it
+// imports few packages and compiles within seconds.
 package main
 
 import (

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Before it compiles anything, it says what that takes of the disk. There is no source to compile here, so it fails in
-// any case.
+// Before it compiles anything, the command says how much disk space the build needs. There is no source to compile
+// here, so it always fails.
 func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
@@ -65,7 +65,7 @@ func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
 	}
 }
 
-// Debian's own Go may be years old, and is what somebody who starts has installed first.
+// Debian's own Go may be years old, and a new user has often installed it first.
 func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("make")
@@ -130,8 +130,8 @@ func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 	}
 }
 
-// FLAGS= gets to the command, from the root and from the folder of a lab: a wrong one is an error, and not passed over.
-// The recipes call the command that is there, which here says what it was called with.
+// FLAGS= is passed to the command, from the root and from the folder of a lab. An unknown flag is an error, and is not
+// ignored. The test replaces the command with a program that prints its arguments.
 func TestMakePassesFlagsOn(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("make")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command cluster is what instructors run: it makes clusters of kind with Cilium and cert-manager, looks after them,
-// and invites students. It parses and wires; the work is done by the packages of clusters, and by
-// scripts/classes/class.
+// Command cluster creates kind clusters with Cilium and cert-manager for instructors, maintains them, and invites
+// students. It only parses arguments and connects packages: the packages of clusters and scripts/classes/class do the
+// work.
 package main
 
 import (

@@ -66,8 +66,8 @@ func examined(t *testing.T, prepare string) (printed string, code int) {
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// Each golden file is what the command has printed on such a machine. Of the lines there, only those are compared that
-// the preparation decides, and no numbers: the rest is this machine's.
+// Each golden file is the output of the command on such a machine. The test compares only the lines that the
+// preparation decides, without numbers. All other lines depend on the machine that runs the test.
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -219,7 +219,8 @@ func TestTheLabsThatNeedPods(t *testing.T) {
 	}
 }
 
-// What go says is said, and is not taken for a missing go. Settings for other work count no more than in make.
+// The output of go is shown, and a failing go is not reported as missing. As in make, settings for other projects are
+// ignored.
 func TestAGoThatFails(t *testing.T) {
 	for _, test := range []struct {
 		name, variable, value string
@@ -252,7 +253,7 @@ func TestAGoThatFails(t *testing.T) {
 	})
 }
 
-// What is in no commit stays, and so does a file that has such line ends in git, too.
+// Uncommitted changes stay, and so does a file that has such line ends in git, too.
 func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

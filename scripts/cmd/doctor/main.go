@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command doctor looks whether a machine can grade the labs, and says what helps where it can't. It is what a student
-// runs first, before anything is compiled, so it imports next to nothing. What a command refuses for later, it decides
-// by the same code.
+// Command doctor checks whether a machine can grade the labs, and says how to fix what it lacks. A student runs it
+// first, before anything is compiled, so it imports few packages. It uses the same code as the commands that later
+// refuse to run on such a machine.
 package main
 
 import (
@@ -69,7 +69,7 @@ type State string
 const (
 	// Good means that nothing needs to be done.
 	Good State = "ok"
-	// Note means that everything can be graded, and something is worth knowing.
+	// Note means that everything can be graded, and that there is something to know.
 	Note State = "note"
 	// Bad means that a lab can't be graded.
 	Bad State = "bad"
@@ -79,11 +79,11 @@ const (
 type Finding struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
-	// Found is what there is, in a few words.
+	// Found is the state that was found, in a few words.
 	Found string `json:"found"`
 	// Labs says which labs need it, if it is not good.
 	Labs string `json:"labs,omitempty"`
-	// Remedy is what helps: a command, or a sentence. Empty where nothing needs to be done.
+	// Remedy says how to fix the finding: a command, or a sentence. Empty if nothing needs to be done.
 	Remedy string `json:"remedy,omitempty"`
 }
 

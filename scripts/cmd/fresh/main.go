@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command fresh proves that the README's first commands work on a machine that has nothing but Go, make and git. It is
-// the first step of CI, so it imports next to nothing: what it needs itself must not be in a cache before the proof
-// begins.
+// Command fresh proves that the README's first commands work on a machine that has only Go, make and git. It is the
+// first step of CI, so it imports few packages: its own dependencies must not be in a cache before the proof begins.
 package main
 
 import (

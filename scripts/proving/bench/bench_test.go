@@ -55,8 +55,8 @@ func program(b *testing.B) *multicall.Program {
 	return p
 }
 
-// BenchmarkStart starts, in turns, our cluster until its controllers work, and envtest's etcd and API server alone,
-// from the same program. In turns, so that what else the machine does slows down both.
+// BenchmarkStart alternately starts our cluster until its controllers work, and envtest's etcd and API server alone,
+// from the same program. They alternate so that other load on the machine slows down both.
 func BenchmarkStart(b *testing.B) {
 	p := program(b)
 	assets := b.TempDir()
@@ -146,7 +146,8 @@ func BenchmarkGradeAll(b *testing.B) {
 	took.report(b, "s")
 }
 
-// BenchmarkWatch saves a file of the reconciler and waits for the verdict: compiling, linking and all checks.
+// BenchmarkWatch saves a file of the reconciler and waits for the verdict, which includes compiling, linking and all
+// checks.
 func BenchmarkWatch(b *testing.B) {
 	w := startWatch(b)
 	var took samples
@@ -156,7 +157,7 @@ func BenchmarkWatch(b *testing.B) {
 	took.report(b, "s")
 }
 
-// BenchmarkWatchFailure saves a mistake, and waits until the check that fails because of it is told.
+// BenchmarkWatchFailure saves a mistake, and waits until the check that it fails is reported.
 func BenchmarkWatchFailure(b *testing.B) {
 	w := startWatch(b)
 	right, err := os.ReadFile(w.source)

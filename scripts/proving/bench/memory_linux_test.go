@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// BenchmarkSlotMemory grades the solution of lab 2 and adds up, all the while, what the control plane and the operator
-// take: proportional set sizes, so that the code that they share counts once. The largest sum counts.
+// BenchmarkSlotMemory grades the solution of lab 2 and repeatedly adds up the memory of the control plane and the
+// operator. It uses proportional set sizes, so that shared code counts once. The result is the largest sum.
 func BenchmarkSlotMemory(b *testing.B) {
 	var peaks samples
 	for b.Loop() {

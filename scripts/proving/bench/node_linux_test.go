@@ -66,7 +66,7 @@ func nodeParts(b *testing.B) embedded.NodeParts {
 	return parts
 }
 
-// BenchmarkNodeStart starts, in turns, a cluster with its node Ready and one without a node.
+// BenchmarkNodeStart alternately starts a cluster with a Ready node and one without a node.
 func BenchmarkNodeStart(b *testing.B) {
 	p, parts := program(b), nodeParts(b)
 	var with, without, more samples
@@ -155,10 +155,11 @@ func ready(pod *corev1.Pod, _ bool) bool {
 	return false
 }
 
-// BenchmarkPod creates a Pod whose image is there, waits until it is Ready, deletes it, and waits until it is gone.
+// BenchmarkPod creates a Pod with an image that is present, waits until it is Ready, deletes it, and waits until it is
+// gone.
 func BenchmarkPod(bench *testing.B) { newBed(bench).comeAndGo() }
 
-// BenchmarkPodOnKind is the same on the cluster of `make cluster`.
+// BenchmarkPodOnKind does the same on the cluster of `make cluster`.
 func BenchmarkPodOnKind(bench *testing.B) {
 	absolute, err := filepath.Abs(root)
 	if err != nil {
@@ -263,7 +264,7 @@ func (b bed) deploy(name string, replicas int32, revision string) {
 	}
 }
 
-// BenchmarkReplicas waits until a Deployment of fifty is Ready.
+// BenchmarkReplicas waits until a Deployment with fifty replicas is Ready.
 func BenchmarkReplicas(bench *testing.B) {
 	b := newBed(bench)
 	b.create("first")
@@ -294,8 +295,8 @@ func BenchmarkReplicas(bench *testing.B) {
 	took.report(bench, "s")
 }
 
-// BenchmarkRollingUpdate makes two rolling updates while eight clients ask, by a NodePort of the machine and with a new
-// connection for each request. A request that gets no answer is lost.
+// BenchmarkRollingUpdate makes two rolling updates while eight clients send requests to a NodePort of the machine, each
+// with a new connection. A request that gets no answer is lost.
 func BenchmarkRollingUpdate(bench *testing.B) {
 	b := newBed(bench)
 	b.deploy("web", 3, "0")

@@ -84,7 +84,7 @@ func look(tab context.Context, t *testing.T) picked {
 	})()`)
 }
 
-// A click on a check marks its span and its requests, and lists them; another click lets go of it.
+// A click on a check highlights its span and its requests, and lists them. Another click removes the highlight.
 func TestAClickOnACheckShowsItsRequests(t *testing.T) {
 	browser := start(t)
 	for _, file := range []string{failedRun, fullRun, realRun} {

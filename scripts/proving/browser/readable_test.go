@@ -15,8 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// What would be missed must be heard: an error of a script, what a page says on the console, and what its policy
-// forbids.
+// The tests must notice an error of a script, messages of a page on the console, and violations of its policy.
 func TestAPageThatComplainsIsHeard(t *testing.T) {
 	browser := start(t)
 	for name, body := range map[string]string{
@@ -100,7 +99,8 @@ func TestPagesCanBeReadByEverybody(t *testing.T) {
 	}
 }
 
-// Whatever a submission writes is shown, and nothing of it runs, loads or makes the page wider than the screen.
+// The page shows everything that a submission writes, but none of it runs, loads anything, or makes the page wider than
+// the screen.
 func TestASubmissionCannotRunAnythingInThePage(t *testing.T) {
 	browser := start(t)
 	const attack = `</script></pre><script>window.pwned=1</script><img src=x onerror="window.pwned=1"><svg onload="window.pwned=1">`

@@ -52,8 +52,8 @@ func readDocument(t *testing.T, file string) document {
 	return found
 }
 
-// Of each page in HTML every link stays within the site and leads to a page and to an anchor there, or it leads to
-// another host. What a page loads is in the site.
+// Every link of an HTML page either stays within the site and leads to an existing page and anchor, or leads to another
+// host. All files that a page loads are in the site.
 func TestTheSiteHasNoDeadLinks(t *testing.T) {
 	t.Parallel()
 	site := os.DirFS(builtSite(t))
@@ -110,7 +110,8 @@ func TestTheSiteHasNoDeadLinks(t *testing.T) {
 	}
 }
 
-// Reports and the pages on GitHub link to headings by the anchors that GitHub makes. Here they are the same.
+// Reports and the pages on GitHub link to headings by the anchors that GitHub generates. The site must have the same
+// anchors.
 func TestThePagesOfTheSiteHaveTheAnchorsOfGitHub(t *testing.T) {
 	t.Parallel()
 	site := builtSite(t)

@@ -227,7 +227,8 @@ func TestTheTabKeyReachesTheText(t *testing.T) {
 	}
 }
 
-// On paper there is the text in dark letters, with what is folded on the screen, except what commands print.
+// A printed page has its text in dark letters, including the parts that are folded on the screen, except the output of
+// commands.
 func TestALectureCanBePrinted(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+sitePages["lecture"], screens[1])
@@ -281,7 +282,7 @@ func TestTheSiteNeedsNoScript(t *testing.T) {
 	}
 }
 
-// A link to a recorded run leaves the site's own pages for that of the report, which can be replayed there.
+// A link to a recorded run opens the page of the report, which can be replayed there.
 func TestARecordedRunIsReplayedOnTheSite(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+"docs/runs/", screens[0])

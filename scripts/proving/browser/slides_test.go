@@ -77,7 +77,7 @@ const measure = `(() => {
 	});
 })()`
 
-// A deck has 20 to 30 slides, and each of them has a heading, something below it, notes, and nothing that is cut off.
+// A deck has 20 to 30 slides. Each of them has a heading, content below it, and notes, and nothing on it is cut off.
 func TestNoSlideIsCutOff(t *testing.T) {
 	longtest.Proof(t)
 	needsNode(t)
@@ -133,7 +133,7 @@ func loadsNothing(t *testing.T, file string) {
 	}
 }
 
-// What the test of the slides would miss if it measured the wrong things.
+// The test of the slides would miss these mistakes if it measured the wrong things.
 func TestASlideThatIsCutOffIsFound(t *testing.T) {
 	browser := start(t)
 	const style = `<style>section{position:relative;width:1280px;height:720px;overflow:hidden}footer{position:absolute;bottom:20px}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package e2e tries everything that the course does on a kind cluster, from nothing to nothing: it makes a cluster,
-// proves its network, grades every solution and a wrong submission of each lab there, invites students, tries as one of
-// them what a student may and may not, revokes them, and deletes the cluster. It does so with the commands that people
-// type, and removes what it made whatever happens.
+// Package e2e tests the whole course on a kind cluster, from its creation to its deletion: it creates a cluster, tests
+// its network, grades every solution and an incorrect submission of each lab there, invites students, tests the rights
+// of one of them, revokes their access, and deletes the cluster. It runs the commands that users type, and always
+// removes what it created.
 package e2e

@@ -18,20 +18,21 @@ import (
 // Options say what to run.
 type Options struct {
 	*checkout.Checkout
-	// Cluster and Lab are the files of the two commands.
+	// Cluster and Lab are the paths of the two commands.
 	Cluster, Lab string
-	// Name is the cluster's. One of that name is removed first: it is what an earlier run was killed with.
+	// Name is the cluster's name. An existing cluster of that name is removed first, because an earlier run that was
+	// killed may have left it.
 	Name string
-	// AirGap builds all images here. Otherwise they come from a registry.
+	// AirGap builds all images locally. Otherwise they come from a registry.
 	AirGap bool
 	// Only are the names of the labs that are graded. Default: all labs.
 	Only []string
 	// Times is how often each solution is graded. Default: once.
 	Times int
-	// Within is how long all of it may take. A step that would not fit is not begun, and neither are those after it.
-	// Default: as long as it takes.
+	// Within is the time limit for all steps. A step that would exceed it is not started, and neither are later steps.
+	// Default: no limit.
 	Within time.Duration
-	// Out gets what the commands print, and a line for each step.
+	// Out gets the output of the commands, and a line for each step.
 	Out io.Writer
 }
 
@@ -52,22 +53,22 @@ type step struct {
 	do        func(context.Context) error
 }
 
-// Result says what came of the steps, in their order.
+// Result has the results of the steps, in their order.
 type Result struct {
 	Steps []StepResult
-	// NotRun are the steps for which there was no time, and LeftOut the labs that were not asked for.
+	// NotRun are the steps that did not fit into the time limit. LeftOut are the labs that Options do not include.
 	NotRun, LeftOut []string
 }
 
-// StepResult is a step that was run.
+// StepResult is the result of a step that was run.
 type StepResult struct {
 	Name string
 	Took time.Duration
 	Err  error
 }
 
-// Run runs all steps until one fails, and then deletes the cluster in any case. The error is that of the step, and of
-// the deletion if that failed as well. The result is there in every case.
+// Run runs all steps until one fails, and then always deletes the cluster. The error is that of the step, joined with
+// that of the deletion if it failed as well. The result is valid in either case.
 func Run(ctx context.Context, options Options) (result *Result, err error) {
 	runner, err := newRunner(options)
 	if err != nil {

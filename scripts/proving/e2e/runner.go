@@ -182,7 +182,7 @@ func poll(ctx context.Context, patience time.Duration, try func(context.Context)
 	return nil
 }
 
-// Table is the result for a person, and for the last lines of a log.
+// Table formats the result for a person, and for the last lines of a log.
 func (r *Result) Table(out io.Writer) {
 	var table bytes.Buffer
 	var sum time.Duration

@@ -26,8 +26,8 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// ModulesFolder is where the modules stay that were downloaded, as seen from the root of a checkout. What runs after
-// the proof may take them from there.
+// ModulesFolder is the folder that keeps the downloaded modules, relative to the root of a checkout. Programs that run
+// after the proof may take them from there.
 const ModulesFolder = ".cache/fresh/modules"
 
 // stepTime is how long a command may take: the first compiles Kubernetes.
@@ -119,19 +119,19 @@ func serve(ctx context.Context, file string) (url string, err error) {
 	return "http://" + listener.Addr().String() + "/programs.tar", nil
 }
 
-// Options say with what the commands are tried.
+// Options say under which conditions the commands run.
 type Options struct {
-	// Warm uses the module cache and the build cache of this machine, and tries only the first command. Default: both are
+	// Warm uses the module cache and the build cache of this machine, and runs only the first command. Default: both are
 	// empty.
 	Warm bool
-	// AirGap is Warm where nothing can be downloaded.
+	// AirGap is Warm without any downloads.
 	AirGap bool
-	// Programs is the file of an archive. It is served by HTTP, and the commands install it. Default: everything is
+	// Programs is the file of an archive. It is served over HTTP, and the commands install it. Default: everything is
 	// compiled.
 	Programs string
 }
 
-// Run proves it of what is committed in the checkout at root. What the commands print goes to out.
+// Run runs the proof on the committed files of the checkout at root. The commands print to out.
 func Run(ctx context.Context, root string, options Options, out io.Writer) (err error) {
 	began := time.Now()
 	h, err := lookAround(ctx)

@@ -94,7 +94,7 @@ func TestOnlyTheVerdictThatMustComeCounts(t *testing.T) {
 	}
 }
 
-// What comes nearest to a fresh machine has at least an ordinary user, an empty home, and none of our variables.
+// If no root is available, the nearest approximation is an ordinary user, an empty home, and none of our variables.
 func TestAMachineWithoutARootOfItsOwn(t *testing.T) {
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("SECRET", "ours")

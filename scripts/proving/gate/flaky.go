@@ -15,15 +15,15 @@ import (
 
 // Flaky is a test or a grade that failed, and passed when it was repeated alone.
 type Flaky struct {
-	// Name is the test with its package, or the lab and the submission.
+	// Name is the name of the test with its package, or of the lab and the submission.
 	Name string `json:"name"`
-	// Output is what it printed when it failed.
+	// Output is the output of the failure.
 	Output string `json:"output"`
 }
 
 func flakyFile(root string) string { return filepath.Join(root, "out", "flaky.json") }
 
-// AddFlaky adds to out/flaky.json of the checkout at root.
+// AddFlaky adds entries to out/flaky.json of the checkout at root.
 func AddFlaky(root string, more ...Flaky) error {
 	if len(more) == 0 {
 		return nil

@@ -18,10 +18,10 @@ import (
 
 // Step is one command of the gate.
 type Step struct {
-	// Name is what the table calls it, and Args are the arguments of the lab command.
+	// Name is the name in the table. Args are the arguments of the lab command.
 	Name string
 	Args []string
-	// Late are the arguments in a gate that is late, and LeavesOut says what they leave out. Nil: nothing can be left out.
+	// Late are the arguments in a gate that is late. LeavesOut says what they leave out. Nil: nothing can be left out.
 	Late      []string
 	LeavesOut string
 }
@@ -37,18 +37,18 @@ const (
 
 // Options say what a gate runs.
 type Options struct {
-	// Root is the folder of the checkout, in which the steps run, and Program the lab command.
+	// Root is the folder of the checkout, in which the steps run. Program is the lab command.
 	Root, Program string
 	Steps         []Step
-	// Began is when the gate began. A caller that did something before it gives an earlier time. Default: now.
+	// Began is when the gate began. A caller that has done some work before it passes an earlier time. Default: now.
 	Began time.Time
-	// Out gets what the steps print and the summary.
+	// Out gets the output of the steps and the summary.
 	Out io.Writer
-	// Notes are sentences for the last lines of a gate that passed, such as which proofs are old. Nil: none.
+	// Notes returns sentences for the last lines of a gate that passed, such as which proofs are old. Nil: none.
 	Notes func(context.Context) ([]string, error)
 }
 
-// Run runs the steps until one fails. The error names that step; everything else was printed. complete says that
+// Run runs the steps until one fails. The error names that step. Everything else was printed. complete says that
 // nothing was left out.
 func Run(ctx context.Context, options Options) (complete bool, err error) {
 	if options.Began.IsZero() {

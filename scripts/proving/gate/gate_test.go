@@ -40,7 +40,7 @@ func TestAGateThatPasses(t *testing.T) {
 	}
 }
 
-// The end of a log is what people see: it has the step and its last 40 lines, and no later step ran.
+// Readers look at the end of a log. It has the failed step and its last 40 lines, and no later step ran.
 func TestAGateThatFailsSaysWhyAtItsEnd(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

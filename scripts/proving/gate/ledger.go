@@ -23,7 +23,7 @@ func ledgerFile() (string, error) {
 	return filepath.Join(cache, "operator-labs", "gate"), nil
 }
 
-// Passed returns the commit that passed the gate last on this machine. It is empty if none is known.
+// Passed returns the last commit that passed the gate on this machine. It is empty if none is known.
 func Passed() (commit string, err error) {
 	name, err := ledgerFile()
 	if err != nil {
@@ -36,7 +36,7 @@ func Passed() (commit string, err error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
-// SetPassed notes that a commit has passed the gate.
+// SetPassed records that a commit has passed the gate.
 func SetPassed(commit string) error {
 	name, err := ledgerFile()
 	if err != nil {

@@ -23,17 +23,17 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Inputs are what decides the result of a part, besides the version of Go. Folders and files are named from the root of
-// the checkout, with slashes. Of a Go file its code counts, and not its comments (changes.Code).
+// Inputs are everything that decides the result of a part, besides the version of Go. Folders and files are named from
+// the root of the checkout, with slashes. The code of a Go file counts, but not its comments (changes.Code).
 type Inputs struct {
-	// All is every file of the checkout, with all comments. What the proof itself writes never counts.
+	// All includes every file of the checkout, with all comments. Files that the proof itself writes never count.
 	All bool
-	// Files are single files, and folders with all below them.
+	// Files are single files, and folders with their whole content.
 	Files []string
-	// Packages are folders of Go packages. All that is in them counts, and what is compiled of the packages of ours that
-	// they and their tests import, with the go.mod and go.sum of their modules.
+	// Packages are folders of Go packages. Everything in them counts, and so does the code that is compiled from our
+	// packages that they and their tests import, with the go.mod and go.sum of their modules.
 	Packages []string
-	// Values are texts, such as the entry of one lab in a list of all.
+	// Values are texts, such as the entry of one lab in a list of all labs.
 	Values []string
 }
 
@@ -50,8 +50,8 @@ type Tree struct {
 	imports map[string][]string // what a Go file imports of ours, as folders; filled as it is asked for
 }
 
-// ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores: the next commit
-// may have them.
+// ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores, because they
+// may be in the next commit.
 func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, error) {
 	listed, err := runner.Run(ctx, root, nil, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {
@@ -107,8 +107,8 @@ func (t *Tree) digest(name string) (digest, code string, err error) {
 	return digest, of(changes.Code(content)), nil
 }
 
-// Hash stands for all inputs as they are in the tree. A file or a package that is missing is an error: a part would
-// depend on nothing without a word.
+// Hash returns a hash of all inputs as they are in the tree. A missing file or package is an error. Otherwise a part
+// would silently depend on nothing.
 func (t *Tree) Hash(in Inputs) (string, error) {
 	chosen := map[string]bool{}
 	for _, wanted := range in.Files {

@@ -16,13 +16,14 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Page shows the records to people, and Records has them for other machines: their names from the root of the checkout.
+// Page is the page that shows the records to people. Records is the file that has them for other machines. Both are
+// relative to the root of the checkout.
 const (
 	Page    = "docs/proof.md"
 	Records = "docs/proof.json"
 )
 
-// Unproven are pathspecs of git for all but what the proof itself writes, which decides nothing.
+// Unproven are Git pathspecs for all files except those that the proof itself writes, which decide nothing.
 var Unproven = []string{".", ":(exclude)" + Page, ":(exclude)" + Records}
 
 // writePage writes the page and the records of all parts.
@@ -87,7 +88,7 @@ Dates are in UTC. A part is stale if files that decide it have changed since. Wi
 	return text.String()
 }
 
-// Verdict says in a few words what came of the part.
+// Verdict describes the state of the part in a few words.
 func (s State) Verdict() string {
 	r := s.Record
 	if r == nil {

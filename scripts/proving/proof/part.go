@@ -15,35 +15,36 @@ import (
 
 // Part is a part of the proof.
 type Part struct {
-	// Name is by what a person chooses it, as certify-02. The parts with one Family can be chosen together by its name.
+	// Name is the name by which a user selects the part, such as certify-02. The parts with the same Family can be
+	// selected together by its name.
 	Name, Family string
 	// Proves completes the sentence "The part proves that …".
 	Proves string
 	// Commands run one after the other in the root of the checkout, until one fails.
 	Commands []Command
-	// Inputs are what decides the result.
+	// Inputs are everything that decides the result.
 	Inputs Inputs
-	// Usual is how long the part takes before a record says it, on two cores with warm caches.
+	// Usual is the expected duration of the part before a record has it, on two cores with warm caches.
 	Usual time.Duration
-	// Counts find in the output how much was proven. A part that counts, and has counted nothing, is not proven. Nil:
+	// Counts extract from the output how much was proven. A part with Counts that has counted nothing is not proven. Nil:
 	// nothing is counted.
 	Counts []Count
-	// Committed says that the part tries what is committed, as in a clone. It fails where the work tree differs from that:
-	// the work tree is what its inputs are read from.
+	// Committed says that the part tests the committed files, as in a clone. It fails if the work tree differs from them,
+	// because its inputs are read from the work tree.
 	Committed bool
-	// Shows is what the output must show, whatever the exit codes are. Nil: nothing.
+	// Shows are patterns that the output must match, whatever the exit codes are. Nil: nothing.
 	Shows *Sign
 }
 
-// Sign is something in an output, without which its part is not proven.
+// Sign is a pattern that the output must match for its part to be proven.
 type Sign struct {
 	Pattern *regexp.Regexp
-	// Missing is a sentence that says what it means that the pattern does not match.
+	// Missing is a sentence that explains what it means if the pattern does not match.
 	Missing string
 }
 
-// Command is a program with its arguments. A name without a slash is looked up in PATH. Env are more variables, as
-// NAME=value.
+// Command is a program with its arguments. A name without a slash is looked up in PATH. Env has additional variables,
+// as NAME=value.
 type Command struct {
 	Args []string
 	Env  []string

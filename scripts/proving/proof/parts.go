@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// Stale names the parts that are not proven with all that decides them as it is now. A family of which no part is
-// proven is named once. It runs nothing.
+// Stale names the parts that are not proven with their current inputs. A family without a proven part is named once. It
+// runs nothing.
 func Stale(ctx context.Context, here *checkout.Checkout) ([]string, error) {
 	parts, err := Parts(here)
 	if err != nil {
@@ -46,8 +46,8 @@ func Stale(ctx context.Context, here *checkout.Checkout) ([]string, error) {
 	return shortened(parts, stale), nil
 }
 
-// Parts are all parts of a checkout's proof. Those of labs come from labs.yaml, and those of the conformance tests from
-// the results in the documents.
+// Parts returns all parts of a checkout's proof. The parts for labs come from labs.yaml, and those for the conformance
+// tests from the results in the documentation.
 func Parts(here *checkout.Checkout) (all []Part, err error) {
 	for _, add := range []func(*checkout.Checkout, *manifest.Lab) ([]Part, error){certification, torture, mutation, soak, stalled} {
 		for i := range here.Labs.Labs {
@@ -109,8 +109,8 @@ var harness = Inputs{
 	Files:    []string{"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/cluster.go", "scripts/cmd/lab/grade.go"},
 }
 
-// Harness returns, for a lab of a checkout, what stands for the code that grades it, the checks included. It is the
-// same as long as no change of the code can change a grade.
+// Harness returns an identifier of the code that grades a lab of a checkout, including the checks. It stays the same as
+// long as no change of the code can change a grade.
 func Harness(ctx context.Context, root string) (of func(*manifest.Lab) (string, error), err error) {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -314,8 +314,8 @@ func unitTests(here *checkout.Checkout) ([]Part, error) {
 	}, nil
 }
 
-// TestedPrograms are the modules of programs for images that have tests, by their folders. They are no modules of the
-// workspace. The others are not compiled for nothing: some of them are huge.
+// TestedPrograms returns the folders of the modules of image programs that have tests. They are not modules of the
+// workspace. Other modules are not compiled without a reason, because some of them are huge.
 func TestedPrograms(here *checkout.Checkout) ([]string, error) {
 	tests, err := filepath.Glob(filepath.Join(here.Root, "clusters", "images", "programs", "*", "*_test.go"))
 	if err != nil {

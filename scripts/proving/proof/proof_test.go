@@ -167,7 +167,7 @@ func TestWhatIsProvenRunsAgainWhenItsInputsChange(t *testing.T) {
 	b.mustRun("cheap dear")
 }
 
-// What failed, and why, without a word of it in the output.
+// The record of each part has the reason of its failure, which the output does not show.
 func TestWhatProvesNothing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -215,7 +215,7 @@ func TestWhatProvesNothing(t *testing.T) {
 	}
 }
 
-// The proof's own page never counts: each part changes it.
+// The proof's own page never counts, because each part changes it.
 func TestACloneIsTriedWithAnotherPage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -225,7 +225,7 @@ func TestACloneIsTriedWithAnotherPage(t *testing.T) {
 	b.mustRun("part")
 }
 
-// A checkout brings the records of the machines on which its commits were proven.
+// A checkout includes the records of the machines on which its commits were proven.
 func TestWhatAnotherMachineHasProvenIsKnown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -267,7 +267,7 @@ func TestWhatAnotherMachineHasProvenIsKnown(t *testing.T) {
 	}
 }
 
-// Hours after the first part the checkout may be another.
+// Hours after the first part, the checkout may have changed.
 func TestThePartsAreReadAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -298,7 +298,7 @@ func TestThePartsAreReadAgain(t *testing.T) {
 	}
 }
 
-// What a part runs decides it, too.
+// The commands of a part also decide its result.
 func TestAnotherCommandIsNotProven(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -390,7 +390,7 @@ func TestAnInterruptedPartIsNotProven(t *testing.T) {
 	b.mustRun("at-hand")
 }
 
-// A proof that is killed has written the record of one that was interrupted before its part began.
+// A proof that is killed has already written the record of an interrupted run, before its part began.
 func TestAKilledProofClaimsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

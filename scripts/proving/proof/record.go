@@ -15,18 +15,17 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Result is what became of a part.
+// Result is the result of a part.
 type Result string
 
-// The results. A part that is running has the record of one that was interrupted, since kill -9 lets nobody write
-// another.
+// The results. A running part has the record of an interrupted run, since after kill -9 no other record can be written.
 const (
 	Proven      Result = "proven"
 	Failed      Result = "failed"
 	Interrupted Result = "interrupted"
 )
 
-// Record is what is known of a part: what its last run came to, and when it was last proven.
+// Record has the known facts about a part: the result of its last run, and when it was last proven.
 type Record struct {
 	Part   string `json:"part"`
 	Result Result `json:"result"`
@@ -39,13 +38,13 @@ type Record struct {
 
 // Run is one run of a part.
 type Run struct {
-	// Inputs is the hash of all that decides the part.
+	// Inputs is the hash of all inputs of the part.
 	Inputs string `json:"inputs"`
 	// Proved says how much was proven: "48 submissions".
 	Proved string `json:"proved,omitempty"`
-	// Commit is the one that was checked out. It ends with +changes if the work tree had others.
+	// Commit is the checked-out commit. It ends with +changes if the work tree had uncommitted changes.
 	Commit string `json:"commit"`
-	// Date is when the run began. Seconds is how long it took.
+	// Date is when the run began. Seconds is its duration.
 	Date    time.Time `json:"date"`
 	Seconds float64   `json:"seconds"`
 	Machine string    `json:"machine"`
@@ -56,15 +55,15 @@ func (r *Record) proves(inputs string) bool {
 	return r != nil && r.Result == Proven && r.Inputs == inputs
 }
 
-// Store has a record for each part: its own, which are this machine's, and those that a checkout has from others.
+// Store has a record for each part: this machine's own, and those that a checkout has from other machines.
 type Store struct {
 	dir string
 	// published are the records of the checkout, by part.
 	published map[string]*Record
 }
 
-// UserStore is the store of this user on this machine, which all checkouts share, with the records that the checkout at
-// root has.
+// UserStore returns the store of this user on this machine, which all checkouts share, with the records that the
+// checkout at root has.
 func UserStore(root string) (*Store, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -77,7 +76,7 @@ func UserStore(root string) (*Store, error) {
 	return store, store.readPublished(root)
 }
 
-// NewStore is a store in a folder, which is made if need be. It has no records of a checkout.
+// NewStore returns a store in a folder, which it creates if necessary. It has no records of a checkout.
 func NewStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for the records of the proof: %w", err)
@@ -139,8 +138,7 @@ func (s *Store) read(part string) (*Record, error) {
 	return &record, nil
 }
 
-// Write keeps the record of a part. Whatever happens meanwhile, there is a whole record afterwards, the old one or the
-// new one.
+// Write stores the record of a part atomically: after a failure there is either the old record or the new one.
 func (s *Store) Write(record *Record) error {
 	content, err := json.MarshalIndent(record, "", "  ")
 	if err != nil {

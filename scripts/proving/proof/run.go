@@ -24,21 +24,21 @@ import (
 
 // Options say what to prove.
 type Options struct {
-	// Root is the root of the checkout, and Parts are all parts of its proof.
+	// Root is the root of the checkout. Parts are all parts of its proof.
 	Root  string
 	Parts []Part
 	Store *Store
-	// Reload returns the parts as the checkout has them now. It is called before the first part and after each: hours
-	// later, labs.yaml may have changed. An error ends the proof. Default: they stay as they are.
+	// Reload returns the current parts of the checkout. It is called before the first part and after each, because
+	// labs.yaml may change in the hours between. An error ends the proof. Default: the parts stay the same.
 	Reload func() ([]Part, error)
-	// Names choose parts and families. Default: all.
+	// Names select parts and families. Default: all.
 	Names []string
-	// All runs also what is proven. Default: what is proven is not proven again.
+	// All also runs proven parts. Default: proven parts are not run again.
 	All bool
-	// Within is how long all of it may take: a part that usually takes longer than what is left is not started. 0: there
-	// is no limit.
+	// Within is the time limit for all parts: a part that usually takes longer than the remaining time is not started. 0:
+	// no limit.
 	Within time.Duration
-	// Out shows how far the proof is.
+	// Out shows the progress of the proof.
 	Out *os.File
 
 	// limit is how long a part may take. Default: an hour.
@@ -57,18 +57,18 @@ const (
 	limit = time.Hour
 )
 
-// State is what is known of a part now.
+// State is the current state of a part.
 type State struct {
 	Part   Part
 	Record *Record // nil: no run of the part is known
-	// Inputs is the hash of all that decides the part, as it is now.
+	// Inputs is the current hash of all inputs of the part.
 	Inputs string
 }
 
-// Proven reports whether the part is proven with all that decides it as it is now.
+// Proven reports whether the part is proven with its current inputs.
 func (s State) Proven() bool { return s.Record.proves(s.Inputs) }
 
-// Usual is how long the part will take: as long as its last proof, if there is one.
+// Usual returns the expected duration of the part: that of its last proof, if there is one.
 func (s State) Usual() time.Duration {
 	if s.Record != nil && s.Record.LastProven != nil {
 		return time.Duration(s.Record.LastProven.Seconds * float64(time.Second))
@@ -76,7 +76,7 @@ func (s State) Usual() time.Duration {
 	return s.Part.Usual
 }
 
-// States says what is known of the parts that were chosen, in their order. It runs nothing.
+// States returns the states of the selected parts, in their order. It runs nothing.
 func States(ctx context.Context, options Options) ([]State, error) {
 	chosen, err := choose(options.Parts, options.Names)
 	if err != nil {
@@ -128,9 +128,9 @@ func order(states []State) {
 	})
 }
 
-// Prove runs the parts that are not proven, one after the other, and writes the page. A part that fails does not keep
-// the others from running; the error names those that failed. When the context ends, the part at hand is interrupted,
-// and no other begins.
+// Prove runs the parts that are not proven, one after the other, and writes the page. If a part fails, the others still
+// run. The error names those that failed. If the context ends, the current part is interrupted, and no other part
+// begins.
 func Prove(ctx context.Context, options Options) (err error) {
 	chosen, err := choose(options.Parts, options.Names)
 	if err != nil {

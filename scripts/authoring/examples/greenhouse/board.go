@@ -14,7 +14,7 @@ import (
 	playv1 "lva.io/operators/scripts/authoring/examples/greenhouse/api/v1"
 )
 
-// Board is a display outside the cluster. Whenever the program starts, it is empty. Each call may be repeated.
+// Board is a display outside the cluster. It is empty whenever the program starts. Each call may be repeated.
 type Board interface {
 	Show(greenhouse, text string) error
 	Clear(greenhouse string) error
@@ -30,7 +30,7 @@ type BoardController struct {
 
 //lab:begin handlers
 
-// NewBoardController adds handlers to an informer of greenhouses. The queue holds keys (NAMESPACE/NAME) and no objects.
+// NewBoardController adds handlers to an informer of greenhouses. The queue holds keys (NAMESPACE/NAME), not objects.
 func NewBoardController(greenhouses cache.SharedIndexInformer, board Board) (*BoardController, error) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	enqueue := func(object any) {
@@ -55,7 +55,7 @@ func NewBoardController(greenhouses cache.SharedIndexInformer, board Board) (*Bo
 
 //lab:end
 
-// Run works on one key after the other until the context ends.
+// Run processes one key after the other until the context ends.
 func (c *BoardController) Run(ctx context.Context) {
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {

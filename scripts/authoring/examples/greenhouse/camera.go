@@ -26,7 +26,8 @@ type CameraReconciler struct {
 	Image string
 }
 
-// Reconcile applies the camera's Deployment, unless another owner has one of this name, and reports its condition.
+// Reconcile applies the camera's Deployment, unless a Deployment of this name has another owner, and reports its
+// condition.
 func (r *CameraReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var greenhouse playv1.Greenhouse
 	if err := r.Get(ctx, req.NamespacedName, &greenhouse); err != nil {

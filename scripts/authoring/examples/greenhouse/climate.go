@@ -20,7 +20,7 @@ import (
 // ClimateReconciler keeps a ConfigMap for each greenhouse, from which a climate computer reads its settings.
 type ClimateReconciler struct{ client.Client }
 
-// Reconcile is called with a name, whatever has happened to the greenhouse or to its ConfigMap.
+// Reconcile is called with a name, whatever happened to the greenhouse or to its ConfigMap.
 func (r *ClimateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var greenhouse playv1.Greenhouse
 	if err := r.Get(ctx, req.NamespacedName, &greenhouse); err != nil {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package greenhouse is the Go code that the lectures show: the parts of an operator for a toy kind, Greenhouse. Each
-// file belongs to one lecture and shows one idea as briefly as it can be right: climate.go (lecture 2), heating.go (3),
-// webhook.go (4), certificate.go (5), order.go (6), camera.go (8), board.go (10), index.go (the page "From informers to
-// frameworks"). The types are in package v1 below (1). Package bugs has wrong code, in which readers look for mistakes
-// (10).
+// Package greenhouse has the Go code that the lectures show: the parts of an operator for a toy kind, Greenhouse. Each
+// file belongs to one lecture and shows one idea as briefly as correct code can: climate.go (lecture 2), heating.go
+// (3), webhook.go (4), certificate.go (5), order.go (6), camera.go (8), board.go (10), index.go (the page "From
+// informers to frameworks"). The types are in package v1 below (1). Package bugs has incorrect code, in which readers
+// look for mistakes (10).
 //
-// It is no lab's kind, so it gives no solution away, and nothing runs it but its tests.
+// No lab uses this kind, so the code gives no solution away. Only its tests run it.
 package greenhouse

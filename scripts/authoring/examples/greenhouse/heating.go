@@ -17,7 +17,7 @@ import (
 
 const finalizer = "play.lva.io/heater"
 
-// Heaters are outside of the cluster. Each call may be repeated: its effect is the same.
+// Heaters are outside the cluster. A repeated call has the same effect.
 type Heaters interface {
 	TurnOn(ctx context.Context, greenhouse types.UID, celsius int32) error
 	TurnOff(ctx context.Context, greenhouse types.UID) error

@@ -27,7 +27,7 @@ func IndexPlants(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// WithPlant lists the greenhouses in which the plant grows that a ConfigMap is named after.
+// WithPlant lists the greenhouses that grow the plant with the name of a ConfigMap.
 func WithPlant(ctx context.Context, r client.Reader, plant *corev1.ConfigMap) ([]playv1.Greenhouse, error) {
 	var greenhouses playv1.GreenhouseList
 	//lab:begin list

@@ -26,7 +26,7 @@ var needs = map[string]int32{"cactus": 5, "lemon": 8, "orchid": 16}
 // Validator refuses greenhouses in which a plant would freeze.
 type Validator struct{}
 
-// ValidateCreate collects all that is wrong, so that the gardener has to come back only once.
+// ValidateCreate collects all mistakes, so that the gardener can correct them at once.
 func (Validator) ValidateCreate(
 	_ context.Context, greenhouse *playv1.Greenhouse,
 ) (admission.Warnings, error) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package chart draws the figures of an experiment: as text for a terminal, and as SVG for a page. It measures nothing.
+// Package chart draws the figures of an experiment as text for a terminal and as SVG for a page. It measures nothing.
 package chart
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/guptarohit/asciigraph"
 )
 
-// Chart is a picture with one line for each series. All series have a value at each label.
+// Chart is a picture with one line for each series. Each series has a value at each label.
 type Chart struct {
-	// Name is the name of a file without its ending, such as list-latency.
+	// Name is the name of a file without its extension, such as list-latency.
 	Name string
 	// Title says what is shown, with its unit.
 	Title string
 	// X says what the labels count, such as objects.
 	X string
-	// Labels are the points, from left to right. They have the same distance from each other, whatever their numbers.
+	// Labels are the points, from left to right. The points are evenly spaced, whatever their numbers.
 	Labels []string
 	Series []Series
 }
@@ -46,7 +46,7 @@ const (
 	svgHeight = 360
 )
 
-// Terminal draws the chart as lines of text for a terminal of a width in characters, with colours if they are wanted.
+// Terminal draws the chart as lines of text for a terminal of a width in characters, optionally in colour.
 func (c Chart) Terminal(width int, color bool) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err

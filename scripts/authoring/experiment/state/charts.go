@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/authoring/experiment/chart"
 )
 
-// Charts are the pictures of what was measured.
+// Charts returns charts of the measurements.
 func (r *Result) Charts() []chart.Chart {
 	objects := make([]string, len(r.Points))
 	for i, point := range r.Points {
@@ -71,7 +71,7 @@ func (r *Result) programs() []string {
 	return slices.Sorted(maps.Keys(r.Points[0].MemoryBytes))
 }
 
-// Tables are the figures as tables in Markdown, which a page can show.
+// Tables returns the measurements as Markdown tables for a page.
 func (r *Result) Tables() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Kubernetes %s on %s.\n\n", r.Kubernetes, r.Machine)

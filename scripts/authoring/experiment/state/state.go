@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package state measures what becomes of a cluster whose API server is used as a database: how large an object can be,
+// Package state measures how a cluster behaves when its API server is used as a database: how large an object can be,
 // how long a list takes, how long until every watch has seen a write, and how much memory and disk that costs. It
-// creates its own kind, Entry, and fills the cluster with it, so it wants a cluster that nobody else uses. It does not
-// start one, and it draws nothing but charts.
+// creates its own kind, Entry, and fills the cluster with it, so the cluster must have no other users. It does not
+// start a cluster.
 package state
 
 import (
@@ -19,29 +19,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options say how large the experiment is.
+// Options set the size of the experiment.
 type Options struct {
-	// Objects is how many objects there are in the end. Measured are the numbers 100, 300, 1,000, … below it, and it
-	// itself.
+	// Objects is the final number of objects. The experiment measures at 100, 300, 1,000, … below it, and at this number.
 	Objects int
-	// Watchers is how many watches there are in the end. Measured are 1, 10, 100, … below it, and it itself.
+	// Watchers is the final number of watches. The experiment measures at 1, 10, 100, … below it, and at this number.
 	Watchers int
-	// Say is told what is being done, and how far that is. It may be nil.
+	// Say is called with the current step and its progress. It may be nil.
 	Say func(what string, done, total int)
 }
 
-// Cluster is where the experiment runs.
+// Cluster is the cluster in which the experiment runs.
 type Cluster struct {
 	// Config is an administrator's access. The experiment sets its own limits for requests.
 	Config *rest.Config
-	// PIDs are the numbers of the cluster's processes on this machine by their names, as kube-apiserver. Their memory is
-	// measured.
+	// PIDs are the process IDs of the cluster's processes on this machine, by name, such as kube-apiserver. The experiment
+	// measures their memory.
 	PIDs map[string]int
 	// Version is the Kubernetes release.
 	Version string
 }
 
-// Result is what was measured.
+// Result has all measurements.
 type Result struct {
 	Kubernetes string `json:"kubernetes"`
 	// Machine is the operating system, the architecture and the number of processors.
@@ -51,19 +50,20 @@ type Result struct {
 	FanOut  []FanOut `json:"fanOut"`
 }
 
-// Point is what was measured with one number of objects. Durations are medians, in nanoseconds in JSON.
+// Point has the measurements at one number of objects. Durations are medians, in nanoseconds in JSON.
 type Point struct {
 	Objects int `json:"objects"`
-	// CreatedPerSecond is how many objects were created in a second since the point before, by sixteen clients at once.
+	// CreatedPerSecond is the rate of creations since the previous point, by sixteen concurrent clients.
 	CreatedPerSecond float64 `json:"createdPerSecond"`
-	// Get is how long one object takes by its name, List all of them, Labelled the only one with a label.
+	// Get is how long it takes to get one object by name, List to list all of them, and Labelled to list the only one with
+	// a label.
 	Get      time.Duration `json:"get"`
 	List     time.Duration `json:"list"`
 	Labelled time.Duration `json:"labelled"`
-	// ListBytes is the size of the answer to the list, as JSON.
+	// ListBytes is the size of the list response, as JSON.
 	ListBytes int64 `json:"listBytes"`
-	// Sync is how long a new informer takes until it has all objects, and InformerBytes what its memory grows by. Each
-	// operator that watches the kind pays both at its start.
+	// Sync is how long a new informer takes until it has all objects, and InformerBytes is the growth of its memory. Each
+	// operator that watches the kind pays both when it starts.
 	Sync          time.Duration `json:"sync"`
 	InformerBytes int64         `json:"informerBytes"`
 	// MemoryBytes is the resident memory of each process of the control plane.
@@ -72,8 +72,8 @@ type Point struct {
 	StorageBytes int64 `json:"storageBytes"`
 }
 
-// FanOut is how long it takes from the beginning of a write until the first and the last of so many watches have seen
-// it: medians.
+// FanOut is how long it takes from the beginning of a write until the first and the last of a number of watches have
+// seen it, as medians.
 type FanOut struct {
 	Watchers int           `json:"watchers"`
 	First    time.Duration `json:"first"`
@@ -83,9 +83,9 @@ type FanOut struct {
 // Limit is the largest object of a kind that the API server accepts.
 type Limit struct {
 	Kind string `json:"kind"`
-	// Bytes is how much text it holds, to a KiB.
+	// Bytes is how much text the object holds, accurate to one KiB.
 	Bytes int `json:"bytes"`
-	// Refusal is what the API server says to a KiB more, and FarRefusal what it says to four MiB.
+	// Refusal is the API server's answer to one KiB more, and FarRefusal its answer to four MiB.
 	Refusal    string `json:"refusal"`
 	FarRefusal string `json:"farRefusal"`
 }
@@ -98,7 +98,7 @@ type experiment struct {
 	objects dynamic.Interface
 }
 
-// Run measures. It takes about two minutes for 50,000 objects on two processors, most of it to create them.
+// Run runs the experiment. With 50,000 objects on two processors it takes about two minutes, mostly for creating them.
 func Run(ctx context.Context, cluster Cluster, options Options) (*Result, error) {
 	e, err := newExperiment(cluster, options)
 	if err != nil {

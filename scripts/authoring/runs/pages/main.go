@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command pages writes the pages of the recorded runs for the site: pages ROOT OUT. It is a program of its own, since
-// `make docs` would otherwise have to compile all of the lab command.
+// Command pages writes the pages of the recorded runs for the site: pages ROOT OUT. It is a separate program so that
+// `make docs` does not have to compile the whole lab command.
 package main
 
 import (

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package grader grades the submissions of a class as `lab grade` does, on control planes that are kept from one run to
-// the next. It decides neither what is graded when (package course) nor what a grade is worth (package course/rules).
+// Package grader grades the submissions of a class as `lab grade` does, on control planes that it reuses for later
+// runs. It does not decide when a submission is graded (package course), or how many points count (package
+// course/rules).
 package grader
 
 import (
@@ -29,8 +30,8 @@ import (
 
 // Options say how labs are graded.
 type Options struct {
-	// Labs are the labs: of each, Checkout, Lab, ControllerGen, Checks, Harness and WithNode are read, as package
-	// certify does.
+	// Labs are the labs. As in package certify, the grader uses the fields Checkout, Lab, ControllerGen, Checks, Harness
+	// and WithNode of each.
 	Labs []certify.Options
 	// Assets returns the folder with etcd, kube-apiserver and kubectl. It is called if a lab gives points for the
 	// student's own tests.
@@ -62,7 +63,7 @@ type lab struct {
 	assets string
 }
 
-// New makes a grader, which is for the caller to close. Everything that grading needs has been built.
+// New returns a grader. The caller must close it, and must have built everything that grading needs.
 func New(ctx context.Context, options Options) (_ *Grader, err error) {
 	g := &Grader{Options: options, labs: map[string]*lab{}, unfetched: map[string]error{}}
 	if g.scope, err = process.NewScope(process.Options{}); err != nil {
@@ -134,7 +135,7 @@ func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
 	}
 }
 
-// Walls are those of the sandbox, in words.
+// Walls describes the sandbox in words.
 func (g *Grader) Walls() string {
 	if g.Sandbox == grade.SandboxOff {
 		return "none: submissions ran as the user who graded"
@@ -145,7 +146,7 @@ func (g *Grader) Walls() string {
 	return strings.Join(g.walls, ", ")
 }
 
-// Describe is a lab as package course wants to know it.
+// Describe describes a lab for package course.
 func (g *Grader) Describe(name string) (course.Lab, error) {
 	of := g.labs[name]
 	id, err := of.Grader()
@@ -174,7 +175,7 @@ const (
 	testsAtMost  = testgrade.DefaultWithin + 15*time.Minute
 )
 
-// Blank is the report of a submission that was not graded.
+// Blank returns the report of a submission that was not graded.
 func (g *Grader) Blank(job course.Job) *report.Report {
 	of := g.labs[job.Lab]
 	r := grade.Blank(grade.Options{Lab: of.Lab, Dir: job.Dir}, time.Now())
@@ -182,7 +183,7 @@ func (g *Grader) Blank(job course.Job) *report.Report {
 	return r
 }
 
-// Fetch downloads the modules that a submission needs, from module proxies alone.
+// Fetch downloads the modules that a submission needs. It uses only module proxies.
 func (g *Grader) Fetch(ctx context.Context, job course.Job) {
 	err := g.fetch(ctx, job)
 	g.mutex.Lock()
@@ -232,8 +233,8 @@ func (g *Grader) whyUnfetched(job course.Job) *report.Report {
 	return r
 }
 
-// Grade grades a submission. Its first try takes a control plane that others had before it. If that comes to nothing,
-// the next one gets a control plane of its own.
+// Grade grades a submission. The first try uses a control plane that earlier runs have used. If it gives no result, the
+// next one gets a control plane of its own.
 func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course.View) *report.Report {
 	of := g.labs[job.Lab]
 	if try > 1 && g.whyUnfetched(job) != nil {

@@ -45,7 +45,7 @@ func made(t *testing.T, names ...string) *Grader {
 	return g
 }
 
-// What could not be downloaded ends the run before it begins: the student is the reason, or the network is.
+// A missing module ends the run before it begins. The reason is either the student or the network.
 func TestMissingModulesAreTheResult(t *testing.T) {
 	t.Parallel()
 	g := made(t, "01-icecream")
@@ -85,7 +85,7 @@ func TestABlankReportHasAllPoints(t *testing.T) {
 	}
 }
 
-// Labs without a node share control planes, so that there are no more of them than slots.
+// Labs without a node share control planes, so that there are no more control planes than slots.
 func TestLabsShareControlPlanes(t *testing.T) {
 	t.Parallel()
 	g := made(t, "01-icecream", "02-reconciler")

@@ -20,11 +20,12 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// Find finds the folder of the Go module that belongs to a lab, below a folder that a student handed in: the module
-// itself, a folder with it, or a repository with many. The course is all of its labs. A module is a lab's if its folder
-// or its module path is named for it, as labs/02-reconciler or lab-2. If there is none, it is the only one whose name
-// says nothing and which owns accepts (nil: any), or the only one at all. If several fit, the error names them; modules
-// below folders named solutions and out count only if there are no others. If none fits, it is a *MissingError.
+// Find finds the folder of the Go module that belongs to a lab. It searches the folder that a student handed in, which
+// is the module itself, a folder with it, or a repository with many modules. The course is all labs of the course. A
+// module belongs to a lab if its folder or its module path has a name such as labs/02-reconciler or lab-2. If there is
+// no such module, Find takes the only one whose name fits no lab and which owns accepts (nil: any), or the only one at
+// all. If several modules fit, the error names them. Modules below folders named solutions and out count only if there
+// are no others. If none fits, the error is a *MissingError.
 func Find(dir string, lab Lab, course []Lab, owns func(lab Lab, dir string) bool) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -38,10 +39,10 @@ func Find(dir string, lab Lab, course []Lab, owns func(lab Lab, dir string) bool
 	}.find(absolute)
 }
 
-// MissingError says that no module of a lab is there.
+// MissingError means that there is no module of a lab.
 type MissingError struct {
 	Lab Lab
-	// Others are the modules that are there, slash-separated, with what they are named for.
+	// Others are the other modules, slash-separated, with the labs that they are named for.
 	Others []string
 }
 
@@ -57,10 +58,10 @@ func (e *MissingError) Error() string {
 		e.Lab.Number, e.Lab.Name, e.Lab.Name, strings.Join(others, ", "))
 }
 
-// SeveralError says that several modules can be a lab's.
+// SeveralError means that several modules may belong to a lab.
 type SeveralError struct {
 	Lab Lab
-	// Modules are their folders, slash-separated.
+	// Modules are the folders of these modules, slash-separated.
 	Modules []string
 }
 
@@ -280,8 +281,8 @@ const (
 	groupBytes = 1 << 20
 )
 
-// HasGroup reports whether a file of a Go module names one of some API groups, as its types or its CRDs do. It looks at
-// Go and YAML files of at most 1 MB each, and at the first 2000 of them.
+// HasGroup reports whether a file of a Go module names one of some API groups, as its types or its CRDs do. It reads
+// only Go and YAML files of at most 1 MB each, and only the first 2000 of them.
 func HasGroup(dir string, groups ...string) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

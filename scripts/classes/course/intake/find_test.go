@@ -103,7 +103,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The name of what is searched is the last word: it may be a student's.
+// The name of the searched folder decides only if nothing else does, because it may be the student's name.
 func TestTheNameOfTheWhole(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{

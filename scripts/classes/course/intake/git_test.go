@@ -128,7 +128,7 @@ func TestRepositories(t *testing.T) {
 	}
 }
 
-// Without a commit in the roster, the last one in time and the newest one are attempts.
+// Without a commit in the roster, the last commit before the deadline and the newest one are attempts.
 func TestAttemptsOfARepository(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestAttemptsOfARepository(t *testing.T) {
 	}
 }
 
-// Nothing of a repository is run, fetched from elsewhere, left out or replaced.
+// No code of a repository is run. Its files are neither fetched from elsewhere, nor left out, nor replaced.
 func TestHostileRepositories(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,11 +22,11 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// Lab is what intake has to know of a lab.
+// Lab has the properties of a lab that intake uses.
 type Lab struct {
-	// Name is the folder of the lab's skeleton below labs, as 02-reconciler.
+	// Name is the folder of the lab's skeleton below labs, such as 02-reconciler.
 	Name string
-	// Number is what a student types, as 2.
+	// Number is the number that a student types, such as 2.
 	Number int
 	// Title is for people.
 	Title string
@@ -34,46 +34,47 @@ type Lab struct {
 
 // Options says what to read.
 type Options struct {
-	// Labs are those whose submissions are wanted.
+	// Labs are the labs whose submissions are wanted.
 	Labs []Lab
-	// Course are all labs of the course: what is named for another lab than those wanted is no submission to them.
-	// Default: Labs.
+	// Course has all labs of the course. A module that is named for a lab outside of Labs is not a submission. Default:
+	// Labs.
 	Course []Lab
 	// Source is a folder of submissions, or a roster: a file whose name ends with .csv.
 	Source string
-	// Work is a folder for what is unpacked and fetched. It is made. What an earlier call left there is replaced.
+	// Work is a folder for unpacked and fetched files. Read creates it, and replaces the files of an earlier call.
 	Work string
-	// Owns reports whether a Go module whose name says nothing can be a lab's, as HasGroup does by API groups. Default:
-	// any can.
+	// Owns reports whether a Go module whose name fits no lab can belong to a lab, as HasGroup does by API groups.
+	// Default: any can.
 	Owns func(lab Lab, dir string) bool
-	// Deadline is when a student's work on a lab is due; zero if never. It decides which commits of a repository are
-	// attempts, if the roster names none: the last one before it, and the newest one, if that came later. Default: never.
+	// Deadline returns the deadline of a student for a lab, or zero if there is none. It decides which commits of a
+	// repository are attempts if the roster names none: the last one before it, and the newest one if that is later.
+	// Default: no deadline.
 	Deadline func(student, lab string) time.Time
-	// Limits of a submission. Default: DefaultLimits.
+	// Limits are the limits of a submission. Default: DefaultLimits.
 	Limits Limits
 }
 
 // Submission is an attempt of a student at a lab.
 type Submission struct {
-	// Student is a name that is safe as a file name, and unique in the class. It is the same in each call for the same
+	// Student is a name that is unique in the class and safe as a file name. It is the same in each call for the same
 	// source.
 	Student string
-	// Name is what people call the student, and Email is the address, if the source has one.
+	// Name is the student's real name. Email is the student's address, if the source has one.
 	Name, Email string
 	// Lab is the lab's name.
 	Lab string
-	// Attempt is from 1, in the order in which attempts were handed in.
+	// Attempt is the number of the attempt, from 1, in the order in which they were handed in.
 	Attempt int
 	// Dir is the folder of the Go module, below Options.Work or the source. It is empty if there is a problem.
 	Dir string
 	// From is the archive, folder or URL@commit, for people.
 	From string
-	// Submitted is when it was handed in; zero if it is unknown.
+	// Submitted is when it was handed in. It is zero if that is unknown.
 	Submitted time.Time
-	// Digest is a SHA-256 over the names and contents of the module's files, without what is no work of the student, such
-	// as .git and bin: the same work has the same digest.
+	// Digest is a SHA-256 over the names and contents of the module's files, except files that are not the student's work,
+	// such as .git and bin. The same work has the same digest.
 	Digest string
-	// Problem is a sentence that says why it can't be graded; empty if it can.
+	// Problem is a sentence that says why the submission can't be graded. It is empty if it can.
 	Problem string
 }
 
@@ -85,17 +86,18 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Limits are those of one submission. Sizes are in bytes.
+// Limits are the limits of one submission. Sizes are in bytes.
 type Limits struct {
-	// Archive is how large an archive may be, and Directory the list of files in a zip.
+	// Archive is the maximum size of an archive, and Directory that of the list of files in a zip.
 	Archive, Directory int64
-	// Bytes is how large the files may be together, and File each of them, as they are unpacked.
+	// Bytes is the maximum total size of the unpacked files, and File that of each file.
 	Bytes, File int64
-	// Stream is how much is read of a compressed archive, with what is not kept of it.
+	// Stream is the maximum size that is read of a compressed archive, including skipped files.
 	Stream int64
-	// Files is how many files and folders are kept, and Entries how many an archive may name.
+	// Files is the maximum number of files and folders that are kept, and Entries that of the entries in an archive.
 	Files, Entries int
-	// Repository is how large what is fetched of a Git repository may be, and Git how long a git command may take.
+	// Repository is the maximum size of the data that is fetched from a Git repository. Git is the time limit of a git
+	// command.
 	Repository int64
 	Git        time.Duration
 }
@@ -132,9 +134,9 @@ type reader struct {
 	repos *repositories
 }
 
-// Read finds all submissions, by student, lab and attempt. A submission that can't be graded is among them, with a
-// Problem. The error is about all of them: there is no such source, the roster is wrong, the disk is full, or the
-// context has ended.
+// Read finds all submissions, ordered by student, lab and attempt. They include submissions that can't be graded, which
+// have a Problem. The error concerns all of them: the source does not exist, the roster is wrong, the disk is full, or
+// the context has ended.
 func Read(ctx context.Context, o Options) ([]Submission, error) {
 	if len(o.Course) == 0 {
 		o.Course = o.Labs

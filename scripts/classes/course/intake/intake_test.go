@@ -221,7 +221,7 @@ func TestAFolderOfFoldersAndArchives(t *testing.T) {
 	})
 }
 
-// The same work has the same digest, however it was handed in; other work has another one.
+// The same work has the same digest, however it was handed in. Other work has another digest.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -292,7 +292,7 @@ func TestAFolderForEachLab(t *testing.T) {
 	wantLines(t, short(readAll(t, dir, lab1, lab2), dir), []string{"ada 01-icecream 1: in 1", "ada 02-reconciler 1: in 2"})
 }
 
-// The folder of one student is not taken for a class.
+// The folder of one student must not be mistaken for a class.
 func TestSourcesThatAreNone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -420,7 +420,7 @@ func TestTheExportOfMoodle(t *testing.T) {
 	})
 }
 
-// What is in a folder of a student may be hostile, too, also where nothing is unpacked.
+// The files in a student's folder may be hostile, too, even if nothing is unpacked.
 func TestHostileFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -464,7 +464,7 @@ func TestHostileFolders(t *testing.T) {
 	wantLines(t, short(readAll(t, dir, lab2), dir), want)
 }
 
-// A second call gives the same, and leaves nothing of what the first one unpacked and is no longer there.
+// A second call returns the same result, and leaves no file of the first call that no longer exists in the source.
 func TestReadingAgain(t *testing.T) {
 	t.Parallel()
 	dir, work := t.TempDir(), filepath.Join(t.TempDir(), "work")

@@ -92,7 +92,7 @@ func TestSourcesOfARoster(t *testing.T) {
 	}
 }
 
-// Whatever a roster says, it is read or refused with a line.
+// Any roster is either read, or refused with a line number.
 func FuzzRoster(f *testing.F) {
 	for _, seed := range []string{
 		"ada,a\n", "student,source,lab,commit\nada,https://example.org/x,2,abcdef0\n", "\"a\nb\",c\n",
@@ -113,7 +113,7 @@ func FuzzRoster(f *testing.F) {
 	})
 }
 
-// Whatever Gradescope's file says, reading it ends.
+// Reading ends for any content of Gradescope's file.
 func FuzzGradescope(f *testing.F) {
 	f.Add([]byte(gradescopeMetadata))
 	f.Add([]byte("submission_1:\n  :submitters:\n  - :name: [\n"))

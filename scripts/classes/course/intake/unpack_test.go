@@ -269,7 +269,7 @@ func sizeOf(t *testing.T, dir string) (size int64) {
 	return size
 }
 
-// Whatever is cut off at the end of an archive, nothing of it is taken for all.
+// Wherever the end of an archive is cut off, the rest must not be mistaken for the whole.
 func TestArchivesThatWereCut(t *testing.T) {
 	t.Parallel()
 	content := files{"go.mod": "module x\n", "a.go": strings.Repeat("package x // a\n", 100), "b.go": strings.Repeat("package x // b\n", 100)}
@@ -283,7 +283,7 @@ func TestArchivesThatWereCut(t *testing.T) {
 	}
 }
 
-// What is not hostile is unpacked, with what is usual in archives.
+// Harmless archives are unpacked, including unusual entries that are common in archives.
 func TestUsualArchives(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -351,7 +351,7 @@ func TestWhatCanBeExecutedStaysSo(t *testing.T) {
 	}
 }
 
-// A list of 100,000 files, and one that is larger than it may be, take little memory and time.
+// A list of 100,000 files, and one that exceeds the limit, take little memory and time.
 func TestVeryManyFiles(t *testing.T) {
 	t.Parallel()
 	var archive bytes.Buffer
@@ -393,8 +393,8 @@ func TestUnpackingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Whatever an archive holds: unpacking ends, nothing is outside of the folder, nothing leads out, and it is not larger
-// than allowed.
+// For any archive, unpacking ends, no file is written outside of the folder, no link leads out, and the size is within
+// the limit.
 func FuzzUnpack(f *testing.F) {
 	flat := labFiles("a/", "x")
 	for _, seed := range []string{
@@ -427,7 +427,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// Names are refused, or they are clean and lead nowhere else.
+// A name is either refused, or it is clean and stays inside the folder.
 func FuzzCleanName(f *testing.F) {
 	for _, seed := range []string{"a/b", "../a", "/a", "a//b/./c/", "a\\b", "\x00", "a/../b", "..", ".", "", "ä"} {
 		f.Add(seed)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package misconception finds what a student probably got wrong, from the checks that failed. Certification knows the
-// checks that each wrong solution of a lab fails, and what it observed there (see package mutant): the wrong solution
-// that fails most like a submission names its misconception. That is a guess, and package page says so. It grades
-// nothing and reads no submission.
+// Package misconception finds the probable misconceptions of a student from the checks that failed. Certification knows
+// which checks each mutant of a lab fails, and what they observed (see package mutant). The mutant that fails most like
+// a submission names its misconception. That is a guess, and package page says so. The package does not grade, and
+// reads no submission.
 package misconception
 
 import (
@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/authoring/mutant"
 )
 
-// Bound is the smallest likeness that is worth a word: at least half of what failed, by weight, must agree.
+// Bound is the smallest likeness to report: at least half of the failures, by weight, must agree.
 const Bound = 0.5
 
 // otherReason is what a check counts that fails in both for different reasons. A wrong solution that only fails the
@@ -28,11 +28,11 @@ const otherReason = 0.4
 
 // Known is a misconception that certification knows.
 type Known struct {
-	// Lab is the lab's name, as 02-reconciler, and Name the wrong solution's.
+	// Lab is the lab's name, such as 02-reconciler, and Name is the mutant's name.
 	Lab, Name string
-	// Misconception is what the author of such code believes, one sentence or a few.
+	// Misconception says in one or a few sentences what the author of such code believes.
 	Misconception string
-	// Fails are the checks that fail, each with what was observed.
+	// Fails are the checks that fail, each with its observation.
 	Fails map[string]*regexp.Regexp
 	// Lecture is the heading to read again: file#anchor, from the root of the repository. Empty: unknown.
 	Lecture string
@@ -45,9 +45,9 @@ const (
 	NothingDone = "Nothing of the lab has been done yet."
 )
 
-// From reads the misconceptions of a lab from its wrong solutions. Lecture returns the heading that explains a check,
-// file#anchor, or an empty string; it may be nil. A wrong solution that fails no check, because it crashes or because
-// only the torture finds it, is left out. The skeleton is among the misconceptions, since some students hand it in.
+// From reads the misconceptions of a lab from its mutants. lecture returns the heading that explains a check,
+// file#anchor, or an empty string. It may be nil. A mutant that fails no check, because it crashes or because only the
+// torture finds it, is left out. The skeleton is among the misconceptions, since some students hand it in.
 func From(lab string, list *mutant.List, lecture func(check string) string) ([]Known, error) {
 	var all []Known
 	add := func(name, misconception string, e mutant.Expectation) error {
@@ -79,28 +79,28 @@ func From(lab string, list *mutant.List, lecture func(check string) string) ([]K
 	return all, nil
 }
 
-// Failure is a check that failed. One that was skipped is none.
+// Failure is a failed check. A skipped check is not a failure.
 type Failure struct {
-	// Check is its id.
+	// Check is the check's ID.
 	Check string
-	// Observed is what the report says of it. Empty: unknown, then only the check itself is compared.
+	// Observed is the observation in the report. Empty: unknown. Then only the check itself is compared.
 	Observed string
 }
 
 // Found is a misconception that explains failures.
 type Found struct {
 	Known
-	// Likeness is the part of the checks, of those that failed in one or the other, that failed in both for the same
-	// reason; by weight. It is Bound to 1.
+	// Likeness is the share, by weight, of the checks that failed for the same reason in both, among those that failed in
+	// at least one. It is between Bound and 1.
 	Likeness float64
-	// Exact is true where the same checks failed.
+	// Exact is true if the same checks failed.
 	Exact bool
 }
 
-// Match returns the misconceptions that are nearest to what failed, in the order of known: those that fail exactly the
-// same checks if there are any, and of these the ones with the largest likeness. There are several if they can't be
-// told apart, and none if all are below Bound or nothing failed. A check that few misconceptions fail weighs more than
-// one that many fail. Known are those of one lab.
+// Match returns the misconceptions that are nearest to the failures, in the order of known. If some fail exactly the
+// same checks, it considers only these. Of those it returns the ones with the largest likeness. It returns several if
+// they can't be distinguished, and none if all are below Bound or nothing failed. A check that few misconceptions fail
+// weighs more than one that many fail. known are the misconceptions of one lab.
 func Match(failed []Failure, known []Known) []Found {
 	return newMatcher(known).match(failed)
 }
@@ -195,24 +195,24 @@ func order(a, b Found) int {
 	return cmp.Compare(a.Likeness, b.Likeness)
 }
 
-// Student is what failed for one student in the lab.
+// Student has the failures of one student in the lab.
 type Student struct {
 	Name   string
 	Failed []Failure
 }
 
-// Group is students whose failures the same misconceptions explain.
+// Group is a group of students whose failures the same misconceptions explain.
 type Group struct {
-	// Known are the misconceptions that can't be told apart, at least one.
+	// Known are the misconceptions that can't be distinguished, at least one.
 	Known []Known
-	// Students are their names, in alphabetical order.
+	// Students are the students' names, in alphabetical order.
 	Students []string
-	// Exact is true where each of them failed exactly the checks that the misconceptions fail.
+	// Exact is true if each of the students failed exactly the checks that the misconceptions fail.
 	Exact bool
 }
 
-// Groups are the misconceptions of a class, the most frequent first. Students without a failure, or whose failures
-// resemble nothing, are in none.
+// Groups returns the misconceptions of a class, the most frequent first. Students without a failure, or whose failures
+// resemble no misconception, are in no group.
 func Groups(students []Student, known []Known) []Group {
 	m := newMatcher(known)
 	groups := map[string]*Group{}

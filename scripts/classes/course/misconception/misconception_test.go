@@ -64,8 +64,8 @@ func realLabs(t *testing.T) map[string][]Known {
 	return labs
 }
 
-// TestEachMutantIsRecognized holds for all labs: the checks that a wrong solution fails lead to it, with and without
-// what was observed.
+// TestEachMutantIsRecognized holds for all labs: the failed checks of a mutant identify it, with and without the
+// observations.
 func TestEachMutantIsRecognized(t *testing.T) {
 	t.Parallel()
 	for lab, all := range realLabs(t) {
@@ -227,8 +227,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestTheSameChecksAreNearerThanTheSameReasons: a misconception that fails the same checks wins over one that fails
-// another one besides, even where less of what was observed agrees.
+// TestTheSameChecksAreNearerThanTheSameReasons: a misconception that fails the same checks wins over one that fails an
+// additional check, even if fewer of the observations agree.
 func TestTheSameChecksAreNearerThanTheSameReasons(t *testing.T) {
 	t.Parallel()
 	list := &mutant.List{Mutants: []mutant.Mutant{

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package page writes what people read of a class run: the page of the class for its instructor, one page for each
-// student, and the gradebook. It grades nothing and adds up nothing that decides a grade: points and marks are those
-// that it is given.
+// Package page writes the pages of a class run for people: the page of the class for its instructor, one page for each
+// student, and the gradebook. It does not grade, and computes nothing that decides a grade: the caller gives it points
+// and marks.
 //
-// Names, paths, code and what was observed come from strangers. They are text on every page, and no page loads
+// Names, paths, code and observations are untrusted. They appear as plain text on every page, and no page loads
 // anything, runs a script or links to another host.
 package page
 
@@ -19,40 +19,40 @@ import (
 
 // Class is a class run.
 type Class struct {
-	// Title is the course's name, for people. Empty: "Class".
+	// Title is the course's title. Empty: "Class".
 	Title string
-	// Started is when the run began, and Took how long it ran, over all resumptions.
+	// Started is when the run began, and Took is its duration, summed over all resumptions.
 	Started time.Time
 	Took    time.Duration
-	// Walls are those of the sandbox that stood, in words. Empty: it is not said.
+	// Walls describe the active sandbox in words. Empty: the page does not mention it.
 	Walls string
-	// Notices are what the instructor should know of the run, a sentence each.
+	// Notices are sentences about the run for the instructor.
 	Notices []string
-	// Labs are those that were graded, in the order of the course.
+	// Labs are the graded labs, in the order of the course.
 	Labs []Lab
-	// Students are all of the roster, in any order. Their names are unique.
+	// Students are all students of the roster, in any order. Their names are unique.
 	Students []Student
-	// Misconceptions are in the order in which they are shown: see Explain.
+	// Misconceptions are listed in the order in which they are shown: see Explain.
 	Misconceptions []Misconception
-	// Alike are pairs of submissions to look at, the most alike first.
+	// Alike are pairs of submissions to compare, the most similar first.
 	Alike []Alike
-	// Source returns a file of what a student handed in for a lab, to show regions of Alike side by side. Nil, or an
-	// error: only the lines' numbers are shown.
+	// Source returns a file of a student's submission for a lab, to show regions of Alike side by side. If it is nil or
+	// returns an error, only the line numbers are shown.
 	Source func(student, lab, file string) ([]byte, error)
 	// Run are the runs of the class, in any order.
 	Run []Span
-	// LectureBase leads from the page to the root of the repository, or of the site that has its documents: relative,
-	// and ending with a slash, as "../../". Empty: lectures are named, not linked.
+	// LectureBase is the path or URL from the page to the root of the repository, or of the site that has its documents.
+	// It is relative and ends with a slash, such as "../../". Empty: lectures are named, not linked.
 	LectureBase string
 }
 
 // Lab is a lab of the class.
 type Lab struct {
-	// Name is that of labs.yaml, as 02-reconciler.
+	// Name is the lab's name in labs.yaml, such as 02-reconciler.
 	Name   string
 	Number int
 	Title  string
-	// Max are the points to be had, without an extension's. Default: 100.
+	// Max is the maximum number of points, without an extension's. Default: 100.
 	Max    int
 	Checks []Check
 }
@@ -61,26 +61,26 @@ type Lab struct {
 type Check struct {
 	ID, Title string
 	Points    int
-	// Lecture is the heading that explains it: file#anchor, from the root of the repository.
+	// Lecture is the heading that explains the check: file#anchor, from the root of the repository.
 	Lecture string
-	// Hidden is true of a check that students are not told of: Feedback neither names it nor says what it saw.
+	// Hidden is true for a check that is hidden from students. Feedback neither names it nor shows its observation.
 	Hidden bool
 }
 
-// Student is one with what they handed in.
+// Student is one student with the submissions.
 type Student struct {
 	Name string
 	// Total is the mark of the course in percent.
 	Total float64
-	// Works are at most one for each lab: the attempt that counts. A lab without one is missing.
+	// Works has at most one entry for each lab: the attempt that counts. A lab without an entry is missing.
 	Works []Work
 }
 
 // Outcomes that no report has.
 const (
-	// OutcomeUnreadable is that of what could not be graded since nothing in it is a submission: see Work.Reason.
+	// OutcomeUnreadable means that nothing in the student's files is a submission: see Work.Reason.
 	OutcomeUnreadable = "unreadable"
-	// OutcomeExcused is that of a lab that does not count for the student.
+	// OutcomeExcused means that the lab does not count for the student.
 	OutcomeExcused = "excused"
 )
 
@@ -88,26 +88,27 @@ const (
 type Work struct {
 	// Lab is its name.
 	Lab string
-	// Attempt is the one that counts, from 1, of so many Attempts.
+	// Attempt is the number of the attempt that counts, from 1. Attempts is how many there are.
 	Attempt, Attempts int
-	// Points are those of the run, of Max.
+	// Points are the points of the run, of Max.
 	Points, Max int
-	// Final are the points after everything that follows.
+	// Final are the points after all adjustments.
 	Final float64
-	// Late are the days after the deadline, of which Grace cost nothing, Penalty the points that the others cost, and
-	// Manual the points that the instructor gave or, below 0, took.
+	// Late is the number of days after the deadline. Grace of them cost nothing, and Penalty is the points that the others
+	// cost. Manual is the points that the instructor added or, if negative, subtracted.
 	Late, Grace     int
 	Penalty, Manual float64
-	// Comment is the instructor's, for the student.
+	// Comment is the instructor's comment for the student.
 	Comment string
-	// Outcome is that of the report, as graded, or one that no report has; Reason is a sentence for all but graded.
+	// Outcome is the outcome of the report, such as graded, or one that no report has. Reason is a sentence for all
+	// outcomes but graded.
 	Outcome, Reason string
-	// Failed are the checks that failed, in the order of the lab, and Skipped those that were not tried.
+	// Failed are the checks that failed, in the order of the lab, and Skipped those that were not run.
 	Failed  []Failure
 	Skipped []string
-	// Scores are the points of all runs if it was graded several times. Points are one of them.
+	// Scores are the points of all runs if the work was graded several times. Points is one of them.
 	Scores []int
-	// Look says why a person should look at it, a few words each, besides what follows from Outcome and Scores.
+	// Look has reasons for a manual review, a few words each, besides those that follow from Outcome and Scores.
 	Look []string
 	// Report is the path of the report's HTML page, relative to the page that is written. Empty: there is none.
 	Report string
@@ -119,36 +120,36 @@ type Failure struct{ Check, Expected, Observed string }
 // Misconception is a mistake that several students may have made.
 type Misconception struct {
 	Lab string
-	// Sentences are misconceptions between which the checks can't tell, at least one.
+	// Sentences are misconceptions that the checks can't distinguish, at least one.
 	Sentences []string
-	// Students are names.
+	// Students are the students' names.
 	Students []string
-	// Exact is true where each of them failed exactly the checks that the misconceptions fail.
+	// Exact is true if each of the students failed exactly the checks that the misconceptions fail.
 	Exact bool
 	// Lectures are the headings to repeat: file#anchor.
 	Lectures []string
 }
 
-// Alike is a pair of submissions for one lab; its names are those of students.
+// Alike is a pair of similar submissions for one lab. The names are those of students.
 type Alike struct {
 	Lab string
 	similarity.Pair
 }
 
-// Span is one run in the time line.
+// Span is one run in the timeline.
 type Span struct {
 	Student, Lab string
 	// Slot counts from 0.
 	Slot int
 	// Start is the time since the class run began.
 	Start, Took time.Duration
-	// Outcome and Points are as in Work. Max of 0 means that the points are not known.
+	// Outcome and Points are as in Work. Max of 0 means that the points are unknown.
 	Outcome     string
 	Points, Max int
 }
 
-// Explain finds the misconceptions behind what failed in a lab, the most frequent first. The misconceptions that
-// package misconception knows are those of this lab.
+// Explain finds the misconceptions behind the failures in a lab, the most frequent first. known are the misconceptions
+// of this lab in package misconception.
 func Explain(lab string, students []Student, known []misconception.Known) []Misconception {
 	var failures []misconception.Student
 	for _, s := range students {

@@ -42,8 +42,8 @@ type feedbackFailure struct {
 const fewSentences = 3
 
 // Feedback writes the page that one student may see: their own points, the checks that failed and what to read again.
-// It has no other name of the class, no seed of a run, no hidden check, nothing of Alike and no reason for a second
-// look. The instructor's Comment is in it as it is. A name that is not in the class is an error.
+// It has no other name of the class, no seed of a run, no hidden check, nothing of Alike and no reason for a manual
+// review. It includes the instructor's Comment unchanged. A name that is not in the class is an error.
 func Feedback(w io.Writer, c *Class, student string) error {
 	i := slices.IndexFunc(c.Students, func(s Student) bool { return s.Name == student })
 	if i < 0 {

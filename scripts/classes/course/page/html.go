@@ -76,7 +76,7 @@ func quoted(text string) template.HTML {
 	return template.HTML(out.String()) //nolint:gosec // every part of it was escaped above
 }
 
-// Write writes the page of a class for its instructor: one file, complete without scripts, that loads nothing.
+// Write writes the page of a class for its instructor: one complete file without scripts that loads nothing.
 func Write(w io.Writer, c *Class) error {
 	return execute(w, "class.html", newView(c), "the page of the class")
 }

@@ -93,7 +93,7 @@ var elements = strings.Fields(`html head meta title link style body
 	a header p span time h1 h2 h3 main ul ol li b section div svg rect code wbr details summary
 	bdi figure figcaption table thead tbody tr th td footer br dl dt dd`)
 
-// TestNothingLoadsOrRuns walks through the pages as a browser reads them.
+// TestNothingLoadsOrRuns parses the pages as a browser does.
 func TestNothingLoadsOrRuns(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]*Class{"hostile": hostileClass(), "real": sample(t, 40), "empty": {}} {
@@ -226,7 +226,7 @@ func TestTheClassPageHasAllOfTheClass(t *testing.T) {
 	}
 }
 
-// TestFeedbackHasOneStudent holds for each of a class: no other name, no seed, no pair, no hidden check.
+// TestFeedbackHasOneStudent holds for each student of a class: no other name, no seed, no pair, no hidden check.
 func TestFeedbackHasOneStudent(t *testing.T) {
 	t.Parallel()
 	for _, secrets := range []bool{false, true} {
@@ -344,7 +344,7 @@ func TestLinksStayBelowThePage(t *testing.T) {
 	}
 }
 
-// TestALargeClassIsASmallPage bounds what a browser has to read.
+// TestALargeClassIsASmallPage limits the size of the page for a large class.
 func TestALargeClassIsASmallPage(t *testing.T) {
 	t.Parallel()
 	c := sample(t, 500)

@@ -13,11 +13,10 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Redact returns the report that a student may have, in whichever format: without the seed, with submission for the
-// path of the folder in which the work was graded, and with no word about checks that are hidden. Their points stay, so
-// that the points add up. hide changes every text before anything else does; nil: it stays. Secrets are further texts
-// that must not be shown, such as names of other students; empty ones are ignored. The report that it is given stays as
-// it is.
+// Redact returns the report that a student may have, in any format: without the seed, with submission for the path of
+// the folder in which the work was graded, and without any detail of hidden checks. Their points stay, so that the
+// points add up. hide changes every text before the other changes. Nil: texts stay. secrets are further texts that must
+// not be shown, such as names of other students. Empty ones are ignored. The given report is not modified.
 func Redact(r *report.Report, lab *Lab, hide func(string) string, secrets ...string) (*report.Report, error) {
 	content, err := json.Marshal(r)
 	if err != nil {

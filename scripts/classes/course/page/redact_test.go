@@ -14,7 +14,7 @@ import (
 	reporthtml "lva.io/operators/scripts/grading/report/html"
 )
 
-// TestRedactedReportsSayNoSecret holds for every kind of report, and each is a valid report afterwards.
+// TestRedactedReportsSayNoSecret holds for every kind of report. Each is a valid report afterwards.
 func TestRedactedReportsSayNoSecret(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../grading/report/testdata/*.json")

@@ -102,8 +102,8 @@ func (d *due) after(days int) time.Time {
 	return at
 }
 
-// ParseTime reads a time as a deadline is written: one without seconds is the end of its minute. One without an offset
-// is in the zone; if that is nil, it is an error.
+// ParseTime reads a time in the format of a deadline. A time without seconds means the end of its minute. A time
+// without an offset is in the given zone. If the zone is nil, it is an error.
 func ParseTime(text string, zone *time.Location) (time.Time, error) {
 	in := zone
 	if in == nil {

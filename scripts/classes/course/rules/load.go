@@ -36,8 +36,7 @@ var SchemaJSON []byte
 // fileLimit is how large class.yaml may be, in bytes: comments for 500 students are half of it.
 const fileLimit = 4 << 20
 
-// Load reads class.yaml. The error lists everything that is wrong with it, a line each, with file, line and path of the
-// wrong value.
+// Load reads class.yaml. The error lists all mistakes, one per line, with file, line and path of the wrong value.
 func Load(path string) (*Rules, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +53,7 @@ func Load(path string) (*Rules, error) {
 	return Parse(filepath.Base(path), data)
 }
 
-// Parse reads the content of a class.yaml. The errors are those of Load; name is what they call the file.
+// Parse reads the content of a class.yaml. Its errors are like those of Load, and name is the file name in them.
 func Parse(name string, data []byte) (*Rules, error) {
 	document, err := parseYAML(data)
 	if err != nil {

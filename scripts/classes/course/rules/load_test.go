@@ -145,7 +145,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Aliases save typing, and can't make a small file a large one.
+// Aliases save typing, but can't expand a small file into a large one.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, "labs:\n  2: {late: &strict {percent: 50}, deadline: 2026-07-01 12:00}\n"+
@@ -165,7 +165,7 @@ func TestAliases(t *testing.T) {
 
 var block = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// The examples of the page are right, and it has a row for each field of the schema.
+// The examples of the page are correct, and it has a row for each field of the schema.
 func TestThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/reference/class-yaml.md")
@@ -192,7 +192,7 @@ func TestThePage(t *testing.T) {
 	}
 }
 
-// Whatever a file says, reading it ends, an error is printable and names a line, and marks are within bounds.
+// For any file, reading ends, an error is printable and names a line, and marks are within bounds.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "labs: {2: {deadline: 2026-10-25 23:59}}", berlin + "graceDays: 3\nattempts: last\nlate: {percent: 10, days: 5}\n",

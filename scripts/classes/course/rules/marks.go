@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Attempt is one that was handed in, and what grading it has given.
+// Attempt is a submission with the points that grading it gave.
 type Attempt struct {
 	// Number is from 1, in the order in which attempts were handed in.
 	Number int
-	// Submitted is when; zero if nobody knows, and then it is in time.
+	// Submitted is when it was handed in. If that is unknown, it is zero, and the attempt is in time.
 	Submitted time.Time
 	// Points of at most Max.
 	Points, Max int
@@ -23,30 +23,30 @@ type Attempt struct {
 	Valid bool
 }
 
-// Mark is what a student gets for a lab.
+// Mark is a student's mark for a lab.
 type Mark struct {
-	// Attempt is the number of the attempt that counts; 0 if none does.
+	// Attempt is the number of the attempt that counts. It is 0 if none does.
 	Attempt int
-	// Points are those of the attempt, of at most Max. Without an attempt, Max is 100.
+	// Points are the points of the attempt, of at most Max. Without an attempt, Max is 100.
 	Points, Max int
-	// Late is how many days after the deadline had started when the attempt was handed in. Grace days are not taken from
-	// it.
+	// Late is how many days after the deadline had started when the attempt was handed in. Grace days are not subtracted.
 	Late int
 	// GraceUsed is how many of these days are grace days, which cost nothing.
 	GraceUsed int
-	// Penalty is how many of Points are lost because it was late.
+	// Penalty is how many of Points are lost because the attempt was late.
 	Penalty float64
-	// TooLate is true if it was handed in when nothing was accepted any longer: Penalty is then all of Points.
+	// TooLate is true if the attempt was handed in after the last moment at which late work is accepted. Penalty is then
+	// all of Points.
 	TooLate bool
-	// Manual are points that the instructor added, and Comment is what the instructor wrote.
+	// Manual are points that the instructor added, and Comment is the instructor's comment.
 	Manual  float64
 	Comment string
-	// Final are the points after everything. They are never below 0, and may be above Max because of Manual.
+	// Final are the points after all adjustments. They are never below 0, and may be above Max because of Manual.
 	Final float64
 	// Missing is true if nothing was handed in.
 	Missing bool
-	// Ungraded is true if something was handed in and no attempt has a grade. It counts like a missing one until it was
-	// graded again.
+	// Ungraded is true if a submission exists and no attempt has a grade. It counts like a missing one until it is graded
+	// again.
 	Ungraded bool
 	// Excused is true if the instructor decided that the lab does not count for this student.
 	Excused bool
@@ -66,9 +66,9 @@ type score int64
 
 func (s score) float() float64 { return float64(s) / unit }
 
-// Marks computes what a student gets for each of the labs, whose attempts may be none, and for all of them together:
-// percent by weights, 0 if no lab has any weight. Grace days are used where they give the best total, and no more of
-// them than that needs. Labs of class.yaml that are not among the given ones do not count.
+// Marks computes a student's marks for each of the labs, which may have no attempts, and for all of them together:
+// percent by weights, or 0 if no lab has any weight. It uses grace days where they give the best total, and no more of
+// them than necessary. Labs of class.yaml that are not among the given ones do not count.
 func (r *Rules) Marks(student string, labs map[string][]Attempt) (marks map[string]Mark, total float64) {
 	marks = map[string]Mark{}
 	names := slices.Sorted(maps.Keys(labs))

@@ -14,7 +14,7 @@ import (
 
 // Rules are the rules of a course. Load, Parse and Default make them.
 type Rules struct {
-	// Title is what the class page is called; empty: the file has none.
+	// Title is the title of the class page. Empty: the file has none.
 	Title string
 	// Zone is the time zone in which the course's days begin. Default: UTC.
 	Zone *time.Location
@@ -65,12 +65,13 @@ const (
 	last = "last"
 )
 
-// Default are the rules of a course without class.yaml: no deadlines, the best attempt counts, and all labs weigh the
-// same.
+// Default returns the rules of a course without class.yaml: no deadlines, the best attempt counts, and all labs have
+// the same weight.
 func Default() *Rules { return &Rules{Zone: time.UTC} }
 
-// Deadline is the last moment at which a student's work on a lab is in time; zero if the lab has no deadline. The
-// student's own deadline comes before the lab's. For the deadline of all others, student is empty.
+// Deadline returns the last moment at which a student's work on a lab is in time, or zero if the lab has no deadline.
+// The student's own deadline takes precedence over the lab's. If student is empty, it returns the deadline of all
+// others.
 func (r *Rules) Deadline(student, lab string) time.Time {
 	if d := r.due(student, lab); d != nil {
 		return d.end
@@ -107,8 +108,8 @@ func (r *Rules) graceDays(student string) int {
 	return 0
 }
 
-// Unknown has a sentence for each student and each lab of class.yaml that is none of those given: their names may be
-// misspelled. The labs are all labs of the course, by name.
+// Unknown returns a sentence for each student and each lab of class.yaml that is not among those given: their names may
+// be misspelled. labs are all labs of the course, by name.
 func (r *Rules) Unknown(students, labs []string) (notices []string) {
 	known := func(key string) bool {
 		return slices.ContainsFunc(labs, func(lab string) bool { return names(key, lab) })

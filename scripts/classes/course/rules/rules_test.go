@@ -66,7 +66,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// Students may have deadlines of their own, and what is said of lab 2 is not said of lab 12.
+// Students may have their own deadlines, and a rule for lab 2 does not apply to lab 12.
 func TestWhoseDeadline(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, `
@@ -145,7 +145,7 @@ func zone(t *testing.T, name string) *time.Location {
 	return zone
 }
 
-// The number of started days is what counting them one by one gives, in zones of many kinds.
+// The number of started days equals the result of counting them one by one, in zones of many kinds.
 func TestStartedDaysAreCounted(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
@@ -504,7 +504,7 @@ func TestGraceDaysAreUsedAsIsBestForTheStudent(t *testing.T) {
 	}
 }
 
-// A re-grade changes the points, and not what the instructor has added.
+// A re-grade changes the points, but not the instructor's manual changes.
 func TestWhatTheInstructorAddedSurvivesARegrade(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, "students: {ada: {labs: {2: {points: 5, comment: explained it well}}}}")

@@ -12,23 +12,23 @@ import (
 	"sync/atomic"
 )
 
-// Document is what one student handed in for one lab.
+// Document is one student's submission for one lab.
 type Document struct {
-	// Name is the student's. It must be unique: of several attempts, give one.
+	// Name is the student's name. It must be unique. If there are several attempts, pass one.
 	Name string
-	// Files are contents by slash-separated paths from the module's folder. Only Go files are looked at, and none that
-	// is marked as generated (https://go.dev/s/generatedcode).
+	// Files are contents by slash-separated paths from the module's folder. Only Go files are compared, except those that
+	// are marked as generated (https://go.dev/s/generatedcode).
 	Files map[string][]byte
 }
 
-// Options say what is no copy, and from where on a pair is worth a look.
+// Options say which code is not a copy, and which pairs are reported.
 type Options struct {
-	// Known are the lab's skeleton and its solutions: what is in one of them is no copy.
+	// Known are the lab's skeleton and its solutions. Code that is in one of them is not a copy.
 	Known []Document
-	// Threshold is the smallest score of a pair that is returned, 0 to 1. Default: DefaultThreshold.
+	// Threshold is the smallest score of a reported pair, 0 to 1. Default: DefaultThreshold.
 	Threshold float64
-	// Evidence is the number of fingerprints from which on a submission counts as a whole. The score of a pair whose
-	// smaller submission has fewer of its own is lower in proportion: little code says little. Default:
+	// Evidence is the number of fingerprints from which on a submission has its full weight. If the smaller submission of
+	// a pair has fewer fingerprints, the score is reduced in proportion, because little code is weak evidence. Default:
 	// DefaultEvidence.
 	Evidence int
 }
@@ -39,20 +39,20 @@ const (
 	DefaultEvidence  = 32
 )
 
-// Region is a part of a file, from and to a line, both included, the first is 1.
+// Region is a range of lines of a file. Both ends are included, and the first line is 1.
 type Region struct {
 	File     string
 	From, To int
 }
 
-// Match is a declaration, or what both have of it, with the one that it resembles.
+// Match is a pair of similar declarations, or of the parts that both have.
 type Match struct{ A, B Region }
 
-// Pair is two documents that look alike.
+// Pair is a pair of similar documents.
 type Pair struct {
-	// A and B are names of documents, A before B.
+	// A and B are names of documents, in alphabetical order.
 	A, B string
-	// Score is the part of the smaller one's own fingerprints that the other one has too, 0 to 1, by weight.
+	// Score is the share, by weight, of the smaller document's fingerprints that the other one also has, 0 to 1.
 	Score float64
 	// Shared is the number of fingerprints that both have.
 	Shared int
@@ -60,8 +60,8 @@ type Pair struct {
 	Matches []Match
 }
 
-// Compare returns the pairs above the threshold, the highest score first. The documents are those of one lab. The order
-// in which they are given does not matter. A Document without Go files is like none.
+// Compare returns the pairs above the threshold, the highest score first. The documents are those of one lab, in any
+// order. A Document without Go files is similar to none.
 func Compare(docs []Document, o Options) []Pair {
 	o.Threshold = cmp.Or(o.Threshold, DefaultThreshold)
 	o.Evidence = cmp.Or(o.Evidence, DefaultEvidence)
@@ -278,8 +278,8 @@ func (r Region) with(u *unit, at int32) Region {
 	return Region{File: r.File, From: min(r.From, from), To: max(r.To, to)}
 }
 
-// Clusters are the groups of documents that pairs connect, the largest first, each in alphabetical order. A group of
-// three means that each is in a pair with another one, not with all others.
+// Clusters returns the groups of documents that pairs connect, the largest first, each in alphabetical order. In a
+// group of three, each document is in a pair with another one, but not necessarily with all others.
 func Clusters(pairs []Pair) [][]string {
 	parent := map[string]string{}
 	var root func(name string) string

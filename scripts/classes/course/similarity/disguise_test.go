@@ -463,8 +463,8 @@ func (c *copied) splitIf() {
 	}
 }
 
-// TestDisguisesDisguise: each changes a real program, and all together leave little to a comparison of tokens as they
-// are.
+// TestDisguisesDisguise: each disguise changes a real program, and after all of them a comparison of the raw tokens
+// finds little.
 func TestDisguisesDisguise(t *testing.T) {
 	t.Parallel()
 	original := folderDocument(t, "solution", "solutions/02-reconciler")

@@ -155,7 +155,7 @@ func (f *figures) table() string {
 	return out.String()
 }
 
-// TestPrecisionAndRecall holds the page docs/reference/similarity.md to what it states.
+// TestPrecisionAndRecall verifies the figures on the page docs/reference/similarity.md.
 func TestPrecisionAndRecall(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -173,7 +173,7 @@ func TestPrecisionAndRecall(t *testing.T) {
 	}
 }
 
-// TestHalfACopy states how much of a submission must be copied: a part of it, with the rest from an independent one.
+// TestHalfACopy measures how much of a submission must be copied to be found. The rest comes from an independent one.
 func TestHalfACopy(t *testing.T) {
 	t.Parallel()
 	all := corpus(t)

@@ -17,9 +17,9 @@ import (
 // maxFiles is how many Go files of a folder are read. A lab has fewer than 100.
 const maxFiles = 2000
 
-// Folder reads the Go files of a folder that a stranger may have made: it follows no links and reads at most 2,000
-// files and 4 MiB. What is beyond is left out, and so are folders that hold no code of the student (.git and others
-// that begin with a dot, vendor, node_modules). A folder that can't be opened is an error.
+// Folder reads the Go files of an untrusted folder. It follows no links and reads at most 2,000 files and 4 MiB. It
+// leaves out files beyond these limits, and folders without code of the student (.git and others that begin with a dot,
+// vendor, node_modules). A folder that can't be opened is an error.
 func Folder(name, dir string) (d Document, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

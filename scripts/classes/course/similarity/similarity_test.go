@@ -106,7 +106,7 @@ func TestAnImportMayHaveAnyName(t *testing.T) {
 	}
 }
 
-// TestDecoysDoNotHideACopy: names of other modules stay, although the copy declares all of them for something else.
+// TestDecoysDoNotHideACopy: names of other modules stay, even if the copy declares all of them for another purpose.
 func TestDecoysDoNotHideACopy(t *testing.T) {
 	t.Parallel()
 	decoy := shop + "\ntype decoy struct{ Status, Update, Get, Close, Delete int }\n"
@@ -286,7 +286,7 @@ func TestWinnowingKeepsItsPromise(t *testing.T) {
 	}
 }
 
-// TestACommonRowIsFound: tokens that both have leave a fingerprint in both, whatever stands around them.
+// TestACommonRowIsFound: tokens that both have leave a fingerprint in both, whatever surrounds them.
 func TestACommonRowIsFound(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(7, 8))

@@ -22,7 +22,7 @@ type Lister interface {
 	Get(name string) (*playv1.Greenhouse, error)
 }
 
-// Controller shows greenhouses on a board, and has three bugs on purpose.
+// Controller shows greenhouses on a board, and has three intentional bugs.
 type Controller struct {
 	lister Lister
 	queue  workqueue.TypedRateLimitingInterface[string]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package bugs is the wrong code of lecture 10, in which readers look for mistakes. It is wrong on purpose: copy
-// nothing from it. Its tests show what each mistake does. The right controller is in package greenhouse (board.go).
+// Package bugs has the incorrect code of lecture 10, in which readers look for mistakes. The mistakes are intentional,
+// so do not copy from it. Its tests show the effect of each mistake. The correct controller is in package greenhouse
+// (board.go).
 package bugs

@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
-// OnContext installs what can be installed on a cluster that is somebody's: cert-manager, unless it is there. The
-// network is the cluster's own business, and is only looked at.
+// OnContext installs add-ons on an existing cluster: cert-manager, unless it is installed. It checks the cluster's
+// network but does not change it.
 func OnContext(ctx context.Context, here *place.Place, name string, options Options) error {
 	if options.Images == AirGap {
 		return errors.New("--context and --air-gap contradict each other: " +
@@ -91,7 +91,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 	return nil
 }
 
-// ContextTarget is a cluster that was there before, as add-ons are installed on it.
+// ContextTarget describes an existing cluster as a target for add-ons.
 func ContextTarget(cluster *existing.Cluster, kubeconfig string) addons.Target {
 	return addons.Target{Config: cluster.Config(), Kubeconfig: kubeconfig, Pods: true, Shared: true}
 }

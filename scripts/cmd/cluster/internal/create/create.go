@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package create is the recipe by which a cluster comes to be usable, step by step.
+// Package create creates a usable cluster, step by step.
 package create
 
 import (
@@ -29,23 +29,23 @@ import (
 
 // Where images come from.
 const (
-	Auto     = "auto"     // from a registry if it answers, or else by air gap
-	Registry = "registry" // from the registries of those who publish them
-	AirGap   = "air-gap"  // all are built here
+	Auto     = "auto"     // from a registry if it answers, otherwise built here
+	Registry = "registry" // from the registries of their publishers
+	AirGap   = "air-gap"  // all images are built here
 )
 
 // Sources are the places that images may come from.
 var Sources = []string{Auto, Registry, AirGap}
 
 const (
-	// StepTime is how long a step may take that only the cluster is busy with. On two busy cores the longest took a fifth
-	// of it.
+	// StepTime is the time limit of a step that keeps only the cluster busy. On two busy cores the longest step took a
+	// fifth of it.
 	StepTime = 5 * time.Minute
-	// PreflightTime is for questions that Docker answers at once, if it does.
+	// PreflightTime is the time limit for requests that Docker answers at once if it works.
 	PreflightTime = time.Minute
 )
 
-// Options say which cluster is made, and how.
+// Options say which cluster is created, and how.
 type Options struct {
 	// Profile is one of kind.Profiles.
 	Profile string
@@ -53,10 +53,10 @@ type Options struct {
 	Images string
 	// Addons are installed besides Cilium and cert-manager: names of package known.
 	Addons []string
-	// Recreate deletes the cluster first, if there is one.
+	// Recreate deletes an existing cluster first.
 	Recreate bool
-	// StepTime is how long a step may take, once images are there. Add-ons know by themselves how long they need, unless
-	// it is another time than StepTime.
+	// StepTime is the time limit of a step, once images are present. Add-ons have their own limits, unless this differs
+	// from the constant StepTime.
 	StepTime time.Duration
 }
 
@@ -74,7 +74,7 @@ type creation struct {
 	target addons.Target
 }
 
-// Cluster makes a cluster of kind at a place, or goes on where an earlier run ended, and prints how to use it.
+// Cluster creates a kind cluster, or continues where an earlier run ended, and prints how to use it.
 func Cluster(ctx context.Context, here *place.Place, options Options) error {
 	profile, err := kind.LoadProfile(options.Profile)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *creation) chooseImages(ctx context.Context) error {
 	return nil
 }
 
-// Source is where images come from, in words.
+// Source describes in words where images come from.
 func Source(images string) string {
 	if images == AirGap {
 		return "this checkout (air gap)"
@@ -444,7 +444,7 @@ func happened(did bool, yes, no string) string {
 	return no
 }
 
-// TargetOf is a cluster of kind as add-ons are installed on it.
+// TargetOf describes a kind cluster as a target for add-ons.
 func TargetOf(cluster *kind.Cluster, config *rest.Config, profile *kind.Profile, marker kind.Marker) addons.Target {
 	return addons.Target{
 		Config: config, Kubeconfig: cluster.Kubeconfig(), AirGap: marker.Images == AirGap, Pods: true,
@@ -452,7 +452,7 @@ func TargetOf(cluster *kind.Cluster, config *rest.Config, profile *kind.Profile,
 	}
 }
 
-// Described is what there is of an add-on, in words.
+// Described describes the state of an add-on in words.
 func Described(state addons.State) string {
 	return strings.TrimSuffix(state.Installed+", "+state.Detail, ", ")
 }

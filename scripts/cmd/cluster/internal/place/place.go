@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package place is where the instructor's commands work: a checkout, and a cluster by its name.
+// Package place provides what the instructor's commands work on: a checkout, and a cluster by its name.
 package place
 
 import (
@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// Place is a checkout, and a cluster by its name. Its steps are shown on standard error: what is for programs goes to
-// standard output.
+// Place is a checkout, and a cluster by its name. Its steps are shown on standard error, since standard output is for
+// programs.
 type Place struct {
 	Root    string
 	Cluster *kind.Cluster
@@ -26,7 +26,7 @@ type Place struct {
 	Steps   *steps.Steps
 }
 
-// Find is the place of a cluster of this name, which need not be there.
+// Find returns the place of the cluster with this name, which need not exist.
 func Find(name string) (*Place, error) {
 	here, err := checkout.Find()
 	if err != nil {
@@ -41,14 +41,14 @@ func Find(name string) (*Place, error) {
 	}, nil
 }
 
-// Lock makes sure that no other command works on the cluster.
+// Lock ensures that no other command works on the cluster.
 func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 	return p.Cluster.Lock(ctx, func() {
 		fmt.Fprintf(os.Stderr, "Another command works on the cluster %s; waiting for its end.\n", p.Cluster.Name)
 	})
 }
 
-// Build makes sure that the store has images. What it makes is a line of its own, with its time and size.
+// Build ensures that the store has the images. Each image that it builds gets a line with its time and size.
 func (p *Place) Build(ctx context.Context, wanted []images.Image, say func(string)) ([]images.Built, error) {
 	p.Store.Made = func(what string, took time.Duration, bytes int64) {
 		p.Steps.Note(fmt.Sprintf("made %s in %.1f s, %s", what, took.Seconds(), Megabytes(bytes)))
@@ -70,5 +70,5 @@ func reporting(say func(string)) images.Progress {
 	}
 }
 
-// Megabytes is a size, rounded to megabytes, since the sizes of images are compared.
+// Megabytes formats a size, rounded to megabytes so that sizes of images are easy to compare.
 func Megabytes(bytes int64) string { return fmt.Sprintf("%d MB", (bytes+500_000)/1_000_000) }

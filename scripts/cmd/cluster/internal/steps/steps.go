@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package steps shows the steps of a longer piece of work while they are done.
+// Package steps shows the progress of a task with several steps.
 package steps
 
 import (
@@ -23,24 +23,23 @@ import (
 // nameWidth holds "cert-manager", secondsWidth "1234.5 s".
 const nameWidth, secondsWidth = 13, 8
 
-// ErrInterrupted is returned for a step that a person interrupted.
+// ErrInterrupted is returned for a step that the user interrupted.
 var ErrInterrupted = errors.New("interrupted: the same command continues where it stopped")
 
-// ErrNothing is what a step returns that found nothing to do, and of which nothing need be said.
+// ErrNothing is returned by a step that found nothing to do, and that needs no line in the output.
 var ErrNothing = errors.New("nothing to do")
 
-// Step is a part of a longer piece of work.
+// Step is one step of a task.
 type Step struct {
 	Name string
-	// Limit is how long it may take. None: as long as it needs, with progress shown.
+	// Limit is the time limit of the step. Zero: it takes as long as it needs, with progress shown.
 	Limit time.Duration
-	// Do does it. What it is doing goes to say; what it returns is said of it when it is done.
+	// Do runs the step. It calls say with what it is doing. The text that it returns is shown when the step is done.
 	Do func(ctx context.Context, say func(string)) (string, error)
 }
 
-// Steps shows the steps of a piece of work while they are done, each with its time when it ends: on a terminal with a
-// last line that says what is going on; elsewhere with plain lines that begin with a word to grep for: step, note,
-// FAIL.
+// Steps shows the steps of a task while they run, each with its duration when it ends. On a terminal the last line says
+// what is going on. Elsewhere the lines are plain and begin with a word to grep for: step, note, FAIL.
 type Steps struct {
 	out    io.Writer
 	screen terminal.Screen
@@ -55,7 +54,7 @@ type Steps struct {
 	told    time.Time
 }
 
-// New shows steps on a screen.
+// New returns Steps that are shown on a screen.
 func New(out io.Writer, screen terminal.Screen) *Steps {
 	renderer := lipgloss.NewRenderer(out, termenv.WithProfile(termenv.Ascii))
 	if screen.Color {
@@ -67,7 +66,7 @@ func New(out io.Writer, screen terminal.Screen) *Steps {
 	}
 }
 
-// Run does the steps one after the other, until one fails.
+// Run runs the steps one after the other, until one fails.
 func (s *Steps) Run(ctx context.Context, all []Step) error {
 	for _, one := range all {
 		if err := s.do(ctx, one); err != nil {
@@ -122,7 +121,7 @@ func (s *Steps) say(what string) {
 	}
 }
 
-// Note is a line that is no step.
+// Note prints a line that is not a step.
 func (s *Steps) Note(text string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -148,7 +147,7 @@ func (s *Steps) clear() {
 	}
 }
 
-// Result is the line of something that was done elsewhere.
+// Result prints the line of a step that was done elsewhere.
 func (s *Steps) Result(name string, took time.Duration, detail string, passed bool) {
 	s.line("ok  ", "FAIL", name, took, detail, passed)
 }

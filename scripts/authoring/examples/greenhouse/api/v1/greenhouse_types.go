@@ -12,7 +12,7 @@ import (
 // GroupVersion is the API of the toy.
 var GroupVersion = schema.GroupVersion{Group: "play.lva.io", Version: "v1"}
 
-// AddToScheme makes the toy's kinds known to a client.
+// AddToScheme registers the toy's kinds in a client's scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Greenhouse{}, &GreenhouseList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -15,7 +15,7 @@ type Lighthouse struct {
 	Status            LighthouseStatus `json:"status,omitempty"`
 }
 
-// Hub makes this version the one that all others are converted to and from.
+// Hub marks this version as the one that all others are converted to and from.
 func (*Lighthouse) Hub() {}
 
 // LighthouseSpec says what a lighthouse should show.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package v1alpha1 has the toy kind Lighthouse in its first version, and the conversion that lecture 9 shows.
+// Package v1alpha1 defines the first version of the toy kind Lighthouse, and the conversion that lecture 9 shows.
 //
 // +kubebuilder:object:generate=true
 // +groupName=sea.example.com
