@@ -400,11 +400,11 @@ func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
 			return fmt.Errorf("starting the node %s: %w; --recreate makes a new cluster", node.Name, err)
 		}
 	}
-	return c.WaitAnswer(ctx)
+	return c.WaitReady(ctx)
 }
 
-// WaitAnswer waits until the API server reports that it is ready.
-func (c *Cluster) WaitAnswer(ctx context.Context) error {
+// WaitReady waits until the API server reports that it is ready.
+func (c *Cluster) WaitReady(ctx context.Context) error {
 	err := await.Until(ctx, pollInterval, "the API server of the cluster "+c.Name, func(ctx context.Context) (string, error) {
 		client, err := c.client()
 		if err == nil {

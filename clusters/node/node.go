@@ -84,7 +84,7 @@ func (n *Node) Ready(ctx context.Context, client kubernetes.Interface) error {
 	err := wait.PollUntilContextCancel(ctx, readyInterval, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-n.process.Done():
-			return false, fmt.Errorf("it has ended%s", n.LastWords())
+			return false, fmt.Errorf("it has ended%s", n.LogTail())
 		default:
 		}
 		found, err := client.CoreV1().Nodes().Get(ctx, n.options.Name, metav1.GetOptions{})
@@ -103,7 +103,7 @@ func (n *Node) Ready(ctx context.Context, client kubernetes.Interface) error {
 		return false, nil
 	})
 	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: %s%s", context.Cause(ctx), reason, n.LastWords())
+		err = fmt.Errorf("%w: %s%s", context.Cause(ctx), reason, n.LogTail())
 	}
 	if err != nil {
 		return fmt.Errorf("waiting for the node to be ready: %w", err)

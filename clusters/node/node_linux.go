@@ -97,7 +97,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var s plan.Status
 	if err := json.Unmarshal(said, &s); err != nil {
-		return fmt.Errorf("it ended at once%s", n.LastWords())
+		return fmt.Errorf("it ended at once%s", n.LogTail())
 	}
 	if err := errorOf(s); err != nil {
 		n.process.Kill()
@@ -194,8 +194,8 @@ func probe(ctx context.Context, programs Programs) (s plan.Status, again bool, e
 	return s, again, err
 }
 
-// LastWords returns the last lines of the logs of the node's programs, for an error message.
-func (n *Node) LastWords() string {
+// LogTail returns the last lines of the logs of the node's programs, for an error message.
+func (n *Node) LogTail() string {
 	var words strings.Builder
 	for _, name := range []string{"host.log", "log/agent.log", "log/kubelet.log"} {
 		content, err := os.ReadFile(filepath.Join(n.dir, name))

@@ -20,5 +20,5 @@ func Probe(context.Context, Programs) error {
 // Remove does nothing, because there are no nodes.
 func Remove(context.Context, Programs, string) error { return nil }
 
-// LastWords returns nothing, because there are no nodes.
-func (n *Node) LastWords() string { return "" }
+// LogTail returns nothing, because there are no nodes.
+func (n *Node) LogTail() string { return "" }

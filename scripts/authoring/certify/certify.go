@@ -104,7 +104,7 @@ func (o *Options) NewPool() (*own.Pool, error) {
 	case o.deployed():
 		return node.NewPool(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path), nil
 	}
-	return node.NewPoolBeside(o.WithNode), nil
+	return node.NewPoolForProcesses(o.WithNode), nil
 }
 
 // atOnce is how many submissions are graded at once. Where the submission is a Pod, add-ons and Pods that start keep a

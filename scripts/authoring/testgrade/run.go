@@ -75,7 +75,7 @@ func (g *grading) walls(p program) (*process.Walls, error) {
 		}
 		read = append(read, target)
 	}
-	walls := (&submission.Workshop{Walled: true, Strict: g.Strict}).Walls(read, nil)
+	walls := (&submission.Builder{Walled: true, Strict: g.Strict}).Walls(read, nil)
 	walls.OwnNetwork = true
 	return walls, nil
 }

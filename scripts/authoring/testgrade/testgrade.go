@@ -330,7 +330,7 @@ func (t trial) module() string { return filepath.Join(string(t), "module") }
 
 func (t trial) lay(from string) error { return copyTree(from, t.module()) }
 
-// compile compiles the tests of packages of a module into a folder; edit is as in Workshop.CompileTests.
+// compile compiles the tests of packages of a module into a folder; edit is as in Builder.CompileTests.
 func (g *grading) compile(ctx context.Context, module *submission.Submission, packages []testedPackage,
 	to trial, edit bool,
 ) (programs []string, err error) {
@@ -339,7 +339,7 @@ func (g *grading) compile(ctx context.Context, module *submission.Submission, pa
 	}
 	for i, p := range packages {
 		program := filepath.Join(string(to), strconv.Itoa(i)+".test")
-		if err := g.workshop(module).CompileTests(ctx, p.folder, program, edit); err != nil {
+		if err := g.builder(module).CompileTests(ctx, p.folder, program, edit); err != nil {
 			return nil, err
 		}
 		programs = append(programs, program)
@@ -397,15 +397,15 @@ func (g *grading) runAll(
 	return all, nil
 }
 
-func (g *grading) workshop(module *submission.Submission) *submission.Workshop {
-	return &submission.Workshop{Submission: module, Scope: g.scope}
+func (g *grading) builder(module *submission.Submission) *submission.Builder {
+	return &submission.Builder{Submission: module, Scope: g.scope}
 }
 
 // reached finds out which packages of the module each test program is made of.
 func (g *grading) reached(ctx context.Context) (map[string][]string, error) {
 	reach := map[string][]string{}
 	for _, t := range g.tested {
-		imported, err := g.workshop(g.base).TestDependencies(ctx, t.folder)
+		imported, err := g.builder(g.base).TestDependencies(ctx, t.folder)
 		if err != nil {
 			return nil, err
 		}

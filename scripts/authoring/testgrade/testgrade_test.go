@@ -184,7 +184,7 @@ func TestHangs(t *testing.T) {
 	}
 	defer scope.Close()
 	file := filepath.Join(scope.Dir, "a.test")
-	if err := (&submission.Workshop{Submission: opened, Scope: scope}).CompileTests(t.Context(), "a", file, false); err != nil {
+	if err := (&submission.Builder{Submission: opened, Scope: scope}).CompileTests(t.Context(), "a", file, false); err != nil {
 		t.Fatal(err)
 	}
 	got, err := run(t.Context(), scope, "", program{path: file, dir: dir, limit: 2 * time.Second}, nil)
@@ -306,7 +306,7 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer scope.Close()
-	if err := (&submission.Workshop{Submission: to, Scope: scope}).CompileTests(t.Context(),
+	if err := (&submission.Builder{Submission: to, Scope: scope}).CompileTests(t.Context(),
 		"internal/controller", filepath.Join(scope.Dir, "c.test"), false); err != nil {
 		t.Errorf("it does not compile: %v", err)
 	}

@@ -18,8 +18,8 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// ErrSaid ends a command that has already printed what is wrong, such as a verdict or a list of problems.
-var ErrSaid = errors.New("said")
+// ErrReported ends a command that has already printed what is wrong, such as a verdict or a list of problems.
+var ErrReported = errors.New("said")
 
 // CodeError ends a command with an exit code of its own.
 type CodeError struct {
@@ -57,7 +57,7 @@ func Run(ctx context.Context, root *cobra.Command) (code int) {
 	if err == nil {
 		return 0
 	}
-	if !errors.Is(err, ErrSaid) {
+	if !errors.Is(err, ErrReported) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
 	}
 	if own, ok := errors.AsType[*CodeError](err); ok {

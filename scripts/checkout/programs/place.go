@@ -12,44 +12,44 @@ import (
 	"strings"
 )
 
-// PlaceError says why a folder can't hold a checkout.
-type PlaceError struct {
+// UnsuitableError says why a folder can't hold a checkout.
+type UnsuitableError struct {
 	// Reason is a clause: "its file system has no sockets". Remedy is a sentence.
 	Reason, Remedy string
 }
 
-func (e *PlaceError) Error() string {
+func (e *UnsuitableError) Error() string {
 	return fmt.Sprintf("the course can't be used in this folder: %s. %s", e.Reason, e.Remedy)
 }
 
-// TryPlace tests whether building and grading can work in the checkout at root: it creates a link, a program and a
-// socket there, and removes them. It takes a few milliseconds. The error is a *PlaceError.
-func TryPlace(root string) error {
+// CheckLocation tests whether building and grading can work in the checkout at root: it creates a link, a program and a
+// socket there, and removes them. It takes a few milliseconds. The error is a *UnsuitableError.
+func CheckLocation(root string) error {
 	const home = "Clone into a folder of your home, on a file system of Linux."
 	if strings.ContainsRune(root, filepath.ListSeparator) {
-		return &PlaceError{"its path " + root + " has a colon, which PATH can't hold", "Move the clone."}
+		return &UnsuitableError{"its path " + root + " has a colon, which PATH can't hold", "Move the clone."}
 	}
 	cache := filepath.Join(root, ".cache")
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return &PlaceError{err.Error(), "Make the folder yours, or free some space."}
+		return &UnsuitableError{err.Error(), "Make the folder yours, or free some space."}
 	}
 	dir, err := os.MkdirTemp(cache, "place-")
 	if err != nil {
-		return &PlaceError{err.Error(), "Make the folder yours, or free some space."}
+		return &UnsuitableError{err.Error(), "Make the folder yours, or free some space."}
 	}
 	defer os.RemoveAll(dir)
 	script := filepath.Join(dir, "program")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
-		return &PlaceError{err.Error(), "Free some space."}
+		return &UnsuitableError{err.Error(), "Free some space."}
 	}
 	if err := exec.Command(script).Run(); err != nil { //nolint:noctx // it does nothing
-		return &PlaceError{"no program may run there (noexec), or its files have no permissions", home}
+		return &UnsuitableError{"no program may run there (noexec), or its files have no permissions", home}
 	}
 	if err := os.Symlink("target", filepath.Join(dir, "link")); err != nil {
-		return &PlaceError{"its file system has no symbolic links", home}
+		return &UnsuitableError{"its file system has no symbolic links", home}
 	}
 	if err := listenIn(dir); err != nil {
-		return &PlaceError{"its file system has no sockets", home}
+		return &UnsuitableError{"its file system has no sockets", home}
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (v visit) forward(ctx context.Context, network, _ string) (net.Conn, error)
 // forwarded is a connection that ends its way with itself.
 type forwarded struct {
 	net.Conn
-	way  *reach.Way
+	way  *reach.Tunnel
 	once sync.Once
 }
 

@@ -39,7 +39,7 @@ type Server struct {
 	// Client connects to the server, and trusts its certificate.
 	Client *http.Client
 
-	ways []*reach.Way
+	ways []*reach.Tunnel
 }
 
 // Connect connects to the cluster's Pebble. The caller closes the connection.

@@ -233,7 +233,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		if err != nil {
 			return nil, err
 		}
-		log.ComesLate(mark)
+		log.SetDelayed(mark)
 	}
 	suite := &Suite{
 		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl,

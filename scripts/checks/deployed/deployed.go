@@ -127,7 +127,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Apply creates or updates objects, one after the other. After a CustomResourceDefinition it waits until the kind is
 // served. If the API server refuses an object, the error is a *RefusedError. If a shared cluster already has an object
-// of the same name that is not ours, it is an *install.InTheWayError.
+// of the same name that is not ours, it is an *install.ForeignObjectError.
 func (c *Cluster) Apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if err := c.apply(ctx, object); err != nil {
@@ -157,7 +157,7 @@ func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) 
 	if c.shared {
 		there, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
 		if err == nil && there.GetLabels()[existing.Label] == "" {
-			return &install.InTheWayError{What: "the " + name}
+			return &install.ForeignObjectError{What: "the " + name}
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("asking for the %s: %w", name, err)

@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// Way is a tunnel from an address of this machine to a port of a Pod.
-type Way struct {
+// Tunnel is a tunnel from an address of this machine to a port of a Pod.
+type Tunnel struct {
 	// Address is host:port on this machine.
 	Address string
 
@@ -34,13 +34,13 @@ type Way struct {
 }
 
 // Close closes the tunnel. It cuts open connections.
-func (w *Way) Close() {
+func (w *Tunnel) Close() {
 	close(w.stop)
 	<-w.ended //nolint:errcheck // it says that we have ended it
 }
 
 // Pod opens a tunnel to a port of a running Pod. The caller closes it.
-func Pod(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Way, error) {
+func Pod(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Tunnel, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -51,7 +51,7 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 	}
 	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(name).SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
-	w := &Way{stop: make(chan struct{}), ended: make(chan error, 1)}
+	w := &Tunnel{stop: make(chan struct{}), ended: make(chan error, 1)}
 	ready, said := make(chan struct{}), &bytes.Buffer{}
 	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)},
 		w.stop, ready, io.Discard, said)
@@ -83,7 +83,7 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 var ErrNoPod = errors.New("no Pod behind it is ready")
 
 // Service opens a tunnel to a ready Pod behind a Service, at the target port of the Service's port.
-func Service(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Way, error) {
+func Service(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Tunnel, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)

@@ -137,7 +137,7 @@ func (b *Board) decided(e ended) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.graded++
-	if !e.report.SaysNothing() {
+	if !e.report.Inconclusive() {
 		return
 	}
 	b.without++

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 		// make compares times, we compare contents: tell it that all is well. What else is needed, the command builds.
 		return touch(command.Output)
 	}
-	if err := programs.TryPlace(root); err != nil {
+	if err := programs.CheckLocation(root); err != nil {
 		return err
 	}
 	if !forInstructors { // their clusters run in Docker, and need no Kubernetes that is compiled here

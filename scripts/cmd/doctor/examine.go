@@ -109,8 +109,8 @@ func goFound(root string) Finding {
 
 // place tries whether the commands can work in the clone.
 func place(root string) Finding {
-	err := programs.TryPlace(root)
-	if unfit, ok := errors.AsType[*programs.PlaceError](err); ok {
+	err := programs.CheckLocation(root)
+	if unfit, ok := errors.AsType[*programs.UnsuitableError](err); ok {
 		return bad(allLabs, unfit.Reason, unfit.Remedy)
 	}
 	return good(root)

@@ -11,5 +11,5 @@ import (
 
 func TestEveryCommandSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	clitest.EveryCommandSaysWhatIsWrong(t, root)
+	clitest.CheckUsageErrors(t, root)
 }

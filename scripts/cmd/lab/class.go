@@ -156,7 +156,7 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 	if ctx.Err() != nil {
 		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To continue, run the same command again.\n",
 			course.Decided(class.Results), len(jobs), short(r.out))
-		return cli.ErrSaid
+		return cli.ErrReported
 	}
 	if err != nil {
 		return err
@@ -402,7 +402,7 @@ func (r *classRun) tell(class *course.Class) error {
 	if without > 0 {
 		fmt.Printf("%s no grade because of the machine. Run the same command again: it tries these once more.\n",
 			english.PluralWord(without, strconv.Itoa(without)+" has", strconv.Itoa(without)+" have"))
-		return cli.ErrSaid
+		return cli.ErrReported
 	}
 	return nil
 }

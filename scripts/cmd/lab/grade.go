@@ -128,7 +128,7 @@ const exitNoReport = 2
 
 func verdict(result *report.Report, err error) error {
 	if err == nil && !result.FullMarks() {
-		return cli.ErrSaid
+		return cli.ErrReported
 	}
 	return err
 }
@@ -344,7 +344,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 		reports = append(reports, result)
 		full = full && result.FullMarks()
 		if ctx.Err() != nil {
-			return cli.ErrSaid
+			return cli.ErrReported
 		}
 		fmt.Println()
 	}
@@ -355,7 +355,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 		fmt.Println(result.Summary())
 	}
 	if !full {
-		return cli.ErrSaid
+		return cli.ErrReported
 	}
 	return nil
 }

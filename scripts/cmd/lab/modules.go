@@ -17,18 +17,18 @@ import (
 )
 
 // fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are here. For a
-// folder of others it does nothing: of those nothing is downloaded unasked. system is as in submission.Workshop.
+// folder of others it does nothing: of those nothing is downloaded unasked. system is as in submission.Builder.
 func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system string) error {
 	lab := labOf(here, dir)
 	if lab == nil {
 		return nil
 	}
-	return fetchInto(ctx, "lab "+lab.Name, submission.Workshop{Submission: &submission.Submission{Dir: dir}, System: system})
+	return fetchInto(ctx, "lab "+lab.Name, submission.Builder{Submission: &submission.Submission{Dir: dir}, System: system})
 }
 
 // fetchInto downloads the modules that a submission needs, unless they are here. whose says to a person whose they are.
-func fetchInto(ctx context.Context, whose string, workshop submission.Workshop) (err error) {
-	dir := workshop.Dir
+func fetchInto(ctx context.Context, whose string, builder submission.Builder) (err error) {
+	dir := builder.Dir
 	if submission.MissingModules(dir) == 0 {
 		return nil
 	}
@@ -40,9 +40,9 @@ func fetchInto(ctx context.Context, whose string, workshop submission.Workshop) 
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	workshop.Submission, workshop.Scope = &submission.Submission{Dir: dir}, scope
+	builder.Submission, builder.Scope = &submission.Submission{Dir: dir}, scope
 	bar := progress.Start(os.Stderr, "download the modules of "+whose)
-	if err := workshop.Fetch(ctx, func(done, total int) { bar.Set("modules", done, total) }); err != nil {
+	if err := builder.Fetch(ctx, func(done, total int) { bar.Set("modules", done, total) }); err != nil {
 		bar.Fail()
 		return err
 	}

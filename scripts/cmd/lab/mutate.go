@@ -130,7 +130,7 @@ func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 	if survived > 0 {
 		fmt.Printf("%d of the mutants have full marks or are undecided. Find them by a better check, or say why they have full marks in %s.\n",
 			survived, mutate.SurvivorsFile)
-		return cli.ErrSaid
+		return cli.ErrReported
 	}
 	return nil
 }

@@ -131,9 +131,9 @@ func firstBuilds(ctx context.Context, here *checkout.Checkout, caches string, in
 		bar.Set("labs", i, len(here.Labs.Labs))
 		opened, err := submission.Open(here.SolutionDir(lab), "")
 		if err == nil {
-			workshop := submission.Workshop{Submission: opened, Scope: scope, Urgent: true}
-			if err = workshop.Fetch(ctx, func(int, int) {}); err == nil {
-				err = workshop.Build(ctx)
+			builder := submission.Builder{Submission: opened, Scope: scope, Urgent: true}
+			if err = builder.Fetch(ctx, func(int, int) {}); err == nil {
+				err = builder.Build(ctx)
 			}
 		}
 		if err != nil {

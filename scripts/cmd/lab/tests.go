@@ -89,7 +89,7 @@ func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch
 	}
 	printTests(os.Stdout, all, c.relative(filepath.Join(c.Out, report.TestsHTMLFile)))
 	if !all.FullMarks() {
-		return cli.ErrSaid
+		return cli.ErrReported
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 		dirs = append(dirs, c.Dir)
 	}
 	for _, dir := range dirs {
-		if err := fetchInto(ctx, c.relative(dir), submission.Workshop{Submission: &submission.Submission{Dir: dir}, Tests: true}); err != nil {
+		if err := fetchInto(ctx, c.relative(dir), submission.Builder{Submission: &submission.Submission{Dir: dir}, Tests: true}); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,7 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, scenes, fe
 	}
 	printTrials(os.Stdout, trials, c.command("torture"), random, scenes)
 	if !trials.Survived() {
-		return cli.ErrSaid
+		return cli.ErrReported
 	}
 	return nil
 }

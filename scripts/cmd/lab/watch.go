@@ -87,10 +87,10 @@ func watch(ctx context.Context, s stretch) error {
 		}
 		switch blind, is := errors.AsType[*blindError](err); {
 		case ctx.Err() != nil:
-			return cli.ErrSaid
+			return cli.ErrReported
 		case is:
 			return blind
-		case err != nil && !errors.Is(err, cli.ErrSaid):
+		case err != nil && !errors.Is(err, cli.ErrReported):
 			fmt.Fprintf(os.Stderr, "\nThis run came to no verdict: %v\n", err)
 		}
 		warm.Close()
@@ -110,7 +110,7 @@ func watch(ctx context.Context, s stretch) error {
 			}
 			fmt.Printf("%s was saved: grading again\n", made.File)
 		case <-ctx.Done():
-			return cli.ErrSaid
+			return cli.ErrReported
 		}
 	}
 }

@@ -66,11 +66,11 @@ func open(ctx context.Context, path string, limit int64) (*Log, error) {
 	return l, nil
 }
 
-// ComesLate says that the log is a copy, which is written a moment after the API server has written the original.
+// SetDelayed says that the log is a copy, which is written a moment after the API server has written the original.
 // Methods that return what is logged then wait until the copy has caught up. mark must request a path from the API
-// server, which the server then logs. It must not return an error if nothing exists at the path. Call ComesLate before
+// server, which the server then logs. It must not return an error if nothing exists at the path. Call SetDelayed before
 // the log is read for the first time.
-func (l *Log) ComesLate(mark func(ctx context.Context, path string) error) { l.mark = mark }
+func (l *Log) SetDelayed(mark func(ctx context.Context, path string) error) { l.mark = mark }
 
 // MarkPath is the prefix of the paths that are requested from the API server if the log comes late.
 const MarkPath = "/operator-labs/mark/"

@@ -284,7 +284,7 @@ func TestALogThatComesLate(t *testing.T) {
 			}
 		}
 	}
-	log.ComesLate(func(_ context.Context, mark string) error {
+	log.SetDelayed(func(_ context.Context, mark string) error {
 		time.AfterFunc(200*time.Millisecond, func() {
 			late(`{"verb":"update","user":{"username":"operator"},"objectRef":{"resource":"icecreams","name":"sundae"}}`,
 				`{"verb":"get","user":{"username":"admin"},"requestURI":"`+mark+`","requestReceivedTimestamp":"2026-01-02T15:04:05.000000Z"}`)
@@ -294,7 +294,7 @@ func TestALogThatComesLate(t *testing.T) {
 	if got := log.Since(0, log.By("operator")); len(got) != 1 || got[0].Name != "sundae" {
 		t.Errorf("it has %v", got)
 	}
-	log.ComesLate(func(context.Context, string) error { return errors.New("nobody answers") })
+	log.SetDelayed(func(context.Context, string) error { return errors.New("nobody answers") })
 	log.Now()
 	if err := log.Err(); err == nil || !strings.Contains(err.Error(), "nobody answers") {
 		t.Errorf("the error is %v", err)

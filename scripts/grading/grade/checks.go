@@ -38,7 +38,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	})
 	defer cancel()
 	protocolRun := protocol.Run{
-		Kubectl: r.Kubectl, Exchange: s.workshop.Exchange(), Services: s.services,
+		Kubectl: r.Kubectl, Exchange: s.builder.Exchange(), Services: s.services,
 		Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules,
 	}
 	r.report.Seed = r.Seed // what is not checked draws nothing from it
@@ -96,7 +96,7 @@ func (r *run) runChecks(
 		return nil, err
 	}
 	run.AuditLog, run.AuditLate, run.NodeFollows = s.cluster.AuditLog, s.cluster.AuditLate, s.cluster.NodeFollows
-	file := filepath.Join(s.workshop.Scope.Dir, "run.json")
+	file := filepath.Join(s.builder.Scope.Dir, "run.json")
 	content, err := json.Marshal(run)
 	if err != nil {
 		return nil, err
@@ -144,10 +144,10 @@ func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Pr
 		return nil, nil, err
 	}
 	defer write.Close()
-	checks, err := s.workshop.Scope.Start(process.Spec{
+	checks, err := s.builder.Scope.Start(process.Spec{
 		Name: "the checks", Path: r.Checks, Args: []string{"-test.v", "-test.timeout=0"},
 		// What checks that are killed leave in their temporary folder is removed with the run.
-		Env:    append(os.Environ(), protocol.RunVariable+"="+file, "TMPDIR="+s.workshop.Scope.Dir),
+		Env:    append(os.Environ(), protocol.RunVariable+"="+file, "TMPDIR="+s.builder.Scope.Dir),
 		Stdout: output, Stderr: output, Files: []*os.File{write},
 	})
 	if err != nil {

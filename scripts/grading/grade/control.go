@@ -27,7 +27,7 @@ import (
 // control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user
 // can enter. Without an operator (nil) they can ask only for what the submission's folder has.
 func (s *subject) control(scripts *scripts, operator *operator) (path string, end func(), err error) {
-	path = filepath.Join(s.workshop.Scope.Dir, "control")
+	path = filepath.Join(s.builder.Scope.Dir, "control")
 	listener, err := socket.Listen(path)
 	if err != nil {
 		return "", nil, fmt.Errorf("listening for the checks: %w", err)
@@ -44,7 +44,7 @@ func (s *subject) control(scripts *scripts, operator *operator) (path string, en
 		return scripts.run(r.Context(), r.PathValue("path"), args)
 	})
 	routes.HandleFunc("GET "+protocol.Submission+"{path...}", func(w http.ResponseWriter, r *http.Request) {
-		content, err := s.workshop.ReadFile(r.PathValue("path"))
+		content, err := s.builder.ReadFile(r.PathValue("path"))
 		if err != nil {
 			http.Error(w, err.Error(), statusOf(err))
 			return
@@ -63,7 +63,7 @@ func (s *subject) kustomized(ctx context.Context, kubectl string) ([]map[string]
 	if kubectl == "" {
 		return nil, fmt.Errorf("building config/default without kubectl: %w", fs.ErrNotExist)
 	}
-	built, err := s.workshop.Kustomize(ctx, kubectl)
+	built, err := s.builder.Kustomize(ctx, kubectl)
 	if problem, is := errors.AsType[*submission.Problem](err); is {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, problem)
 	}

@@ -18,13 +18,13 @@ import (
 
 // deliver grades a submission that the checks deploy themselves: they get its image and its manifests. Nothing stands
 // between it and the API server, so that it finds what it would find in any cluster.
-func (r *run) deliver(ctx context.Context, on stage.Stage, workshop *submission.Workshop, manifests *submission.Manifests) (err error) {
+func (r *run) deliver(ctx context.Context, on stage.Stage, builder *submission.Builder, manifests *submission.Manifests) (err error) {
 	deliverer, ok := on.(stage.Deliverer)
 	if !ok {
 		return fmt.Errorf("the checks of %s deploy the submission, for which the cluster needs a node that runs its image", r.Lab.Name)
 	}
-	s := &subject{connection: &connection{}, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
-	what := stage.Submission{Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}
+	s := &subject{connection: &connection{}, builder: builder, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	what := stage.Submission{Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}
 	if err := r.step(ctx, "make the image", func(ctx context.Context) (_ string, err error) {
 		s.delivery, err = deliverer.Deliver(ctx, what)
 		return "", asVerdict(err, report.NotGenerated)
@@ -50,7 +50,7 @@ func (r *run) handOver(s *subject, run *protocol.Run) error {
 	if s.delivery == nil {
 		return nil
 	}
-	run.Image, run.Manifests, run.Shared = s.delivery.Image, filepath.Join(s.workshop.Scope.Dir, "deploy.yaml"), s.cluster.Shared
+	run.Image, run.Manifests, run.Shared = s.delivery.Image, filepath.Join(s.builder.Scope.Dir, "deploy.yaml"), s.cluster.Shared
 	if err := os.WriteFile(run.Manifests, s.delivery.Manifests, 0o600); err != nil {
 		return fmt.Errorf("writing the manifests for the checks: %w", err)
 	}

@@ -28,7 +28,7 @@ func deliverable(t *testing.T) *run {
 func TestAClusterWithoutANodeCannotBeDeliveredTo(t *testing.T) {
 	t.Parallel()
 	on := local.New(&stage.Cluster{}, local.ByEgress(""))
-	err := deliverable(t).deliver(t.Context(), on, &submission.Workshop{}, &submission.Manifests{})
+	err := deliverable(t).deliver(t.Context(), on, &submission.Builder{}, &submission.Manifests{})
 	if err == nil || !strings.Contains(err.Error(), "05-cert-manager") || !strings.Contains(err.Error(), "needs a node") {
 		t.Errorf("it is said: %v", err)
 	}
@@ -42,7 +42,7 @@ func TestTheChecksGetWhatTheyDeploy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = scope.Close() })
-	s := &subject{connection: &connection{}, workshop: &submission.Workshop{Scope: scope}, cluster: &stage.Cluster{Shared: true}}
+	s := &subject{connection: &connection{}, builder: &submission.Builder{Scope: scope}, cluster: &stage.Cluster{Shared: true}}
 	var told protocol.Run
 	if err := deliverable(t).handOver(s, &told); err != nil || told.Image != "" || told.Manifests != "" {
 		t.Errorf("a lab whose checks don't deploy gets the image %q and the manifests %q (%v)", told.Image, told.Manifests, err)

@@ -62,7 +62,7 @@ type Options struct {
 	Sandbox Sandbox
 	// OperatorLog is the file to which the operator's output is written.
 	OperatorLog string
-	// BuildCache, System and Generated are as in submission.Workshop. Default of Generated: the BuildCache.
+	// BuildCache, System and Generated are as in submission.Builder. Default of Generated: the BuildCache.
 	BuildCache, System, Generated string
 	// BuildGrace is how long the compiler continues after another step has failed. Default: 15 s.
 	BuildGrace time.Duration
@@ -165,43 +165,43 @@ func blank(check manifest.Check) *report.Check {
 
 // grade is the run, step by step: what a step needs is what one before it returned.
 func (r *run) grade(ctx context.Context) (err error) {
-	workshop, err := r.open()
+	builder, err := r.open()
 	if err != nil {
 		return err
 	}
 	if r.Sandbox == SandboxRequired {
-		if _, err := TrySandbox(ctx, workshop.Scope); err != nil {
-			return errors.Join(asVerdict(err, report.Error), workshop.Scope.Close())
+		if _, err := TrySandbox(ctx, builder.Scope); err != nil {
+			return errors.Join(asVerdict(err, report.Error), builder.Scope.Close())
 		}
 	}
 	var on stage.Stage
 	var links *connection
 	defer func() {
-		r.report.Environment.Containment = string(workshop.Scope.Containment())
-		r.report.Environment.Walls = names(workshop.Scope.Walls())
-		err = errors.Join(err, r.tearDown(workshop, on, links))
+		r.report.Environment.Containment = string(builder.Scope.Containment())
+		r.report.Environment.Walls = names(builder.Scope.Walls())
+		err = errors.Join(err, r.tearDown(builder, on, links))
 	}()
 	if r.Fetch {
-		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) { return r.fetch(ctx, workshop) }); err != nil {
+		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) { return r.fetch(ctx, builder) }); err != nil {
 			return err
 		}
 	}
 	var manifests *submission.Manifests
-	if on, manifests, err = r.prepare(ctx, workshop); err != nil {
+	if on, manifests, err = r.prepare(ctx, builder); err != nil {
 		return err
 	}
-	defer func() { r.report.Notices = slices.Concat(workshop.Notices(), manifests.Notices, r.report.Notices) }()
+	defer func() { r.report.Notices = slices.Concat(builder.Notices(), manifests.Notices, r.report.Notices) }()
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	go watchCluster(ctx, on.Cluster(), abandon)
 	if r.Lab.Stage == manifest.Deployed {
 		links = &connection{}
-		return r.deliver(ctx, on, workshop, manifests)
+		return r.deliver(ctx, on, builder, manifests)
 	}
 	if links, err = r.connect(on); err != nil {
 		return err
 	}
-	subject, err := r.install(ctx, on, workshop, manifests, links)
+	subject, err := r.install(ctx, on, builder, manifests, links)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 }
 
 // open opens the submission, and makes the folder in which the run works.
-func (r *run) open() (*submission.Workshop, error) {
+func (r *run) open() (*submission.Builder, error) {
 	opened, err := submission.Open(r.Dir, r.Main)
 	if err != nil {
 		return nil, &verdict{outcome: report.NotBuilt, reason: err.Error()}
@@ -232,7 +232,7 @@ func (r *run) open() (*submission.Workshop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &submission.Workshop{
+	return &submission.Builder{
 		Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System,
 		Generated: cmp.Or(r.Generated, r.BuildCache), Walled: r.Sandbox != SandboxOff,
 		Strict: r.Sandbox == SandboxRequired,
@@ -251,7 +251,7 @@ func watchCluster(ctx context.Context, cluster *stage.Cluster, abandon context.C
 // subject is what the checks look at: a submission that was installed, in its cluster.
 type subject struct {
 	*connection
-	workshop  *submission.Workshop
+	builder   *submission.Builder
 	cluster   *stage.Cluster
 	installed stage.Installed
 	// delivery is what the checks deploy, in a lab whose stage is deployed; nil in all others.
@@ -266,14 +266,14 @@ type subject struct {
 
 // install brings the submission into the cluster. Its operator does not run yet.
 func (r *run) install(
-	ctx context.Context, on stage.Stage, workshop *submission.Workshop, manifests *submission.Manifests, links *connection,
+	ctx context.Context, on stage.Stage, builder *submission.Builder, manifests *submission.Manifests, links *connection,
 ) (*subject, error) {
-	s := &subject{connection: links, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	s := &subject{connection: links, builder: builder, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
 	if r.Lab.Extension != nil {
 		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)
 	}
 	what := stage.Submission{
-		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups,
+		Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups,
 		APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
 		Workloads: r.Lab.Node, ControlPlane: r.Kubectl,
 	}
@@ -348,14 +348,14 @@ func (r *run) operate(ctx context.Context, s *subject, place stage.Operator, pat
 }
 
 // tearDown ends all that the run started, side by side: the student waits for it.
-func (r *run) tearDown(workshop *submission.Workshop, on stage.Stage, links *connection) error {
+func (r *run) tearDown(builder *submission.Builder, on stage.Stage, links *connection) error {
 	var wait sync.WaitGroup
 	var stopped, closed error
 	if on != nil {
 		wait.Go(func() { stopped = on.Close() })
 	}
 	wait.Go(func() {
-		closed = workshop.Scope.Close()
+		closed = builder.Scope.Close()
 		if links != nil {
 			r.takeTimeline(links)
 			links.close()
@@ -382,9 +382,9 @@ const installTimeout = 3 * time.Minute
 var errInstall = fmt.Errorf("the API was not installed within %s", installTimeout)
 
 // fetch downloads the modules that the submission needs.
-func (r *run) fetch(ctx context.Context, workshop *submission.Workshop) (string, error) {
+func (r *run) fetch(ctx context.Context, builder *submission.Builder) (string, error) {
 	modules := 0
-	err := workshop.Fetch(ctx, func(done, total int) {
+	err := builder.Fetch(ctx, func(done, total int) {
 		modules = done
 		r.View.StepProgress(fetchModules, fmt.Sprintf("%d of %d modules", done, total))
 	})
@@ -400,10 +400,10 @@ func asVerdict(err error, outcome report.Outcome) error {
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
 	}
-	if inTheWay, ok := errors.AsType[*install.InTheWayError](err); ok {
+	if inTheWay, ok := errors.AsType[*install.ForeignObjectError](err); ok {
 		return &verdict{outcome: report.Error, reason: inTheWay.Error()}
 	}
-	if hindrance, ok := errors.AsType[*submission.HindranceError](err); ok {
+	if hindrance, ok := errors.AsType[*submission.EnvironmentError](err); ok {
 		return &verdict{outcome: report.Error, reason: hindrance.Reason}
 	}
 	if missing, ok := errors.AsType[*MissingWallsError](err); ok {
@@ -419,16 +419,16 @@ func asVerdict(err error, outcome report.Outcome) error {
 // generated. A step that fails ends those that stand below it: what does not build matters more than what can't be
 // generated from it, so a failing generator waits for the compiler, which may know the reason, but not for long: what
 // is compiled for the first time takes minutes.
-func (r *run) prepare(ctx context.Context, workshop *submission.Workshop) (on stage.Stage, manifests *submission.Manifests, err error) {
+func (r *run) prepare(ctx context.Context, builder *submission.Builder) (on stage.Stage, manifests *submission.Manifests, err error) {
 	steps := []struct {
 		name string
 		do   func(context.Context) (string, error)
 	}{
 		{"build", func(ctx context.Context) (string, error) {
-			return "", asVerdict(workshop.Build(ctx), report.NotBuilt)
+			return "", asVerdict(builder.Build(ctx), report.NotBuilt)
 		}},
 		{"generate manifests", func(ctx context.Context) (note string, err error) {
-			manifests, err = workshop.Generate(ctx)
+			manifests, err = builder.Generate(ctx)
 			return "", asVerdict(err, report.NotGenerated)
 		}},
 		{startCluster, func(ctx context.Context) (note string, err error) {

@@ -45,7 +45,7 @@ func judged(t *testing.T, options Options, script string) *report.Report {
 	r := &run{Options: options, report: Blank(options, time.Now()), machine: watchMachine()}
 	s := &subject{
 		connection: &connection{}, cluster: &stage.Cluster{}, installed: withoutOperator{},
-		workshop: &submission.Workshop{Submission: &submission.Submission{}, Scope: scope},
+		builder: &submission.Builder{Submission: &submission.Submission{}, Scope: scope},
 	}
 	err = r.check(t.Context(), s, nil)
 	r.conclude(t.Context(), r.doubt(err, r.machine.stop()))

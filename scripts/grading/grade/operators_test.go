@@ -222,7 +222,7 @@ func prebuild(t *testing.T, options Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &submission.Workshop{Submission: opened, Scope: scope, Cache: options.BuildCache}
+	w := &submission.Builder{Submission: opened, Scope: scope, Cache: options.BuildCache}
 	if err := errors.Join(w.Fetch(t.Context(), func(int, int) {}), w.Build(t.Context()), scope.Close()); err != nil {
 		t.Fatal(err)
 	}

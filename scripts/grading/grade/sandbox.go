@@ -62,7 +62,7 @@ func (e *MissingWallsError) Error() string {
 func TrySandbox(ctx context.Context, scope *process.Scope) ([]string, error) {
 	tried, err := scope.Start(process.Spec{
 		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{},
-		Contained: true, Walls: (&submission.Workshop{Walled: true}).Walls(nil, nil),
+		Contained: true, Walls: (&submission.Builder{Walled: true}).Walls(nil, nil),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("trying the sandbox: %w", err)

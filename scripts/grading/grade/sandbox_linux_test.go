@@ -128,7 +128,7 @@ func TestASpySucceedsWithoutASandbox(t *testing.T) {
 func TestAScriptThatSpies(t *testing.T) {
 	t.Parallel()
 	s := scripted(t)
-	s.workshop.Walled = true
+	s.builder.Walled = true
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)

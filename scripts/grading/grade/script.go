@@ -88,11 +88,11 @@ func (s *scripts) close() {
 
 // run runs a shell script of the submission in a folder of its own, with kubectl and the rescuer's access.
 func (s *scripts) run(ctx context.Context, path string, args []string) (*protocol.Output, error) {
-	content, err := s.workshop.ReadFile(path)
+	content, err := s.builder.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.workshop.Scope.Dir, "script")
+	dir := filepath.Join(s.builder.Scope.Dir, "script")
 	if err := s.prepare(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -105,9 +105,9 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 		return nil, fmt.Errorf("copying %s: %w", path, err)
 	}
 	output := limited.NewOutput(outputLimit)
-	p, err := s.workshop.Scope.Start(process.Spec{
+	p, err := s.builder.Scope.Start(process.Spec{
 		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: own, Stdout: output, Stderr: output, Contained: true,
-		Walls: s.workshop.Walls([]string{dir, s.kubectl}, []int{s.port}),
+		Walls: s.builder.Walls([]string{dir, s.kubectl}, []int{s.port}),
 		Env: []string{
 			"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + own, "TMPDIR=" + own,
 			"KUBECONFIG=" + filepath.Join(dir, "kubeconfig"), "KUBECACHEDIR=" + os.DevNull,

@@ -59,20 +59,20 @@ func scripted(t *testing.T) *scripts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	workshop := &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: have.controllerGen}
-	manifests, err := workshop.Generate(t.Context())
+	builder := &submission.Builder{Submission: opened, Scope: scope, ControllerGen: have.controllerGen}
+	manifests, err := builder.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	groups := []string{"demo.lva.io"}
-	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups}
+	what := stage.Submission{Builder: builder, Manifests: manifests, Groups: groups}
 	if _, err := on.Install(t.Context(), what, stage.Gateway{}); err != nil {
 		t.Fatal(err)
 	}
 	watched := watchMachine()
 	t.Cleanup(func() { watched.stop() })
 	return &scripts{
-		machine: watched, subject: &subject{workshop: workshop, cluster: on.Cluster(), groups: groups},
+		machine: watched, subject: &subject{builder: builder, cluster: on.Cluster(), groups: groups},
 		kubectl: have.ControlPlane.Path,
 	}
 }
@@ -82,11 +82,11 @@ func (s *scripts) administrator(t *testing.T, args ...string) string {
 	t.Helper()
 	output := limited.NewOutput(outputLimit)
 	// The program is one of several, and goes by the name that it is called by.
-	name := filepath.Join(s.workshop.Scope.Dir, "kubectl")
+	name := filepath.Join(s.builder.Scope.Dir, "kubectl")
 	if err := os.Symlink(s.kubectl, name); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
-	p, err := s.workshop.Scope.Start(process.Spec{
+	p, err := s.builder.Scope.Start(process.Spec{
 		Path: name, Args: append([]string{"--kubeconfig=" + s.cluster.Kubeconfig}, args...), Stdout: output, Stderr: output,
 	})
 	if err == nil {
@@ -114,7 +114,7 @@ func TestWhatTheRescuerMayDo(t *testing.T) {
 	split := write("split.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: split\n")
 	lease := write("lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  name: shop\n  namespace: default\n")
 	s.administrator(t, "create", "-f", sundae, "-f", lease)
-	before := digest(t, s.workshop.Dir)
+	before := digest(t, s.builder.Dir)
 	for _, test := range []struct {
 		line string
 		// want is what it prints. Forbidden: the API server refuses it.
@@ -146,7 +146,7 @@ func TestWhatTheRescuerMayDo(t *testing.T) {
 			t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
 		}
 	}
-	if digest(t, s.workshop.Dir) != before {
+	if digest(t, s.builder.Dir) != before {
 		t.Error("the submission's folder was changed")
 	}
 }
@@ -158,7 +158,7 @@ func TestHowScriptsAreRun(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	s := scripted(t)
-	home := filepath.Join(s.workshop.Scope.Dir, "script")
+	home := filepath.Join(s.builder.Scope.Dir, "script")
 	do := func(ctx context.Context, t *testing.T, script string, args ...string) *protocol.Output {
 		t.Helper()
 		got, err := s.run(ctx, "zombie/"+script, args)
@@ -206,7 +206,7 @@ func TestHowScriptsAreRun(t *testing.T) {
 			"windows-quiet.sh":   "echo order: sundae\r\n",
 			"windows-comment.sh": "# order\r\necho order: sundae\n",
 		} {
-			if err := os.WriteFile(filepath.Join(s.workshop.Dir, "zombie", script), []byte(content), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(s.builder.Dir, "zombie", script), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

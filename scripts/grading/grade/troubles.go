@@ -70,7 +70,7 @@ func (o *operator) said(since int64) []string {
 }
 
 func (o *operator) findings(since int64) operatorlog.Findings {
-	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.workshop.Module, Dir: o.workshop.Dir})
+	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.builder.Module, Dir: o.builder.Dir})
 }
 
 // began is how much was in the log when the operator was started the last time, in bytes.

@@ -26,7 +26,7 @@ func logging(t *testing.T, lines ...string) *operator {
 	}
 	t.Cleanup(func() { file.Close() })
 	o := &operator{
-		subject: &subject{workshop: &submission.Workshop{Submission: &submission.Submission{Module: "example.com/icecream"}}},
+		subject: &subject{builder: &submission.Builder{Submission: &submission.Submission{Module: "example.com/icecream"}}},
 		log:     &operatorLog{file: file, flooded: func() {}},
 	}
 	for _, line := range lines {

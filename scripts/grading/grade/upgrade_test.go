@@ -32,7 +32,7 @@ func TestAnOperatorThatEndsAfterTheUpgradeCostsOnlyTheExtension(t *testing.T) {
 				{ID: "migrates", Title: "It migrates", Extension: true, MaxPoints: 6, Status: report.Skipped},
 			}}},
 			operator: &operator{
-				subject: &subject{workshop: &submission.Workshop{Submission: &submission.Submission{}}},
+				subject: &subject{builder: &submission.Builder{Submission: &submission.Submission{}}},
 				log:     &operatorLog{file: log},
 			},
 			running: "converts", ended: sets.New("bakes"),

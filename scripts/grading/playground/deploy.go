@@ -65,7 +65,7 @@ func (t Target) needNode(ctx context.Context, here *checkout.Checkout) error {
 // BuildImage makes an image of the operator for Linux, and keeps it in the checkout's store. What is wrong with the
 // operator is a *submission.Problem.
 func (o *Operator) BuildImage(ctx context.Context, reference string) error {
-	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
 		if err := w.Build(ctx); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (o *Operator) LoadImage(ctx context.Context, reference string, to Target) e
 			return err
 		}
 	}
-	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
 		if err := w.Build(ctx); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (o *Operator) LoadImage(ctx context.Context, reference string, to Target) e
 
 // Deploy generates CRD, role and webhooks from the operator's markers again, and applies its config/default, with an
 // image in place of the one that is named there. The image is at the nodes: LoadImage brings it. The freezer comes with
-// an operator that talks to its Service in the cluster. What kubectl refuses is cli.ErrSaid.
+// an operator that talks to its Service in the cluster. What kubectl refuses is cli.ErrReported.
 func (o *Operator) Deploy(ctx context.Context, image string, to Target) error {
 	if err := to.needNode(ctx, o.Checkout); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (o *Operator) Deploy(ctx context.Context, image string, to Target) error {
 }
 
 // Undeploy removes from a cluster what Deploy has applied, but for the freezer, and waits at most 90 s until it is
-// gone. What kubectl refuses is cli.ErrSaid.
+// gone. What kubectl refuses is cli.ErrReported.
 func (o *Operator) Undeploy(ctx context.Context, from Target) error {
 	return o.kubectl(ctx, from, "", "delete", "--ignore-not-found", "--timeout", kubectlTimeout.String(), "-f", "-")
 }
@@ -157,13 +157,13 @@ func (o *Operator) deployFreezer(ctx context.Context, to Target) error {
 	if err != nil {
 		return err
 	}
-	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
 		return o.apply(ctx, w, kubeconfig, freezer.Manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	})
 }
 
-// inWorkshop does something with the operator. What it builds is for Linux.
-func (o *Operator) inWorkshop(ctx context.Context, do func(context.Context, *submission.Workshop) error) (err error) {
+// withBuilder does something with the operator. What it builds is for Linux.
+func (o *Operator) withBuilder(ctx context.Context, do func(context.Context, *submission.Builder) error) (err error) {
 	opened, err := submission.Open(o.Dir, o.Main)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (o *Operator) inWorkshop(ctx context.Context, do func(context.Context, *sub
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	w := &submission.Workshop{
+	w := &submission.Builder{
 		Submission: opened, Scope: scope, Cache: o.Checkout.BuildCache(opened.Dir), System: "linux",
 	}
 	if w.ControllerGen, err = o.Checkout.ControllerGen(ctx); err != nil {
@@ -191,7 +191,7 @@ func (o *Operator) kubectl(ctx context.Context, at Target, image string, args ..
 	if err != nil {
 		return err
 	}
-	return o.inWorkshop(ctx, func(ctx context.Context, w *submission.Workshop) error {
+	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
 		if err := o.Checkout.EnsureControlPlane(ctx); err != nil { // kubectl is part of it
 			return err
 		}
@@ -209,7 +209,7 @@ func (o *Operator) kubectl(ctx context.Context, at Target, image string, args ..
 
 // apply hands manifests to kubectl at a cluster, in place of the last argument.
 func (o *Operator) apply(
-	ctx context.Context, w *submission.Workshop, kubeconfig string, content []byte, args ...string,
+	ctx context.Context, w *submission.Builder, kubeconfig string, content []byte, args ...string,
 ) error {
 	file := filepath.Join(w.Scope.Dir, "deploy.yaml")
 	if err := os.WriteFile(file, content, 0o600); err != nil {
@@ -229,7 +229,7 @@ func (o *Operator) apply(
 	}
 	if err := p.Wait(ctx); err != nil {
 		if mistakes.String() != "" && ctx.Err() == nil {
-			return cli.ErrSaid
+			return cli.ErrReported
 		}
 		return fmt.Errorf("kubectl %s: %w", args[0], err)
 	}

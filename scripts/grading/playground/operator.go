@@ -19,7 +19,7 @@ type Operator struct {
 	// Dir is the folder of its module, and Main the package of its program there. Default: where kubebuilder puts it.
 	Dir, Main string
 	// Fetch downloads the modules that the operator in a folder needs, as far as the person expects that. system is as in
-	// submission.Workshop.
+	// submission.Builder.
 	Fetch func(ctx context.Context, dir, system string) error
 	// Out gets what the operator and kubectl print, and Err what is said to the person.
 	Out, Err io.Writer

@@ -37,11 +37,11 @@ import (
 // What was installed stays, but for the registration of an aggregated API server. Such a server is built and started
 // again each time one of its files is saved.
 func (o *Operator) Run(ctx context.Context) (err error) {
-	workshop, manifests, err := o.prepare(ctx)
+	builder, manifests, err := o.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, workshop.Scope.Close()) }()
+	defer func() { err = errors.Join(err, builder.Scope.Close()) }()
 	playground := o.Checkout.Playground()
 	// A playground keeps what it has. A new one has a node only for a lab that needs Pods: it starts sooner without.
 	node, exists := playground.WithNode()
@@ -70,9 +70,9 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 		way = local.ByNode(playground.Egress(), embedded.MachineIP)
 	}
 	on := local.New(&stage.Cluster{Config: config}, way)
-	what := o.submission(workshop, manifests)
+	what := o.submission(builder, manifests)
 	if what.Aggregated {
-		what.DataDir = serverData(playground, workshop.Dir)
+		what.DataDir = serverData(playground, builder.Dir)
 	}
 	registered := false
 	err = o.operate(ctx, on, what, environment, func() error {
@@ -96,11 +96,11 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 // RunElsewhere is Run at a cluster that others use as well, which find finds after the operator was built. The
 // cluster's Services lead to this machine for as long as the operator runs. Then what was installed there is removed.
 func (o *Operator) RunElsewhere(ctx context.Context, find func(context.Context) (shared.Cluster, error)) (err error) {
-	workshop, manifests, err := o.prepare(ctx)
+	builder, manifests, err := o.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, workshop.Scope.Close()) }()
+	defer func() { err = errors.Join(err, builder.Scope.Close()) }()
 	there, err := find(ctx)
 	if err != nil {
 		return err
@@ -114,12 +114,12 @@ func (o *Operator) RunElsewhere(ctx context.Context, find func(context.Context) 
 		fmt.Fprintln(o.Err, "Removing what was installed in the cluster for it.")
 		err = errors.Join(err, on.Close())
 	}()
-	environment, closeServices, err := serveServices(o.Lab, workshop.Scope.Dir)
+	environment, closeServices, err := serveServices(o.Lab, builder.Scope.Dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	what := o.submission(workshop, manifests)
+	what := o.submission(builder, manifests)
 	what.Groups = manifests.Groups()
 	if o.Lab != nil {
 		what.Groups = o.Lab.Groups
@@ -134,8 +134,8 @@ func (o *Operator) RunElsewhere(ctx context.Context, find func(context.Context) 
 	})
 }
 
-// prepare builds the operator, and generates its manifests. The caller closes the workshop's scope.
-func (o *Operator) prepare(ctx context.Context) (_ *submission.Workshop, _ *submission.Manifests, err error) {
+// prepare builds the operator, and generates its manifests. The caller closes the builder's scope.
+func (o *Operator) prepare(ctx context.Context) (_ *submission.Builder, _ *submission.Manifests, err error) {
 	opened, err := submission.Open(o.Dir, o.Main)
 	if err != nil {
 		return nil, nil, err
@@ -151,24 +151,24 @@ func (o *Operator) prepare(ctx context.Context) (_ *submission.Workshop, _ *subm
 	if err != nil {
 		return nil, nil, err
 	}
-	workshop := &submission.Workshop{
+	builder := &submission.Builder{
 		Submission: opened, Scope: scope, ControllerGen: controllerGen,
 		Cache: o.Checkout.BuildCache(opened.Dir), Urgent: true,
 	}
-	if err := workshop.Build(ctx); err != nil {
+	if err := builder.Build(ctx); err != nil {
 		return nil, nil, errors.Join(err, scope.Close())
 	}
-	manifests, err := workshop.Generate(ctx)
+	manifests, err := builder.Generate(ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, scope.Close())
 	}
-	return workshop, manifests, nil
+	return builder, manifests, nil
 }
 
 // submission is what is installed of the operator.
-func (o *Operator) submission(workshop *submission.Workshop, manifests *submission.Manifests) stage.Submission {
+func (o *Operator) submission(builder *submission.Builder, manifests *submission.Manifests) stage.Submission {
 	what := stage.Submission{
-		Workshop: workshop, Manifests: manifests, Webhooks: true, ControlPlane: o.Checkout.ControlPlane.Path,
+		Builder: builder, Manifests: manifests, Webhooks: true, ControlPlane: o.Checkout.ControlPlane.Path,
 	}
 	if o.Lab != nil {
 		what.Aggregated, what.Workloads, what.Conversion = o.Lab.Aggregated, o.Lab.Node, o.Lab.Extension != nil
@@ -201,7 +201,7 @@ func (o *Operator) operate(
 	started, err := operator.Start(o.Out)
 	for err == nil {
 		var again bool
-		if again, err = o.attend(ctx, on, what.Workshop, started, saves); err != nil || !again {
+		if again, err = o.attend(ctx, on, what.Builder, started, saves); err != nil || !again {
 			return err
 		}
 		started, err = o.replace(operator, started, func() error { return what.AskFlags(ctx) })
@@ -216,7 +216,7 @@ func (o *Operator) operate(
 // returns so that the one that runs is replaced; one that ended by itself, or does not compile, waits for the next
 // save.
 func (o *Operator) attend(
-	ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan Save,
+	ctx context.Context, on stage.Stage, builder *submission.Builder, started stage.Instance, saves <-chan Save,
 ) (again bool, err error) {
 	done := started.Done()
 	for {
@@ -237,7 +237,7 @@ func (o *Operator) attend(
 				return false, errors.Join(made.Err, started.Stop(stage.StopGrace))
 			}
 			began := time.Now()
-			made, err := rebuild(ctx, workshop, made, saves)
+			made, err := rebuild(ctx, builder, made, saves)
 			switch {
 			case made.Err != nil:
 				return false, errors.Join(made.Err, started.Stop(stage.StopGrace))
@@ -256,13 +256,13 @@ func (o *Operator) attend(
 // rebuild builds what was saved. Another save ends the build, and begins it again: an editor may write a file in
 // several steps, of which the first is not worth a message of the compiler. made is the save that was built last, or
 // why nothing more can be told of saves.
-func rebuild(ctx context.Context, workshop *submission.Workshop, first Save, saves <-chan Save) (made Save, err error) {
+func rebuild(ctx context.Context, builder *submission.Builder, first Save, saves <-chan Save) (made Save, err error) {
 	for made = first; made.Err == nil; {
 		build, cancel := context.WithCancelCause(ctx)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			err = workshop.Rebuild(build)
+			err = builder.Rebuild(build)
 		}()
 		select {
 		case <-ended:

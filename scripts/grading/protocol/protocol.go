@@ -63,7 +63,7 @@ type Run struct {
 	// in the order of the list.
 	First string `json:"first,omitempty"`
 	// NotStarted are the steps of the lab that the submission has not started. Their checks wait only briefly.
-	NotStarted []int `json:"unbegun,omitempty"`
+	NotStarted []int `json:"notStarted,omitempty"`
 	// Stories is how many stories are played, if a lab has stories: that of this seed and those of the seeds that follow.
 	// 0 means one.
 	Stories int `json:"stories,omitempty"`

@@ -286,8 +286,8 @@ func (r *Report) Number() string {
 	return number
 }
 
-// SaysNothing reports whether there is no grade for a reason other than the submission.
-func (r *Report) SaysNothing() bool {
+// Inconclusive reports whether there is no grade for a reason other than the submission.
+func (r *Report) Inconclusive() bool {
 	return r.Outcome == Error || r.Outcome == Interrupted || r.Outcome == Unfinished
 }
 
@@ -374,7 +374,7 @@ func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == le
 // lab's extension, "and 4 of 10 of the extension". For a run that says nothing about the submission it returns "no
 // grade".
 func (r *Report) Points() string {
-	if r.SaysNothing() {
+	if r.Inconclusive() {
 		return "no grade"
 	}
 	text := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
@@ -421,7 +421,7 @@ func (r *Report) Milestones() []Milestone {
 // than two milestones were graded, because the score then says the same, and if the run has no grade.
 func (r *Report) MilestonesText() string {
 	all := r.Milestones()
-	if len(all) < 2 || r.SaysNothing() {
+	if len(all) < 2 || r.Inconclusive() {
 		return ""
 	}
 	texts := make([]string, len(all))

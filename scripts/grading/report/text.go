@@ -93,14 +93,14 @@ func (r *Report) WithoutGrade() (title string, points int) {
 	return title, max(0, points)
 }
 
-// CameToNoCheck reports whether the run ended before its first check.
-func (r *Report) CameToNoCheck() bool {
+// EndedBeforeChecks reports whether the run ended before its first check.
+func (r *Report) EndedBeforeChecks() bool {
 	return r.Outcome != Graded && r.Count(Skipped) == len(r.Checks)
 }
 
-// LastWords returns some lines of the operator's log: the last ones, or the first ones of a panic, because these say
+// LogTail returns some lines of the operator's log: the last ones, or the first ones of a panic, because these say
 // more.
-func (r *Report) LastWords(limit int) []string {
+func (r *Report) LogTail(limit int) []string {
 	lines := r.OperatorLog
 	if start := slices.IndexFunc(lines, Panics); start >= 0 {
 		return lines[start:min(len(lines), start+limit)]

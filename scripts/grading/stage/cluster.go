@@ -64,7 +64,7 @@ func (c *Cluster) OpenAudit(ctx context.Context) (*audit.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log.ComesLate(mark)
+	log.SetDelayed(mark)
 	return log, nil
 }
 

@@ -37,7 +37,7 @@ type Stage interface {
 	Patience() time.Duration
 	// Install installs a submission's API and its operator's account in the cluster: its kinds, and exactly the rights of
 	// its roles. The operator does not run yet, and no request reaches its webhooks. An error of the submission is a
-	// *submission.Problem, and a conflict with an existing object is a *install.InTheWayError.
+	// *submission.Problem, and a conflict with an existing object is a *install.ForeignObjectError.
 	Install(ctx context.Context, what Submission, gateway Gateway) (Installed, error)
 	// Close stops the cluster, or removes from it what was installed. The operator must have ended.
 	Close() error
@@ -45,7 +45,7 @@ type Stage interface {
 
 // Submission describes what a stage installs.
 type Submission struct {
-	*submission.Workshop
+	*submission.Builder
 	Manifests *submission.Manifests
 	// Name is the name of its image, if it gets one.
 	Name string
@@ -64,7 +64,7 @@ type Submission struct {
 	// Workloads says that it creates Deployments and Services, and reads Pods.
 	Workloads bool
 	// DataDir is the folder in which an aggregated API server stores its data on this machine. Default: one that is
-	// removed with the workshop's scope.
+	// removed with the builder's scope.
 	DataDir string
 	// ControlPlane is the program that runs etcd when etcd is its first argument. An aggregated API server that has a flag
 	// --etcd-servers gets an etcd of its own. It is not used if Aggregated is false.

@@ -58,8 +58,8 @@ func (p *Problem) Error() string {
 	return text.String()
 }
 
-// Workshop builds a submission. Its results are in the scope's folder.
-type Workshop struct {
+// Builder builds a submission. Its results are in the scope's folder.
+type Builder struct {
 	*Submission
 	Scope *process.Scope
 	// ControllerGen is the program that generates manifests from markers.
@@ -106,7 +106,7 @@ func RequiredWalls() []process.Wall {
 
 // Walls returns the walls around a program of the submission that may read these files, besides the system's, and
 // connect to these ports of this machine. It returns nil if there are to be no walls.
-func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
+func (w *Builder) Walls(read []string, ports []int) *process.Walls {
 	if !w.Walled {
 		return nil
 	}
@@ -118,11 +118,11 @@ func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
 }
 
 // Program returns the file of the built program.
-func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operator") }
+func (w *Builder) Program() string { return filepath.Join(w.Scope.Dir, "operator") }
 
 // Build compiles the submission's program. An error of the submission is a *Problem, and an error of the machine is a
-// *HindranceError.
-func (w *Workshop) Build(ctx context.Context) error {
+// *EnvironmentError.
+func (w *Builder) Build(ctx context.Context) error {
 	if err := w.buildKept(ctx); err != nil {
 		return err
 	}
@@ -131,12 +131,12 @@ func (w *Workshop) Build(ctx context.Context) error {
 
 // Rebuild compiles the program again after an edit. It does not ask the program for its flags: AskFlags does that,
 // before the program is started.
-func (w *Workshop) Rebuild(ctx context.Context) error {
+func (w *Builder) Rebuild(ctx context.Context) error {
 	return w.buildKept(ctx)
 }
 
 // buildKept builds the program in the cache, if there is one, and takes a copy.
-func (w *Workshop) buildKept(ctx context.Context) error {
+func (w *Builder) buildKept(ctx context.Context) error {
 	if w.Cache == "" {
 		return w.build(ctx, w.Program(), nil)
 	}
@@ -163,7 +163,7 @@ func (w *Workshop) buildKept(ctx context.Context) error {
 // compiled, and there is memory for that: the linker takes a third less time.
 var littleGarbage = []string{"GOGC=2000", "GOMEMLIMIT=1GiB"}
 
-func (w *Workshop) build(ctx context.Context, program string, environment []string) error {
+func (w *Builder) build(ctx context.Context, program string, environment []string) error {
 	args := append([]string{"build"}, gobuild.Flags...)
 	// Without debug information it links in half the time, and panics name file and line all the same.
 	// Nor does it need to know its commit: asking git takes time, and fails in a folder of another user.
@@ -189,7 +189,7 @@ func problem(err error, output, reason, tooLong string) error {
 		return nil
 	}
 	if reason, is := gobuild.MachineFault(output + "\n" + err.Error()); is {
-		return &HindranceError{Reason: reason}
+		return &EnvironmentError{Reason: reason}
 	}
 	var exit *exec.ExitError
 	switch {
@@ -220,10 +220,10 @@ type tool struct {
 }
 
 // tool runs a program of ours and returns what it said, with positions as one knows them who works in that folder.
-func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
+func (w *Builder) tool(ctx context.Context, t tool) (said string, err error) {
 	path, err := exec.LookPath(t.path)
 	if err != nil && t.path == "go" {
-		return "", &HindranceError{Reason: gobuild.ErrNoGo.Error()}
+		return "", &EnvironmentError{Reason: gobuild.ErrNoGo.Error()}
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", t.path, err)
@@ -258,7 +258,7 @@ func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
 
 // toolDir is the submission's folder for a program of ours. The go command tells controller-gen of paths in JSON, which
 // can't hold a name that is not UTF-8: such a folder gets a link.
-func (w *Workshop) toolDir() (string, error) {
+func (w *Builder) toolDir() (string, error) {
 	if utf8.ValidString(w.Dir) {
 		return w.Dir, nil
 	}

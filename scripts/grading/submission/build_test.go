@@ -77,7 +77,7 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := workshop(t, samples.Lay(t, test.files))
+			w := builder(t, samples.Lay(t, test.files))
 			err := w.Fetch(t.Context(), func(int, int) {})
 			if (err != nil) != test.fetch {
 				t.Fatalf("downloading found %v", err)

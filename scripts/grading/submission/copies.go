@@ -19,7 +19,7 @@ const generatedCopies = "zz_generated.deepcopy"
 // copyNotices finds generated code that is older than its types: a copy of an object shares what such code leaves out,
 // so a change of the copy changes the original, which may be in the cache. What can't be read is for the compiler to
 // say.
-func (w *Workshop) copyNotices() (notices []string) {
+func (w *Builder) copyNotices() (notices []string) {
 	for _, folder := range w.sources.folders() {
 		for _, name := range w.sources[folder] {
 			if !strings.HasPrefix(path.Base(name), generatedCopies) {
@@ -35,7 +35,7 @@ func (w *Workshop) copyNotices() (notices []string) {
 }
 
 // leftOut names a field or a type that generated code does not copy; empty if it copies all.
-func (w *Workshop) leftOut(generated string, sources []string) string {
+func (w *Builder) leftOut(generated string, sources []string) string {
 	copied := w.parse(generated)
 	if copied == nil {
 		return ""
@@ -87,7 +87,7 @@ func (w *Workshop) leftOut(generated string, sources []string) string {
 	return ""
 }
 
-func (w *Workshop) parse(name string) *ast.File {
+func (w *Builder) parse(name string) *ast.File {
 	content, err := w.ReadFile(name)
 	if err != nil {
 		return nil

@@ -38,7 +38,7 @@ type (
 func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+iceTypes)
-	w := workshop(t, dir)
+	w := builder(t, dir)
 	copies := generateCopies(t, w)
 	if got := w.copyNotices(); len(got) > 0 {
 		t.Errorf("the notices are %q, of\n%s", got, copies)
@@ -62,7 +62,7 @@ func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
 		other := "package v1\n\ntype (\n\tstruct2 struct{ Tags []string }\n\tstruct3 struct{ Tag string }\n)\n\n" +
 			"type Other struct{ Tags []string }\n\n" +
 			"func (in *Other) DeepCopyInto(out *Other) { out.Tags = append(in.Tags[:0:0], in.Tags...) }\n"
-		changed := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+		changed := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
 			"-- api/v1/types.go --\n"+types+"-- api/v1/other.go --\n"+other+
 			"-- api/v1/zz_generated.deepcopy.go --\n"+copies))
 		want := []string{"api/v1/zz_generated.deepcopy.go is older than the types, and leaves out " + test.want +
@@ -78,7 +78,7 @@ func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
 }
 
 // generateCopies has controller-gen write the copies, and returns them.
-func generateCopies(t *testing.T, w *Workshop) string {
+func generateCopies(t *testing.T, w *Builder) string {
 	t.Helper()
 	said, err := w.tool(t.Context(), tool{
 		path: w.ControllerGen, args: []string{"object", "paths=./api/v1"}, environment: offline(), timeout: generateTimeout,

@@ -124,7 +124,7 @@ func TestGenerateSpecialFiles(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+marker+roleFile+rule)
 			replace(t, dir, "config/rbac/role.yaml", kind)
-			got, err := workshop(t, dir).Generate(t.Context())
+			got, err := builder(t, dir).Generate(t.Context())
 			if err != nil || !slices.ContainsFunc(got.Notices, func(notice string) bool { return strings.Contains(notice, file.what) }) {
 				t.Errorf("the markers are used, and a notice says what is wrong with the file: %+v, %v", got, err)
 			}
@@ -148,7 +148,7 @@ func TestSurvey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Workshop{Submission: opened}
+	w := &Builder{Submission: opened}
 	if got, want := w.packages(), []string{"./", "./api/v1"}; !slices.Equal(got, want) {
 		t.Errorf("the packages are %q and must be %q", got, want)
 	}
@@ -164,7 +164,7 @@ func TestAFolderWithANameThatIsNotUTF8(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := workshop(t, dir)
+	w := builder(t, dir)
 	if err := w.Build(t.Context()); err != nil {
 		t.Errorf("it builds: %v", err)
 	}
@@ -189,7 +189,7 @@ func TestASubmissionWithANameThatIsNotUTF8(t *testing.T) {
 	if err := os.Rename(samples.Lay(t, program+marker), dir); err != nil {
 		t.Fatal(err)
 	}
-	w := workshop(t, dir)
+	w := builder(t, dir)
 	if err := w.Build(t.Context()); err != nil {
 		t.Errorf("it builds: %v", err)
 	}

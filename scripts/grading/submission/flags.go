@@ -48,7 +48,7 @@ var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-
 
 // AskFlags asks the built program for its flags, with -h, because the program would exit if it got an unknown flag. The
 // report shows the result as the arguments with which the operator was started.
-func (w *Workshop) AskFlags(ctx context.Context) error {
+func (w *Builder) AskFlags(ctx context.Context) error {
 	w.Launch = w.deployed()
 	if w.System != "" && w.System != runtime.GOOS {
 		return nil // it can't run here
@@ -82,7 +82,7 @@ func (w *Workshop) AskFlags(ctx context.Context) error {
 
 // help runs the program for its help, without a way to any cluster, and returns the flags that it names there. One that
 // does something else names none.
-func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
+func (w *Builder) help(ctx context.Context) (flags []string, err error) {
 	home := w.Home()
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, fmt.Errorf("making the operator's home: %w", err)

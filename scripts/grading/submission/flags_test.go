@@ -55,7 +55,7 @@ func TestFlagsOfAProgram(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := workshop(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\n"+
+			w := builder(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\n"+
 				"var _ = flag.Parse\nvar _ = os.Exit\n\nfunc main() {\n"+test.main+"\n}\n"))
 			began := time.Now()
 			if err := w.Build(t.Context()); err != nil {

@@ -18,7 +18,7 @@ import (
 // does not have: manifests in places where they are not read, and changes that kustomize makes to them. operator says
 // whether the operator runs. Otherwise only its API is graded. converted says whether its webhook converts between
 // versions.
-func (w *Workshop) Gaps(m *Manifests, operator, converted bool) (notices []string) {
+func (w *Builder) Gaps(m *Manifests, operator, converted bool) (notices []string) {
 	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
 		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
 			w.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", DefinitionKind))
@@ -57,7 +57,7 @@ const searched = 500
 
 // elsewhere is the text with the first YAML file of the submission that has an object of one of these kinds; empty:
 // none has.
-func (w *Workshop) elsewhere(text string, kinds ...string) string {
+func (w *Builder) elsewhere(text string, kinds ...string) string {
 	kind := regexp.MustCompile(`(?m)^kind: ["']?(` + strings.Join(kinds, "|") + `)["']?\s*$`)
 	found, read := "", 0
 	// What can't be read is not found.

@@ -58,7 +58,7 @@ func TestGaps(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := workshop(t, samples.Lay(t, test.files))
+			w := builder(t, samples.Lay(t, test.files))
 			manifests, err := w.Generate(t.Context())
 			if err != nil {
 				t.Fatal(err)

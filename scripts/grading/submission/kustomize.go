@@ -30,7 +30,7 @@ const (
 // Kustomize renders the submission's manifests as `make deploy` does: config/default, with kustomize and the manifests
 // that Generate made from the markers. kubectl is a program that runs kubectl when its first argument says so. If
 // kustomize can't build the manifests, the error is a *Problem.
-func (w *Workshop) Kustomize(ctx context.Context, kubectl string) ([]*unstructured.Unstructured, error) {
+func (w *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructured.Unstructured, error) {
 	dir := filepath.Join(w.Scope.Dir, "deploy")
 	if err := w.layOut(dir); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func kustomizeEnvironment(home string) []string {
 }
 
 // layOut copies what kustomize reads of the submission, and puts what is generated from the markers over it.
-func (w *Workshop) layOut(dir string) error {
+func (w *Builder) layOut(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("laying out the manifests: %w", err)
 	}

@@ -111,7 +111,7 @@ func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 // Variables returns the environment of the program as a process of this machine: what its Deployment sets, what every
 // operator gets, and more, as NAME=value. Later ones replace earlier ones of the same name. Of the user's environment
 // it has only the PATH: no home folder, no other kubeconfig, no proxy.
-func (w *Workshop) Variables(kubeconfig string, more ...string) (all []string) {
+func (w *Builder) Variables(kubeconfig string, more ...string) (all []string) {
 	home := w.Home()
 	for _, variable := range slices.Concat(w.Launch.Environment,
 		[]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KUBECONFIG=" + kubeconfig}, more) {
@@ -122,7 +122,7 @@ func (w *Workshop) Variables(kubeconfig string, more ...string) (all []string) {
 }
 
 // Exchange returns a folder in which the operator and the checks of its lab may write.
-func (w *Workshop) Exchange() string { return filepath.Join(w.Scope.Dir, "exchange") }
+func (w *Builder) Exchange() string { return filepath.Join(w.Scope.Dir, "exchange") }
 
 // Home returns the operator's home folder, which is its folder for temporary files as well.
-func (w *Workshop) Home() string { return filepath.Join(w.Scope.Dir, "tmp") }
+func (w *Builder) Home() string { return filepath.Join(w.Scope.Dir, "tmp") }

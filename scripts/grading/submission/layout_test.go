@@ -124,7 +124,7 @@ func TestKustomizeReadsTheSubmissionOnly(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(samples.Lay(t, program+test.files))); err != nil {
 				t.Fatal(err)
 			}
-			objects, err := workshop(t, dir).Kustomize(t.Context(), here.ControlPlane.Path)
+			objects, err := builder(t, dir).Kustomize(t.Context(), here.ControlPlane.Path)
 			if test.wrong == "" {
 				if err != nil || len(objects) == 0 || objects[0].GetKind() != "ConfigMap" {
 					t.Errorf("it comes to %v, %v", objects, err)
@@ -156,7 +156,7 @@ func TestWhatKustomizeMakesIsLimited(t *testing.T) {
 	for i := range deployedLimit>>20 + 1 {
 		files += "- name: map" + strings.Repeat("x", i) + "\n  files: [big.txt]\n"
 	}
-	_, err = workshop(t, samples.Lay(t, files)).Kustomize(t.Context(), here.ControlPlane.Path)
+	_, err = builder(t, samples.Lay(t, files)).Kustomize(t.Context(), here.ControlPlane.Path)
 	if p := problemOf(t, err); p.Reason != "config/default comes to more than 32 MB of manifests, so it can't be deployed" {
 		t.Errorf("it says %q", p.Reason)
 	}
@@ -173,7 +173,7 @@ func TestLayOutLimits(t *testing.T) {
 			t.Parallel()
 			dir := samples.Lay(t, program+defaults+"resources: [map.yaml]\n")
 			replace(t, dir, "config/default/map.yaml", kind)
-			p := problemOf(t, workshop(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
+			p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
 			if !strings.HasPrefix(p.Reason, "it can't be deployed: config/default/map.yaml must be a regular file") ||
 				!strings.HasSuffix(p.Reason, file.what) {
 				t.Errorf("it says %q", p.Reason)
@@ -188,7 +188,7 @@ func TestLayOutLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p := problemOf(t, workshop(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
+		p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
 		if want := "it can't be deployed: " + (&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
 			t.Errorf("it must say %q and says %q", want, p.Reason)
 		}
@@ -202,7 +202,7 @@ func TestLayOutLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p := problemOf(t, workshop(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
+		p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
 		if want := "it can't be deployed: " + (&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
 			t.Errorf("it must say %q and says %q", want, p.Reason)
 		}

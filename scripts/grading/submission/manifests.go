@@ -60,7 +60,7 @@ type Manifests struct {
 
 // Generate generates the manifests from the submission's markers. Manifests that were committed below config/ are used
 // only if the markers give nothing. If the two differ, a notice says so. An error of the submission is a *Problem.
-func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
+func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
 	committed, committedErr := w.committed()
 	notices, err := w.markerNotices(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
 
 // generate runs generators of controller-gen on the packages of the module, and on no module below it. message is the
 // first line of what it said if it failed.
-func (w *Workshop) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
+func (w *Builder) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
 	options := w.generatorOptions()
 	var args []string
 	for _, generator := range generators {
@@ -130,7 +130,7 @@ func (w *Workshop) generate(ctx context.Context, generators ...string) (generate
 }
 
 // taken are the manifests that controller-gen has printed.
-func (w *Workshop) taken(printed []byte) (*Manifests, error) {
+func (w *Builder) taken(printed []byte) (*Manifests, error) {
 	objects, err := decodeYAML(bytes.NewReader(printed))
 	if err != nil {
 		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
@@ -145,7 +145,7 @@ func (w *Workshop) taken(printed []byte) (*Manifests, error) {
 
 // packages are the module's packages as the go command wants them named, without those that are only there for tests or
 // for another system.
-func (w *Workshop) packages() (packages []string) {
+func (w *Builder) packages() (packages []string) {
 	for _, folder := range w.sources.folders() {
 		// What else is wrong with a package is for controller-gen to say.
 		if pkg, err := w.imported(folder); errors.As(err, new(*build.NoGoError)) || err == nil && len(pkg.GoFiles) == 0 {
@@ -159,7 +159,7 @@ func (w *Workshop) packages() (packages []string) {
 // instead is what is used when controller-gen fails on the markers. Those of webhooks are another language than they
 // were in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is
 // there, or a marker in today's language is wrong, of which what is committed knows nothing.
-func (w *Workshop) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
+func (w *Builder) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
 	if len(committed.Webhooks) > 0 && message != "" {
 		if generated, _, err := w.generate(ctx, "rbac", "crd"); err == nil {
 			if !lacksArguments(message) {

@@ -22,7 +22,7 @@ import (
 const markersTimeout = 30 * time.Second
 
 // markerNotices name what looks like a marker and is none: controller-gen passes over it without a word.
-func (w *Workshop) markerNotices(ctx context.Context) ([]string, error) {
+func (w *Builder) markerNotices(ctx context.Context) ([]string, error) {
 	suspects := w.suspects()
 	if len(suspects) == 0 {
 		return nil, nil
@@ -84,7 +84,7 @@ func looksLikeMarker(comment string) bool {
 // kubebuilder:resource:scope=Cluster.
 type knownMarkers map[string]bool
 
-func (w *Workshop) knownMarkers(ctx context.Context) (knownMarkers, error) {
+func (w *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
 	content := limited.NewOutput(outputLimit)
 	said, err := w.tool(ctx, tool{
 		path: w.ControllerGen, args: []string{"rbac:roleName=" + defaultRole, "crd", "webhook", "object", "-wwww"},

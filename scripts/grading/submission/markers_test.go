@@ -12,7 +12,7 @@ import (
 
 func TestMarkerNotices(t *testing.T) {
 	t.Parallel()
-	known, err := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)).knownMarkers(t.Context())
+	known, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)).knownMarkers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestMarkerNoticesNameThePlace(t *testing.T) {
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\npackage v1\n\ntype Spec struct {\n"+
 		"\t// flavour is what it tastes of.\n\t// +kubebuilder:validation:MaxItem=3\n\tFlavour []string\n}\n"+
 		"-- api/v1/types_test.go --\npackage v1\n\n// +kubebuilder:validation:MaxItem=3\n")
-	got, err := workshop(t, dir).Generate(t.Context())
+	got, err := builder(t, dir).Generate(t.Context())
 	if err != nil || len(got.Notices) != 1 || !strings.HasPrefix(got.Notices[0], "api/v1/types.go:5: controller-gen knows no marker") {
 		t.Errorf("%+v, %v", got, err)
 	}

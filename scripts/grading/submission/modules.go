@@ -67,8 +67,8 @@ func isCached(cache string, m modulepath.Version) bool {
 // Fetch downloads the modules that the submission's packages need and that are not on this machine. It writes only into
 // the module cache: go.mod and go.sum stay as they were submitted, and the checksums in go.sum must match. progress
 // receives how many modules were started, and an estimate of the total, or 0. If a download fails, the error is a
-// *HindranceError.
-func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) error {
+// *EnvironmentError.
+func (w *Builder) Fetch(ctx context.Context, progress func(done, total int)) error {
 	environment := gobuild.Environment()
 	if w.System != "" {
 		environment = append(environment, "GOOS="+w.System)
@@ -87,7 +87,7 @@ func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) er
 		stdout: io.Discard, stderr: &downloads{total: MissingModules(w.Dir), progress: progress},
 	})
 	if errors.Is(err, errTooLong) {
-		return &HindranceError{Reason: fmt.Sprintf("its modules were not downloaded within %s: check the connection, or set GOPROXY "+
+		return &EnvironmentError{Reason: fmt.Sprintf("its modules were not downloaded within %s: check the connection, or set GOPROXY "+
 			"to a module proxy that is nearer, and run it again; what was downloaded is kept", fetchTimeout)}
 	}
 	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder", "")

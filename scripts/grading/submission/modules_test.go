@@ -76,7 +76,7 @@ func TestOnlyTheModulesThatAreNeededAreFetched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := workshop(t, dir)
+	w := builder(t, dir)
 	if got := MissingModules(dir); got != 2 {
 		t.Errorf("of 2 modules in go.mod, none of which is here, %d are missing", got)
 	}
@@ -105,7 +105,7 @@ func TestOnlyTheModulesThatAreNeededAreFetched(t *testing.T) {
 func TestAModuleOnItsWayIsMissing(t *testing.T) {
 	t.Setenv("GOPROXY", emptyModuleCache(t))
 	dir := needing(t)
-	if err := workshop(t, dir).Fetch(t.Context(), func(int, int) {}); err != nil {
+	if err := builder(t, dir).Fetch(t.Context(), func(int, int) {}); err != nil {
 		t.Fatal(err)
 	}
 	before := MissingModules(dir)
@@ -153,8 +153,8 @@ func TestADownloadThatFails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			emptyModuleCache(t)
 			t.Setenv("GOPROXY", test.proxy(t))
-			err := workshop(t, needing(t)).Fetch(t.Context(), func(int, int) {})
-			hindrance, hindered := errors.AsType[*HindranceError](err)
+			err := builder(t, needing(t)).Fetch(t.Context(), func(int, int) {})
+			hindrance, hindered := errors.AsType[*EnvironmentError](err)
 			switch {
 			case hindered != (test.hindrance != ""):
 				t.Errorf("the error is %v", err)
@@ -180,8 +180,8 @@ func TestAModuleThatIsNotTheOneOfGoSum(t *testing.T) {
 	if err := os.WriteFile(name, []byte(line+"h1:AAAA"+rest[4:]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := workshop(t, dir)
-	if hindrance, ok := errors.AsType[*HindranceError](w.Fetch(t.Context(), func(int, int) {})); !ok ||
+	w := builder(t, dir)
+	if hindrance, ok := errors.AsType[*EnvironmentError](w.Fetch(t.Context(), func(int, int) {})); !ok ||
 		!strings.HasPrefix(hindrance.Reason, "a module is not the one that go.sum names (verifying "+needed) {
 		t.Errorf("it says %v", hindrance)
 	}
@@ -200,10 +200,10 @@ func TestADownloadThatHangs(t *testing.T) {
 	}
 	defer listener.Close()
 	t.Setenv("GOPROXY", "http://"+listener.Addr().String())
-	w := workshop(t, needing(t))
+	w := builder(t, needing(t))
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 1, errTooLong)
 	defer cancel()
-	if hindrance, ok := errors.AsType[*HindranceError](w.Fetch(ctx, func(int, int) {})); !ok ||
+	if hindrance, ok := errors.AsType[*EnvironmentError](w.Fetch(ctx, func(int, int) {})); !ok ||
 		!strings.HasPrefix(hindrance.Reason, "its modules were not downloaded within 15m0s: check the connection") {
 		t.Errorf("it says %v", hindrance)
 	}

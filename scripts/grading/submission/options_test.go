@@ -77,7 +77,7 @@ func TestGroupNameThatLeavesTheFolder(t *testing.T) {
 	t.Parallel()
 	dir := copySolution(t)
 	edit(t, filepath.Join(dir, "api", "v1", "groupversion_info.go"), "+groupName=demo.lva.io", "+groupName=../../../escaped")
-	w := workshop(t, dir)
+	w := builder(t, dir)
 	got, err := w.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestGenerateWithOptions(t *testing.T) {
 	if err := os.WriteFile(definition, without, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := workshop(t, dir).Generate(t.Context())
+	got, err := builder(t, dir).Generate(t.Context())
 	if err != nil || len(got.Definitions) != 1 || strings.Contains(fmt.Sprint(got.Definitions[0].Object), "description") {
 		t.Fatalf("no field has a description: %+v, %v", got.Definitions, err)
 	}

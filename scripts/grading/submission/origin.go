@@ -100,7 +100,7 @@ func declarations(content []byte) (kept []byte) {
 
 // keptManifests is the file that keeps what controller-gen makes of the submission with these arguments; empty if none
 // does.
-func (w *Workshop) keptManifests(args []string) string {
+func (w *Builder) keptManifests(args []string) string {
 	if w.Generated == "" {
 		return ""
 	}

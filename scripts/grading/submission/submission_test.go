@@ -92,7 +92,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func workshop(t *testing.T, dir string) *Workshop {
+func builder(t *testing.T, dir string) *Builder {
 	t.Helper()
 	opened, err := Open(dir, "")
 	if err != nil {
@@ -111,7 +111,7 @@ func workshop(t *testing.T, dir string) *Workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Workshop{Submission: opened, Scope: scope}
+	w := &Builder{Submission: opened, Scope: scope}
 	if w.ControllerGen, err = here.ControllerGen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestBuildTakesNothingFromTheUser(t *testing.T) {
 	t.Setenv("GOARCH", "386")
 	t.Setenv("CGO_ENABLED", "1")
 	t.Setenv("GOPROXY", "https://127.0.0.1:1")
-	w := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
+	w := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
 		"-- cmd/tagged.go --\n//go:build broken\n\npackage main\n\nvar x int = \"\"\n"+
 		"-- cmd/c.go --\n//go:build cgo\n\npackage main\n\nvar y int = \"\"\n"))
 	if err := w.Build(t.Context()); err != nil {
@@ -151,7 +151,7 @@ func TestBuildTakesNothingFromTheUser(t *testing.T) {
 // A submission in a repository that git refuses to look at (another user's, a broken one) builds all the same.
 func TestBuildDoesNotAskGit(t *testing.T) {
 	t.Parallel()
-	w := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- .git/HEAD --\nnonsense\n"))
+	w := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- .git/HEAD --\nnonsense\n"))
 	if err := w.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestBuildDoesNotAskGit(t *testing.T) {
 func TestBuildDownloadsNothing(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("GOMODCACHE", cache)
-	w := workshop(t, filepath.Join("..", "..", "..", "solutions", "01-icecream"))
+	w := builder(t, filepath.Join("..", "..", "..", "solutions", "01-icecream"))
 	problem := problemOf(t, w.Build(t.Context()))
 	if !strings.Contains(problem.Reason, "grade it with --fetch") || len(problem.Diagnostics) == 0 {
 		t.Errorf("it says %v", problem)
@@ -184,7 +184,7 @@ func TestBuildAgainFromTheCache(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "cmd", "changed.go"), []byte("package main\n"+change), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w := workshop(t, dir)
+		w := builder(t, dir)
 		w.Cache = cache
 		if err := w.Build(t.Context()); err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestBuildAgainFromTheCache(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cmd", "changed.go"), []byte("package main\n\nvar x int = \"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := workshop(t, dir)
+	w := builder(t, dir)
 	w.Cache = cache
 	if err := w.Build(t.Context()); problemOf(t, err).Reason != "it does not compile" {
 		t.Error(err)
@@ -253,7 +253,7 @@ func TestGenerateRoles(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := workshop(t, samples.Lay(t, test.files)).Generate(t.Context())
+			got, err := builder(t, samples.Lay(t, test.files)).Generate(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -306,7 +306,7 @@ func TestGenerateDefinitions(t *testing.T) {
 			if test.notice == "" && test.find != test.replace {
 				edit(t, filepath.Join(dir, definition), "soldOut:", "soldout:")
 			}
-			got, err := workshop(t, dir).Generate(t.Context())
+			got, err := builder(t, dir).Generate(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -317,7 +317,7 @@ func TestGenerateDefinitions(t *testing.T) {
 	}
 	t.Run("markers that give nothing", func(t *testing.T) {
 		t.Parallel()
-		got, err := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+crdFile)).Generate(t.Context())
+		got, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+crdFile)).Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 || got.Definitions[0].GetName() != "committed" || len(got.Notices) != 0 {
 			t.Errorf("what is committed must be used: %+v, %v", got, err)
 		}
@@ -325,13 +325,13 @@ func TestGenerateDefinitions(t *testing.T) {
 	t.Run("markers that can't be read", func(t *testing.T) {
 		t.Parallel()
 		wrong := samples.Module + "-- cmd/main.go --\n" + samples.Program + "\n// +kubebuilder:rbac:verb=list\n"
-		got, err := workshop(t, samples.Lay(t, wrong+crdFile)).Generate(t.Context())
+		got, err := builder(t, samples.Lay(t, wrong+crdFile)).Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 || len(got.Notices) != 1 ||
 			!strings.HasPrefix(got.Notices[0], `controller-gen fails on the markers, so what is committed in config/ was used: `+
 				`cmd/main.go:5:1: unknown argument "verb"`) {
 			t.Errorf("what is committed must be used, and a notice say so: %+v, %v", got, err)
 		}
-		_, err = workshop(t, samples.Lay(t, wrong)).Generate(t.Context())
+		_, err = builder(t, samples.Lay(t, wrong)).Generate(t.Context())
 		problem := problemOf(t, err)
 		if !slices.ContainsFunc(problem.Diagnostics, func(d report.Diagnostic) bool {
 			return d.File == "cmd/main.go" && d.Line == 5 && strings.HasPrefix(d.Message, `unknown argument "verb"`)
@@ -345,7 +345,7 @@ func TestGenerateDefinitions(t *testing.T) {
 		const types = "api/v1/icecream_types.go"
 		edit(t, filepath.Join(dir, types), "type IcecreamSpec struct {", "type IcecreamSpec struct {\n"+
 			strings.Repeat("\t// "+strings.Repeat("icecream ", 10)+"\n", 15_000)+"\tAlphabet string `json:\"alphabet,omitempty\"`\n")
-		got, err := workshop(t, dir).Generate(t.Context())
+		got, err := builder(t, dir).Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 {
 			t.Fatalf("there are %+v, %v", got, err)
 		}

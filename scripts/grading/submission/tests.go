@@ -17,8 +17,8 @@ import (
 // CompileTests compiles the tests of a package into a program. The package's folder is slash-separated and relative to
 // the module's root. edit allows the go command to complete go.mod and go.sum from modules that are on this machine.
 // Set it only for a copy of the submission. An error of the code is a *Problem, and an error of the machine is a
-// *HindranceError.
-func (w *Workshop) CompileTests(ctx context.Context, folder, program string, edit bool) error {
+// *EnvironmentError.
+func (w *Builder) CompileTests(ctx context.Context, folder, program string, edit bool) error {
 	args := append([]string{"test", "-c", "-vet=off"}, gobuild.Flags...)
 	args = append(args, "-ldflags=-s -w", "-o", program)
 	environment := offline()
@@ -43,7 +43,7 @@ func TestEnvironment(assets, home string) []string {
 }
 
 // TestDependencies returns the packages that the tests of a package are compiled from, including the package itself.
-func (w *Workshop) TestDependencies(ctx context.Context, folder string) ([]string, error) {
+func (w *Builder) TestDependencies(ctx context.Context, folder string) ([]string, error) {
 	packages := limited.NewOutput(outputLimit)
 	args := []string{"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder)}
 	output, err := w.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: packages})

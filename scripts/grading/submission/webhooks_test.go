@@ -118,7 +118,7 @@ func TestGenerateWebhooks(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := workshop(t, samples.Lay(t, test.files)).Generate(t.Context())
+			got, err := builder(t, samples.Lay(t, test.files)).Generate(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,11 +157,11 @@ func TestGenerateWebhooks(t *testing.T) {
 
 func TestMarkersOfWebhooksThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	_, err := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker+crdFile)).Generate(t.Context())
+	_, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker+crdFile)).Generate(t.Context())
 	if err != nil {
 		t.Errorf("what is committed can be used: %v", err)
 	}
-	_, err = workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker)).Generate(t.Context())
+	_, err = builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker)).Generate(t.Context())
 	problem := problemOf(t, err)
 	if len(problem.Diagnostics) == 0 || !strings.HasPrefix(problem.Diagnostics[0].Message, `missing argument "admissionReviewVersions"`) {
 		t.Errorf("the diagnostics are %+v", problem.Diagnostics)
@@ -177,7 +177,7 @@ func TestAMarkerOfTodayThatIsWrongIsNotPassedOver(t *testing.T) {
 		`unknown argument "verb"`:                 strings.Replace(webhookMarker, "verbs=", "verb=", 1),
 	} {
 		files := samples.Module + "-- cmd/main.go --\n" + samples.Program + wrong + samples.Webhook + samples.Service + crdFile
-		_, err := workshop(t, samples.Lay(t, files)).Generate(t.Context())
+		_, err := builder(t, samples.Lay(t, files)).Generate(t.Context())
 		problem := problemOf(t, err)
 		if len(problem.Diagnostics) == 0 || !strings.Contains(problem.Diagnostics[0].Message, said) {
 			t.Errorf("the diagnostics are %+v and must say %s", problem.Diagnostics, said)
@@ -189,7 +189,7 @@ func TestAMarkerOfTodayThatIsWrongIsNotPassedOver(t *testing.T) {
 func TestAnOldConfigurationSaysWhatItTookForGranted(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(samples.OldWebhook, "  failurePolicy: Fail\n", "  sideEffects: Some\n", 1)
-	got, err := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+file)).Generate(t.Context())
+	got, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+file)).Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

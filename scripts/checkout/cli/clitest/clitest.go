@@ -21,9 +21,9 @@ import (
 var foreign = regexp.MustCompile(`arg\(s\)|strconv|parsing "|invalid argument|` +
 	`unknown (command|flag|shorthand)|in the group|needs an argument|required flag`)
 
-// EveryCommandSaysWhatIsWrong calls a command and all its subcommands with wrong numbers of arguments and with wrong
+// CheckUsageErrors calls a command and all its subcommands with wrong numbers of arguments and with wrong
 // flags. newRoot creates the command for each call, because a flag that was set stays set.
-func EveryCommandSaysWhatIsWrong(t *testing.T, newRoot func() *cobra.Command) {
+func CheckUsageErrors(t *testing.T, newRoot func() *cobra.Command) {
 	t.Helper()
 	tried := 0
 	try := func(path []string, args ...string) {

@@ -203,10 +203,10 @@ func (g *Grader) fetch(ctx context.Context, job course.Job) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	workshop := submission.Workshop{
+	builder := submission.Builder{
 		Submission: &submission.Submission{Dir: job.Dir}, Scope: scope, Tests: of.OwnTests() != nil, ProxyOnly: true, System: system(of),
 	}
-	return workshop.Fetch(ctx, func(int, int) {})
+	return builder.Fetch(ctx, func(int, int) {})
 }
 
 // system is what a submission is built for; empty: this machine's system.

@@ -61,7 +61,7 @@ func TestMissingModulesAreTheResult(t *testing.T) {
 		want report.Outcome
 	}{
 		{&submission.Problem{Reason: "its go.mod does not fit its code"}, report.NotBuilt},
-		{&submission.HindranceError{Reason: "the module proxy does not answer"}, report.Error},
+		{&submission.EnvironmentError{Reason: "the module proxy does not answer"}, report.Error},
 		{errors.New("the disk is full"), report.Error},
 	} {
 		g.unfetched[dir] = c.err

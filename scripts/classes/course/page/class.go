@@ -220,7 +220,7 @@ func (l *Lab) full() int {
 	return l.Max
 }
 
-// hasGrade reports whether the outcome says anything of the submission: see report.Report.SaysNothing.
+// hasGrade reports whether the outcome says anything of the submission: see report.Report.Inconclusive.
 func (w *Work) hasGrade() bool {
 	switch w.Outcome {
 	case "error", "interrupted", "unfinished", OutcomeUnreadable, OutcomeExcused:

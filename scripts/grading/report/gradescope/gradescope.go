@@ -111,7 +111,7 @@ func output(r *report.Report, o Options) string {
 	text := r.Summary() + ".\n"
 	if r.Outcome != report.Graded {
 		text = r.Outcome.Headline() + ": " + r.RunText()
-		if r.SaysNothing() {
+		if r.Inconclusive() {
 			text += "\nThis says nothing of the submission: grade it again.\n"
 		}
 	}

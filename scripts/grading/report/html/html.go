@@ -121,7 +121,7 @@ func Write(w io.Writer, r *report.Report, dir string) error {
 	}
 	p := page{
 		Report: r, Style: template.CSS(pageStyle), Script: template.JS(pageScript), Verdict: "part", //nolint:gosec // our own files
-		Ran: len(r.Checks) > 0 && !r.CameToNoCheck(),
+		Ran: len(r.Checks) > 0 && !r.EndedBeforeChecks(),
 		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
 			digest(pageStyle), digest(pageScript)),
 	}

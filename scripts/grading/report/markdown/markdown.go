@@ -30,7 +30,7 @@ func Write(w io.Writer, r *report.Report) error {
 	switch {
 	case r.Outcome != report.Graded:
 		m.line("**%s.** %s", r.Outcome.Headline(), escape(r.Reason))
-		if r.SaysNothing() {
+		if r.Inconclusive() {
 			m.line("This says nothing of the submission: grade it again.")
 		}
 	case explained != nil:
@@ -51,7 +51,7 @@ func Write(w io.Writer, r *report.Report) error {
 	}
 	m.remarks(r)
 	if r.Outcome != report.Graded {
-		m.block("The end of the operator's log", r.LastWords(maxLines))
+		m.block("The end of the operator's log", r.LogTail(maxLines))
 	}
 	if r.Seed != 0 {
 		m.line("Seed %d. To repeat this run: `.cache/bin/lab grade %s --seed %d`", r.Seed, r.Number(), r.Seed)
@@ -74,7 +74,7 @@ type summary struct {
 func (m *summary) line(format string, args ...any) { fmt.Fprintf(m, format+"\n\n", args...) }
 
 func (m *summary) checks(r *report.Report) {
-	if len(r.Checks) == 0 || r.CameToNoCheck() {
+	if len(r.Checks) == 0 || r.EndedBeforeChecks() {
 		return
 	}
 	m.WriteString("| check | | points | |\n|---|---|---:|---|\n")

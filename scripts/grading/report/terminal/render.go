@@ -196,7 +196,7 @@ func (p *page) log(b *block, r *report.Report, o Options) {
 		return
 	}
 	b.blank()
-	shown := r.LastWords(maxLogLines)
+	shown := r.LogTail(maxLogLines)
 	for _, line := range shown {
 		if report.Panics(line) {
 			b.text("", p.bad, line)
@@ -378,7 +378,7 @@ func (p *page) score(r *report.Report, o Options) string {
 	}
 	const columns = 20
 	line := p.strong.Render(points)
-	if !r.SaysNothing() {
+	if !r.Inconclusive() {
 		line += "  " + p.bar(r.Score, r.MaxScore, columns)
 	}
 	out := "\n" + p.files(r, o) + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n" + p.milestones(r)
@@ -473,7 +473,7 @@ func nextStep(r *report.Report, o Options) string {
 		return "all done"
 	case r.Undecided > 0 && r.Outcome == report.Graded && explained == nil:
 		return "for a grade, grade it where Pods can run"
-	case r.SaysNothing():
+	case r.Inconclusive():
 		if o.Commands.Grade == "" {
 			return "try again"
 		}

@@ -138,7 +138,7 @@ func TestPlainLinesBeginWithTheirWord(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		want := fmt.Sprintf("%d of %d points; ", r.Score, r.MaxScore)
-		if r.SaysNothing() {
+		if r.Inconclusive() {
 			want = "no grade; "
 		}
 		if !strings.HasPrefix(lines[len(lines)-1], want) {

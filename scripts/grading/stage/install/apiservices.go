@@ -23,8 +23,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// MayServe returns an error for APIServices that would take over an API group of other users.
-func (in Into) MayServe(registrations []*unstructured.Unstructured) error {
+// CheckAPIServices returns an error for APIServices that would take over an API group of other users.
+func (in Into) CheckAPIServices(registrations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil
 	}

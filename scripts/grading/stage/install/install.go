@@ -59,18 +59,18 @@ func (in Into) let(what string, err error) error {
 		return err
 	}
 	if in.Shared {
-		return &InTheWayError{what}
+		return &ForeignObjectError{what}
 	}
 	return nil
 }
 
-// InTheWayError says that a shared cluster already has an object that the submission would create.
-type InTheWayError struct {
+// ForeignObjectError says that a shared cluster already has an object that the submission would create.
+type ForeignObjectError struct {
 	// What is the kind of the object, with its name.
 	What string
 }
 
-func (e *InTheWayError) Error() string {
+func (e *ForeignObjectError) Error() string {
 	return e.What + " is in the cluster already, and was not made by a run of ours, so it is not touched: " +
 		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster"
 }
@@ -306,7 +306,7 @@ func (in Into) Apply(
 	if in.Shared {
 		made, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
 		if apierrors.IsAlreadyExists(err) {
-			return nil, &InTheWayError{"the " + submission.NameOf(object)}
+			return nil, &ForeignObjectError{"the " + submission.NameOf(object)}
 		}
 	} else {
 		made, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})

@@ -14,9 +14,9 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// MayDecide returns an error for webhooks that would be called for objects of other users. Without the operator, these
+// CheckWebhooks returns an error for webhooks that would be called for objects of other users. Without the operator, these
 // objects could no longer be changed.
-func (in Into) MayDecide(configurations []*unstructured.Unstructured) error {
+func (in Into) CheckWebhooks(configurations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil
 	}

@@ -105,7 +105,7 @@ func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := stagetest.Workshop(t, samples.Lay(t, samples.Module+seeing+"-- "+test.file+" --\n"+head+test.container))
+			w := stagetest.Builder(t, samples.Lay(t, samples.Module+seeing+"-- "+test.file+" --\n"+head+test.container))
 			if err := w.Build(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestTheFlagForTheKubeconfigCanBeLeftOut(t *testing.T) {
 	t.Parallel()
 	const manager = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
 		"spec:\n  template:\n    spec:\n      containers:\n      - {name: manager, args: [start]}\n"
-	w := stagetest.Workshop(t, samples.Lay(t, samples.Module+seeing+"-- config/manager/manager.yaml --\n"+manager))
+	w := stagetest.Builder(t, samples.Lay(t, samples.Module+seeing+"-- config/manager/manager.yaml --\n"+manager))
 	if err := w.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -159,14 +159,14 @@ func TestTheFlagForTheKubeconfigCanBeLeftOut(t *testing.T) {
 }
 
 // launched is a built program that needs no webhooks.
-func launched(w *submission.Workshop, kubeconfig string, environment ...string) *operator {
-	return &operator{installed: &installed{Submission: stage.Submission{Workshop: w}, kubeconfig: kubeconfig, environment: environment}}
+func launched(w *submission.Builder, kubeconfig string, environment ...string) *operator {
+	return &operator{installed: &installed{Submission: stage.Submission{Builder: w}, kubeconfig: kubeconfig, environment: environment}}
 }
 
 func TestTheOperatorGetsNothingOfTheUser(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/somewhere/.kube/config")
 	t.Setenv("HTTPS_PROXY", "http://proxy.example")
-	w := stagetest.Workshop(t, samples.Lay(t, samples.Module+`-- cmd/main.go --
+	w := stagetest.Builder(t, samples.Lay(t, samples.Module+`-- cmd/main.go --
 package main
 
 import (

@@ -62,7 +62,7 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 	}()
 	register := i.Webhooks && i.Manifests.HasWebhooks()
 	if register || i.Manifests.Converts() {
-		if err := i.into.MayDecide(i.Manifests.Webhooks); err != nil {
+		if err := i.into.CheckWebhooks(i.Manifests.Webhooks); err != nil {
 			return nil, err
 		}
 		// First, since who finds it taken need not wait for a port.

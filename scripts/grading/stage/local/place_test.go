@@ -138,7 +138,7 @@ func (p place) install(files string) *installed { return p.installBy(ByEgress(p.
 
 func (p place) installBy(way Way, files string) *installed {
 	p.Helper()
-	w := stagetest.Workshop(p.T, samples.Lay(p.T, files))
+	w := stagetest.Builder(p.T, samples.Lay(p.T, files))
 	if err := w.Build(p.Context()); err != nil {
 		p.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func (p place) installBy(way Way, files string) *installed {
 		p.Fatal(err)
 	}
 	on := New(&stage.Cluster{Config: p.Config()}, way)
-	made, err := on.Install(p.Context(), stage.Submission{Workshop: w, Manifests: manifests, Webhooks: true}, stage.Gateway{})
+	made, err := on.Install(p.Context(), stage.Submission{Builder: w, Manifests: manifests, Webhooks: true}, stage.Gateway{})
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -57,12 +57,12 @@ func claimAny() (*claim, error) {
 		}
 		c.Close()
 	}
-	return nil, &submission.HindranceError{Reason: fmt.Sprintf("none of the ports %d to %d is free for the operator's "+
+	return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("none of the ports %d to %d is free for the operator's "+
 		"webhooks: end a program that listens there", firstPort, firstPort+portCount-1)}
 }
 
 // claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for. That
-// it was not its turn within patience, or that another program is there, is a *submission.HindranceError.
+// it was not its turn within patience, or that another program is there, is a *submission.EnvironmentError.
 func claimPort(ctx context.Context, port int, patience time.Duration, waits func(reason string)) (*claim, error) {
 	tick := time.NewTicker(portPoll)
 	defer tick.Stop()
@@ -78,7 +78,7 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 		select {
 		case <-tick.C:
 		case <-giveUp:
-			return nil, &submission.HindranceError{Reason: fmt.Sprintf("%s, and was so for %s: end that, "+
+			return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("%s, and was so for %s: end that, "+
 				"or let the operator's main take its port from a flag %s", reason, patience, submission.WebhookPortFlag)}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s: %w", reason, context.Cause(ctx))
@@ -95,7 +95,7 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 			return nil, context.Cause(ctx)
 		case <-deadline:
 			c.Close()
-			return nil, &submission.HindranceError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, "+
+			return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, "+
 				"is another program's on this machine: end that (`ss -ltnp` names it), "+
 				"or let the operator's main take its port from a flag %s", port, submission.WebhookPortFlag)}
 		}

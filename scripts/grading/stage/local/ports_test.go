@@ -39,12 +39,12 @@ func unusedPort(t *testing.T) int {
 // generated is a submission whose webhooks are not registered, so that it needs no cluster.
 func generated(t *testing.T, files string) *installed {
 	t.Helper()
-	w := stagetest.Workshop(t, samples.Lay(t, files))
+	w := stagetest.Builder(t, samples.Lay(t, files))
 	manifests, err := w.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &installed{Submission: stage.Submission{Workshop: w, Manifests: manifests}}
+	return &installed{Submission: stage.Submission{Builder: w, Manifests: manifests}}
 }
 
 func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
@@ -71,7 +71,7 @@ func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
 	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil ||
 		!strings.HasPrefix(err.Error(), want+", and was so for 1s: end that") {
 		t.Errorf("whose patience is at its end gets %v", err)
-	} else if _, is := errors.AsType[*submission.HindranceError](err); !is {
+	} else if _, is := errors.AsType[*submission.EnvironmentError](err); !is {
 		t.Errorf("that is nobody's fault, and the error is a %T", err)
 	}
 

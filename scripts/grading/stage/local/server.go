@@ -87,7 +87,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	if err := i.into.Delegate(ctx, s.client, i.Manifests); err != nil {
 		return nil, err
 	}
-	if err := i.into.MayServe(i.Manifests.APIServices); err != nil {
+	if err := i.into.CheckAPIServices(i.Manifests.APIServices); err != nil {
 		return nil, err
 	}
 	return s, s.register(ctx)

@@ -90,7 +90,7 @@ subjects: [{kind: ServiceAccount, name: llama, namespace: farm}]
 
 func aggregated(t *testing.T, p place, files string) (*server, error) {
 	t.Helper()
-	w := stagetest.Workshop(t, samples.Lay(t, files))
+	w := stagetest.Builder(t, samples.Lay(t, files))
 	if err := w.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func aggregated(t *testing.T, p place, files string) (*server, error) {
 		t.Fatal(err)
 	}
 	on := New(&stage.Cluster{Config: p.Config()}, ByEgress(p.Egress))
-	what := stage.Submission{Workshop: w, Manifests: manifests, Aggregated: true, ControlPlane: here.ControlPlane.Path}
+	what := stage.Submission{Builder: w, Manifests: manifests, Aggregated: true, ControlPlane: here.ControlPlane.Path}
 	made, err := on.Install(t.Context(), what, stage.Gateway{})
 	if err != nil {
 		t.Fatal(err)

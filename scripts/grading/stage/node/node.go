@@ -73,9 +73,9 @@ func Beside(start func(ctx context.Context, say func(string)) (*embedded.Cluster
 	}
 }
 
-// NewPoolBeside returns a pool of embedded clusters with their nodes, for runs that may share clusters and whose
+// NewPoolForProcesses returns a pool of embedded clusters with their nodes, for runs that may share clusters and whose
 // operators are processes.
-func NewPoolBeside(start func(context.Context, func(string)) (*embedded.Cluster, error)) *own.Pool {
+func NewPoolForProcesses(start func(context.Context, func(string)) (*embedded.Cluster, error)) *own.Pool {
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) },
 		func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
 			return beside(lent, described), nil

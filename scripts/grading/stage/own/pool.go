@@ -48,7 +48,7 @@ func NewPool(program *multicall.Program) *Pool {
 func NewPoolOfNodes(
 	start func(context.Context) (*embedded.Cluster, error), on func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error),
 ) *Pool {
-	return &Pool{start: start, baseline: existing.NewLivingBaseline, stage: on}
+	return &Pool{start: start, baseline: existing.NewBaselineWithPods, stage: on}
 }
 
 // Lease lends a control plane to runs that follow one another. Return gives it back.

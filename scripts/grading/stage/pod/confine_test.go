@@ -435,12 +435,12 @@ func TestAnAdministratorIsNeitherInstalledNorDelivered(t *testing.T) {
 	if err := os.WriteFile(file, []byte(bound), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := stagetest.Workshop(t, dir)
+	w := stagetest.Builder(t, dir)
 	manifests, err := w.Generate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, what := &place{kubectl: kubectl}, stage.Submission{Workshop: w, Manifests: manifests}
+	p, what := &place{kubectl: kubectl}, stage.Submission{Builder: w, Manifests: manifests}
 	_, installed := p.Install(t.Context(), what, stage.Gateway{})
 	_, delivered := p.Deliver(t.Context(), what)
 	for _, err := range []error{installed, delivered} {

@@ -64,10 +64,10 @@ type Deployment struct {
 	upgraded []*unstructured.Unstructured
 }
 
-// Render renders a submission's deployment. kubectl is as in submission.Workshop.Kustomize. The error is a
+// Render renders a submission's deployment. kubectl is as in submission.Builder.Kustomize. The error is a
 // *submission.Problem if kustomize can't build the deployment, if it is not the deployment of one operator, or if it
 // has more rights than the manifests' roles.
-func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests) (*Deployment, error) {
+func Render(ctx context.Context, kubectl string, w *submission.Builder, manifests *submission.Manifests) (*Deployment, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifes
 // placeholder of a scaffold. The same is true if there is a DaemonSet, because a part of the program then runs on each
 // node. The result may have more rights than the markers, because it is not graded. The parameters and the other errors
 // are those of Render.
-func Content(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests, image string) ([]byte, error) {
+func Content(ctx context.Context, kubectl string, w *submission.Builder, manifests *submission.Manifests, image string) ([]byte, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (d *Deployment) install(
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
-	if err := errors.Join(into.MayDecide(d.registers), into.MayServe(d.apiServices)); err != nil {
+	if err := errors.Join(into.CheckWebhooks(d.registers), into.CheckAPIServices(d.apiServices)); err != nil {
 		return nil, nil, err
 	}
 	in := &installation{

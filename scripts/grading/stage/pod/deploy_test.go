@@ -21,7 +21,7 @@ import (
 )
 
 // solution is a lab's solution with its manifests, and the program that is kubectl.
-func solution(t *testing.T, number string) (w *submission.Workshop, manifests *submission.Manifests, kubectl string) {
+func solution(t *testing.T, number string) (w *submission.Builder, manifests *submission.Manifests, kubectl string) {
 	t.Helper()
 	here, err := checkout.Find()
 	if err != nil {
@@ -34,7 +34,7 @@ func solution(t *testing.T, number string) (w *submission.Workshop, manifests *s
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = stagetest.Workshop(t, here.SolutionDir(lab))
+	w = stagetest.Builder(t, here.SolutionDir(lab))
 	if manifests, err = w.Generate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestWhatCannotBeDeployed(t *testing.T) {
 
 func TestWithoutConfigNothingIsDeployed(t *testing.T) {
 	t.Parallel()
-	w := stagetest.Workshop(t, samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program))
+	w := stagetest.Builder(t, samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program))
 	_, err := Render(t.Context(), "/nowhere/kubectl", w, &submission.Manifests{})
 	if _, wrong := errors.AsType[*submission.Problem](err); !wrong || !strings.Contains(err.Error(), "there is no config/default") {
 		t.Errorf("the error is %v", err)

@@ -70,7 +70,7 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 			return nil, err
 		}
 	}
-	deployment, err := Render(ctx, p.kubectl, what.Workshop, what.Manifests)
+	deployment, err := Render(ctx, p.kubectl, what.Builder, what.Manifests)
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,9 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Workshop opens the submission in a folder, so that a test can build it and install it on a stage. It is removed with
+// Builder opens the submission in a folder, so that a test can build it and install it on a stage. It is removed with
 // the test.
-func Workshop(tb testing.TB, dir string) *submission.Workshop {
+func Builder(tb testing.TB, dir string) *submission.Builder {
 	tb.Helper()
 	opened, err := submission.Open(dir, "")
 	if err != nil {
@@ -39,7 +39,7 @@ func Workshop(tb testing.TB, dir string) *submission.Workshop {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &submission.Workshop{Submission: opened, Scope: scope}
+	w := &submission.Builder{Submission: opened, Scope: scope}
 	if w.ControllerGen, err = here.ControllerGen(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

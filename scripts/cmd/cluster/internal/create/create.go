@@ -262,7 +262,7 @@ func (c *creation) start(ctx context.Context, say func(string)) (string, error) 
 		detail = "its nodes were started again"
 	case kind.Silent:
 		say("waiting for its API server")
-		if err := c.Cluster.WaitAnswer(ctx); err != nil {
+		if err := c.Cluster.WaitReady(ctx); err != nil {
 			return "", fmt.Errorf("%w\n--recreate makes a new cluster", err)
 		}
 	default:
