@@ -44,8 +44,8 @@ func NewBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	return b, nil
 }
 
-// NewBaselineWithPods is like NewBaseline, for a cluster in which Pods run. Their Nodes, Leases and EndpointSlices change
-// by themselves, so an object of the baseline counts as unchanged as long as it exists.
+// NewBaselineWithPods is like NewBaseline, for a cluster in which Pods run. Their Nodes, Leases and EndpointSlices
+// change by themselves, so an object of the baseline counts as unchanged as long as it exists.
 func NewBaselineWithPods(ctx context.Context, cluster *Cluster) (*Baseline, error) {
 	b, err := NewBaseline(ctx, cluster)
 	if b != nil {

@@ -11,7 +11,7 @@ import (
 func TestAShellReadsAQuotedPathAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
-		"/home/ada/operator-labs", "/home/ada/student's work",
+		"/srv/operator-labs", "/srv/student's work",
 		`/tmp/$HOME`, "/tmp/`id`", `/tmp/a"b\c`, "/tmp/two\nlines", "/tmp/*", "",
 	} {
 		read, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+Quoted(path)).Output()

@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// CheckWebhooks returns an error for webhooks that would be called for objects of other users. Without the operator, these
-// objects could no longer be changed.
+// CheckWebhooks returns an error for webhooks that would be called for objects of other users. Without the operator,
+// these objects could no longer be changed.
 func (in Into) CheckWebhooks(configurations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil
