@@ -21,6 +21,10 @@ const license = "// SPDX-License-Identifier: Apache-2.0\n// SPDX-FileCopyrightTe
 // largest is the size in bytes above which a file does not belong in git.
 const largest = 1 << 20
 
+// longest is how many lines a Go file of scripts or clusters may have. A reader finds the place for a change by the
+// names of files.
+const longest = 500
+
 var files = Check{
 	Name:     "files",
 	Sentence: "files are small, licensed, and name no path of a person's machine",
@@ -60,6 +64,12 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 		if path.Ext(name) == ".go" && !isTestdata(name) && !isGeneratedGo(content) && !bytes.HasPrefix(content, []byte(license)) {
 			findings = append(findings, Finding{Where: name, Message: "does not begin with the two SPDX lines"})
 		}
+		if lines := bytes.Count(content, []byte("\n")); lines > longest && hasShortFiles(name) && !isGeneratedGo(content) {
+			findings = append(findings, Finding{
+				Where: name, ByHand: true,
+				Message: fmt.Sprintf("has %d lines, and may have %d: split it by topic", lines, longest),
+			})
+		}
 		for i, line := range strings.Split(string(content), "\n") {
 			found := homes.FindString(line)
 			if found == "" && len(absolute) > 1 && strings.Contains(line, absolute+"/") {
@@ -74,6 +84,13 @@ func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {
 		}
 	}
 	return findings, nil
+}
+
+// hasShortFiles reports whether a file is Go code of scripts or clusters. A solution may show a whole topic in one
+// file.
+func hasShortFiles(name string) bool {
+	ours := strings.HasPrefix(name, "scripts/") || strings.HasPrefix(name, "clusters/")
+	return ours && path.Ext(name) == ".go" && !isTestdata(name)
 }
 
 func fixLicenses(ctx context.Context, r *Repository) ([]string, error) {
