@@ -11,14 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -73,86 +70,6 @@ func init() {
 var ownerModes = append(slices.Clone(modes), mode{
 	"on an older kernel", "reaping on an older kernel", Options{withoutNamespaces: true},
 })
-
-// beOlderKernel keeps from this process, and from what it starts, what older kernels do not have: Landlock for signals
-// (Linux 6.12), and signals to the group of a process descriptor's process (6.9).
-func beOlderKernel() error {
-	const (
-		fourth       = 16 + 3*8 // an offset in struct seccomp_data, on machines that are little-endian
-		processGroup = 1 << 2   // PIDFD_SIGNAL_PROCESS_GROUP
-	)
-	if err := installFilter([]unix.SockFilter{
-		{Code: bpfLoad, K: atNumber},
-		{Code: bpfEqual, K: unix.SYS_LANDLOCK_CREATE_RULESET, Jt: 4},
-		{Code: bpfEqual, K: unix.SYS_PIDFD_SEND_SIGNAL, Jf: 2},
-		{Code: bpfLoad, K: fourth},
-		{Code: bpfEqual, K: processGroup, Jt: 2},
-		{Code: bpfAnswer, K: seccompAllow},
-		{Code: bpfAnswer, K: seccompFail | uint32(unix.ENOSYS)},
-		{Code: bpfAnswer, K: seccompFail | uint32(unix.EINVAL)},
-	}); err != nil {
-		return err
-	}
-	if _, _, failed := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); failed != unix.ENOSYS {
-		return fmt.Errorf("the kernel is not an older one: %w", failed)
-	}
-	return nil
-}
-
-// haveNoHandles keeps from this process, and from what it starts, what kernels do not have before Linux 5.3:
-// descriptors of processes.
-func haveNoHandles() error {
-	if err := withoutCalls(unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL); err != nil {
-		return err
-	}
-	if _, err := unix.PidfdOpen(os.Getpid(), 0); !errors.Is(err, unix.ENOSYS) {
-		return fmt.Errorf("the kernel is not an older one: %w", err)
-	}
-	return nil
-}
-
-// withoutCalls has system calls fail as unknown ones do.
-func withoutCalls(numbers ...uint32) error {
-	filter := []unix.SockFilter{{Code: bpfLoad, K: atNumber}}
-	for _, number := range numbers {
-		filter = append(filter, unix.SockFilter{Code: bpfEqual, K: number, Jf: 1},
-			unix.SockFilter{Code: bpfAnswer, K: seccompFail | uint32(unix.ENOSYS)})
-	}
-	return installFilter(append(filter, unix.SockFilter{Code: bpfAnswer, K: seccompAllow}))
-}
-
-// From linux/bpf_common.h and linux/seccomp.h.
-const (
-	bpfLoad      = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-	bpfEqual     = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-	bpfAnswer    = unix.BPF_RET | unix.BPF_K
-	atNumber     = 0 // an offset in struct seccomp_data
-	seccompAllow = 0x7fff0000
-	seccompFail  = 0x00050000
-)
-
-// installFilter has the kernel use a filter of system calls in all threads, and in what they start.
-func installFilter(filter []unix.SockFilter) error {
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	install := func() unix.Errno {
-		_, _, failed := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
-			uintptr(unsafe.Pointer(&program)))
-		return failed
-	}
-	failed := install()
-	if failed == unix.EACCES { // only root may do so and still get privileges
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return err
-		}
-		failed = install()
-	}
-	if failed != 0 {
-		return failed
-	}
-	return nil
-}
 
 // containing starts a contained program that tries to get away, in TMPDIR.
 func containing(options Options) error {
@@ -363,154 +280,6 @@ func TestAContainedForkBombIsEnded(t *testing.T) {
 			})
 		}
 	}
-}
-
-// We could not kill a setuid program that became another user's. Where we are not root, the filter for older kernels
-// makes us give up privileges ourselves.
-func TestAContainedProgramGetsNoPrivilegesWithoutNamespaces(t *testing.T) {
-	t.Parallel()
-	for _, role := range []string{"showing privileges", "showing privileges on an older kernel"} {
-		if said := play(t, role, t.TempDir()).line(t); said[len(said)-1] != "1" {
-			t.Errorf("%s: %q, want 1", role, said)
-		}
-	}
-}
-
-// showPrivileges has a contained program say whether it can get new privileges.
-func showPrivileges() error {
-	scope, err := NewScope(Options{withoutNamespaces: true})
-	if err != nil {
-		return err
-	}
-	defer scope.Close()
-	p, err := scope.Start(Spec{
-		Path: "/bin/grep", Args: []string{"NoNewPrivs", "/proc/self/status"}, Stdout: os.Stdout, Contained: true,
-	})
-	if err != nil {
-		return err
-	}
-	<-p.Done()
-	return p.Err()
-}
-
-// needLandlockSignals skips a test where Landlock has no say in signals.
-func needLandlockSignals(t *testing.T) {
-	t.Helper()
-	const version, withSignals = 1, 6
-	if abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version); int(abi) < withSignals {
-		t.Skipf("this kernel's Landlock has version %d, and signals need %d", int(abi), withSignals)
-	}
-}
-
-func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
-	t.Parallel()
-	inEachMode(t, func(t *testing.T, scope *Scope) {
-		t.Helper()
-		if scope.options.withoutNamespaces {
-			needLandlockSignals(t)
-		}
-		bystander := exec.Command("/bin/sleep", "1000")
-		must(t, bystander.Start())
-		t.Cleanup(func() { _ = bystander.Process.Kill(); _ = bystander.Wait() })
-		outside := []int{bystander.Process.Pid, scope.guard.Process.Pid}
-		p, output, dir := contain(t, scope, fmt.Sprintf(
-			`kill -KILL $PPID; kill -STOP $PPID; kill -KILL %d; kill -KILL %d; kill -CONT $PPID`, outside[0], outside[1])+escapes+"sleep 1000")
-		readLine(t, output)
-		live := func(pids ...int) {
-			t.Helper()
-			for _, pid := range pids {
-				if !runs(pid) {
-					t.Errorf("process %d was ended", pid)
-				}
-			}
-		}
-		live(append(outside, p.PID())...)
-		p.Kill()
-		nothingLives(t, output, dir)
-		live(outside...) // the supervisor signals all that it can reach
-	})
-}
-
-// A process whose limit of processor time is 0 is killed, and setting a limit is not a signal.
-func TestAContainedProgramCannotLimitWhatIsOutside(t *testing.T) {
-	t.Parallel()
-	scope := newScope(t, Options{withoutNamespaces: true})
-	victim := exec.Command("/bin/sleep", "1000")
-	must(t, victim.Start())
-	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
-	var output strings.Builder
-	p, err := scope.Start(Spec{
-		Path: "/proc/self/exe", Stdout: &output, Contained: true,
-		Env: append(os.Environ(), roleVariable+"=limiting", fmt.Sprint(victimVariable, "=", victim.Process.Pid)),
-	})
-	must(t, err)
-	<-p.Done()
-	const want = "others: operation not permitted\nasking: <nil>\nits own: <nil>\n"
-	if p.Err() != nil || output.String() != want {
-		t.Errorf("it ended with %v and said %q, want %q", p.Err(), output.String(), want)
-	}
-	if !runs(victim.Process.Pid) {
-		t.Error("the other process was ended")
-	}
-}
-
-// startInManySandboxes leaves one sandbox for a supervisor, and none for its program.
-func startInManySandboxes() error {
-	const most, scopeSignal = 16, 1 << 1
-	runtime.LockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	attributes := unix.LandlockRulesetAttr{Access_fs: 0, Access_net: 0, Scoped: scopeSignal}
-	rules, _, failed := unix.Syscall(
-		unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
-	if failed != 0 {
-		return failed
-	}
-	for range most - 1 {
-		if _, _, failed := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0); failed != 0 {
-			return failed
-		}
-	}
-	if err := os.Setenv(roleVariable, "starting in many sandboxes"); err != nil {
-		return err
-	}
-	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
-}
-
-func startInDeepestSandbox() error {
-	scope, err := NewScope(Options{withoutNamespaces: true})
-	if err != nil {
-		return err
-	}
-	_, err = scope.Start(Spec{Path: "/bin/true", Contained: true})
-	fmt.Println("it said:", err)
-	return scope.Close()
-}
-
-func TestAProgramThatCouldEndItsSupervisorIsNotStarted(t *testing.T) {
-	t.Parallel()
-	needLandlockSignals(t)
-	said := strings.Join(play(t, "in many sandboxes", t.TempDir()).line(t), " ")
-	if !strings.HasPrefix(said, "it said: starting true: keeping it from ending its supervisor") ||
-		!strings.HasSuffix(said, unix.E2BIG.Error()) {
-		t.Error(said)
-	}
-}
-
-// victimVariable is the number of the process that a process in the role of limiting limits.
-const victimVariable = "OPERATOR_LABS_TEST_VICTIM"
-
-func limit() error {
-	victim, err := strconv.Atoi(os.Getenv(victimVariable))
-	if err != nil {
-		return err
-	}
-	var limit unix.Rlimit
-	fmt.Println("others:", unix.Prlimit(victim, unix.RLIMIT_CPU, &unix.Rlimit{}, nil))
-	fmt.Println("asking:", unix.Prlimit(victim, unix.RLIMIT_CPU, nil, &limit))
-	fmt.Println("its own:", unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, nil))
-	return nil
 }
 
 func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t *testing.T) {

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/container"
+)
+
+// A prisoner tries what its first argument names, with what the others name, and ends with an error if it can't.
+func init() {
+	roles["prisoner"] = func() error { return attempts[os.Args[1]](os.Args[2:]...) }
+}
+
+// attempts are what a walled program may try.
+var attempts = map[string]func(args ...string) error{
+	"nothing": func(...string) error { return nil },
+	"read": func(args ...string) error {
+		_, err := os.ReadFile(args[0])
+		return err
+	},
+	"list": func(args ...string) error {
+		_, err := os.ReadDir(args[0])
+		return err
+	},
+	"see": func(args ...string) error {
+		_, err := os.Lstat(args[0])
+		return err
+	},
+	"write": func(args ...string) error { return os.WriteFile(args[0], []byte("changed"), 0o600) },
+	"append": func(args ...string) error {
+		file, err := os.OpenFile(args[0], os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		return file.Close()
+	},
+	"read a descriptor": func(args ...string) error {
+		descriptor, _ := strconv.Atoi(args[0])
+		_, err := unix.Pread(descriptor, make([]byte, 1), 0)
+		return err
+	},
+	"set": func(args ...string) error { // what it is already
+		value, err := os.ReadFile(args[0])
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(args[0], value, 0)
+	},
+	"truncate":            func(args ...string) error { return os.Truncate(args[0], 0) },
+	"create":              func(args ...string) error { return os.WriteFile(filepath.Join(args[0], "new"), nil, 0o600) },
+	"remove":              func(args ...string) error { return os.Remove(args[0]) },
+	"rename":              func(args ...string) error { return os.Rename(args[0], args[0]+".renamed") },
+	"link":                func(args ...string) error { return os.Link(args[0], args[1]) },
+	"chmod":               func(args ...string) error { return os.Chmod(args[0], 0o777) },
+	"execute":             func(args ...string) error { return exec.Command(args[0], args[1:]...).Run() },
+	"connect":             dial("tcp"),
+	"connect to a socket": dial("unix"),
+	"fast open": func(args ...string) error {
+		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		port, _ := strconv.Atoi(args[0])
+		return unix.Sendto(socket, []byte("hello"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	},
+	"send by a pair": func(args ...string) error {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Sendto(pair[0], []byte("hello"), 0, &unix.SockaddrUnix{Name: args[0]})
+	},
+	"pair": func(...string) error {
+		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		return err
+	},
+	"attach shared memory": func(args ...string) error {
+		id, _ := strconv.Atoi(args[0])
+		_, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
+		return err
+	},
+	"multipath": socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP),
+	"datagram":  socket(unix.AF_INET, unix.SOCK_DGRAM, 0),
+	"raw":       socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP),
+	"packet":    socket(unix.AF_PACKET, unix.SOCK_RAW, 0),
+	"vsock":     socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0),
+	"io_uring": func(...string) error {
+		var parameters [120]byte
+		_, _, failed := syscall.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&parameters)), 0)
+		if failed != 0 {
+			return failed
+		}
+		return nil
+	},
+	"listen": func(...string) error {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		return listener.Close()
+	},
+	"serve itself": func(...string) error {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		connection, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			return err
+		}
+		return errors.Join(connection.Close(), listener.Close())
+	},
+	"addresses": func(...string) error {
+		_, err := net.InterfaceAddrs()
+		return err
+	},
+	"user namespace": func(...string) error {
+		return (&exec.Cmd{Path: "/bin/true", SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}}).Run()
+	},
+	"unshare": func(...string) error { return unix.Unshare(unix.CLONE_NEWUSER | unix.CLONE_NEWNS) },
+	"mount":   func(args ...string) error { return unix.Mount("tmpfs", args[0], "tmpfs", 0, "") },
+	"remount": func(...string) error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") },
+	"unmount": func(...string) error { return unix.Unmount("/usr", unix.MNT_DETACH) },
+	"trace": func(args ...string) error {
+		number, _ := strconv.Atoi(args[0])
+		return unix.PtraceSeize(number)
+	},
+	"signal": func(args ...string) error {
+		number, _ := strconv.Atoi(args[0])
+		return unix.Kill(number, 0)
+	},
+	"keys": func(...string) error {
+		_, err := unix.AddKey("user", "k", []byte("v"), unix.KEY_SPEC_SESSION_KEYRING)
+		return err
+	},
+	"load program": func(...string) error { _, _, failed := syscall.Syscall(unix.SYS_BPF, 0, 0, 0); return failed },
+	"capabilities": func(...string) error {
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(status)) {
+			if name, value, _ := strings.Cut(line, ":\t"); strings.HasPrefix(name, "Cap") && name != "CapBnd" && strings.Trim(value, "0\n") != "" {
+				return nil
+			}
+		}
+		return errors.New("it has none")
+	},
+	"setuid program": func(...string) error {
+		status, err := os.ReadFile("/proc/self/status")
+		if err == nil && strings.Contains(string(status), "NoNewPrivs:\t1") {
+			return errors.New("it gets no privileges")
+		}
+		return err
+	},
+}
+
+// socket makes a socket.
+func socket(domain, kind, protocol int) func(...string) error {
+	return func(...string) error {
+		_, err := unix.Socket(domain, kind, protocol)
+		return err
+	}
+}
+
+// dial connects to the address that is named.
+func dial(network string) func(...string) error {
+	return func(args ...string) error {
+		connection, err := net.Dial(network, args[0])
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}
+}
+
+// cell is a place with what a prisoner may have, and what it may not.
+type cell struct {
+	scope                               *Scope
+	walls                               *Walls
+	home, given, secret, folder, socket string
+	datagrams                           string // a Unix socket
+	memory                              int    // shared
+	open, closed                        net.Listener
+}
+
+func newCell(t *testing.T, scope *Scope) *cell {
+	t.Helper()
+	outside := t.TempDir()
+	c := &cell{
+		scope: scope, home: filepath.Join(scope.Dir, "home"),
+		given: filepath.Join(outside, "given", "file"), secret: filepath.Join(outside, "secret", "file"),
+		folder: filepath.Join(outside, "secret"), socket: filepath.Join(outside, "secret", "socket"),
+	}
+	must(t, os.Mkdir(c.home, 0o700))
+	for _, file := range []string{c.given, c.secret} {
+		must(t, os.Mkdir(filepath.Dir(file), 0o700))
+		must(t, os.WriteFile(file, []byte("content"), 0o600))
+	}
+	unixSocket, err := net.Listen("unix", c.socket)
+	must(t, err)
+	c.datagrams = filepath.Join(c.folder, "datagrams")
+	datagrams, err := net.ListenPacket("unixgram", c.datagrams)
+	must(t, err)
+	c.memory, err = unix.SysvShmGet(unix.IPC_PRIVATE, 1, 0o600)
+	must(t, err)
+	t.Cleanup(func() {
+		_, err := unix.SysvShmCtl(c.memory, unix.IPC_RMID, nil)
+		must(t, errors.Join(err, datagrams.Close()))
+	})
+	for _, listener := range []*net.Listener{&c.open, &c.closed} {
+		*listener, err = net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		t.Cleanup(func() { _ = (*listener).Close() })
+	}
+	t.Cleanup(func() { _ = unixSocket.Close() })
+	calls, err := container.DefaultFilter()
+	must(t, err)
+	c.walls = &Walls{Read: []string{c.given}, Connect: []int{port(c.open)}, Calls: calls}
+	return c
+}
+
+func port(listener net.Listener) int {
+	address, _ := listener.Addr().(*net.TCPAddr)
+	return address.Port
+}
+
+// try has a prisoner try something, and returns how that ended and what it said.
+func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (said string, err error) {
+	t.Helper()
+	var output strings.Builder
+	p, err := c.scope.Start(Spec{
+		Path: os.Args[0], Args: append([]string{what}, args...), Dir: c.home, Stdout: &output, Stderr: &output, Contained: true, Walls: walls,
+		Env: []string{roleVariable + "=prisoner", "PATH=" + os.Getenv("PATH"), "HOME=" + c.home},
+	})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = p.Wait(ctx)
+	return output.String(), err
+}
+
+// attempt is something that a wall holds. Without a name, it is not one of the walls alone that does.
+type attempt struct {
+	wall Wall
+	what []string
+}
+
+// forbidden are attempts that must fail.
+func (c *cell) forbidden() []attempt {
+	self, unixPort := strconv.Itoa(os.Getpid()), strconv.Itoa(port(c.closed))
+	return []attempt{
+		{FilesWall, []string{"read", c.secret}},
+		{FilesWall, []string{"list", c.folder}},
+		{FilesWall, []string{"write", c.secret}},
+		{FilesWall, []string{"append", c.secret}},
+		{FilesWall, []string{"truncate", c.secret}},
+		{FilesWall, []string{"create", c.folder}},
+		{FilesWall, []string{"remove", c.secret}},
+		{FilesWall, []string{"rename", c.secret}},
+		{FilesWall, []string{"link", c.secret, filepath.Join(c.home, "link")}},
+		{FilesWall, []string{"append", c.given}},
+		{FilesWall, []string{"truncate", c.given}},
+		{FilesWall, []string{"remove", c.given}},
+		{FilesWall, []string{"create", "/usr"}},
+		{FilesWall, []string{"create", "/"}},
+		{FilesWall, []string{"read", "/etc/shadow"}},
+		{FilesWall, []string{"list", "/etc/ssl/private"}},
+		{FilesWall, []string{"list", "/etc/pki/tls/private"}},
+		{FilesWall, []string{"list", c.scope.Dir}},
+		{FilesWall, []string{"mount", c.home}},
+		{FilesWall, []string{"remount"}},
+		{FilesWall, []string{"unmount"}},
+		{FilesWall, []string{"read", "/proc/" + self + "/environ"}},
+		{FilesWall, []string{"list", "/proc/1/root" + c.folder}},
+		{FilesWall, []string{"set", "/proc/sys/kernel/core_pattern"}},
+		{FilesWall, []string{"append", "/proc/1/oom_score_adj"}},
+		{FilesWall, []string{"trace", "1"}},
+		{FilesWall, []string{"trace", self}},
+		{FilesWall, []string{"signal", self}},
+		{PrivateRoot, []string{"see", c.secret}},
+		{PrivateRoot, []string{"chmod", c.secret}},
+		{PrivateRoot, []string{"keep mode", "/dev/null"}},
+		{PrivateRoot, []string{"see", c.scope.Dir + "/root"}},
+		{PrivateRoot, []string{"see", "/proc/" + self}},
+		{PrivateRoot, []string{"attach shared memory", strconv.Itoa(c.memory)}},
+		{NetworkWall, []string{"connect", c.closed.Addr().String()}},
+		{NetworkWall, []string{"connect to a socket", c.socket}},
+		{NetworkWall, []string{"send by a pair", c.datagrams}},
+		{NetworkWall, []string{"fast open", unixPort}},
+		{NetworkWall, []string{"multipath"}},
+		{NetworkWall, []string{"datagram"}},
+		{NetworkWall, []string{"raw"}},
+		{NetworkWall, []string{"packet"}},
+		{NetworkWall, []string{"vsock"}},
+		{NetworkWall, []string{"io_uring"}},
+		{CallsWall, []string{"keys"}},
+		{CallsWall, []string{"user namespace"}},
+		{CallsWall, []string{"load program"}},
+		{"", []string{"capabilities"}},
+		{"", []string{"setuid program"}},
+	}
+}
