@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cri_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestAContainerIsCreatedRunsAndEnds(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	id := p.create("c", `echo hello; read line; exit 3`, func(c *runtimeapi.ContainerConfig) { c.Stdin = true })
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_CREATED || s.CreatedAt == 0 || s.StartedAt != 0 {
+		t.Errorf("before it is started it is %v", s)
+	}
+	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING || s.StartedAt < s.CreatedAt || s.FinishedAt != 0 {
+		t.Errorf("when it runs it is %v", s)
+	}
+	if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 128+9 ||
+		s.Reason != "Error" || s.FinishedAt < s.StartedAt {
+		t.Errorf("when it was stopped it is %v", s)
+	}
+	if _, s := p.ends("well", "true"); s.ExitCode != 0 || s.Reason != "Completed" {
+		t.Errorf("one that ended well is %v", s)
+	}
+}
+
+func TestAContainerThatCannotStartSaysWhy(t *testing.T) {
+	r := newRuntime(t)
+	id := r.pod(t).create("c", "", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"/no/such"} })
+	_, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id})
+	if err == nil || !strings.Contains(err.Error(), `"/no/such": no such file`) {
+		t.Errorf("the error is %v", err)
+	}
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 127 ||
+		s.Reason != "StartError" || s.Message == "" {
+		t.Errorf("it is %v", s)
+	}
+}
+
+func TestStoppingAsksFirst(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	polite := p.start("polite", `trap 'echo asked; exit 0' TERM; echo ready; while true; do sleep 0.01; done`)
+	deaf := p.start("deaf", `trap '' TERM; echo ready; while true; do sleep 0.01; done`)
+	for _, name := range []string{"polite", "deaf"} {
+		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.said(name), "ready") })
+	}
+	for _, id := range []string{polite, deaf} {
+		if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := r.status(t, polite); s.ExitCode != 0 || !strings.Contains(p.said("polite"), "asked") {
+		t.Errorf("the polite one is %v", s)
+	}
+	if s := r.status(t, deaf); s.ExitCode != 128+9 {
+		t.Errorf("the deaf one is %v", s)
+	}
+	if len(r.network.drained) != 2 {
+		t.Errorf("the network was asked for %v", r.network.drained)
+	}
+}
+
+func TestTheSignalThatEndsIsThePodsOrTheImages(t *testing.T) {
+	r := newRuntime(t)
+	r.putImage(t, "test/quit:v1", `{"config":{"StopSignal":"SIGQUIT"}}`)
+	p := r.pod(t)
+	for name, change := range map[string]func(*runtimeapi.ContainerConfig){
+		"QUIT": func(c *runtimeapi.ContainerConfig) { c.Image = &runtimeapi.ImageSpec{Image: "test/quit:v1"} },
+		"USR1": func(c *runtimeapi.ContainerConfig) {
+			c.Image, c.StopSignal = &runtimeapi.ImageSpec{Image: "test/quit:v1"}, runtimeapi.Signal_SIGUSR1
+		},
+	} {
+		id := p.start(name, `for s in TERM QUIT USR1; do trap "echo $s; exit 0" $s; done; echo ready; while true; do sleep 0.01; done`, change)
+		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.said(name), "ready") })
+		if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if said := p.said(name); !strings.HasSuffix(said, name) {
+			t.Errorf("it said %q, want %s", said, name)
+		}
+	}
+}
+
+func TestTheEnvironmentIsTheImagesThenThePods(t *testing.T) {
+	r := newRuntime(t)
+	said, _ := r.pod(t).ends("c", `echo $FROM $BOTH $HOSTNAME $HOME`, func(c *runtimeapi.ContainerConfig) {
+		c.Envs = []*runtimeapi.KeyValue{{Key: "BOTH", Value: []byte("pod")}}
+	})
+	if said != "image pod the-pod /" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+func TestThePodSaysWhoRuns(t *testing.T) {
+	r := newRuntime(t)
+	said, s := r.pod(t).ends("c", `id -u; id -g`, func(c *runtimeapi.ContainerConfig) {
+		c.Linux.SecurityContext.RunAsUser, c.Linux.SecurityContext.RunAsGroup = &runtimeapi.Int64Value{Value: 1000},
+			&runtimeapi.Int64Value{Value: 2000}
+	})
+	if said != "1000\n2000" || s.User.Linux.Uid != 1000 || s.User.Linux.Gid != 2000 {
+		t.Errorf("it said %q and is %v", said, s.User)
+	}
+}
+
+func TestWhatIsNotOnThisNodeIsRefused(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	for name, test := range map[string]struct {
+		change func(*runtimeapi.ContainerConfig)
+		want   string
+	}{
+		"an image":               {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "no/such:v1" }, "make docker-build"},
+		"a bad name of an image": {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "No:Such:v1" }, "not the name of an image"},
+		"a user":                 {func(c *runtimeapi.ContainerConfig) { c.Linux.SecurityContext.RunAsUsername = "nosuch" }, `no user "nosuch"`},
+	} {
+		config := &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: image},
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}},
+		}
+		test.change(config)
+		_, err := r.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v, want one with %q", name, err, test.want)
+		}
+	}
+	id := p.create("seccomp", "true", func(c *runtimeapi.ContainerConfig) {
+		c.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "mine"}
+	})
+	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err == nil ||
+		!strings.Contains(err.Error(), `seccomp profile "mine"`) {
+		t.Errorf("the error of a profile that is not there is %v", err)
+	}
+	request := &runtimeapi.RunPodSandboxRequest{Config: p.config, RuntimeHandler: "gvisor"}
+	if _, err := r.RunPodSandbox(t.Context(), request); err == nil || !strings.Contains(err.Error(), `"gvisor"`) {
+		t.Errorf("the error of a runtime class that is not there is %v", err)
+	}
+}
+
+func TestAProgramRunsInAContainer(t *testing.T) {
+	r := newRuntime(t)
+	id := r.pod(t).start("c", `echo there > /file; exec sleep 1000`)
+	said := until(t, "the file", func() (string, bool) {
+		said, _ := r.exec(t, id, `cat /file; hostname; echo $BOTH`)
+		return said, strings.HasPrefix(said, "there")
+	})
+	if said != "there\nthe-pod\nimage" {
+		t.Errorf("it said %q", said)
+	}
+	if _, code := r.exec(t, id, "exit 42"); code != 42 {
+		t.Errorf("it ended with %d", code)
+	}
+	done, err := r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"nosuch"}})
+	if err != nil || done.ExitCode != 127 || !strings.Contains(string(done.Stderr), "not found") {
+		t.Errorf("a program that does not exist: %v, %v", done, err)
+	}
+	_, err = r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sleep", "1000"}, Timeout: 1})
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("the error of a program that takes too long is %v", err)
+	}
+	// One that leaves another behind, which holds its output open.
+	if said, code := r.exec(t, id, "sleep 1000 & echo done"); said != "done" || code != 0 {
+		t.Errorf("it said %q and ended with %d", said, code)
+	}
+}
