@@ -7,20 +7,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/node/container"
 	"lva.io/operators/clusters/node/keeper"
@@ -95,122 +89,6 @@ func wait(ctx context.Context, t *testing.T, c *keeper.Client, id string) keeper
 	return state
 }
 
-func TestALogHasEachLineWithItsStream(t *testing.T) {
-	c, ctx := client(t)
-	id, log := start(ctx, t, c, `echo one; echo two >&2; printf three`)
-	wait(ctx, t, c, id)
-	content, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z `
-	for _, want := range []string{"stdout F one", "stderr F two", "stdout P three"} {
-		if !regexp.MustCompile(`(?m)^` + line + want + `$`).Match(content) {
-			t.Errorf("%q is missing in\n%s", want, content)
-		}
-	}
-}
-
-func TestALogIsWholeWhenTheContainerHasEnded(t *testing.T) {
-	c, ctx := client(t)
-	const lines = 50_000
-	id, log := start(ctx, t, c, fmt.Sprintf(`seq %d`, lines))
-	wait(ctx, t, c, id)
-	content, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number := 0
-	for line := range strings.Lines(string(content)) {
-		number++
-		if want := fmt.Sprintf(" stdout F %d\n", number); !strings.HasSuffix(line, want) {
-			t.Fatalf("line %d is %q", number, line)
-		}
-	}
-	if number != lines {
-		t.Errorf("the log has %d lines, want %d", number, lines)
-	}
-}
-
-func TestALongLineIsInParts(t *testing.T) {
-	c, ctx := client(t)
-	const length = 100_000
-	id, log := start(ctx, t, c, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo end`, length))
-	wait(ctx, t, c, id)
-	content, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found := strings.Count(string(content), "x"); found != length {
-		t.Errorf("%d of %d characters are there", found, length)
-	}
-	if !strings.Contains(string(content), " stdout P x") || !strings.HasSuffix(string(content), " stdout F end\n") {
-		t.Errorf("there are no parts, or the end is missing")
-	}
-}
-
-func TestALogGoesOnInANewFile(t *testing.T) {
-	c, ctx := client(t)
-	id, log := start(ctx, t, c, `echo before; read line; echo after`, func(s *keeper.Start) { s.Stdin = true })
-	await(ctx, t, "the first line", func() bool { return contains(log, "before") })
-	if err := os.Rename(log, log+".1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Reopen(ctx, id, log); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Attach(ctx, id, strings.NewReader("go\n"), io.Discard, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	wait(ctx, t, c, id)
-	if !contains(log, "after") || contains(log, "before") || !contains(log+".1", "before") {
-		t.Error("the lines are not in their files")
-	}
-}
-
-func TestAProgramThatSaysTooMuchWaitsForANewFile(t *testing.T) {
-	c, ctx := client(t)
-	const longest, more = 128 << 20, 1 << 20
-	id, log := start(ctx, t, c, fmt.Sprintf(`yes $(printf %%01000d 0) | head -c %d; echo; echo end`, longest+20*more))
-	length := func(file string) int64 {
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.Size()
-	}
-	await(ctx, t, "a long file", func() bool { return length(log) >= longest })
-	if contains(log, "end") || length(log) > longest+more { // after it was read, which takes longer than to write the rest
-		t.Errorf("the file has %d bytes", length(log))
-	}
-	if err := os.Rename(log, log+".1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Reopen(ctx, id, log); err != nil {
-		t.Fatal(err)
-	}
-	wait(ctx, t, c, id)
-	if !contains(log, "F end\n") || length(log) > 40*more { // with the beginnings of the lines
-		t.Errorf("the new file has %d bytes, and may lack the end", length(log))
-	}
-
-	// Who is killed while it waits has ended.
-	s := keeper.Start{ID: t.Name() + "-killed", Spec: shell(t, `exec yes $(printf %01000d 0)`), Log: log + ".2"}
-	if _, err := c.Start(ctx, s); err != nil {
-		t.Fatal(err)
-	}
-	await(ctx, t, "a long file", func() bool { return length(s.Log) >= longest })
-	if err := c.Kill(ctx, s.ID); err != nil {
-		t.Fatal(err)
-	}
-	if state := wait(ctx, t, c, s.ID); state.Code != 137 {
-		t.Errorf("it is %+v", state)
-	}
-	if err := c.Forget(ctx, s.ID); err != nil {
-		t.Error(err)
-	}
-}
-
 func contains(file, text string) bool {
 	content, err := os.ReadFile(file)
 	return err == nil && strings.Contains(string(content), text)
@@ -259,22 +137,6 @@ func TestAContainerThatCannotStartIsNotKept(t *testing.T) {
 	}
 }
 
-func TestASignalReachesTheProgramAndKillEndsAll(t *testing.T) {
-	c, ctx := client(t)
-	id, log := start(ctx, t, c, `trap 'echo told' TERM; echo ready; while true; do sleep 0.01; done`)
-	await(ctx, t, "the program", func() bool { return contains(log, "ready") })
-	if err := c.Signal(ctx, id, unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	await(ctx, t, "the signal", func() bool { return contains(log, "told") })
-	if err := c.Kill(ctx, id); err != nil {
-		t.Fatal(err)
-	}
-	if state := wait(ctx, t, c, id); state.Code != 128+9 {
-		t.Errorf("it is %+v", state)
-	}
-}
-
 func TestAContainerIsStartedOnce(t *testing.T) {
 	c, ctx := client(t)
 	const callers = 8
@@ -305,148 +167,6 @@ func TestAContainerIsStartedOnce(t *testing.T) {
 	if err := c.Forget(ctx, s.ID); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestNothingOfAContainerIsLeftWhereProcessesAreShared(t *testing.T) {
-	c, ctx := client(t)
-	first, _ := start(ctx, t, c, `exec sleep 780`, func(s *keeper.Start) { s.ID += "-first" })
-	other, log := start(ctx, t, c, `(setsid sleep 781 &); echo ready; exec sleep 782`, func(s *keeper.Start) {
-		s.ID, s.Processes = s.ID+"-other", first
-	})
-	await(ctx, t, "the other container", func() bool { return contains(log, "ready") && running("sleep", "781") == 1 })
-	for name, test := range map[string]struct {
-		last   string
-		kill   bool
-		shares func(*keeper.Start)
-	}{
-		"killed":   {"exec sleep 784", true, func(s *keeper.Start) { s.Processes = first }},
-		"ended":    {"sleep 0.1; exit 3", false, func(s *keeper.Start) { s.Processes = first }},
-		"the node": {"exec sleep 784", true, func(s *keeper.Start) { s.Spec.NodeProcesses = true }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// The daemon's parent is the first process of the namespace, that of another container.
-			script := `(setsid sleep 783 > /dev/null 2>&1 &); echo ready; ` + test.last
-			id, log := start(ctx, t, c, script, test.shares)
-			await(ctx, t, "the container", func() bool { return contains(log, "ready") })
-			if test.kill {
-				await(ctx, t, "the daemon", func() bool { return running("sleep", "783") == 1 })
-				if err := c.Kill(ctx, id); err != nil {
-					t.Fatal(err)
-				}
-			}
-			wait(ctx, t, c, id)
-			if left := running("sleep", "783"); left != 0 {
-				t.Errorf("%d processes of it are left", left)
-			}
-		})
-	}
-	for _, id := range []string{first, other} {
-		states, err := c.List(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(states, func(s keeper.State) bool { return s.ID == id && s.Running() }) {
-			t.Errorf("%s does not run any more", id)
-		}
-	}
-	if found := running("sleep", "781"); found != 1 {
-		t.Errorf("%d processes of another container's daemon run", found)
-	}
-}
-
-// Here a process has left its parent, and the container's processes and mounts. It can only be found by its control
-// group.
-func TestNothingIsLeftInAControlGroup(t *testing.T) {
-	group := nodetest.Group(t)
-	c, ctx := client(t)
-	first, _ := start(ctx, t, c, `exec sleep 786`, func(s *keeper.Start) { s.ID += "-first" })
-	id, log := start(ctx, t, c, `unshare --mount setsid sleep 787 & echo ready; exec sleep 788`, func(s *keeper.Start) {
-		s.Processes, s.Spec.Cgroup = first, group
-		s.Spec.Capabilities = append(slices.Clone(container.Unprivileged), "SYS_ADMIN")
-	})
-	await(ctx, t, "the container", func() bool { return contains(log, "ready") && running("sleep", "787") == 1 })
-	if err := c.Kill(ctx, id); err != nil {
-		t.Fatal(err)
-	}
-	wait(ctx, t, c, id)
-	await(ctx, t, "the end of what has left the container", func() bool { return running("sleep", "787") == 0 })
-	if found := running("sleep", "786"); found != 1 {
-		t.Errorf("%d processes of another container run", found)
-	}
-}
-
-func TestASignalReachesNoOtherProcessOfTheSameNumber(t *testing.T) {
-	c, ctx := client(t)
-	id, _ := start(ctx, t, c, `exit 0`)
-	before := wait(ctx, t, c, id)
-	for attempt := 0; ; attempt++ {
-		// The kernel gives the next number to the next process or thread. (proc_sys_kernel(5))
-		last := strconv.Itoa(before.PID - 1)
-		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(last), 0); err != nil {
-			t.Fatal(err)
-		}
-		other := fmt.Sprint(t.Name(), "-", attempt)
-		start(ctx, t, c, `exec sleep 785`, func(s *keeper.Start) { s.ID = other })
-		states, err := c.List(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := slices.IndexFunc(states, func(s keeper.State) bool { return s.ID == other })
-		if states[at].PID != before.PID {
-			continue
-		}
-		for _, end := range []func() error{
-			func() error { return c.Signal(ctx, id, unix.SIGKILL) }, func() error { return c.Kill(ctx, id) },
-		} {
-			if err := end(); err != nil {
-				t.Error(err)
-			}
-		}
-		if _, err := c.Run(ctx, other, shell(t, `kill -0 1`), container.Streams{}); err != nil {
-			t.Errorf("the other container was reached: %v", err)
-		}
-		return
-	}
-}
-
-// running counts the processes with these arguments.
-func running(arguments ...string) (count int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		if line, err := os.ReadFile(file); err == nil && string(line) == strings.Join(arguments, "\x00")+"\x00" {
-			count++
-		}
-	}
-	return count
-}
-
-func TestOrphansAreBuried(t *testing.T) {
-	c, ctx := client(t)
-	// A Pod whose containers share processes: what one leaves behind has nobody but the first process.
-	first, _ := start(ctx, t, c, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })
-	id, _ := start(ctx, t, c, `(setsid sh -c 'sleep 0.05' &); exit 0`, func(s *keeper.Start) { s.Processes = first })
-	wait(ctx, t, c, id)
-	await(ctx, t, "no zombies of ours", func() bool { return zombies(t, os.Getpid()) == 0 })
-}
-
-// zombies counts the children of a process that have ended and that nobody has waited for.
-func zombies(t *testing.T, parent int) (count int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		stat, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if fields[0] == "Z" && fields[1] == strconv.Itoa(parent) {
-			count++
-		}
-	}
-	return count
 }
 
 func TestAProgramRunsInAContainer(t *testing.T) {
