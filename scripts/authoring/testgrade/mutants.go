@@ -4,6 +4,9 @@
 package testgrade
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"go/scanner"
 	"go/token"
@@ -11,9 +14,14 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"lva.io/operators/scripts/authoring/mutant"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/submission"
 )
 
 // change is what a mutant changes of the solution that a test can see.
@@ -89,4 +97,167 @@ func code(content []byte) (tokens []string) {
 		}
 		tokens = append(tokens, kind.String()+" "+literal)
 	}
+}
+
+// mutants reads the list, and finds out which a test can see.
+func (g *grading) mutants(solution *submission.Submission) (changes []change, err error) {
+	list, err := mutant.Load(g.Solution)
+	if err != nil {
+		return nil, err
+	}
+	programs := []string{path.Clean(solution.Main)}
+	for i := range list.Mutants {
+		m := &list.Mutants[i]
+		c, err := changeOf(m, g.Solution, programs)
+		if err != nil {
+			return nil, err
+		}
+		if len(g.Only) > 0 && !slices.Contains(g.Only, m.Name) {
+			continue
+		}
+		tested := report.TestedMutant{Number: i + 1, Name: m.Name, Misconception: m.Misconception, Fate: report.MutantUntried}
+		if c.unseen != "" {
+			tested.Fate, tested.By = report.MutantUnseen, c.unseen
+		}
+		g.report.Mutants, changes = append(g.report.Mutants, tested), append(changes, c)
+	}
+	for _, name := range g.Only {
+		if !slices.ContainsFunc(list.Mutants, func(m mutant.Mutant) bool { return m.Name == name }) {
+			return nil, fmt.Errorf("there is no mutant %s in %s", name, filepath.Join(filepath.Base(g.Solution), mutant.File))
+		}
+	}
+	return changes, nil
+}
+
+// reached finds out which packages of the module each test program is made of.
+func (g *grading) reached(ctx context.Context) (map[string][]string, error) {
+	reach := map[string][]string{}
+	for _, t := range g.tested {
+		imported, err := g.builder(g.base).TestDependencies(ctx, t.folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range imported {
+			if folder, own := strings.CutPrefix(name, g.base.Module+"/"); own {
+				reach[t.folder] = append(reach[t.folder], folder)
+			}
+		}
+	}
+	return reach, nil
+}
+
+// tryAll tries the mutants, several at once.
+func (g *grading) tryAll(ctx context.Context, changes []change) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	until := time.Now().Add(g.Within)
+	var todo []int
+	for i, m := range g.report.Mutants {
+		if m.Fate == report.MutantUntried {
+			todo = append(todo, i)
+		}
+	}
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	var problems []error
+	done, late := 0, false
+	slots := make(chan struct{}, g.Parallel)
+	for _, i := range todo {
+		slots <- struct{}{}
+		mutex.Lock()
+		failed := len(problems) > 0
+		decided := g.Decide && g.decided(len(todo))
+		mutex.Unlock()
+		if ctx.Err() != nil || failed || decided {
+			<-slots
+			break
+		}
+		m := &g.report.Mutants[i]
+		if time.Now().After(until) {
+			late, m.By = true, "the time was up"
+			<-slots
+			continue
+		}
+		mutex.Lock()
+		g.Say("mutants", done, len(todo))
+		mutex.Unlock()
+		group.Go(func() {
+			defer func() { <-slots }()
+			started := time.Now()
+			fate, by, err := g.try(ctx, m.Number, changes[i])
+			mutex.Lock()
+			defer mutex.Unlock()
+			done++
+			g.Say("mutants", done, len(todo))
+			if err != nil {
+				problems = append(problems, err)
+				return
+			}
+			m.Fate, m.By, m.Seconds = fate, by, time.Since(started).Seconds()
+		})
+	}
+	group.Wait()
+	if err := errors.Join(problems...); err != nil || !late {
+		return err
+	}
+	return errLate
+}
+
+// decided reports whether it is certain if enough of so many mutants are found, whatever becomes of those that have not
+// ended.
+func (g *grading) decided(of int) bool {
+	found, missed := g.report.Count(report.MutantFound), g.report.Count(report.MutantMissed)
+	return 100*found >= g.report.Want*of || 100*(of-missed) < g.report.Want*of
+}
+
+// try runs the tests that reach a mutant on it, those that were fastest on the solution first, until one fails.
+func (g *grading) try(ctx context.Context, number int, c change) (fate report.MutantFate, by string, err error) {
+	var tests []testedPackage
+	for _, t := range g.tested {
+		if slices.ContainsFunc(c.folders, func(folder string) bool { return slices.Contains(g.reach[t.folder], folder) }) {
+			tests = append(tests, t)
+		}
+	}
+	if len(tests) == 0 {
+		return report.MutantMissed, "no test runs the code that it changes", nil
+	}
+	slices.SortStableFunc(tests, func(a, b testedPackage) int { return cmp.Compare(g.took[a.folder], g.took[b.folder]) })
+	trial := g.newTrial()
+	defer func() { err = errors.Join(err, os.RemoveAll(string(trial))) }()
+	module := trial.module()
+	if err := trial.lay(g.base.Dir); err != nil {
+		return "", "", err
+	}
+	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {
+		return "", "", err
+	}
+	programs, err := g.compile(ctx, &submission.Submission{Dir: module}, tests, trial, false)
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		return report.MutantUntried, strings.ReplaceAll("the tests do not compile with it: "+problem.Error(), "\n", "; "), nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if err := removeSources(module); err != nil {
+		return "", "", err
+	}
+	for i, t := range tests {
+		p := program{
+			path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(t.runs)),
+			limit: min(rightLimit, max(atLeast, slower*g.took[t.folder])), toFirst: true,
+		}
+		v, err := g.runWalled(ctx, p)
+		if err == nil && v.hindered {
+			v, err = g.runWalled(ctx, p)
+		}
+		switch {
+		case err != nil:
+			return "", "", err
+		case !v.Passed && v.hindered:
+			return report.MutantUntried, "no API server started, twice", nil
+		case !v.Passed:
+			return report.MutantFound, v.by, nil
+		}
+	}
+	return report.MutantMissed, "", nil
 }

@@ -13,18 +13,15 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"lva.io/operators/clusters/process"
-	"lva.io/operators/scripts/authoring/mutant"
 	"lva.io/operators/scripts/checkout/manifest"
 	"lva.io/operators/scripts/grading/limited"
 	"lva.io/operators/scripts/grading/report"
@@ -89,14 +86,6 @@ type grading struct {
 	reach map[string][]string
 	// took is how long the tests of each package took on the solution.
 	took map[string]time.Duration
-}
-
-// Blank returns the report of a run that has not ended.
-func Blank(o *Options) *report.Tests {
-	return &report.Tests{
-		Schema: report.TestsSchema, Lab: o.Lab.Name, Title: o.Lab.Title, Dir: o.Dir, Started: time.Now(), Want: o.Lab.Tests.Percentage(),
-		Outcome: report.Unfinished, Reason: "the run has not ended: it still goes on, or it was killed",
-	}
 }
 
 // Run grades tests. It always returns a report, which has the outcome.
@@ -249,36 +238,6 @@ func (g *grading) copied(s *submission.Submission, name, main string) (*submissi
 	return submission.Open(to, main)
 }
 
-// mutants reads the list, and finds out which a test can see.
-func (g *grading) mutants(solution *submission.Submission) (changes []change, err error) {
-	list, err := mutant.Load(g.Solution)
-	if err != nil {
-		return nil, err
-	}
-	programs := []string{path.Clean(solution.Main)}
-	for i := range list.Mutants {
-		m := &list.Mutants[i]
-		c, err := changeOf(m, g.Solution, programs)
-		if err != nil {
-			return nil, err
-		}
-		if len(g.Only) > 0 && !slices.Contains(g.Only, m.Name) {
-			continue
-		}
-		tested := report.TestedMutant{Number: i + 1, Name: m.Name, Misconception: m.Misconception, Fate: report.MutantUntried}
-		if c.unseen != "" {
-			tested.Fate, tested.By = report.MutantUnseen, c.unseen
-		}
-		g.report.Mutants, changes = append(g.report.Mutants, tested), append(changes, c)
-	}
-	for _, name := range g.Only {
-		if !slices.ContainsFunc(list.Mutants, func(m mutant.Mutant) bool { return m.Name == name }) {
-			return nil, fmt.Errorf("there is no mutant %s in %s", name, filepath.Join(filepath.Base(g.Solution), mutant.File))
-		}
-	}
-	return changes, nil
-}
-
 // onOurs runs the tests on our operator. There they must pass, since what fails there fails on every mutant.
 func (g *grading) onOurs(ctx context.Context) error {
 	g.Say("your tests on our operator", 0, 0)
@@ -399,214 +358,6 @@ func (g *grading) runAll(
 
 func (g *grading) builder(module *submission.Submission) *submission.Builder {
 	return &submission.Builder{Submission: module, Scope: g.scope}
-}
-
-// reached finds out which packages of the module each test program is made of.
-func (g *grading) reached(ctx context.Context) (map[string][]string, error) {
-	reach := map[string][]string{}
-	for _, t := range g.tested {
-		imported, err := g.builder(g.base).TestDependencies(ctx, t.folder)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range imported {
-			if folder, own := strings.CutPrefix(name, g.base.Module+"/"); own {
-				reach[t.folder] = append(reach[t.folder], folder)
-			}
-		}
-	}
-	return reach, nil
-}
-
-// tryAll tries the mutants, several at once.
-func (g *grading) tryAll(ctx context.Context, changes []change) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	until := time.Now().Add(g.Within)
-	var todo []int
-	for i, m := range g.report.Mutants {
-		if m.Fate == report.MutantUntried {
-			todo = append(todo, i)
-		}
-	}
-	var group sync.WaitGroup
-	var mutex sync.Mutex
-	var problems []error
-	done, late := 0, false
-	slots := make(chan struct{}, g.Parallel)
-	for _, i := range todo {
-		slots <- struct{}{}
-		mutex.Lock()
-		failed := len(problems) > 0
-		decided := g.Decide && g.decided(len(todo))
-		mutex.Unlock()
-		if ctx.Err() != nil || failed || decided {
-			<-slots
-			break
-		}
-		m := &g.report.Mutants[i]
-		if time.Now().After(until) {
-			late, m.By = true, "the time was up"
-			<-slots
-			continue
-		}
-		mutex.Lock()
-		g.Say("mutants", done, len(todo))
-		mutex.Unlock()
-		group.Go(func() {
-			defer func() { <-slots }()
-			started := time.Now()
-			fate, by, err := g.try(ctx, m.Number, changes[i])
-			mutex.Lock()
-			defer mutex.Unlock()
-			done++
-			g.Say("mutants", done, len(todo))
-			if err != nil {
-				problems = append(problems, err)
-				return
-			}
-			m.Fate, m.By, m.Seconds = fate, by, time.Since(started).Seconds()
-		})
-	}
-	group.Wait()
-	if err := errors.Join(problems...); err != nil || !late {
-		return err
-	}
-	return errLate
-}
-
-// decided reports whether it is certain if enough of so many mutants are found, whatever becomes of those that have not
-// ended.
-func (g *grading) decided(of int) bool {
-	found, missed := g.report.Count(report.MutantFound), g.report.Count(report.MutantMissed)
-	return 100*found >= g.report.Want*of || 100*(of-missed) < g.report.Want*of
-}
-
-// try runs the tests that reach a mutant on it, those that were fastest on the solution first, until one fails.
-func (g *grading) try(ctx context.Context, number int, c change) (fate report.MutantFate, by string, err error) {
-	var tests []testedPackage
-	for _, t := range g.tested {
-		if slices.ContainsFunc(c.folders, func(folder string) bool { return slices.Contains(g.reach[t.folder], folder) }) {
-			tests = append(tests, t)
-		}
-	}
-	if len(tests) == 0 {
-		return report.MutantMissed, "no test runs the code that it changes", nil
-	}
-	slices.SortStableFunc(tests, func(a, b testedPackage) int { return cmp.Compare(g.took[a.folder], g.took[b.folder]) })
-	trial := g.newTrial()
-	defer func() { err = errors.Join(err, os.RemoveAll(string(trial))) }()
-	module := trial.module()
-	if err := trial.lay(g.base.Dir); err != nil {
-		return "", "", err
-	}
-	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {
-		return "", "", err
-	}
-	programs, err := g.compile(ctx, &submission.Submission{Dir: module}, tests, trial, false)
-	if problem, ok := errors.AsType[*submission.Problem](err); ok {
-		return report.MutantUntried, strings.ReplaceAll("the tests do not compile with it: "+problem.Error(), "\n", "; "), nil
-	}
-	if err != nil {
-		return "", "", err
-	}
-	if err := removeSources(module); err != nil {
-		return "", "", err
-	}
-	for i, t := range tests {
-		p := program{
-			path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(t.runs)),
-			limit: min(rightLimit, max(atLeast, slower*g.took[t.folder])), toFirst: true,
-		}
-		v, err := g.runWalled(ctx, p)
-		if err == nil && v.hindered {
-			v, err = g.runWalled(ctx, p)
-		}
-		switch {
-		case err != nil:
-			return "", "", err
-		case !v.Passed && v.hindered:
-			return report.MutantUntried, "no API server started, twice", nil
-		case !v.Passed:
-			return report.MutantFound, v.by, nil
-		}
-	}
-	return report.MutantMissed, "", nil
-}
-
-// Hide removes details from a report that would tell a student what to test: the names of missed mutants, unless missed
-// says that they were missed before.
-func Hide(t *report.Tests, told func(name string) bool) {
-	for i := range t.Mutants {
-		m := &t.Mutants[i]
-		if m.Fate != report.MutantFound && !told(m.Name) {
-			m.Name, m.Misconception = "", ""
-		}
-	}
-}
-
-// Plan adds the check of the student's own tests to the report of a run that has not ended, if the tests are worth
-// points in the lab.
-func Plan(r *report.Report, lab *manifest.Lab) {
-	if listed := lab.OwnTests(); listed != nil {
-		r.Checks, r.MaxScore = append(r.Checks, report.Check{
-			ID: listed.ID, Title: listed.Title, MaxPoints: listed.Points, Lecture: listed.Lecture,
-			Status: report.Skipped, Reason: "skipped: the run ended before it",
-		}), r.MaxScore+listed.Points
-	}
-}
-
-// Add decides that check in the report of a run that has ended. It gives all points, or none. If the run was not
-// graded, or the results of the tests are unknown, the check is skipped. A failure of the machine becomes the outcome
-// of the run, not a verdict on the tests. Add does nothing if the tests are worth no points.
-func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
-	planned := len(r.Checks)
-	Plan(r, lab)
-	if len(r.Checks) == planned {
-		return
-	}
-	check := &r.Checks[planned]
-	if r.Outcome != report.Graded {
-		return
-	}
-	check.Seconds = t.Seconds
-	switch {
-	case t.Outcome == report.Error || t.Outcome == report.Interrupted:
-		r.Outcome, r.Reason = t.Outcome, t.Reason
-	case t.Outcome == report.Unfinished:
-		check.Reason = "skipped: " + t.Reason
-	case t.FullMarks():
-		check.Status, check.Points, check.Reason = report.Passed, check.MaxPoints, ""
-	default:
-		check.Status, check.Reason = report.Failed, ""
-		check.Expected = fmt.Sprintf("your tests pass on your operator and on ours, and fail on %d %% of our wrong solutions", t.Want)
-		found, missed := t.Count(report.MutantFound), t.Count(report.MutantMissed)
-		check.Observed = fmt.Sprintf("they fail on %d of %d (%d %%)", found, found+missed, t.Share())
-		if n := t.Count(report.MutantUntried); n > 0 {
-			check.Observed += fmt.Sprintf("; %d more were not tried", n)
-		}
-		switch {
-		case t.Outcome != report.Graded:
-			check.Observed = t.Reason
-			if t.Ours != nil {
-				check.Evidence = t.Ours.Output
-			}
-		case !t.Own.Passed:
-			check.Observed = "on your own operator " + t.Own.Summary()
-			check.Evidence = t.Own.Output
-		}
-		for _, d := range t.Diagnostics {
-			check.Evidence = append(check.Evidence, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
-		}
-		if t.Outcome == report.Graded && t.Own.Passed {
-			for _, m := range t.Mutants {
-				if m.Fate == report.MutantMissed {
-					check.Evidence = append(check.Evidence, "missed: "+m.Text())
-				}
-			}
-		}
-	}
-	r.Score += check.Points
 }
 
 // Digest identifies the tests of a submission, so that a caller can remember which mutants they missed.
