@@ -16,7 +16,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,13 +23,8 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/process"
-	"lva.io/operators/scripts/authoring/mutant"
-	"lva.io/operators/scripts/authoring/skeleton"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/manifest"
-	"lva.io/operators/scripts/grading/grade"
-	"lva.io/operators/scripts/grading/protocol"
-	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/stage/node"
 	"lva.io/operators/scripts/grading/stage/own"
 	"lva.io/operators/scripts/grading/submission"
@@ -213,43 +207,6 @@ func origin(dir string) (string, error) {
 	return opened.Origin()
 }
 
-// solutionName and tortureName are those of the candidates that are the solution as it is: it is graded, and it is
-// tortured.
-const (
-	skeletonName = "skeleton"
-	solutionName = "solution"
-	tortureName  = "torture"
-)
-
-// stepsName is that of the candidate in which the first steps are done.
-func stepsName(done int) string { return fmt.Sprintf("steps-1-to-%d", done) }
-
-// candidate is a submission whose grade is known before.
-type candidate struct {
-	name string
-	// misconception is what a mutant believes; empty for skeleton and solution.
-	misconception string
-	// design is what is different about a right design; empty for all others.
-	design string
-	// done is the last step that is done in a submission of which only the first steps are; 0 for all others.
-	done int
-	// base says that a design does without the lab's extension, whose checks must be skipped then.
-	base        bool
-	expectation mutant.Expectation
-	// torture says whether it is tortured, too, and how it falls: a regular expression, or empty if it must survive.
-	torture  bool
-	falls    string
-	ungraded bool // only tortured
-	// first is the check that runs before all others, as in grade.Options.
-	first string
-	// lay puts the submission into an empty folder. changed says that its manifests may have to be made anew.
-	lay     func(ctx context.Context, dir string) error
-	changed bool
-	// source is a folder that alone decides what lay puts there, for a submission that takes seconds to lay out. Default:
-	// none.
-	source string
-}
-
 // result is how a candidate was graded.
 type result struct {
 	// deviations say how the grade deviates from what it must be, and before how it did so at the first of two attempts.
@@ -299,13 +256,6 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 		err = o.proven.keep(known)
 	}
 	return r, err
-}
-
-func (c candidate) layOut(ctx context.Context, dir string) error {
-	if err := c.lay(ctx, dir); err != nil {
-		return fmt.Errorf("laying out %s: %w", c.name, err)
-	}
-	return nil
 }
 
 // attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how
@@ -361,197 +311,6 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 		fmt.Fprintf(&out, "             it is right, and its design is another: %s\n", c.design)
 	}
 	return out.String()
-}
-
-// Has reports whether the lab has all submissions that Only names.
-func (o *Options) Has() bool {
-	_, err := o.candidates()
-	return err == nil
-}
-
-// Names returns the names of all submissions that certify a lab.
-func Names(here *checkout.Checkout, lab *manifest.Lab) (names []string, err error) {
-	o := Options{Checkout: here, Lab: lab}
-	all, err := o.candidates()
-	for _, c := range all {
-		names = append(names, c.name)
-	}
-	return names, err
-}
-
-// candidates are skeleton, solution, right designs and mutants, or those of them that were asked for.
-func (o *Options) candidates() ([]candidate, error) {
-	source := o.SolutionDir(o.Lab)
-	list, err := mutant.Load(source)
-	if err != nil {
-		return nil, err
-	}
-	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(source)) }
-	candidates := []candidate{
-		{name: skeletonName, source: source, expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
-			// Generated, not taken from labs/: a student may have worked there.
-			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
-		}},
-		{name: solutionName, lay: copySolution},
-	}
-	if o.tortured() {
-		candidates = append(candidates, candidate{name: tortureName, ungraded: true, torture: true, lay: copySolution})
-	}
-	for _, done := range o.partly() {
-		candidates = append(candidates, candidate{
-			name: stepsName(done), source: source, done: done,
-			lay: func(ctx context.Context, dir string) error {
-				return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen, Done: done}.Generate(ctx, o.Lab.Name, dir)
-			},
-		})
-	}
-	right, err := designs(o.Root, o.Lab.Name)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range right {
-		candidates = append(candidates, candidate{
-			name: d.name, design: d.Design, base: d.Base, torture: d.Torture, changed: true,
-			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), d.apply(dir)) },
-		})
-	}
-	for _, m := range list.Mutants {
-		candidates = append(candidates, candidate{
-			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", falls: m.Torture, changed: true,
-			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), m.Apply(dir)) },
-		})
-	}
-	if len(o.Only) == 0 {
-		return candidates, nil
-	}
-	var names []string
-	for _, c := range candidates {
-		names = append(names, c.name)
-	}
-	for _, name := range o.Only {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("lab %s has no submission %q to certify; there are %s", o.Lab.Name, name, strings.Join(names, ", "))
-		}
-	}
-	return slices.DeleteFunc(candidates, func(c candidate) bool { return !slices.Contains(o.Only, c.name) }), nil
-}
-
-// grade grades one that is laid out, removes it, and says how the report deviates from what it must be, or why the
-// machine prevented a grade.
-func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []string, hindered string, err error) {
-	if c.changed {
-		if err := o.regenerate(ctx, dir); err != nil {
-			return nil, "", fmt.Errorf("generating the manifests of %s: %w", c.name, err)
-		}
-	}
-	run := o.Run(dir)
-	run.First = c.first
-	if c.done > 0 || c.name == skeletonName {
-		if run.NotStarted, err = skeleton.NotStarted(o.Root, o.Lab.Name, dir); err != nil {
-			return nil, "", err
-		}
-	}
-	if c.misconception != "" {
-		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one, and has a control plane
-		// of its own, as it has with a student.
-		lease := o.pool.Lease()
-		defer lease.Return()
-		run.Seed, run.Start = mutantSeed, lease.Start
-	}
-	if !c.ungraded {
-		result := grade.Run(ctx, run)
-		// As the reason of such a run says, it is graded again.
-		for again := 0; again < hinderedMost && o.Load == 0 && grade.Hindered(result); again++ {
-			result = grade.Run(ctx, run)
-		}
-		if o.Load > 0 && grade.Hindered(result) {
-			return nil, result.Reason, os.RemoveAll(dir)
-		}
-		if c.done > 0 {
-			o.keepSteps(result, c.done)
-		}
-		if c.base {
-			result.Checks = slices.DeleteFunc(result.Checks, func(c report.Check) bool { return c.Extension && c.Status == report.Skipped })
-		}
-		all = c.expectation.Deviations(result)
-		if len(all) > 0 && c.first != "" {
-			all = append(all, "its first check was "+c.first)
-		}
-	}
-	// Our own must survive the scenes. A right design need not have thought of a mishap that is so rare.
-	run.Scenes = c.design == ""
-	if c.torture && len(all) == 0 && ctx.Err() == nil {
-		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.falls)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, "", err
-	}
-	if ctx.Err() != nil {
-		return nil, "", context.Cause(ctx)
-	}
-	return all, "", nil
-}
-
-// keepSteps removes the checks of later steps from a report, with their points, and the lab's own tests.
-func (o *Options) keepSteps(result *report.Report, done int) {
-	result.Checks = slices.DeleteFunc(result.Checks, func(graded report.Check) bool {
-		listed, err := o.Lab.Check(graded.ID)
-		return err != nil || listed.Step > done
-	})
-	result.Score, result.MaxScore = 0, 0
-	for _, check := range result.Checks {
-		result.Score, result.MaxScore = result.Score+check.Points, result.MaxScore+check.MaxPoints
-	}
-}
-
-// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed
-// types or markers would have run `make generate manifests`.
-func (o *Options) regenerate(ctx context.Context, dir string) error {
-	if o.sameOrigin(dir) {
-		return nil
-	}
-	return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
-}
-
-// Run returns the options that grade the submission in a folder, on a cluster of its own. It needs Checkout, Lab,
-// ControllerGen, Checks and, if Pods run, WithNode.
-func (o *Options) Run(dir string) grade.Options {
-	run := grade.Options{
-		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
-		Generated: o.generated,
-		Start:     own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
-	}
-	switch {
-	case o.deployed():
-		run.System, run.Start = "linux", node.Start(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
-	case o.withNode():
-		run.Start = node.Beside(o.WithNode)
-	}
-	return run
-}
-
-const mutantSeed = 1
-
-// hinderedMost is how often a run is repeated that came to no grade because of the machine.
-const hinderedMost = 2
-
-// tortureDeviations compares what came of a torture with how the submission must fall, or that it must not.
-func tortureDeviations(trials *grade.Trials, falls string) []string {
-	failure := trials.Failure
-	switch {
-	case failure == nil && trials.Run.Outcome != report.Graded:
-		return append([]string{fmt.Sprintf("the torture ended as %s: %s", trials.Run.Outcome, trials.Run.Reason)}, trials.Run.OperatorLog...)
-	case failure == nil && falls != "":
-		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fall: %q", trials.Run.Seed, falls)}
-	case failure != nil && falls == "", failure != nil && !regexp.MustCompile(falls).MatchString(failure.Observed):
-		deviation := []string{fmt.Sprintf("in the torture with seed %d it falls to [%s]\n  expected: %s\n  observed: %s",
-			trials.Run.Seed, failure.Schedule, failure.Expected, failure.Observed)}
-		for _, entry := range failure.Timeline {
-			deviation = append(deviation, "            "+entry.String())
-		}
-		return []string{strings.Join(deviation, "\n")}
-	}
-	return nil
 }
 
 // keepBusy starts the programs that compute, until the scope is closed.

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"lva.io/operators/scripts/authoring/mutant"
+	"lva.io/operators/scripts/authoring/skeleton"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+)
+
+// solutionName and tortureName are those of the candidates that are the solution as it is: it is graded, and it is
+// tortured.
+const (
+	skeletonName = "skeleton"
+	solutionName = "solution"
+	tortureName  = "torture"
+)
+
+// stepsName is that of the candidate in which the first steps are done.
+func stepsName(done int) string { return fmt.Sprintf("steps-1-to-%d", done) }
+
+// candidate is a submission whose grade is known before.
+type candidate struct {
+	name string
+	// misconception is what a mutant believes; empty for skeleton and solution.
+	misconception string
+	// design is what is different about a right design; empty for all others.
+	design string
+	// done is the last step that is done in a submission of which only the first steps are; 0 for all others.
+	done int
+	// base says that a design does without the lab's extension, whose checks must be skipped then.
+	base        bool
+	expectation mutant.Expectation
+	// torture says whether it is tortured, too, and how it falls: a regular expression, or empty if it must survive.
+	torture  bool
+	falls    string
+	ungraded bool // only tortured
+	// first is the check that runs before all others, as in grade.Options.
+	first string
+	// lay puts the submission into an empty folder. changed says that its manifests may have to be made anew.
+	lay     func(ctx context.Context, dir string) error
+	changed bool
+	// source is a folder that alone decides what lay puts there, for a submission that takes seconds to lay out. Default:
+	// none.
+	source string
+}
+
+func (c candidate) layOut(ctx context.Context, dir string) error {
+	if err := c.lay(ctx, dir); err != nil {
+		return fmt.Errorf("laying out %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// Has reports whether the lab has all submissions that Only names.
+func (o *Options) Has() bool {
+	_, err := o.candidates()
+	return err == nil
+}
+
+// Names returns the names of all submissions that certify a lab.
+func Names(here *checkout.Checkout, lab *manifest.Lab) (names []string, err error) {
+	o := Options{Checkout: here, Lab: lab}
+	all, err := o.candidates()
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names, err
+}
+
+// candidates are skeleton, solution, right designs and mutants, or those of them that were asked for.
+func (o *Options) candidates() ([]candidate, error) {
+	source := o.SolutionDir(o.Lab)
+	list, err := mutant.Load(source)
+	if err != nil {
+		return nil, err
+	}
+	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(source)) }
+	candidates := []candidate{
+		{name: skeletonName, source: source, expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
+			// Generated, not taken from labs/: a student may have worked there.
+			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
+		}},
+		{name: solutionName, lay: copySolution},
+	}
+	if o.tortured() {
+		candidates = append(candidates, candidate{name: tortureName, ungraded: true, torture: true, lay: copySolution})
+	}
+	for _, done := range o.partly() {
+		candidates = append(candidates, candidate{
+			name: stepsName(done), source: source, done: done,
+			lay: func(ctx context.Context, dir string) error {
+				return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen, Done: done}.Generate(ctx, o.Lab.Name, dir)
+			},
+		})
+	}
+	right, err := designs(o.Root, o.Lab.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range right {
+		candidates = append(candidates, candidate{
+			name: d.name, design: d.Design, base: d.Base, torture: d.Torture, changed: true,
+			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), d.apply(dir)) },
+		})
+	}
+	for _, m := range list.Mutants {
+		candidates = append(candidates, candidate{
+			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", falls: m.Torture, changed: true,
+			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), m.Apply(dir)) },
+		})
+	}
+	if len(o.Only) == 0 {
+		return candidates, nil
+	}
+	var names []string
+	for _, c := range candidates {
+		names = append(names, c.name)
+	}
+	for _, name := range o.Only {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("lab %s has no submission %q to certify; there are %s", o.Lab.Name, name, strings.Join(names, ", "))
+		}
+	}
+	return slices.DeleteFunc(candidates, func(c candidate) bool { return !slices.Contains(o.Only, c.name) }), nil
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certify
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/scripts/authoring/skeleton"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage/node"
+	"lva.io/operators/scripts/grading/stage/own"
+)
+
+// grade grades one that is laid out, removes it, and says how the report deviates from what it must be, or why the
+// machine prevented a grade.
+func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []string, hindered string, err error) {
+	if c.changed {
+		if err := o.regenerate(ctx, dir); err != nil {
+			return nil, "", fmt.Errorf("generating the manifests of %s: %w", c.name, err)
+		}
+	}
+	run := o.Run(dir)
+	run.First = c.first
+	if c.done > 0 || c.name == skeletonName {
+		if run.NotStarted, err = skeleton.NotStarted(o.Root, o.Lab.Name, dir); err != nil {
+			return nil, "", err
+		}
+	}
+	if c.misconception != "" {
+		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one, and has a control plane
+		// of its own, as it has with a student.
+		lease := o.pool.Lease()
+		defer lease.Return()
+		run.Seed, run.Start = mutantSeed, lease.Start
+	}
+	if !c.ungraded {
+		result := grade.Run(ctx, run)
+		// As the reason of such a run says, it is graded again.
+		for again := 0; again < hinderedMost && o.Load == 0 && grade.Hindered(result); again++ {
+			result = grade.Run(ctx, run)
+		}
+		if o.Load > 0 && grade.Hindered(result) {
+			return nil, result.Reason, os.RemoveAll(dir)
+		}
+		if c.done > 0 {
+			o.keepSteps(result, c.done)
+		}
+		if c.base {
+			result.Checks = slices.DeleteFunc(result.Checks, func(c report.Check) bool { return c.Extension && c.Status == report.Skipped })
+		}
+		all = c.expectation.Deviations(result)
+		if len(all) > 0 && c.first != "" {
+			all = append(all, "its first check was "+c.first)
+		}
+	}
+	// Our own must survive the scenes. A right design need not have thought of a mishap that is so rare.
+	run.Scenes = c.design == ""
+	if c.torture && len(all) == 0 && ctx.Err() == nil {
+		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.falls)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, "", err
+	}
+	if ctx.Err() != nil {
+		return nil, "", context.Cause(ctx)
+	}
+	return all, "", nil
+}
+
+// keepSteps removes the checks of later steps from a report, with their points, and the lab's own tests.
+func (o *Options) keepSteps(result *report.Report, done int) {
+	result.Checks = slices.DeleteFunc(result.Checks, func(graded report.Check) bool {
+		listed, err := o.Lab.Check(graded.ID)
+		return err != nil || listed.Step > done
+	})
+	result.Score, result.MaxScore = 0, 0
+	for _, check := range result.Checks {
+		result.Score, result.MaxScore = result.Score+check.Points, result.MaxScore+check.MaxPoints
+	}
+}
+
+// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed
+// types or markers would have run `make generate manifests`.
+func (o *Options) regenerate(ctx context.Context, dir string) error {
+	if o.sameOrigin(dir) {
+		return nil
+	}
+	return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
+}
+
+// Run returns the options that grade the submission in a folder, on a cluster of its own. It needs Checkout, Lab,
+// ControllerGen, Checks and, if Pods run, WithNode.
+func (o *Options) Run(dir string) grade.Options {
+	run := grade.Options{
+		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
+		Generated: o.generated,
+		Start:     own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
+	}
+	switch {
+	case o.deployed():
+		run.System, run.Start = "linux", node.Start(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
+	case o.withNode():
+		run.Start = node.Beside(o.WithNode)
+	}
+	return run
+}
+
+const mutantSeed = 1
+
+// hinderedMost is how often a run is repeated that came to no grade because of the machine.
+const hinderedMost = 2
+
+// tortureDeviations compares what came of a torture with how the submission must fall, or that it must not.
+func tortureDeviations(trials *grade.Trials, falls string) []string {
+	failure := trials.Failure
+	switch {
+	case failure == nil && trials.Run.Outcome != report.Graded:
+		return append([]string{fmt.Sprintf("the torture ended as %s: %s", trials.Run.Outcome, trials.Run.Reason)}, trials.Run.OperatorLog...)
+	case failure == nil && falls != "":
+		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fall: %q", trials.Run.Seed, falls)}
+	case failure != nil && falls == "", failure != nil && !regexp.MustCompile(falls).MatchString(failure.Observed):
+		deviation := []string{fmt.Sprintf("in the torture with seed %d it falls to [%s]\n  expected: %s\n  observed: %s",
+			trials.Run.Seed, failure.Schedule, failure.Expected, failure.Observed)}
+		for _, entry := range failure.Timeline {
+			deviation = append(deviation, "            "+entry.String())
+		}
+		return []string{strings.Join(deviation, "\n")}
+	}
+	return nil
+}
