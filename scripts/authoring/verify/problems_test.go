@@ -174,6 +174,13 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "files", want: "docs/large.txt: has 2048 KiB", byHand: true,
 		},
 		{
+			name: "a long file",
+			spoil: func(s scene) {
+				s.edit("scripts/scripts.go", "package scripts\n", "package scripts\n"+strings.Repeat("\n// More.\n", 250))
+			},
+			check: "files", want: "scripts/scripts.go: has 505 lines, and may have 500: split it by topic", byHand: true,
+		},
+		{
 			name:  "code that is not formatted",
 			spoil: func(s scene) { s.edit("scripts/scripts.go", "package scripts", "package scripts\n\n\n") },
 			check: "format", want: "scripts/scripts.go: is stale: gofmt formats it another way",

@@ -31,7 +31,7 @@ const lateRequest = patience / 10
 
 type step = func(context.Context, *testing.T, *check.Check)
 
-// suites are what the tests below run as a process of its own, as the grader does: id of the check and its steps.
+// suites are what the tests of this package run as a process of its own, as the grader does: id of the check and its steps.
 var suites = map[string]check.Features{
 	"verdicts": {
 		"passes":   feature(passes, passes),
@@ -181,7 +181,7 @@ func skips(_ context.Context, t *testing.T, _ *check.Check) {
 
 func never() <-chan struct{} { return nil }
 
-// TestSuite is not a test itself. It runs the checks of a lab while one of the tests below plays the grader.
+// TestSuite is not a test itself. It runs the checks of a lab while one of the tests of this package plays the grader.
 func TestSuite(t *testing.T) {
 	name := os.Getenv(suiteVariable)
 	switch name {
