@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package class
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/clusters/longtest"
+)
+
+func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	class := newClass(t)
+	administrator := client(t, class.Config)
+	_, err := administrator.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "student-union"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "nothing was changed: line 2: there is a namespace student-union that is none of a class"
+	if _, err := class.Invite(t.Context(), students("olga", "union")); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("inviting: %v, want %s", err, want)
+	}
+	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-olga", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("another's namespace was made: %v", err)
+	}
+	if _, err := class.Revoke(t.Context(), students("union"), false); err == nil || !strings.Contains(err.Error(), "none of a class") {
+		t.Errorf("revoking: %v", err)
+	}
+	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-union", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRevokedIsOut(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	class := newClass(t)
+	invited := invite(t, class, "rita", "rob")
+	rita, rob := client(t, as(t, invited[0])), client(t, as(t, invited[1]))
+	if _, err := rita.CoreV1().ConfigMaps("student-rita").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "work"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	shop := dynamicClient(t, as(t, invited[0])).Resource(icecreams)
+	if _, err := shop.Create(t.Context(), icecream("rita.cup"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	administrator := client(t, class.Config)
+
+	kept, err := class.Revoke(t.Context(), students("rita", "nobody"), true)
+	if err != nil || !kept[0].Was || kept[1].Was {
+		t.Fatalf("revoked %v, %v", kept, err)
+	}
+	eventually(t, "the token is refused", func() error {
+		if _, err := rita.CoreV1().ConfigMaps("student-rita").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("it gets %w", err)
+		}
+		return nil
+	})
+	if _, err := administrator.CoreV1().ConfigMaps("student-rita").Get(t.Context(), "work", metav1.GetOptions{}); err != nil {
+		t.Errorf("the work was to be kept: %v", err)
+	}
+	if _, err := os.Stat(invited[0].Kubeconfig); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the kubeconfig is still there: %v", err)
+	}
+
+	if _, err := class.Revoke(t.Context(), students("rita"), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-rita", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace is still there: %v", err)
+	}
+	if _, err := dynamicClient(t, class.Config).Resource(icecreams).Get(t.Context(),
+		"rita.cup", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("her icecream is still there: %v", err)
+	}
+	if _, err := rob.CoreV1().ConfigMaps("student-rob").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("the other has lost access, too: %v", err)
+	}
+
+	// Another account of the same name is another account.
+	again := invite(t, class, "rita")[0]
+	if !again.New {
+		t.Error("the old kubeconfig was taken for good")
+	}
+	if _, err := rita.CoreV1().ConfigMaps("student-rita").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		t.Errorf("the revoked token gets %v", err)
+	}
+	if err := Try(t.Context(), again); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatWasInterruptedGoesOn(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	class := newClass(t)
+	names := []string{"ina", "ines", "ingo", "inka", "ira", "iris", "isa", "ivo", "iwan", "iza", "izzy", "ike"}
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	power := errors.New("the power went")
+	class.Say = func(int, int, string) { cancel(power) }
+	if _, err := class.Invite(interrupted, students(names...)); !errors.Is(err, context.Canceled) && !errors.Is(err, power) {
+		t.Fatalf("it ended with %v", err)
+	}
+	class.Say = nil
+	for _, invited := range invite(t, class, names...) {
+		if err := Try(t.Context(), invited); err != nil {
+			t.Error(err)
+		}
+	}
+	interrupted, cancel = context.WithCancelCause(t.Context())
+	class.Say = func(int, int, string) { cancel(power) }
+	if _, err := class.Revoke(interrupted, students(names...), false); !errors.Is(err, context.Canceled) && !errors.Is(err, power) {
+		t.Fatalf("it ended with %v", err)
+	}
+	class.Say = nil
+	// The namespaces are still being removed: what is made in them now must not go with them.
+	for _, invited := range invite(t, class, names[:3]...) {
+		if err := Try(t.Context(), invited); err != nil {
+			t.Error(err)
+		}
+		if _, err := client(t, as(t, invited)).CoreV1().ConfigMaps(invited.Namespace()).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := class.Revoke(t.Context(), students(names...), false); err != nil {
+		t.Error(err)
+	}
+}
