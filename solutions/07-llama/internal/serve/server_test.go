@@ -291,7 +291,27 @@ func TestAnswers(t *testing.T) {
 		},
 		"another dry run": {
 			method: "DELETE", path: carla + "?dryRun=Some",
-			code: 400, where: []string{"reason"}, want: "BadRequest",
+			code: 422, where: []string{"reason"}, want: "Invalid",
+		},
+		"another dry run in the options": {
+			method: "DELETE", path: carla, body: `{"dryRun":["Some"]}`,
+			code: 422, where: []string{"reason"}, want: "Invalid",
+		},
+		"another dry run, and one in the options": {
+			method: "DELETE", path: carla + "?dryRun=Some", body: `{"dryRun":["All"]}`,
+			code: 422, where: []string{"reason"}, want: "Invalid",
+		},
+		"another dry run of a create": {
+			method: "POST", path: herd + "?dryRun=Some", body: json0 + `"name":"luna"},"spec":{}}`,
+			code: 422, where: []string{"reason"}, want: "Invalid",
+		},
+		"no dry run": {
+			method: "DELETE", path: carla, body: `{"dryRun":[]}`,
+			code: 200, where: []string{"status"}, want: "Success",
+		},
+		"another propagation": {
+			method: "DELETE", path: carla, body: `{"propagationPolicy":"Forground"}`,
+			code: 422, where: []string{"reason"}, want: "Invalid",
 		},
 		"a bad continue": {
 			method: "GET", path: herd + "?continue=x",
@@ -331,8 +351,13 @@ func TestDryRunStoresNothing(t *testing.T) {
 	// t.Skip("TODO(lab): remove this line when the server can do it")
 	//lab:end
 	url, _ := start(t)
-	ask(t, "DELETE", url+carla+"?dryRun=All", "")
-	ask(t, "DELETE", url+herd+"?dryRun=All", "")
+	for _, options := range []string{"", `{}`, `{"dryRun":[]}`, `{"dryRun":null}`, `{"dryRun":["All"]}`} {
+		for _, path := range []string{carla, herd} {
+			if code, content := ask(t, "DELETE", url+path+"?dryRun=All", options); code != 200 {
+				t.Errorf("a dry run with the options %q is answered with %d %v", options, code, content)
+			}
+		}
+	}
 	if code, content := ask(t, "GET", url+carla, ""); code != 200 || at(content, "metadata", "resourceVersion") != "1" {
 		t.Errorf("after dry runs: %d %v", code, content)
 	}
