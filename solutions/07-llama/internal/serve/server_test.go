@@ -173,6 +173,22 @@ func TestAnswers(t *testing.T) {
 			code:    200,
 			where:   []string{"spec"},
 		},
+		"one object of many": {
+			method:  "GET",
+			path:    herd,
+			headers: []string{"Accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"},
+			code:    406,
+			where:   []string{"reason"},
+			want:    "NotAcceptable",
+		},
+		"many objects of one": {
+			method:  "GET",
+			path:    carla,
+			headers: []string{"Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+			code:    406,
+			where:   []string{"reason"},
+			want:    "NotAcceptable",
+		},
 		"missing object": {method: "GET", path: carla + "x", code: 404, where: []string{"details", "name"}, want: "carlax"},
 		"missing path":   {method: "GET", path: root + "/alpacas", code: 404, where: []string{"details"}},
 		"not acceptable": {
