@@ -79,11 +79,18 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	}
 	//lab:begin paused
 	if object.Spec.Paused {
-		return ctrl.Result{}, r.report(ctx, &object, nil, errPaused)
+		instance, err := r.observe(ctx, &object)
+		if err != nil {
+			return ctrl.Result{}, errors.Join(err, r.report(ctx, &object, nil, err))
+		}
+		if err := r.report(ctx, &object, instance, errPaused); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: later}, nil
 	}
 	//lab:else
-	// // TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being
-	// // deleted.
+	// // TODO(lab): 7. While spec.paused is true, leave everything as it is: also if it is being deleted. Look at the
+	// // instance (observe, in instance.go), report it with errPaused, and look again later.
 	//lab:end
 	if !object.DeletionTimestamp.IsZero() {
 		err := r.finalize(ctx, &object)
