@@ -151,6 +151,5 @@ func (w *watcher) fail(err error) {
 		known = apierrors.NewInternalError(err)
 	}
 	status := known.Status()
-	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	w.yield(watch.Event{Type: watch.Error, Object: &status})
 }

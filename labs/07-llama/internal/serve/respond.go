@@ -40,9 +40,13 @@ func negotiate(accept string) (form, error) {
 		}
 		// TODO(lab): a6. kubectl would rather have a Table, and the garbage collector metadata alone.
 	}
-	return "", &apierrors.StatusError{ErrStatus: metav1.Status{
+	return "", notAcceptable("only the following media types are accepted: application/json")
+}
+
+func notAcceptable(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: application/json",
+		Message: message,
 	}}
 }
 

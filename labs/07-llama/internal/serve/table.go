@@ -19,6 +19,9 @@ func (r *request) shape(object runtime.Object) (any, error) {
 	case "Table":
 		return r.table(object)
 	case "PartialObjectMetadata":
+		if meta.IsListType(object) {
+			return nil, notAcceptable("a list is no single object: ask for PartialObjectMetadataList")
+		}
 		return partial(object), nil
 	case "PartialObjectMetadataList":
 		return partialList(object)
@@ -87,7 +90,7 @@ func partialList(object runtime.Object) (*metav1.PartialObjectMetadataList, erro
 	}
 	list, err := meta.ListAccessor(object)
 	if err != nil {
-		return nil, apierrors.NewBadRequest("one object is no list: ask for PartialObjectMetadata")
+		return nil, notAcceptable("one object is no list: ask for PartialObjectMetadata")
 	}
 	partials.ListMeta = metav1.ListMeta{
 		ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(),

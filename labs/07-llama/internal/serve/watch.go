@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -81,10 +82,11 @@ type wireEvent struct {
 	Object any             `json:"object"`
 }
 
-// shapeEvent turns the object of an event into the form that the client wants. An error stays a Status in any form.
+// shapeEvent turns the object of an event into the form that the client wants. An error is a Status in any form, and
+// gets its kind: client-go takes it off what it reads.
 func (r *request) shapeEvent(event watch.Event) (wireEvent, error) {
 	if event.Type == watch.Error {
-		return wireEvent{Type: event.Type, Object: event.Object}, nil
+		return wireEvent{Type: event.Type, Object: statusOf(apierrors.FromObject(event.Object))}, nil
 	}
 	shaped, err := r.shape(event.Object)
 	if table, ok := shaped.(*metav1.Table); ok && event.Type == watch.Bookmark {

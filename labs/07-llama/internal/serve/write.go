@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -52,7 +53,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) {
 		return
 	}
 	if accessor(object).GetResourceVersion() == "" {
-		writeError(w, apierrors.NewInvalid(r.kind().GroupKind(), r.name, field.ErrorList{
+		writeError(w, r.invalid(field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update"),
 		}))
 		return
@@ -190,7 +191,8 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) {
 	s.answer(w, r, http.StatusOK, list, nil)
 }
 
-// deleteOptions come as a body, or as parameters of the request.
+// deleteOptions come as a body, or as parameters of the request. A client that asks for a dry run in one of them must
+// not cause a write: a body with another dryRun, or none, does not take it back.
 func (r *request) deleteOptions(w http.ResponseWriter) (options metav1.DeleteOptions, dryRun bool, err error) {
 	query := r.URL.Query()
 	if err := metav1.Convert_url_Values_To_v1_DeleteOptions(&query, &options, nil); err != nil {
@@ -205,22 +207,30 @@ func (r *request) deleteOptions(w http.ResponseWriter) (options metav1.DeleteOpt
 			return options, false, apierrors.NewBadRequest("the DeleteOptions: " + err.Error())
 		}
 	}
-	dryRun, err = isDryRun(options.DryRun)
-	return options, dryRun, err
+	options.DryRun = append(options.DryRun, r.URL.Query()["dryRun"]...)
+	if wrong := validation.ValidateDeleteOptions(&options); len(wrong) > 0 {
+		return options, false, r.invalid(wrong)
+	}
+	return options, isDryRun(options.DryRun), nil
 }
 
-func (r *request) dryRun() (bool, error) { return isDryRun(r.URL.Query()["dryRun"]) }
-
-// isDryRun refuses values that it does not know: a client that asked for a dry run must not cause a write.
-func isDryRun(values []string) (bool, error) {
-	for _, value := range values {
-		if value != metav1.DryRunAll {
-			return false, apierrors.NewBadRequest(
-				fmt.Sprintf("dryRun: the only value is %q, and not %q", metav1.DryRunAll, value))
-		}
+// dryRun refuses values that nobody knows, as deleteOptions does.
+func (r *request) dryRun() (bool, error) {
+	values := r.URL.Query()["dryRun"]
+	if wrong := validation.ValidateDryRun(field.NewPath("dryRun"), values); len(wrong) > 0 {
+		return false, r.invalid(wrong)
 	}
+	return isDryRun(values), nil
+}
+
+func isDryRun(values []string) bool {
 	// TODO(lab): b4. Is it a trial?
-	return false, nil
+	return false
+}
+
+// invalid is the error of a request with such faults.
+func (r *request) invalid(wrong field.ErrorList) error {
+	return apierrors.NewInvalid(r.kind().GroupKind(), r.name, wrong)
 }
 
 // readBody reads no more than maxBody, of one of these content types.

@@ -78,16 +78,22 @@ func (c *Cluster) Authenticate(r *http.Request) (serve.User, error) {
 	if err := verify(r, config); err != nil {
 		return serve.User{}, apierrors.NewUnauthorized("only the front proxy is believed: " + err.Error())
 	}
-	name := firstHeader(r.Header, names(config, "requestheader-username-headers"))
+	headers := map[string][]string{}
+	for _, key := range []string{"username-headers", "uid-headers", "group-headers", "extra-headers-prefix"} {
+		if headers[key], err = names(config, "requestheader-"+key); err != nil {
+			return serve.User{}, apierrors.NewUnauthorized("where does the front proxy name the user? " + err.Error())
+		}
+	}
+	name := firstHeader(r.Header, headers["username-headers"])
 	if name == "" {
 		return serve.User{}, apierrors.NewUnauthorized("the front proxy names no user")
 	}
 	user := serve.User{
 		Name:  name,
-		UID:   firstHeader(r.Header, names(config, "requestheader-uid-headers")),
-		Extra: extra(r.Header, names(config, "requestheader-extra-headers-prefix")),
+		UID:   firstHeader(r.Header, headers["uid-headers"]),
+		Extra: extra(r.Header, headers["extra-headers-prefix"]),
 	}
-	for _, header := range names(config, "requestheader-group-headers") {
+	for _, header := range headers["group-headers"] {
 		user.Groups = append(user.Groups, r.Header.Values(header)...)
 	}
 	// The proxy names the groups that it knows. That a user was authenticated at all is a group, too.
@@ -118,13 +124,17 @@ func verify(r *http.Request, config *corev1.ConfigMap) error {
 	return nil
 }
 
-// names reads a list of names from the ConfigMap. It is written as JSON.
-func names(config *corev1.ConfigMap, key string) []string {
-	var found []string
-	if json.Unmarshal([]byte(config.Data[key]), &found) != nil {
-		return nil
+// names reads a list of names from the ConfigMap. It is written as JSON. A list that can't be read must not count as an
+// empty one: if no names are listed, each name is allowed.
+func names(config *corev1.ConfigMap, key string) (found []string, err error) {
+	text := config.Data[key]
+	if text == "" {
+		return nil, nil
 	}
-	return found
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		return nil, fmt.Errorf("%s in the ConfigMap %s is no list of names: %w", key, configName, err)
+	}
+	return found, nil
 }
 
 func firstHeader(header http.Header, names []string) string {

@@ -22,9 +22,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"lva.io/operators/labs/07-llama/internal/cluster"
 	"lva.io/operators/labs/07-llama/internal/serve"
@@ -70,15 +72,24 @@ func sign(t *testing.T, name string, by authority) (*x509.Certificate, *ecdsa.Pr
 	return certificate, key
 }
 
+// configOf is a ConfigMap with the authority of the front proxy, and the names that its certificate may have.
+func configOf(a authority, names string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: configNamespace, Name: configName},
+		Data: map[string]string{
+			"requestheader-client-ca-file": string(pem.EncodeToMemory(&pem.Block{
+				Type: "CERTIFICATE", Bytes: a.certificate.Raw,
+			})),
+			"requestheader-allowed-names":    names,
+			"requestheader-username-headers": `["X-Remote-User"]`,
+		},
+	}
+}
+
 func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	t.Skip("TODO(lab): c2. remove this line when you begin with verify; then: make test")
 	ours, other := newAuthority(t), newAuthority(t)
-	config := &corev1.ConfigMap{Data: map[string]string{
-		"requestheader-client-ca-file": string(pem.EncodeToMemory(&pem.Block{
-			Type: "CERTIFICATE", Bytes: ours.certificate.Raw,
-		})),
-		"requestheader-allowed-names": `["front-proxy"]`,
-	}}
+	config := configOf(ours, `["front-proxy"]`)
 	proxy, _ := sign(t, "front-proxy", ours)
 	neighbour, _ := sign(t, "neighbour", ours)
 	forged, _ := sign(t, "front-proxy", other)
@@ -94,6 +105,44 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 		r := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: test.shown}}
 		if err := verify(r, config); (err == nil) != test.believed {
 			t.Errorf("%s: believed is %v, want %v: %v", name, err == nil, test.believed, err)
+		}
+	}
+}
+
+// No allowed names at all mean that each name is allowed. So a list that can't be read must not count as an empty one.
+func TestNamesThatCannotBeReadAllowNobody(t *testing.T) {
+	t.Skip("TODO(lab): c2. remove this line when you begin with verify; then: make test")
+	ours := newAuthority(t)
+	neighbour, _ := sign(t, "neighbour", ours)
+	r := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{neighbour}}}
+	for names, believed := range map[string]bool{
+		"": true, "[]": true, `["front-proxy"]`: false,
+		"front-proxy": false, `["front-proxy"`: false, `{"front-proxy":true}`: false, `["front-proxy",7]`: false,
+	} {
+		if err := verify(r, configOf(ours, names)); (err == nil) != believed {
+			t.Errorf("with the names %q another one is believed: %v, want %v: %v", names, err == nil, believed, err)
+		}
+	}
+}
+
+// Less that is known of a user may be more that the user may do, if what is missing would be a restriction.
+func TestHeadersThatCannotBeReadNameNobody(t *testing.T) {
+	t.Parallel()
+	ours := newAuthority(t)
+	proxy, _ := sign(t, "front-proxy", ours)
+	r := &http.Request{
+		TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{proxy}}, Header: http.Header{"X-Remote-User": {"me"}},
+	}
+	for headers, known := range map[string]bool{"": true, `["X-Remote-Extra-"]`: true, "X-Remote-Extra-": false} {
+		config := configOf(ours, `["front-proxy"]`)
+		config.Data["requestheader-extra-headers-prefix"] = headers
+		c := &Cluster{config: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+		if err := c.config.Add(config); err != nil {
+			t.Fatal(err)
+		}
+		user, err := c.Authenticate(r)
+		if (user.Name == "me") != known || known != (err == nil) || !known && !apierrors.IsUnauthorized(err) {
+			t.Errorf("with the headers %q the user is %q: %v", headers, user.Name, err)
 		}
 	}
 }

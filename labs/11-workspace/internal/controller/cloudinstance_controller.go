@@ -72,8 +72,8 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	if err := r.Get(ctx, req.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime: nothing is left to do.
 	}
-	// TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being
-	// deleted.
+	// TODO(lab): 7. While spec.paused is true, leave everything as it is: also if it is being deleted. Look at the
+	// instance (observe, in instance.go), report it with errPaused, and look again later.
 	if !object.DeletionTimestamp.IsZero() {
 		err := r.finalize(ctx, &object)
 		return ctrl.Result{}, errors.Join(err, r.report(ctx, &object, nil, err)) // An object that stays says why.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -310,5 +311,72 @@ func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 				t.Errorf("the instance of nobody has the tags %v", tags)
 			}
 		})
+	}
+}
+
+// While an object is paused, its status shows what the cloud shows, whatever another user has written there.
+func TestThePausedAreObservedAndLeftAlone(t *testing.T) {
+	t.Skip("TODO(lab): 7. remove this line when you have written observe; then: make test")
+	api := apiServer(t)
+	w := &world{tokens: map[string]int{}}
+	server := httptest.NewServer(w)
+	defer server.Close()
+	object := &cloudv1alpha1.CloudInstance{
+		ObjectMeta: metav1.ObjectMeta{Name: "paused", Namespace: metav1.NamespaceDefault},
+		Spec:       cloudv1alpha1.CloudInstanceSpec{Type: "small", Image: "nginx", Paused: true},
+	}
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	r := &CloudInstanceReconciler{
+		Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second),
+	}
+	pause := func(paused bool) {
+		t.Helper()
+		object.Spec.Paused = paused
+		if err := api.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(when, instanceID, state, reason string) {
+		t.Helper()
+		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+		result, err := r.Reconcile(t.Context(), request)
+		if err != nil || result.RequeueAfter == 0 {
+			t.Errorf("%s: Reconcile returns %v, %v", when, result, err)
+		}
+		if err := api.Get(t.Context(), request.NamespacedName, object); err != nil {
+			t.Fatal(err)
+		}
+		ready := meta.FindStatusCondition(object.Status.Conditions, cloudv1alpha1.Ready)
+		if object.Status.InstanceID != instanceID || object.Status.State != state ||
+			ready == nil || ready.Reason != reason || ready.ObservedGeneration != object.Generation {
+			t.Errorf("%s: the status is %+v", when, object.Status)
+		}
+	}
+	lie := func() {
+		t.Helper()
+		object.Status = cloudv1alpha1.CloudInstanceStatus{InstanceID: "i-7", State: "on fire"}
+		if err := api.Status().Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	lie()
+	shows("paused before anything was launched", "", "", "Paused")
+	pause(false)
+	shows("launched", "i-0", cloud.Pending, "NotRunning")
+	pause(true)
+	shows("paused", "i-0", cloud.Running, "Paused")
+	lie()
+	shows("while another user writes the status", "i-0", cloud.Running, "Paused")
+	w.instances[0].State = cloud.Terminated
+	shows("when another user has ended the instance", "i-0", cloud.Terminated, "Paused")
+	if err := api.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	shows("when it is deleted", "i-0", cloud.Terminated, "Paused")
+	if w.writes != 1 {
+		t.Errorf("the cloud got %d writes, want only the launch", w.writes)
 	}
 }

@@ -48,6 +48,16 @@ func (r *CloudInstanceReconciler) ensure(
 	return instance, nil
 }
 
+// observe looks at the instance of a CloudInstance that is paused, and changes nothing. An instance that it does not
+// know is an empty one, so that the status shows nothing that another user has written there.
+func (r *CloudInstanceReconciler) observe(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance,
+) (*cloud.Instance, error) {
+	// TODO(lab): 7. Read the Workspace, and look at the instance that it names. It may name one that is not ours
+	// (owned), unless it is an import. If there is none, return an empty cloud.Instance, which empties the status.
+	return &cloud.Instance{}, nil
+}
+
 // launch finds out what became of the launch that the Workspace announces, or sends it, and records the result. It may
 // be cut off anywhere and called again, by a process that knows nothing but the Workspace.
 func (r *CloudInstanceReconciler) launch(
