@@ -43,7 +43,8 @@ const (
 )
 
 // workers is how many objects are looked after at once. One of them may wait for an answer that never comes, while the
-// others work.
+// others work. If so many requests have no answer at once, all objects wait until one times out: the more objects a
+// cloud may keep waiting, the more workers.
 const workers = 4
 
 // CloudInstanceReconciler gives each CloudInstance one instance in the cloud.
