@@ -116,8 +116,8 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	//lab:end
 }
 
-// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has
-// just been applied and its status is not known yet.
+// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, also when that can't
+// be changed. It returns nil if there is none of ours, or if it has just been applied and its status is not known yet.
 func (r *LolcowReconciler) ensureDeployment(
 	ctx context.Context, lolcow *lolcowv1alpha1.Lolcow,
 ) (*appsv1.Deployment, error) {
@@ -147,7 +147,11 @@ func (r *LolcowReconciler) ensureDeployment(
 		// 	// TODO(lab): 4. write nothing if the Deployment is right. What is ours of it? (appsv1ac.ExtractDeployment)
 		//lab:end
 	}
-	return nil, r.apply(ctx, lolcow, "Deployment", desired)
+	err = r.apply(ctx, lolcow, "Deployment", desired)
+	if err != nil && current.UID != "" {
+		return &current, err // It is as it was, and so are its Pods.
+	}
+	return nil, err
 }
 
 // ensureService is ensureDeployment for the Service.

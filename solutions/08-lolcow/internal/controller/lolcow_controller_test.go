@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -19,9 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -310,6 +313,31 @@ func TestAnErrorOfTheAPIServer(t *testing.T) {
 	h.told(0, 2)
 }
 
+// What became of the Deployment decides whether anything can still be served.
+func TestADeploymentThatCannotBeWritten(t *testing.T) {
+	//lab:begin skip-refused-deployment-test
+	//lab:else
+	// t.Skip("TODO(lab): 6. remove this line when you begin with refusals; then: make test")
+	//lab:end
+	h := newHerd(t)
+	h.create("sally", 30201, "Moo")
+	h.reconcile("sally")
+	h.rollOut("sally", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue})
+	h.reconcile("sally")
+	h.is("sally", lolcowv1alpha1.Available, metav1.ConditionTrue, "")
+
+	h.applyFails = apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "sally", errors.New("exceeded quota"))
+	h.change("sally", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Greeting = "Hey" })
+	h.reconcile("sally")
+	h.is("sally", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "exceeded quota")
+	h.is("sally", lolcowv1alpha1.Available, metav1.ConditionTrue, "") // The Pods of before still serve.
+
+	h.delete(h.deployment("sally"))
+	h.reconcile("sally")
+	h.is("sally", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "exceeded quota")
+	h.is("sally", lolcowv1alpha1.Available, metav1.ConditionFalse, "") // Its Pods go with it.
+}
+
 func TestTheReasonOfAnErrorIsOneWord(t *testing.T) {
 	//lab:begin skip-reason-test
 	//lab:else
@@ -532,7 +560,8 @@ type herd struct {
 	namespace  string
 	reconciler *LolcowReconciler
 	recorder   *events.FakeRecorder
-	writes     int // of the reconciler
+	writes     int   // of the reconciler
+	applyFails error // the answer to the reconciler's applies of Deployments, instead of the API server's
 }
 
 func newHerd(t *testing.T) *herd {
@@ -552,7 +581,16 @@ func (h *herd) restart() {
 			ctx context.Context, c client.WithWatch, what runtime.ApplyConfiguration, options ...client.ApplyOption,
 		) error {
 			h.writes++
+			if _, ok := what.(*appsv1ac.DeploymentApplyConfiguration); ok && h.applyFails != nil {
+				return h.applyFails
+			}
 			return c.Apply(ctx, what, options...)
+		},
+		Patch: func(
+			ctx context.Context, c client.WithWatch, what client.Object, patch client.Patch, options ...client.PatchOption,
+		) error {
+			h.writes++
+			return c.Patch(ctx, what, patch, options...)
 		},
 		SubResourceUpdate: func(
 			ctx context.Context, c client.Client, subresource string, what client.Object,

@@ -23,7 +23,7 @@ import (
 
 // observation is what one call of Reconcile has seen of the children.
 type observation struct {
-	// deployment is nil if it was missing or wrong, and has been applied just now.
+	// deployment is nil if it has been applied just now, and with an error also if there is none of ours.
 	deployment *appsv1.Deployment
 	// deploymentErr and serviceErr are refusals, other errors, or nil.
 	deploymentErr, serviceErr error
@@ -102,9 +102,9 @@ func available(lolcow *lolcowv1alpha1.Lolcow, seen observation) metav1.Condition
 	switch {
 	case seen.serviceErr != nil:
 		is.Reason, is.Message = "NoService", fmt.Sprintf("Nothing is served on port %d", lolcow.Spec.Port)
-	case seen.deployment == nil && meta.IsStatusConditionTrue(lolcow.Status.Conditions, is.Type):
-		// It has just been applied, or could not be. Neither ends a Pod that is there: until we know better, it is as
-		// it was.
+	case seen.deployment == nil && seen.deploymentErr == nil &&
+		meta.IsStatusConditionTrue(lolcow.Status.Conditions, is.Type):
+		// It has just been applied. That ends no Pod that is there: until we know better, it is as it was.
 		return *meta.FindStatusCondition(lolcow.Status.Conditions, is.Type)
 	case seen.deployment == nil, !deploymentIs(seen.deployment, appsv1.DeploymentAvailable, corev1.ConditionTrue):
 		is.Reason, is.Message = "NoPods", "No Pod is ready to answer"
