@@ -5,8 +5,10 @@ package controller
 
 import (
 	"hash/fnv"
+	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -106,6 +108,38 @@ func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfigu
 	// 		WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
 	//lab:end
 }
+
+//lab:begin free-ports
+
+// freeContainerPort removes a port that is in the way of ours. An apply finds a port by its number and protocol. When
+// another client has changed one of these, it is another port to the apply, which would add ours with the same name.
+// The API server would refuse that each time.
+func freeContainerPort(deployment *appsv1.Deployment) {
+	containers := deployment.Spec.Template.Spec.Containers
+	for i := range containers {
+		if containers[i].Name == containerName {
+			containers[i].Ports = slices.DeleteFunc(containers[i].Ports, func(port corev1.ContainerPort) bool {
+				return port.Name == portName && (port.ContainerPort != 8080 || port.Protocol != corev1.ProtocolTCP)
+			})
+		}
+	}
+}
+
+// freeServicePort is freeContainerPort for the Service, where no two ports have the same node port either, and each
+// needs a name if there are two. A Service has at least one port, so the one in the way gets back what identifies it.
+func freeServicePort(service *corev1.Service, nodePort int32) {
+	for _, port := range service.Spec.Ports {
+		ours := port.Port == 80 && port.Protocol == corev1.ProtocolTCP
+		if !ours && (port.Name == portName || port.Name == "" || port.NodePort == nodePort) {
+			port.Name, port.Port, port.Protocol = portName, 80, corev1.ProtocolTCP
+			service.Spec.Ports = []corev1.ServicePort{port}
+			return
+		}
+	}
+}
+
+//lab:else
+//lab:end
 
 // ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns
 // finds it by the child. It holds the UID, so that a later Lolcow of the same name is another owner.

@@ -142,6 +142,9 @@ func (r *LolcowReconciler) ensureDeployment(
 		if equality.Semantic.DeepEqual(owned, desired) {
 			return &current, nil
 		}
+		if err := r.edit(ctx, &current, func() { freeContainerPort(&current) }); err != nil {
+			return &current, fmt.Errorf("edit the ports of the Deployment: %w", err)
+		}
 		//lab:else
 		// default:
 		// 	// TODO(lab): 4. write nothing if the Deployment is right. What is ours of it? (appsv1ac.ExtractDeployment)
@@ -174,10 +177,13 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 		if equality.Semantic.DeepEqual(owned, desired) {
 			return nil
 		}
+		if err := r.edit(ctx, &current, func() { freeServicePort(&current, lolcow.Spec.Port) }); err != nil {
+			return fmt.Errorf("edit the ports of the Service: %w", err)
+		}
 		//lab:else
 		// default:
 		// 	// TODO(lab): 4. the same for the Service. And do not touch a Deployment or Service that is not ours
-		// 	// (metav1.IsControlledBy).
+		// 	// (metav1.IsControlledBy). An apply finds a port by its number and protocol: what if a user edits these?
 		//lab:end
 	}
 	return r.apply(ctx, lolcow, "Service", desired)
@@ -207,6 +213,23 @@ func (r *LolcowReconciler) apply(
 	// return nil
 	//lab:end
 }
+
+//lab:begin edit
+
+// edit patches a child if change changes it. An apply adds and replaces, but it can't remove what others have added.
+func (r *LolcowReconciler) edit(ctx context.Context, child client.Object, change func()) error {
+	before := child.DeepCopyObject().(client.Object)
+	change()
+	if equality.Semantic.DeepEqual(before, child) {
+		return nil
+	}
+	// The patch has whole lists, so it is for this version of the child only.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return r.Patch(ctx, child, patch, client.FieldOwner(FieldOwner))
+}
+
+//lab:else
+//lab:end
 
 // SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
 func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
