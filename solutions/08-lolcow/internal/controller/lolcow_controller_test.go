@@ -380,6 +380,35 @@ func TestDriftOfTheKeysOfPorts(t *testing.T) {
 	}
 }
 
+func TestScaledToZero(t *testing.T) {
+	//lab:begin skip-zero-test
+	//lab:else
+	// t.Skip("TODO(lab): 5. remove this line when you begin with the status; then: make test")
+	//lab:end
+	h := newHerd(t)
+	h.create("ulla", 30221, "Moo")
+	h.reconcile("ulla")
+	// The controller of Deployments says so of any that has as many Pods as it should have.
+	available := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}
+	scale := func(replicas int32) {
+		t.Helper()
+		deployment := h.deployment("ulla")
+		deployment.Spec.Replicas = &replicas
+		h.update(deployment)
+	}
+	scale(0)
+	h.rollOut("ulla", available)
+	h.reconcile("ulla")
+	h.is("ulla", lolcowv1alpha1.Available, metav1.ConditionFalse, "30221")
+	h.is("ulla", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
+	scale(1) // The status is still that of no Pods.
+	h.reconcile("ulla")
+	h.is("ulla", lolcowv1alpha1.Available, metav1.ConditionFalse, "")
+	h.rollOut("ulla", available)
+	h.reconcile("ulla")
+	h.is("ulla", lolcowv1alpha1.Available, metav1.ConditionTrue, "30221")
+}
+
 func TestTheReasonOfAnErrorIsOneWord(t *testing.T) {
 	//lab:begin skip-reason-test
 	//lab:else

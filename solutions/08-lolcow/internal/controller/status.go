@@ -106,7 +106,12 @@ func available(lolcow *lolcowv1alpha1.Lolcow, seen observation) metav1.Condition
 		meta.IsStatusConditionTrue(lolcow.Status.Conditions, is.Type):
 		// It has just been applied. That ends no Pod that is there: until we know better, it is as it was.
 		return *meta.FindStatusCondition(lolcow.Status.Conditions, is.Type)
-	case seen.deployment == nil, !deploymentIs(seen.deployment, appsv1.DeploymentAvailable, corev1.ConditionTrue):
+	case seen.deployment != nil && *seen.deployment.Spec.Replicas == 0:
+		// The Deployment is available then, since it has as many Pods as it should have. But nothing serves the page.
+		is.Reason, is.Message = "ScaledToZero",
+			fmt.Sprintf("The Deployment is scaled to 0 Pods, so nothing answers on port %d", lolcow.Spec.Port)
+	case seen.deployment == nil, seen.deployment.Status.AvailableReplicas == 0,
+		!deploymentIs(seen.deployment, appsv1.DeploymentAvailable, corev1.ConditionTrue):
 		is.Reason, is.Message = "NoPods", "No Pod is ready to answer"
 	default:
 		is.Status, is.Reason, is.Message = metav1.ConditionTrue, "Served",
