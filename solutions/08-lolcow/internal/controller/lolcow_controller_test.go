@@ -230,6 +230,13 @@ func TestConditionsFollowTheChildren(t *testing.T) {
 	}
 	h.told(3, 6)
 
+	// It was evicted, and another Pod has replaced it.
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, Image: "goat:v9", RestartCount: 1}}
+	h.updateStatus(pod)
+	h.reconcile("flora")
+	h.is("flora", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
+
 	h.rollOut("flora",
 		appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse},
 		appsv1.DeploymentCondition{

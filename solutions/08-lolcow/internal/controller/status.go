@@ -175,7 +175,9 @@ func wrongWithPods(pods []corev1.Pod) *refusal {
 	// The order of a list from the cache is by chance, and a status that changes by chance is written for ever.
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for _, pod := range pods {
-		if !pod.DeletionTimestamp.IsZero() {
+		// A Pod that has ended, because it was evicted, for example, may stay for hours: another one has replaced it.
+		ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+		if ended || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
 		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
