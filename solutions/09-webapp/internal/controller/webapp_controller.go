@@ -102,8 +102,11 @@ type problem struct{ reason, message string }
 var errNotOurs = errors.New("another controller or user owns it")
 
 // isStale reports whether a write failed because the cache is behind the API server. The next call will see the current
-// state.
-func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+// state. IsConflict would also match a webhook that refuses with the code 409 and no reason, perhaps for ever.
+func isStale(err error) bool {
+	reason := apierrors.ReasonForError(err)
+	return reason == metav1.StatusReasonConflict || reason == metav1.StatusReasonAlreadyExists
+}
 
 // ensure creates a child, or updates it if set changes it. An object of its name with another controller, or with none,
 // is not ours, and is not touched: CreateOrUpdate creates an object only if there is none of this name, and updates an

@@ -5,7 +5,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -465,6 +468,52 @@ func TestAnErrorIsReportedAndReturned(t *testing.T) {
 
 	s.must(s.Delete(t.Context(), down))
 	s.until("the webhook is gone", func() bool { return probe() == nil })
+	s.reconcile("web")
+	s.is("web", appsv1alpha1.Degraded, metav1.ConditionFalse, "")
+}
+
+// refusing answers each creation of a Deployment with an error, if it has one.
+type refusing struct {
+	client.Client
+	answer error
+}
+
+func (r *refusing) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if _, ok := object.(*appsv1.Deployment); ok && r.answer != nil {
+		return r.answer
+	}
+	return r.Client.Create(ctx, object, options...)
+}
+
+// The API server answers 409 if the cache is behind: the next call will see the current state. A webhook that answers
+// 409 may do so each time.
+func TestAConflictIsRetriedAndThatOfAWebhookReported(t *testing.T) {
+	s := newShop(t)
+	s.create("web", 30276, nil)
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	api := &refusing{Client: s.Client}
+	s.reconciler.Client = api
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: "web"}}
+	for _, answer := range []error{
+		apierrors.NewConflict(deployments, "web", errors.New("the object has been modified")),
+		apierrors.NewAlreadyExists(deployments, "web"),
+	} {
+		api.answer = answer
+		if _, err := s.reconciler.Reconcile(t.Context(), request); err == nil {
+			t.Errorf("after %v it returns no error, so no one calls it again", answer)
+		}
+		if got := s.app("web").Status.Conditions; len(got) > 0 {
+			t.Errorf("after %v the status has %+v", answer, got)
+		}
+	}
+	api.answer = &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusConflict, Message: `admission webhook "shop" denied the request`,
+	}}
+	if _, err := s.reconciler.Reconcile(t.Context(), request); err == nil {
+		t.Error("it returns no error, so no one calls it again")
+	}
+	s.is("web", appsv1alpha1.Degraded, metav1.ConditionTrue, "denied the request")
+	api.answer = nil
 	s.reconcile("web")
 	s.is("web", appsv1alpha1.Degraded, metav1.ConditionFalse, "")
 }
