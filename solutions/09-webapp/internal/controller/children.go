@@ -53,14 +53,15 @@ func setDeployment(deployment *appsv1.Deployment, app *appsv1beta1.WebApp) {
 }
 
 // setService is setDeployment for the Service: the web server, on a port of every node. Each field of the port is set,
-// also where it is the default, so that the list equals the one that the API server returns.
+// also where it is the default, so that the list equals the one that the API server returns. The target is a number: a
+// name would be that of the first container that has it, which may be a sidecar.
 func setService(service *corev1.Service, app *appsv1beta1.WebApp) {
 	setLabels(service, app.Name)
 	service.Spec.Type = corev1.ServiceTypeNodePort
 	service.Spec.Selector = selectorLabels(app.Name)
 	service.Spec.Ports = []corev1.ServicePort{{
 		Name: portName, Protocol: corev1.ProtocolTCP,
-		Port: 80, TargetPort: intstr.FromString(portName), NodePort: app.Spec.Port,
+		Port: 80, TargetPort: intstr.FromInt32(containerPort), NodePort: app.Spec.Port,
 	}}
 }
 

@@ -145,9 +145,8 @@ func TestChildren(t *testing.T) {
 	if len(containers) != 1 || containers[0].Image != "shop:v1" || *deployment.Spec.Replicas != 2 {
 		t.Errorf("%d Pods run %+v, want 2 with shop:v1", *deployment.Spec.Replicas, containers)
 	}
-	port := service.Spec.Ports[0]
-	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30201 ||
-		port.TargetPort.StrVal != containers[0].Ports[0].Name || containers[0].Ports[0].ContainerPort != 8080 {
+	if service.Spec.Type != corev1.ServiceTypeNodePort || service.Spec.Ports[0].NodePort != 30201 ||
+		s.leadsTo("web") != 8080 {
 		t.Errorf("the Service is %+v, want NodePort 30201 that leads to port 8080", service.Spec)
 	}
 	if !maps.Equal(service.Spec.Selector, deployment.Spec.Selector.MatchLabels) || len(service.Spec.Selector) == 0 ||
@@ -176,6 +175,40 @@ func TestChildren(t *testing.T) {
 	if !maps.Equal(changed.Spec.Selector.MatchLabels, deployment.Spec.Selector.MatchLabels) ||
 		changed.UID != deployment.UID {
 		t.Error("after a change it is another Deployment")
+	}
+}
+
+// leadsTo is the port of the Pods to which the Service sends requests. A name is that of the first container that has it.
+func (s *shop) leadsTo(name string) int32 {
+	s.Helper()
+	target := s.service(name).Spec.Ports[0].TargetPort
+	for _, container := range s.deployment(name).Spec.Template.Spec.Containers {
+		for _, port := range container.Ports {
+			if target.StrVal != "" && port.Name == target.StrVal {
+				return port.ContainerPort
+			}
+		}
+	}
+	return target.IntVal
+}
+
+func TestASidecarWithTheSamePortNameGetsNoRequests(t *testing.T) {
+	s := newShop(t)
+	s.create("web", 30203, nil)
+	s.reconcile("web")
+	deployment := s.deployment("web")
+	pod := &deployment.Spec.Template.Spec
+	name := "http"
+	if ports := pod.Containers[0].Ports; len(ports) > 0 && ports[0].Name != "" {
+		name = ports[0].Name
+	}
+	pod.Containers = append([]corev1.Container{{
+		Name: "sidecar", Image: "sidecar:v1", Ports: []corev1.ContainerPort{{Name: name, ContainerPort: 9090}},
+	}}, pod.Containers...)
+	s.must(s.Update(t.Context(), deployment))
+	s.reconcile("web")
+	if got := s.leadsTo("web"); got != 8080 {
+		t.Errorf("the Service sends requests to port %d, that of the sidecar, want 8080", got)
 	}
 }
 
