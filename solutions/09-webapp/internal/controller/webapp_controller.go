@@ -219,16 +219,17 @@ func options() controller.Options {
 	}
 }
 
-// notOnlyWords lets through every change of a WebApp but one of the messages in its conditions alone. The operator
-// writes them: if that called Reconcile, an error with other words each time (it may have a port or a time in it) would
-// be tried again at once, for ever. Other changes of the status must call it. The retry after an error may find the
-// cache behind, with the status of before the error, and then writes nothing.
+// notOnlyWords lets through every change of a WebApp but one of the message of Degraded alone, while that is True. The
+// operator writes it: if that called Reconcile, an error with other words each time (it may have a port or a time in
+// it) would be tried again at once, for ever. The next try comes soon anyway, and also corrects words that a user has
+// written. Other changes of the status must call it. The retry after an error may find the cache behind, with the
+// status of before the error, and then writes nothing.
 var notOnlyWords = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(withoutWords(e.ObjectOld), withoutWords(e.ObjectNew))
 }}
 
-// withoutWords is a WebApp of either version without the messages of its conditions, and without what changes with each
-// write.
+// withoutWords is a WebApp of either version without the message of Degraded if that is True, and without what changes
+// with each write.
 func withoutWords(object client.Object) client.Object {
 	object = object.DeepCopyObject().(client.Object)
 	object.SetResourceVersion("")
@@ -240,8 +241,8 @@ func withoutWords(object client.Object) client.Object {
 	case *appsv1beta1.WebApp:
 		conditions = app.Status.Conditions
 	}
-	for i := range conditions {
-		conditions[i].Message = ""
+	if is := meta.FindStatusCondition(conditions, appsv1beta1.Degraded); is != nil && is.Status == metav1.ConditionTrue {
+		is.Message = ""
 	}
 	return object
 }

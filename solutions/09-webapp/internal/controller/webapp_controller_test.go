@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -611,18 +612,22 @@ func TestWhatGoesOrIsGone(t *testing.T) {
 }
 
 // The operator hears of its own status: the cache may be behind when an error is over, and then nothing is written. But
-// of other words it does not hear: each error that has some would call for the next one.
+// of other words of an error it does not hear: each error that has some would call for the next one.
 func TestOtherWordsAloneLeadToNoCall(t *testing.T) {
 	before := &appsv1beta1.WebApp{ObjectMeta: metav1.ObjectMeta{Name: "words", ResourceVersion: "7", Generation: 1}}
 	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
 		Type: appsv1beta1.Degraded, Status: metav1.ConditionTrue, Reason: "Failed", Message: "port 1",
+	})
+	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
+		Type: appsv1beta1.Available, Status: metav1.ConditionFalse, Reason: "Degraded", Message: "See the condition Degraded",
 	})
 	for _, test := range []struct {
 		change string
 		to     func(*appsv1beta1.WebApp)
 		calls  bool
 	}{
-		{"the message of a condition", func(app *appsv1beta1.WebApp) { app.Status.Conditions[0].Message = "port 2" }, false},
+		{"the message of an error", func(app *appsv1beta1.WebApp) { app.Status.Conditions[0].Message = "port 2" }, false},
+		{"another message", func(app *appsv1beta1.WebApp) { app.Status.Conditions[1].Message = "A user was here" }, true},
 		{"the status of a condition", func(app *appsv1beta1.WebApp) { app.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
 		{"the replicas in the status", func(app *appsv1beta1.WebApp) { app.Status.Replicas = 2 }, true},
 		{"the spec", func(app *appsv1beta1.WebApp) { app.Generation, app.Spec.Port = 2, 30192 }, true},
@@ -708,6 +713,17 @@ func TestWhatLeadsToACall(t *testing.T) {
 		service.Spec.Selector = nil
 		s.must(s.Update(t.Context(), service))
 		within("a Service that was changed", func(context.Context) bool { return len(s.service(app.Name).Spec.Selector) > 0 })
+		s.must(s.Get(t.Context(), client.ObjectKeyFromObject(app), app))
+		edited := app.DeepCopy()
+		for i := range edited.Status.Conditions {
+			edited.Status.Conditions[i].Message = "A user was here"
+		}
+		s.must(s.Status().Patch(t.Context(), edited, client.MergeFrom(app)))
+		within("messages that were changed", func(context.Context) bool {
+			return !slices.ContainsFunc(s.app(app.Name).Status.Conditions, func(is metav1.Condition) bool {
+				return is.Message == "A user was here"
+			})
+		})
 	}
 }
 
