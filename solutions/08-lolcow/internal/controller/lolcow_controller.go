@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -261,20 +263,21 @@ func options() controller.Options {
 	}
 }
 
-// notOnlyWords lets through every change of a Lolcow but one of the messages in its conditions alone. The operator
-// writes them: if that called Reconcile, an error with other words each time (it may have a port or a time in it) would
-// be tried again at once, for ever. Other changes of the status must call it. The retry after an error may find the
-// cache behind, with the status of before the error, and then writes nothing.
+// notOnlyWords lets through every change of a Lolcow but one of the message of Degraded alone, while that is True. The
+// operator writes it: if that called Reconcile, an error with other words each time (it may have a port or a time in
+// it) would be tried again at once, for ever. Other changes of the status must call it. The retry after an error may
+// find the cache behind, with the status of before the error, and then writes nothing.
 var notOnlyWords = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(withoutWords(e.ObjectOld), withoutWords(e.ObjectNew))
 }}
 
-// withoutWords is a Lolcow without the messages of its conditions, and without what changes with each write.
+// withoutWords is a Lolcow without the message of Degraded if that is True, and without what changes with each write.
 func withoutWords(object client.Object) *lolcowv1alpha1.Lolcow {
 	lolcow := object.DeepCopyObject().(*lolcowv1alpha1.Lolcow)
 	lolcow.ResourceVersion, lolcow.ManagedFields = "", nil
-	for i := range lolcow.Status.Conditions {
-		lolcow.Status.Conditions[i].Message = ""
+	is := meta.FindStatusCondition(lolcow.Status.Conditions, lolcowv1alpha1.Degraded)
+	if is != nil && is.Status == metav1.ConditionTrue {
+		is.Message = ""
 	}
 	return lolcow
 }

@@ -590,18 +590,22 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 }
 
 // The operator hears of its own status: the cache may be behind when an error is over, and then nothing is written. But
-// of other words it does not hear: each error that has some would call for the next one.
+// of other words of an error it does not hear: each error that has some would call for the next one.
 func TestWhatChangesOfALolcowCallReconcile(t *testing.T) {
 	before := &lolcowv1alpha1.Lolcow{ObjectMeta: metav1.ObjectMeta{Name: "rosa", ResourceVersion: "7", Generation: 1}}
 	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
 		Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionTrue, Reason: "InternalError", Message: "port 1",
+	})
+	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
+		Type: lolcowv1alpha1.Available, Status: metav1.ConditionTrue, Reason: "Served", Message: "The page is served",
 	})
 	for _, test := range []struct {
 		change string
 		to     func(*lolcowv1alpha1.Lolcow)
 		calls  bool
 	}{
-		{"the message of a condition", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Message = "port 2" }, false},
+		{"the message of an error", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Message = "port 2" }, false},
+		{"another message", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[1].Message = "Edited" }, true},
 		{"the status of a condition", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
 		{"the reason of a condition", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Reason = "Timeout" }, true},
 		{"all conditions are removed", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions = nil }, true},
