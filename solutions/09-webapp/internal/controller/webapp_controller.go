@@ -129,7 +129,8 @@ func (r *WebAppReconciler) ensure(
 	if errors.Is(err, errNotOurs) {
 		return &problem{
 			"NotOurs",
-			fmt.Sprintf("The %s %s belongs to somebody else: rename one of them, or delete it", kind, child.GetName()),
+			fmt.Sprintf("The %s %s belongs to another controller or user: rename one of them, or delete it",
+				kind, child.GetName()),
 		}, nil
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {

@@ -320,7 +320,7 @@ func TestWhatBelongsToOthersIsNotTouched(t *testing.T) {
 				t.Errorf("it looks again after %s", result.RequeueAfter)
 			}
 			if got := read(s, other); got.GetResourceVersion() != before || len(got.GetOwnerReferences()) > 0 {
-				t.Errorf("the %s of somebody else was changed: %+v", kind, got)
+				t.Errorf("the %s of another owner was changed: %+v", kind, got)
 			}
 			s.is("web", appsv1alpha1.Degraded, metav1.ConditionTrue, kind+" web")
 			s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
