@@ -98,14 +98,15 @@ func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfigu
 				WithName(portName).
 				WithProtocol(corev1.ProtocolTCP).
 				WithPort(80).
-				WithTargetPort(intstr.FromString(portName)).
+				// A number: a name would be that of the first container that has it, which may be a sidecar.
+				WithTargetPort(intstr.FromInt32(8080)).
 				WithNodePort(lolcow.Spec.Port)))
 	//lab:else
 	// // TODO(lab): 2. the owner reference, and a spec: type NodePort, selector, port 80 to the container's port,
 	// // nodePort.
 	// return corev1ac.Service(lolcow.Name, lolcow.Namespace).WithLabels(selector).
 	// 	WithSpec(corev1ac.ServiceSpec().
-	// 		WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
+	// 		WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromInt32(8080))))
 	//lab:end
 }
 

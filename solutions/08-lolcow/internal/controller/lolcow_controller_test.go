@@ -131,7 +131,7 @@ func TestDrift(t *testing.T) {
 	}
 	port := service.Spec.Ports[0]
 	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30111 ||
-		port.TargetPort.String() != portName || len(service.Spec.Selector) != 2 {
+		port.TargetPort.IntValue() != 8080 || len(service.Spec.Selector) != 2 {
 		t.Errorf("the Service is still %+v", service.Spec)
 	}
 	if len(deployment.Spec.Template.Spec.Containers) != 2 || *deployment.Spec.Replicas != 3 ||
