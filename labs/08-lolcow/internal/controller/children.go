@@ -56,7 +56,7 @@ func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfigu
 	// nodePort.
 	return corev1ac.Service(lolcow.Name, lolcow.Namespace).WithLabels(selector).
 		WithSpec(corev1ac.ServiceSpec().
-			WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
+			WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromInt32(8080))))
 }
 
 // ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
@@ -73,8 +75,8 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	return ctrl.Result{}, nil
 }
 
-// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has
-// just been applied and its status is not known yet.
+// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, also when that can't
+// be changed. It returns nil if there is none of ours, or if it has just been applied and its status is not known yet.
 func (r *LolcowReconciler) ensureDeployment(
 	ctx context.Context, lolcow *lolcowv1alpha1.Lolcow,
 ) (*appsv1.Deployment, error) {
@@ -88,7 +90,11 @@ func (r *LolcowReconciler) ensureDeployment(
 	default:
 		// TODO(lab): 4. write nothing if the Deployment is right. What is ours of it? (appsv1ac.ExtractDeployment)
 	}
-	return nil, r.apply(ctx, lolcow, "Deployment", desired)
+	err = r.apply(ctx, lolcow, "Deployment", desired)
+	if err != nil && current.UID != "" {
+		return &current, err // It is as it was, and so are its Pods.
+	}
+	return nil, err
 }
 
 // ensureService is ensureDeployment for the Service.
@@ -102,7 +108,7 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 		return fmt.Errorf("read the Service: %w", err)
 	default:
 		// TODO(lab): 4. the same for the Service. And do not touch a Deployment or Service that is not ours
-		// (metav1.IsControlledBy).
+		// (metav1.IsControlledBy). An apply finds a port by its number and protocol: what if a user edits these?
 	}
 	return r.apply(ctx, lolcow, "Service", desired)
 }
@@ -136,20 +142,21 @@ func options() controller.Options {
 	}
 }
 
-// notOnlyWords lets through every change of a Lolcow but one of the messages in its conditions alone. The operator
-// writes them: if that called Reconcile, an error with other words each time (it may have a port or a time in it) would
-// be tried again at once, for ever. Other changes of the status must call it. The retry after an error may find the
-// cache behind, with the status of before the error, and then writes nothing.
+// notOnlyWords lets through every change of a Lolcow but one of the message of Degraded alone, while that is True. The
+// operator writes it: if that called Reconcile, an error with other words each time (it may have a port or a time in
+// it) would be tried again at once, for ever. Other changes of the status must call it. The retry after an error may
+// find the cache behind, with the status of before the error, and then writes nothing.
 var notOnlyWords = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(withoutWords(e.ObjectOld), withoutWords(e.ObjectNew))
 }}
 
-// withoutWords is a Lolcow without the messages of its conditions, and without what changes with each write.
+// withoutWords is a Lolcow without the message of Degraded if that is True, and without what changes with each write.
 func withoutWords(object client.Object) *lolcowv1alpha1.Lolcow {
 	lolcow := object.DeepCopyObject().(*lolcowv1alpha1.Lolcow)
 	lolcow.ResourceVersion, lolcow.ManagedFields = "", nil
-	for i := range lolcow.Status.Conditions {
-		lolcow.Status.Conditions[i].Message = ""
+	is := meta.FindStatusCondition(lolcow.Status.Conditions, lolcowv1alpha1.Degraded)
+	if is != nil && is.Status == metav1.ConditionTrue {
+		is.Message = ""
 	}
 	return lolcow
 }

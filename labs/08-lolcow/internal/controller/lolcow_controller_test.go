@@ -5,8 +5,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -121,7 +125,7 @@ func TestDrift(t *testing.T) {
 	}
 	port := service.Spec.Ports[0]
 	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30111 ||
-		port.TargetPort.String() != portName || len(service.Spec.Selector) != 2 {
+		port.TargetPort.IntValue() != 8080 || len(service.Spec.Selector) != 2 {
 		t.Errorf("the Service is still %+v", service.Spec)
 	}
 	if len(deployment.Spec.Template.Spec.Containers) != 2 || *deployment.Spec.Replicas != 3 ||
@@ -215,6 +219,13 @@ func TestConditionsFollowTheChildren(t *testing.T) {
 	}
 	h.told(3, 6)
 
+	// It was evicted, and another Pod has replaced it.
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, Image: "goat:v9", RestartCount: 1}}
+	h.updateStatus(pod)
+	h.reconcile("flora")
+	h.is("flora", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
+
 	h.rollOut("flora",
 		appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse},
 		appsv1.DeploymentCondition{
@@ -290,6 +301,120 @@ func TestAnErrorOfTheAPIServer(t *testing.T) {
 	h.reconcile("paula")
 	h.is("paula", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
 	h.told(0, 2)
+}
+
+// What became of the Deployment decides whether anything can still be served.
+func TestADeploymentThatCannotBeWritten(t *testing.T) {
+	t.Skip("TODO(lab): 6. remove this line when you begin with refusals; then: make test")
+	h := newHerd(t)
+	h.create("sally", 30201, "Moo")
+	h.reconcile("sally")
+	h.rollOut("sally", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue})
+	h.reconcile("sally")
+	h.is("sally", lolcowv1alpha1.Available, metav1.ConditionTrue, "")
+
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	h.applyFails = apierrors.NewForbidden(deployments, "sally", errors.New("exceeded quota"))
+	h.change("sally", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Greeting = "Hey" })
+	h.reconcile("sally")
+	h.is("sally", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "exceeded quota")
+	h.is("sally", lolcowv1alpha1.Available, metav1.ConditionTrue, "") // The Pods of before still serve.
+
+	h.delete(h.deployment("sally"))
+	h.reconcile("sally")
+	h.is("sally", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "exceeded quota")
+	h.is("sally", lolcowv1alpha1.Available, metav1.ConditionFalse, "") // Its Pods go with it.
+}
+
+// An apply finds the items of a list by their keys, and these can be edited, too.
+func TestDriftOfTheKeysOfPorts(t *testing.T) {
+	t.Skip("TODO(lab): 4. remove this line when you undo edits of a port's number, too; then: make test")
+	h := newHerd(t)
+	h.create("tilda", 30211, "Moo")
+	h.reconcile("tilda")
+	for what, edit := range map[string]func(*corev1.ServicePort){
+		"number":            func(port *corev1.ServicePort) { port.Port = 81 },
+		"protocol":          func(port *corev1.ServicePort) { port.Protocol = corev1.ProtocolUDP },
+		"number and name":   func(port *corev1.ServicePort) { port.Port, port.Name = 81, "" },
+		"all but the name":  func(port *corev1.ServicePort) { port.Port, port.NodePort = 81, 0 },
+		"all but node port": func(port *corev1.ServicePort) { port.Port, port.Name = 81, "web" },
+	} {
+		service := h.service("tilda")
+		edit(&service.Spec.Ports[0])
+		h.update(service)
+		h.reconcile("tilda")
+		ports := h.service("tilda").Spec.Ports
+		if len(ports) != 1 || ports[0].Port != 80 || ports[0].NodePort != 30211 || ports[0].Protocol != corev1.ProtocolTCP {
+			t.Errorf("%s: the Service has the ports %+v", what, ports)
+		}
+		h.is("tilda", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
+	}
+	deployment := h.deployment("tilda")
+	deployment.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 9090
+	h.update(deployment)
+	h.reconcile("tilda")
+	ports := h.deployment("tilda").Spec.Template.Spec.Containers[0].Ports
+	if len(ports) != 1 || ports[0].ContainerPort != 8080 || ports[0].Name != portName {
+		t.Errorf("the container has the ports %+v", ports)
+	}
+	writes := h.writes
+	h.reconcile("tilda")
+	if h.writes != writes {
+		t.Errorf("all is restored, and it wrote %d times", h.writes-writes)
+	}
+}
+
+func TestScaledToZero(t *testing.T) {
+	t.Skip("TODO(lab): 5. remove this line when you begin with the status; then: make test")
+	h := newHerd(t)
+	h.create("ulla", 30221, "Moo")
+	h.reconcile("ulla")
+	// The controller of Deployments says so of any that has as many Pods as it should have.
+	available := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}
+	scale := func(replicas int32) {
+		t.Helper()
+		deployment := h.deployment("ulla")
+		deployment.Spec.Replicas = &replicas
+		h.update(deployment)
+	}
+	scale(0)
+	h.rollOut("ulla", available)
+	h.reconcile("ulla")
+	h.is("ulla", lolcowv1alpha1.Available, metav1.ConditionFalse, "30221")
+	h.is("ulla", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
+	scale(1) // The status is still that of no Pods.
+	h.reconcile("ulla")
+	h.is("ulla", lolcowv1alpha1.Available, metav1.ConditionFalse, "")
+	h.rollOut("ulla", available)
+	h.reconcile("ulla")
+	h.is("ulla", lolcowv1alpha1.Available, metav1.ConditionTrue, "30221")
+}
+
+// The API server answers 409 if the cache is behind: the next call will see the current state. A webhook that answers
+// 409 may do so each time.
+func TestAConflictIsRetriedAndThatOfAWebhookReported(t *testing.T) {
+	t.Skip("TODO(lab): 6. remove this line when you begin with refusals; then: make test")
+	h := newHerd(t)
+	h.create("viola", 30231, "Moo")
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	for _, err := range []error{
+		apierrors.NewConflict(deployments, "viola", errors.New("the object has been modified")),
+		apierrors.NewAlreadyExists(deployments, "viola"),
+	} {
+		h.applyFails = err
+		h.fails("viola") // The work queue calls again.
+		if got := h.lolcow("viola").Status.Conditions; len(got) > 0 {
+			t.Errorf("after the error %v the status has %+v", err, got)
+		}
+	}
+	h.applyFails = &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusConflict, Message: `admission webhook "herd" denied the request`,
+	}}
+	h.fails("viola")
+	h.is("viola", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "denied the request")
+	h.applyFails = nil
+	h.reconcile("viola")
+	h.is("viola", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
 }
 
 func TestTheReasonOfAnErrorIsOneWord(t *testing.T) {
@@ -423,18 +548,22 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 }
 
 // The operator hears of its own status: the cache may be behind when an error is over, and then nothing is written. But
-// of other words it does not hear: each error that has some would call for the next one.
+// of other words of an error it does not hear: each error that has some would call for the next one.
 func TestWhatChangesOfALolcowCallReconcile(t *testing.T) {
 	before := &lolcowv1alpha1.Lolcow{ObjectMeta: metav1.ObjectMeta{Name: "rosa", ResourceVersion: "7", Generation: 1}}
 	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
 		Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionTrue, Reason: "InternalError", Message: "port 1",
+	})
+	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
+		Type: lolcowv1alpha1.Available, Status: metav1.ConditionTrue, Reason: "Served", Message: "The page is served",
 	})
 	for _, test := range []struct {
 		change string
 		to     func(*lolcowv1alpha1.Lolcow)
 		calls  bool
 	}{
-		{"the message of a condition", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Message = "port 2" }, false},
+		{"the message of an error", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Message = "port 2" }, false},
+		{"another message", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[1].Message = "Edited" }, true},
 		{"the status of a condition", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
 		{"the reason of a condition", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions[0].Reason = "Timeout" }, true},
 		{"all conditions are removed", func(cow *lolcowv1alpha1.Lolcow) { cow.Status.Conditions = nil }, true},
@@ -499,7 +628,8 @@ type herd struct {
 	namespace  string
 	reconciler *LolcowReconciler
 	recorder   *events.FakeRecorder
-	writes     int // of the reconciler
+	writes     int   // of the reconciler
+	applyFails error // the answer to the reconciler's applies of Deployments, instead of the API server's
 }
 
 func newHerd(t *testing.T) *herd {
@@ -519,7 +649,16 @@ func (h *herd) restart() {
 			ctx context.Context, c client.WithWatch, what runtime.ApplyConfiguration, options ...client.ApplyOption,
 		) error {
 			h.writes++
+			if _, ok := what.(*appsv1ac.DeploymentApplyConfiguration); ok && h.applyFails != nil {
+				return h.applyFails
+			}
 			return c.Apply(ctx, what, options...)
+		},
+		Patch: func(
+			ctx context.Context, c client.WithWatch, what client.Object, patch client.Patch, options ...client.PatchOption,
+		) error {
+			h.writes++
+			return c.Patch(ctx, what, patch, options...)
 		},
 		SubResourceUpdate: func(
 			ctx context.Context, c client.Client, subresource string, what client.Object,

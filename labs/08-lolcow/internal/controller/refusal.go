@@ -33,8 +33,11 @@ func notRefused(err error) error {
 }
 
 // isStale reports whether a write failed because the cache is behind the API server. The next call will see the current
-// state.
-func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+// state. IsConflict would also match a webhook that refuses with the code 409 and no reason, perhaps for ever.
+func isStale(err error) bool {
+	reason := apierrors.ReasonForError(err)
+	return reason == metav1.StatusReasonConflict || reason == metav1.StatusReasonAlreadyExists
+}
 
 // isReason matches what can be the reason of a condition. The reason of an error is a whole sentence if a webhook says
 // so.

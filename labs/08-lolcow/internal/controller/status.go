@@ -17,7 +17,7 @@ import (
 
 // observation is what one call of Reconcile has seen of the children.
 type observation struct {
-	// deployment is nil if it was missing or wrong, and has been applied just now.
+	// deployment is nil if it has been applied just now, and with an error also if there is none of ours.
 	deployment *appsv1.Deployment
 	// deploymentErr and serviceErr are refusals, other errors, or nil.
 	deploymentErr, serviceErr error
