@@ -124,8 +124,8 @@ func TestDrift(t *testing.T) {
 		t.Errorf("it runs %s, which says %q", got, h.greeting("daisy"))
 	}
 	port := service.Spec.Ports[0]
-	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30111 ||
-		port.TargetPort.IntValue() != 8080 || len(service.Spec.Selector) != 2 {
+	leads := port.TargetPort.IntValue() == 8080 || port.TargetPort.StrVal == portName
+	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30111 || !leads || len(service.Spec.Selector) != 2 {
 		t.Errorf("the Service is still %+v", service.Spec)
 	}
 	if len(deployment.Spec.Template.Spec.Containers) != 2 || *deployment.Spec.Replicas != 3 ||
@@ -204,7 +204,8 @@ func TestConditionsFollowTheChildren(t *testing.T) {
 		{"it runs between two crashes", corev1.ContainerStatus{RestartCount: 3}, metav1.ConditionTrue, containerName},
 		{"it has been restarted, and is well", corev1.ContainerStatus{RestartCount: 3, Ready: true}, metav1.ConditionFalse, ""},
 		{
-			"no ConfigMap", corev1.ContainerStatus{State: waiting("CreateContainerConfigError")},
+			"no ConfigMap",
+			corev1.ContainerStatus{State: waiting("CreateContainerConfigError")},
 			metav1.ConditionTrue, "CreateContainerConfigError",
 		},
 		{"all is well", corev1.ContainerStatus{Ready: true}, metav1.ConditionFalse, ""},
@@ -314,7 +315,7 @@ func TestADeploymentThatCannotBeWritten(t *testing.T) {
 	h.is("sally", lolcowv1alpha1.Available, metav1.ConditionTrue, "")
 
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
-	h.applyFails = apierrors.NewForbidden(deployments, "sally", errors.New("exceeded quota"))
+	h.refusal = apierrors.NewForbidden(deployments, "sally", errors.New("exceeded quota"))
 	h.change("sally", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Greeting = "Hey" })
 	h.reconcile("sally")
 	h.is("sally", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "exceeded quota")
@@ -401,18 +402,18 @@ func TestAConflictIsRetriedAndThatOfAWebhookReported(t *testing.T) {
 		apierrors.NewConflict(deployments, "viola", errors.New("the object has been modified")),
 		apierrors.NewAlreadyExists(deployments, "viola"),
 	} {
-		h.applyFails = err
-		h.fails("viola") // The work queue calls again.
+		h.refusal = err
+		_ = h.fails("viola") // The work queue calls again.
 		if got := h.lolcow("viola").Status.Conditions; len(got) > 0 {
 			t.Errorf("after the error %v the status has %+v", err, got)
 		}
 	}
-	h.applyFails = &apierrors.StatusError{ErrStatus: metav1.Status{
+	h.refusal = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusConflict, Message: `admission webhook "herd" denied the request`,
 	}}
-	h.fails("viola")
+	_ = h.fails("viola")
 	h.is("viola", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "denied the request")
-	h.applyFails = nil
+	h.refusal = nil
 	h.reconcile("viola")
 	h.is("viola", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "")
 }
@@ -629,7 +630,7 @@ type herd struct {
 	reconciler *LolcowReconciler
 	recorder   *events.FakeRecorder
 	writes     int   // of the reconciler
-	applyFails error // the answer to the reconciler's applies of Deployments, instead of the API server's
+	refusal    error // the answer to the reconciler's writes of Deployments, instead of the API server's
 }
 
 func newHerd(t *testing.T) *herd {
@@ -649,16 +650,25 @@ func (h *herd) restart() {
 			ctx context.Context, c client.WithWatch, what runtime.ApplyConfiguration, options ...client.ApplyOption,
 		) error {
 			h.writes++
-			if _, ok := what.(*appsv1ac.DeploymentApplyConfiguration); ok && h.applyFails != nil {
-				return h.applyFails
-			}
-			return c.Apply(ctx, what, options...)
+			return h.write(what, func() error { return c.Apply(ctx, what, options...) })
+		},
+		Create: func(
+			ctx context.Context, c client.WithWatch, what client.Object, options ...client.CreateOption,
+		) error {
+			h.writes++
+			return h.write(what, func() error { return c.Create(ctx, what, options...) })
+		},
+		Update: func(
+			ctx context.Context, c client.WithWatch, what client.Object, options ...client.UpdateOption,
+		) error {
+			h.writes++
+			return h.write(what, func() error { return c.Update(ctx, what, options...) })
 		},
 		Patch: func(
 			ctx context.Context, c client.WithWatch, what client.Object, patch client.Patch, options ...client.PatchOption,
 		) error {
 			h.writes++
-			return c.Patch(ctx, what, patch, options...)
+			return h.write(what, func() error { return c.Patch(ctx, what, patch, options...) })
 		},
 		SubResourceUpdate: func(
 			ctx context.Context, c client.Client, subresource string, what client.Object,
@@ -669,6 +679,17 @@ func (h *herd) restart() {
 		},
 	})
 	h.reconciler = &LolcowReconciler{Client: counting, Recorder: h.recorder, BackOff: NewBackOff(), Image: DefaultImage}
+}
+
+// write does a write of the reconciler, unless it is refused.
+func (h *herd) write(what any, do func() error) error {
+	switch what.(type) {
+	case *appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration:
+		if h.refusal != nil {
+			return h.refusal
+		}
+	}
+	return do()
 }
 
 func (h *herd) reconcile(name string) ctrl.Result {
