@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
@@ -106,8 +107,7 @@ func (p *goPackage) add(name string) error {
 	if err != nil {
 		return err
 	}
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, name, content, parser.ImportsOnly|parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ImportsOnly|parser.ParseComments)
 	if err != nil {
 		return fmt.Errorf("reading Go: %w", err)
 	}
@@ -115,7 +115,7 @@ func (p *goPackage) add(name string) error {
 		p.comment = new(doc.Package).Synopsis(text)
 	}
 	isTest := strings.HasSuffix(name, "_test.go")
-	if lines := bytes.Count(content, []byte("\n")); !generated(content[:files.Position(file.Package).Offset]) {
+	if lines := bytes.Count(content, []byte("\n")); !ast.IsGenerated(file) {
 		if isTest {
 			p.lines.tests += lines
 		} else {
@@ -137,17 +137,6 @@ func (p *goPackage) add(name string) error {
 		}
 	}
 	return nil
-}
-
-// generated reports whether the lines before a package clause say that a program wrote the file.
-func generated(before []byte) bool {
-	for line := range bytes.Lines(before) {
-		line = bytes.TrimSpace(line)
-		if bytes.HasPrefix(line, []byte("// Code generated ")) && bytes.HasSuffix(line, []byte(" DO NOT EDIT.")) {
-			return true
-		}
-	}
-	return false
 }
 
 // wingOf is the wing that a folder belongs to, or nothing.

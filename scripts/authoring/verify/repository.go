@@ -4,10 +4,12 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
@@ -213,16 +215,8 @@ func (r *Repository) read(name string) ([]byte, error) {
 
 // isGeneratedGo reports whether a Go file says that a program wrote it.
 func isGeneratedGo(content []byte) bool {
-	for line := range bytes.Lines(content) {
-		text := strings.TrimSpace(string(line))
-		if strings.HasPrefix(text, "// Code generated ") && strings.HasSuffix(text, " DO NOT EDIT.") {
-			return true
-		}
-		if strings.HasPrefix(text, "package ") {
-			return false
-		}
-	}
-	return false
+	file, err := parser.ParseFile(token.NewFileSet(), "", content, parser.PackageClauseOnly|parser.ParseComments)
+	return err == nil && ast.IsGenerated(file)
 }
 
 // isTestdata reports whether a file is input for a test: it may be anything.
