@@ -20,13 +20,14 @@ import (
 type Changes struct {
 	root, commit string
 	runner       *command.Runner
-	files        []string // from the root, with slashes
+	files        []string        // from the root, with slashes
+	same         map[string]bool // what SameCode has found out, by file
 }
 
 // Since finds what differs between a commit and the files of the checkout at root. A commit that the repository does
 // not have is an error.
 func Since(ctx context.Context, runner *command.Runner, root, commit string) (*Changes, error) {
-	c := &Changes{root: root, commit: commit, runner: runner}
+	c := &Changes{root: root, commit: commit, runner: runner, same: map[string]bool{}}
 	if _, err := c.git(ctx, "rev-parse", "--verify", "--quiet", commit+"^{commit}"); err != nil {
 		return nil, fmt.Errorf("there is no commit %s in this repository: name one that `git log` shows", commit)
 	}

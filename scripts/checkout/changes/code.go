@@ -80,6 +80,15 @@ func (c *Changes) SameCode(ctx context.Context, name string) bool {
 	if path.Ext(name) != ".go" {
 		return false
 	}
+	same, known := c.same[name]
+	if !known { // git is asked twice, and packages that several labs import come again for each of them
+		same = c.sameCode(ctx, name)
+		c.same[name] = same
+	}
+	return same
+}
+
+func (c *Changes) sameCode(ctx context.Context, name string) bool {
 	before, err := c.Before(ctx, name)
 	if err != nil || before == "" {
 		return false
