@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/authoring/scaffold"
@@ -52,7 +53,7 @@ func newCommand() *cobra.Command {
 				c.relative(project.Dir), len(files), project.Kind, project.APIGroup, project.Version, c.relative(project.Dir))
 			if inside, err := filepath.Rel(here.Root, project.Dir); err != nil || !filepath.IsLocal(inside) {
 				fmt.Printf("make there finds this lab command on your PATH:\n  export PATH=\"$PATH\":%s\n",
-					playground.Quoted(playground.BinDir(here)))
+					shellescape.Quote(playground.BinDir(here)))
 			}
 			return nil
 		},

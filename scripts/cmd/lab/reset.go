@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/authoring/skeleton"
-	"lva.io/operators/scripts/grading/playground"
 )
 
 func resetCommand() *cobra.Command {
@@ -42,7 +42,7 @@ func resetCommand() *cobra.Command {
 			kept = chosen.relative(kept)
 			fmt.Printf("%s is the skeleton again. Your work is in %s. To restore it, at the root of the repository:\n"+
 				"  make reset-%d     # first: keeps what you have written since, in a folder of its own\n"+
-				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, playground.Quoted(kept), playground.Quoted(folder))
+				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, shellescape.Quote(kept), shellescape.Quote(folder))
 			return nil
 		},
 	}

@@ -5,8 +5,8 @@ package playground
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
+
+	"al.essio.dev/pkg/shellescape"
 
 	"lva.io/operators/scripts/checkout"
 )
@@ -15,15 +15,5 @@ import (
 // comes before ours.
 func ShellLines(here *checkout.Checkout) string {
 	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=\"$PATH\":%s\n",
-		Quoted(here.Playground().Kubeconfig()), Quoted(BinDir(here)))
+		shellescape.Quote(here.Playground().Kubeconfig()), shellescape.Quote(BinDir(here)))
 }
-
-// Quoted is a path as a shell reads it.
-func Quoted(path string) string {
-	if plain.MatchString(path) {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./+@:,-]+$`)

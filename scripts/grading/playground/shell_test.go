@@ -6,17 +6,23 @@ package playground
 import (
 	"os/exec"
 	"testing"
+
+	"lva.io/operators/scripts/checkout"
 )
 
-func TestAShellReadsAQuotedPathAsItIs(t *testing.T) {
+// The lines work in a checkout whatever the name of its folder.
+func TestAShellReadsTheLinesAsTheyAre(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{
+	for _, root := range []string{
 		"/srv/operator-labs", "/srv/student's work",
 		`/tmp/$HOME`, "/tmp/`id`", `/tmp/a"b\c`, "/tmp/two\nlines", "/tmp/*", "",
 	} {
-		read, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+Quoted(path)).Output()
-		if err != nil || string(read) != path {
-			t.Errorf("the shell reads %q as %q: %v", path, read, err)
+		here := &checkout.Checkout{Root: root}
+		script := "PATH=/bin\n" + ShellLines(here) + `printf '%s\n%s' "$KUBECONFIG" "$PATH"`
+		want := here.Playground().Kubeconfig() + "\n/bin:" + BinDir(here)
+		read, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output()
+		if err != nil || string(read) != want {
+			t.Errorf("the shell reads %q, want %q: %v", read, want, err)
 		}
 	}
 }
