@@ -18,9 +18,7 @@ import (
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/command"
 	"lva.io/operators/scripts/checkout/manifest"
-	built "lva.io/operators/scripts/checkout/programs"
 	"lva.io/operators/scripts/proving/gate"
-	"lva.io/operators/scripts/proving/proof"
 )
 
 func certifyCommand() *cobra.Command {
@@ -77,18 +75,14 @@ func certifyCommand() *cobra.Command {
 			if err := here.Prepare(cmd.Context(), withNode, labs...); err != nil {
 				return err
 			}
-			var harness func(*manifest.Lab) (string, error) // a program that is older than its sources stands for itself
-			if built.Lab(here.Root).Fresh() {
-				if harness, err = proof.Harness(cmd.Context(), here.Root); err != nil {
-					return err
-				}
+			harness, err := harnessOf(cmd.Context(), here)
+			if err != nil {
+				return err
 			}
 			var all []certify.Options
 			for _, lab := range labs {
-				if harness != nil {
-					if options.Harness, err = harness(lab); err != nil {
-						return err
-					}
+				if options.Harness, err = harness(lab); err != nil {
+					return err
 				}
 				tools, err := tools(cmd.Context(), &choice{Checkout: here, Lab: lab})
 				if err != nil {

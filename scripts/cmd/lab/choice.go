@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +19,10 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/manifest"
+	built "lva.io/operators/scripts/checkout/programs"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/terminal"
+	"lva.io/operators/scripts/proving/proof"
 )
 
 // choice is what a command is about: a lab, and whose work on it.
@@ -201,6 +204,17 @@ func (c *choice) relative(path string) string {
 	}
 	return shellescape.Quote(path)
 }
+
+// harnessOf returns, for a lab, what stands for the code that grades it. Of a command that is older than its sources
+// nothing does: then the program itself stands for what grades.
+func harnessOf(ctx context.Context, here *checkout.Checkout) (of func(*manifest.Lab) (string, error), err error) {
+	if !built.Lab(here.Root).Fresh() {
+		return noHarness, nil
+	}
+	return proof.Harness(ctx, here.Root)
+}
+
+func noHarness(*manifest.Lab) (string, error) { return "", nil }
 
 // exactlyOneLab is the argument check of commands that are about one lab.
 func exactlyOneLab(command *cobra.Command, args []string) error {

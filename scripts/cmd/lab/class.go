@@ -26,7 +26,6 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/cli"
 	"lva.io/operators/scripts/checkout/manifest"
-	built "lva.io/operators/scripts/checkout/programs"
 	"lva.io/operators/scripts/classes/course"
 	"lva.io/operators/scripts/classes/course/grader"
 	"lva.io/operators/scripts/classes/course/intake"
@@ -37,7 +36,6 @@ import (
 	"lva.io/operators/scripts/grading/grade"
 	"lva.io/operators/scripts/grading/report"
 	"lva.io/operators/scripts/grading/report/terminal"
-	"lva.io/operators/scripts/proving/proof"
 )
 
 // submissionsDir has what was unpacked, below the folder of a class.
@@ -242,9 +240,9 @@ func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error
 	if err := r.here.Prepare(ctx, withNode, r.labs...); err != nil {
 		return nil, err
 	}
-	var harness func(*manifest.Lab) (string, error)
-	if built.Lab(r.here.Root).Fresh() {
-		harness, _ = proof.Harness(ctx, r.here.Root) // a checkout without git has none: then this program itself stands for what grades
+	harness, err := harnessOf(ctx, r.here)
+	if err != nil { // a checkout without git has none: then this program itself stands for what grades
+		harness = noHarness
 	}
 	for _, lab := range r.labs {
 		tools, err := tools(ctx, &choice{Checkout: r.here, Lab: lab})
@@ -258,10 +256,8 @@ func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error
 		options := certify.Options{
 			Checkout: r.here, Lab: lab, ControllerGen: tools.ControllerGen, Checks: tools.Checks, WithNode: clusterWithNode(r.here, lab),
 		}
-		if harness != nil {
-			if options.Harness, err = harness(lab); err != nil {
-				return nil, err
-			}
+		if options.Harness, err = harness(lab); err != nil {
+			return nil, err
 		}
 		of = append(of, options)
 	}
