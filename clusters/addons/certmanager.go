@@ -307,7 +307,7 @@ func (c *certManager) Uninstall(ctx context.Context, target Target) error {
 	if last, err := release.last(); err != nil || last == nil {
 		return err
 	} else if target.Shared && last.Labels[createdBy] == "" {
-		return nil // somebody else's
+		return nil // the user's own
 	}
 	if err := release.uninstall(); err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// labNames is what the cluster's DNS is told: every name below lab.test is the Ingress controller's Service. Its server
-// asks the one before it in the same file, which does not keep answers about the cluster's own names. A cluster that we
-// make has it from its beginning (clusters/node/manifests/dns.yaml).
+// labNames is added to the configuration of the cluster's DNS: it resolves every name below lab.test to the Ingress
+// controller's Service. Its server asks the one before it in the same file, which does not keep answers about the
+// cluster's own names. A cluster that we make has it from its beginning (clusters/node/manifests/dns.yaml).
 const labNames = `lab.test:53 {
     errors
     rewrite name regex .* ingress.ingress.svc.cluster.local answer auto
@@ -97,8 +97,8 @@ func addLabNames(ctx context.Context, p *plain, rules *corev1.ConfigMap) error {
 	return nil
 }
 
-// removeNames takes the rule out of the cluster's DNS that ensureNames has added, and leaves all else that is written
-// there: a rule that was there before us, or that somebody has changed, stays.
+// removeNames removes the rule that ensureNames has added from the cluster's DNS, and leaves everything else that is
+// written there. It also leaves a rule that was there before us, or that was changed since.
 func removeNames(ctx context.Context, p *plain) error {
 	if p.target.Shared {
 		return nil // ensureNames adds nothing there

@@ -56,7 +56,7 @@ func (i ingress) Install(ctx context.Context, target Target, say func(string)) e
 	return p.become(ctx, ingressPage, ingressAnswer, say)
 }
 
-// foreignClass names an IngressClass of somebody else's; empty if there is none.
+// foreignClass names an IngressClass that is not ours. It is empty if there is none.
 func foreignClass(ctx context.Context, p *plain) (string, error) {
 	classes, err := p.client.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {

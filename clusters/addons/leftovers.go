@@ -33,8 +33,8 @@ const leftoverPatience = 30 * time.Second
 //   - one that has stored objects in a version that the chart's no longer has;
 //   - one that bears no release's name, or another's.
 //
-// On a cluster that we made, they are made to fit; objects are kept, unless their kind was being deleted already. On
-// somebody else's cluster nothing is touched, and the error says what to do.
+// On a cluster that we made, they are made to fit. Objects are kept, unless their kind was being deleted already. On
+// another user's cluster, nothing is changed, and the error says what to do.
 func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, values map[string]any, say func(string)) error {
 	objects, err := dynamic.NewForConfig(release.access)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"lva.io/operators/clusters/multicall"
 )
 
-// kubeconfigVariable makes this test binary somebody who installs cert-manager and is killed meanwhile; in
-// storeVariable is the folder of the charts.
+// kubeconfigVariable makes this test binary install cert-manager, until the test kills it. storeVariable is the folder
+// of the charts.
 const (
 	kubeconfigVariable = "OPERATOR_LABS_TEST_KUBECONFIG"
 	storeVariable      = "OPERATOR_LABS_TEST_STORE"
@@ -196,7 +196,7 @@ func (s *scene) installed(t *testing.T) {
 	}
 }
 
-// define makes a CustomResourceDefinition as somebody without Helm left it, and waits until it is served.
+// define creates a CustomResourceDefinition as an install without Helm left it, and waits until it is served.
 func (s *scene) define(t *testing.T, plural, kind, group, version string) *unstructured.Unstructured {
 	t.Helper()
 	definition, err := s.dynamic.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{

@@ -52,7 +52,7 @@ func newHelm(target Target, name, namespace string) (*helm, error) {
 		return nil, fmt.Errorf("making a client for %s: %w", name, err)
 	}
 	config := new(action.Configuration)
-	// Helm's own log tells each object that it looks at: nobody wants to read that.
+	// Helm's own log names each object that it looks at, which is too much to read.
 	if err := config.Init(getter, namespace, "secret", func(string, ...any) {}); err != nil {
 		return nil, fmt.Errorf("preparing Helm for %s: %w", name, err)
 	}
@@ -269,7 +269,7 @@ func (h *helm) uninstall() error {
 	return nil
 }
 
-// owns reports whether an object is the release's: it bears its name, and on somebody else's cluster our label, too.
+// owns reports whether an object is the release's: it has its name and, on another user's cluster, our label, too.
 func (h *helm) owns(object metav1.Object) bool {
 	annotations := object.GetAnnotations()
 	return annotations[releaseName] == h.name && annotations[releaseNamespace] == h.namespace &&

@@ -236,7 +236,7 @@ func TestUninstallLeavesTheKindsAndAnotherInstallTakesThemUp(t *testing.T) {
 	if state, err := addon.State(t.Context(), s.target); err != nil || state.Installed != "" || state.Usable {
 		t.Errorf("state: %+v, error %v; want none installed", state, err)
 	}
-	// Ours on a cluster of somebody else, too: our label is on them.
+	// The objects are ours on another user's cluster, too: our label is on them.
 	s.target.Shared = true
 	s.install(t)
 	s.installed(t)

@@ -229,7 +229,7 @@ func networkPolicy(ctx context.Context, s *scene) (err error) {
 
 var ciliumPolicies = schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnetworkpolicies"}
 
-// ciliumNetworkPolicy lets clients ask the cluster's DNS and nobody else, which a NetworkPolicy can't say by the names
+// ciliumNetworkPolicy lets clients ask the cluster's DNS and nothing else, which a NetworkPolicy can't say by the names
 // of what is there.
 func ciliumNetworkPolicy(ctx context.Context, s *scene) error {
 	url := "http://" + net.JoinHostPort(s.service.Spec.ClusterIP, "80")

@@ -26,7 +26,7 @@ const Image = "operator-labs/probe:v1"
 // variable makes a program that calls Child the test; its value are the Options.
 const variable = "OPERATOR_LABS_CONNECTIVITY"
 
-// farewell is how long a test that is told to end may take to remove what it made.
+// farewell is how long a test that has to end may take to remove what it made.
 const farewell = 30 * time.Second
 
 // Options configure a run.

@@ -36,7 +36,7 @@ import (
 const (
 	// marker is the label of the tests' namespaces.
 	marker = "operator-labs.lva.io/connectivity"
-	// abandonedAfter is how old a namespace of a test is that nobody can be using any more.
+	// abandonedAfter is the age at which a test's namespace can no longer be in use.
 	abandonedAfter = 30 * time.Minute
 
 	scenePatience = 2 * time.Minute

@@ -35,7 +35,7 @@ const (
 	clusterLabel = "io.x-k8s.kind.cluster"
 	roleLabel    = "io.x-k8s.kind.role"
 
-	// patience is how long a docker command that was told to end may take before we stop reading from it.
+	// patience is how long a docker command that was asked to end may take before we stop reading from it.
 	patience = 2 * time.Second
 )
 

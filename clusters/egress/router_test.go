@@ -30,7 +30,7 @@ func newRouter(t *testing.T, socket string) *Router {
 	return router
 }
 
-// echo is a local process: it repeats what it is told until the other side has said all, then says "over".
+// echo is a local process: it repeats its input until the other side has sent everything, then says "over".
 func echo(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

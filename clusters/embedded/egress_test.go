@@ -147,7 +147,7 @@ func TestWebhooksAreReachedByTheirService(t *testing.T) {
 	hook := serveWebhook(t, host(probe))
 	fails := register(t, client, hook.authority.PEM, refused)
 	fails.becomes(t, `failed calling webhook "configmaps.`+fails.namespace+`.io": failed to call webhook: Post "https://`+host(fails)+`:443/`)
-	fails.becomes(t, "dial unix egress.sock: connect: no such file or directory") // nobody listens
+	fails.becomes(t, "dial unix egress.sock: connect: no such file or directory") // there is no listener
 	ignores := register(t, client, hook.authority.PEM, ignored)
 	ignores.becomes(t, "")
 

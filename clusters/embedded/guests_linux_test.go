@@ -37,8 +37,8 @@ import (
 const guestImage = "test/guest:v1"
 
 func init() {
-	// What Pods write has a disk of its own, which nobody else sees and which goes with the last process of the
-	// playground.
+	// What Pods write has a disk of its own, which no other process sees, and which is removed with the last process of
+	// the playground.
 	roles["up on a small disk"] = func(program *multicall.Program) error {
 		playground := &Playground{Dir: os.Getenv(dirVariable)}
 		disk := filepath.Join(playground.Dir, "node", "var")

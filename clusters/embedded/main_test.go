@@ -189,7 +189,7 @@ func controlPlane(t *testing.T) *multicall.Program {
 	return program
 }
 
-// shared is the cluster of the tests that disturb nobody. TestMain stops it.
+// shared is the cluster of the tests that do not disturb others. TestMain stops it.
 var shared struct {
 	mutex   sync.Mutex
 	cluster *Cluster
@@ -273,8 +273,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// runs reports whether a process runs. One that has ended and that nobody has waited for yet does not, once the last
-// of its threads has ended.
+// runs reports whether a process runs. A process that has ended, but whose parent has not waited for it yet, does not
+// run once the last of its threads has ended.
 func runs(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -303,7 +303,7 @@ func processesWith(variable string) (pids []int) {
 	return pids
 }
 
-// free reports whether a port of 127.0.0.1 can be had by a program that shares it with nobody.
+// free reports whether a program that doesn't share its port can have a port of 127.0.0.1.
 func free(port int) bool {
 	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -323,7 +323,7 @@ func wantGone(t *testing.T, o owned) {
 	eventually(t, "the port is free", func() (bool, error) { return free(o.Port), nil })
 }
 
-// listenSomewhere takes a port as a program does that shares it with nobody.
+// listenSomewhere takes a port as a program does that doesn't share it.
 func listenSomewhere(t *testing.T) (port int) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")

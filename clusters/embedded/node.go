@@ -125,7 +125,8 @@ const (
 	agentKubeconfig   = node.AgentKubeconfig
 	kubeletServing    = "kubelet"        // .crt and .key
 	kubeletClient     = "kubelet-client" // the API server's, towards the kubelet
-	// nodeEgress is the socket at which the node leads the API server on. Who serves Services locally keeps egressSocket.
+	// nodeEgress is the socket at which the node forwards the API server's connections. The program that serves Services
+	// locally keeps egressSocket.
 	nodeEgress = "node.sock"
 )
 
@@ -161,7 +162,7 @@ func groupsOf(group string) []string {
 	return []string{group}
 }
 
-// nodeFlags are what the API server is told besides when there is a node, or otherwise than without one.
+// nodeFlags are the API server's flags that are added when there is a node, or that differ from those without one.
 func nodeFlags() []string {
 	return []string{
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",

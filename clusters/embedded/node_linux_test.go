@@ -299,7 +299,7 @@ func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Program) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // whoever it is, it must refuse us
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // it must refuse us
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			connection, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(cluster.Dir, nodeEgress))
 			if err != nil {

@@ -125,7 +125,7 @@ func TestAPlaygroundSurvivesWhatEndsItsCommandsAndPrograms(t *testing.T) {
 	longtest.Proof(t)
 	playground := newPlayground(t)
 
-	// The first Up is killed in the middle, its guard before it, so nobody is there to clean up.
+	// The first Up is killed in the middle, and its guard before it, so nothing is left to clean up after it.
 	interrupted := upElsewhere(t, playground)
 	eventually(t, "the API server has been started", func() (bool, error) {
 		return exists(filepath.Join(playground.Dir, "kube-apiserver.log")), nil

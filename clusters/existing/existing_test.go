@@ -170,7 +170,7 @@ func TestTheTurnOfOneWhoWasKilledPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed.cancel() // nobody renews it any more
+	killed.cancel() // it is no longer renewed
 	began := time.Now()
 	next, err := c.Hold(t.Context(), "Bob", func(string) {})
 	if err != nil {
@@ -179,7 +179,7 @@ func TestTheTurnOfOneWhoWasKilledPasses(t *testing.T) {
 	if took := time.Since(began); took < leaseDuration {
 		t.Errorf("it was taken after %s, and is good for %s", took, leaseDuration)
 	}
-	// Who was only slow does not take the turn of the next.
+	// A holder that was only slow does not take the turn of the next.
 	if err := killed.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -386,7 +386,7 @@ func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The other version is stored now, and nobody is behind the Service.
+	// The other version is stored now, and the Service has no backend.
 	const converted = `{"spec":{"versions":[` +
 		`{"name":"v1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},` +
 		`{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}],` +

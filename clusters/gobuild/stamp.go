@@ -22,10 +22,10 @@ import (
 
 // stamp stands beside a program, and says what it was made from and what came of it.
 type stamp struct {
-	// Go is the go command that built the program, and Recipe what it was told.
+	// Go is the go command that built the program, and Recipe is how it was called.
 	Go, Recipe string
-	// Packages are those of this project's own packages that the program is made of. The go command found them; nobody
-	// keeps a list.
+	// Packages are those of this project's own packages that the program is made of. The go command found them, so there
+	// is no list to maintain.
 	Packages []sourcePackage
 	// Sources is the digest of their files.
 	Sources string

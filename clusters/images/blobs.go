@@ -64,7 +64,7 @@ func (s *Store) lock(ctx context.Context, name string) (func(), error) {
 	return unlock, nil
 }
 
-// blobWriter writes a blob of which nobody knows the digest yet.
+// blobWriter writes a blob whose digest is not known yet.
 type blobWriter struct {
 	file   *os.File
 	digest hash.Hash

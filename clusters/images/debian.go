@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// fleeting are paths of a Debian root that are made anew where it runs, or that tell when and where it was made.
+// fleeting are paths of a Debian root that are recreated where it runs, or that reveal when and where it was made.
 var fleeting = []string{
 	"dev/*", "proc/*", "sys/*", "run/*", "tmp/*", "var/tmp/*", "var/log/*", "var/cache/*/*", "var/lib/apt/lists/*",
 	"var/lib/systemd/*/*", "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/.pwd.lock", "root/.cache",
@@ -43,7 +43,7 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 		return err
 	}
 	defer scope.Close()
-	// dpkg waits for the disk after each file, unless it is told that a root which is only half there is worth nothing.
+	// dpkg waits for the disk after each file, unless an option says that a half-made root is worthless.
 	command := []string{
 		"mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io",
 		"--include=" + strings.Join(root.Packages, ","), root.Suite, "-",

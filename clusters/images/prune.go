@@ -12,8 +12,8 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-// keep is how long something stays in the store that the catalogue has no more: long enough for a branch that somebody
-// comes back to, and for everything that reads it now.
+// keep is how long something stays in the store that the catalogue no longer has: long enough for a branch that a
+// developer returns to, and for everything that reads it now.
 const keep = 24 * time.Hour
 
 // prune removes what was made from a catalogue or sources that are no longer these, a day after it was made.
@@ -89,7 +89,7 @@ func (s *Store) sift(folder string, wanted func(name string) bool, stays func(fi
 		file := filepath.Join(s.Dir, folder, entry.Name())
 		info, err := entry.Info()
 		if err != nil {
-			continue // somebody else has removed it
+			continue // another process has removed it
 		}
 		if wanted(entry.Name()) || time.Since(info.ModTime()) < keep {
 			stays(file)

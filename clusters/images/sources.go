@@ -72,8 +72,8 @@ func (p Program) decides(folder string) bool {
 const goVersionFile = "go"
 
 // goVersion is the version of Go with which the store's programs are built: that of this program, which was built by
-// the Go that is here. A store that came in a bundle keeps the bundle's: or a Go that is a little newer would build
-// everything anew, on a machine that can't.
+// the Go that is here. A store that came in a bundle keeps the bundle's version. Otherwise, a Go that is a little newer
+// would rebuild everything, on a machine that can't.
 func (s *Store) goVersion() string {
 	content, err := os.ReadFile(filepath.Join(s.Dir, goVersionFile))
 	if err != nil || len(bytes.TrimSpace(content)) == 0 {

@@ -212,7 +212,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 }
 
 // guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when
-// ctx does. say is told what kind says of it. It may be nil.
+// ctx does. say gets kind's messages. It may be nil.
 func (c *Cluster) guarded(ctx context.Context, say func(string), work func() error) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {

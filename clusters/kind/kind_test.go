@@ -195,7 +195,7 @@ func TestRoomForImagesAndNodes(t *testing.T) {
 	for _, test := range []struct {
 		free int64
 		full bool
-	}{{need, false}, {need - 1, true}, {1, true}, {0, false}} { // 0: nobody knows
+	}{{need, false}, {need - 1, true}, {1, true}, {0, false}} { // 0: unknown
 		if trouble, full := noRoom("/data", test.free, need, "a cluster", makeRoom); full != test.full || full && !trouble.Fatal {
 			t.Errorf("with %d bytes free of %d: full %t (%s), want %t", test.free, need, full, trouble, test.full)
 		}
@@ -203,7 +203,7 @@ func TestRoomForImagesAndNodes(t *testing.T) {
 	if trouble, full := Room(filepath.Join(t.TempDir(), "missing"), profile); full {
 		t.Errorf("of a folder that is not there, it says: %s", trouble)
 	}
-	// Who asks has no Docker yet.
+	// The user has no Docker yet.
 	if trouble, _ := Room(t.TempDir(), profile); strings.Contains(trouble.Fix, "docker") || !strings.Contains(trouble.Fix, "make clean") {
 		t.Errorf("what helps is: %s", trouble.Fix)
 	}

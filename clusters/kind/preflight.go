@@ -284,7 +284,7 @@ func older(version string, major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// taken tries to listen. Who else does is said as well as it can be known.
+// taken tries to listen. It names the port's owner, as well as it can be known.
 func taken(ctx context.Context, port Port) (owner string, yes bool) {
 	address := net.JoinHostPort(port.Address, strconv.Itoa(port.Number))
 	var listen net.ListenConfig

@@ -34,7 +34,7 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 	if err := thread.Lasting(cmd.Start); err != nil {
 		return 0, "", err
 	}
-	group, _ := openGroup(cmd.Process.Pid) // it is there, since nobody has waited for it
+	group, _ := openGroup(cmd.Process.Pid) // it is there, since no process has waited for it
 	defer group.Close()
 	stop := context.AfterFunc(ctx, func() { group.SignalGroup(unix.SIGKILL) })
 	defer stop()

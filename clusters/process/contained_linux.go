@@ -109,8 +109,8 @@ func connection() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "supervisor"), theirs, nil
 }
 
-// newNamespaces are the ways into a PID namespace, the first one for root. Everybody else needs a user namespace, too,
-// which maps the user to the user. There, nobody can trace or change a process outside by /proc, and the capability
+// newNamespaces are the ways into a PID namespace, the first one for root. Other users need a user namespace, too,
+// which maps the user to the user. There, no process can trace or change a process outside by /proc, and the capability
 // that mounting /proc takes is dropped before the program starts.
 func newNamespaces() []*syscall.SysProcAttr {
 	identity := func(id int) []syscall.SysProcIDMap {

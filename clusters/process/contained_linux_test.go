@@ -386,7 +386,7 @@ func TestWaitingEndsWhileAGrandchildHoldsTheOutput(t *testing.T) {
 	}
 }
 
-// startWithOutput starts a script whose output is no file, so that somebody has to read it to its end.
+// startWithOutput starts a script whose output is no file, so that it has to be read to its end.
 func startWithOutput(t *testing.T, scope *Scope, script string, contained bool) *Process {
 	t.Helper()
 	var output strings.Builder

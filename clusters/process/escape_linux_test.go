@@ -94,7 +94,7 @@ func containing(options Options) error {
 	return nil
 }
 
-// nobodyHolds waits until nobody has the output open. A process that we fork at this moment may have it until it
+// nobodyHolds waits until no process has the output open. A process that we fork at this moment may have it until it
 // becomes another program.
 func nobodyHolds(t *testing.T, output io.Reader) {
 	t.Helper()
@@ -110,7 +110,7 @@ func nobodyHolds(t *testing.T, output io.Reader) {
 	}
 }
 
-// nothingLives waits until nobody has the output open, and no process is in a folder.
+// nothingLives waits until no process has the output open, and no process is in a folder.
 func nothingLives(t *testing.T, output io.Reader, dir string) {
 	t.Helper()
 	nobodyHolds(t, output)
@@ -346,7 +346,7 @@ func TestAnOrdinaryUserContainsProgramsToo(t *testing.T) {
 		t.Skip("we are one: all the other tests are about this")
 	}
 	dir := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // it lies in a folder that nobody else can enter
+	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // it lies in a folder that no other user can enter
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Skipf("we are root of one user only: %v", err)
 	}

@@ -86,7 +86,7 @@ func (s *Scope) startGuard() error {
 }
 
 func (s *Scope) tellGuard(word string, number int) {
-	// A guard that somebody killed leaves us with Close and the next sweep.
+	// If the guard was killed, Close and the next sweep still clean up.
 	_, _ = fmt.Fprintln(s.pipe, word, number)
 }
 

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// roleVariable makes this test binary play a part in a test instead of running the tests: the owner of a scope that
-// somebody kills, or a command that ends with the one that started it.
+// roleVariable makes this test binary play a part in a test instead of running the tests: the owner of a scope that is
+// killed, or a command that ends with the one that started it.
 const roleVariable = "OPERATOR_LABS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -184,8 +184,8 @@ func number(t *testing.T, word string) int {
 	return pid
 }
 
-// runs reports whether a process runs. One that has ended and that nobody has waited for yet does not, once the last
-// of its threads has ended.
+// runs reports whether a process runs. A process that has ended, but whose parent has not waited for it yet, does not
+// run once the last of its threads has ended.
 func runs(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -51,7 +51,7 @@ const (
 )
 
 // niceInBackground is the niceness of processes in the background. We may be nice ourselves, and then they must be
-// nicer: nobody but root may lower a niceness.
+// nicer: only root may lower a niceness.
 func niceInBackground() int { return min(niceness()+backgroundNice, greatestNice) }
 
 // Process is a program started in a scope, in a process group of its own.
@@ -147,7 +147,7 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 
 func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
 	cmd := s.command(spec)
-	if err := thread.Lasting(cmd.Start); err != nil { // it may be told of the end of the thread
+	if err := thread.Lasting(cmd.Start); err != nil { // the kernel may signal it at the end of the thread
 		return nil, err
 	}
 	if spec.Background {

@@ -34,8 +34,7 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	return attributes
 }
 
-// ourselves is the file of this program, though its name may be another file's by now: make builds the lab command
-// anew.
+// ourselves is the file of this program, though its name may be another file's by now: make rebuilds the lab command.
 func ourselves() (string, error) {
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err == nil {
@@ -53,7 +52,7 @@ func niceness() int {
 	return 20 - priority
 }
 
-// whyNot says more of an error of starting a program: a hardened system lets nobody run programs from /tmp.
+// whyNot explains an error of starting a program: a hardened system doesn't let users run programs from /tmp.
 func whyNot(path string, err error) string {
 	var system unix.Statfs_t
 	if errors.Is(err, unix.EACCES) && unix.Statfs(path, &system) == nil && system.Flags&unix.ST_NOEXEC != 0 {
@@ -63,8 +62,8 @@ func whyNot(path string, err error) string {
 }
 
 // await waits until the program has ended, then ends what it left in its group, and only then waits for the end of its
-// output, which another process in the group may hold open. A program that nobody has waited for keeps its number:
-// forget is called while it still has it.
+// output, which another process in the group may hold open. A program that was not waited for keeps its number: forget
+// is called while it still has it.
 func await(cmd *exec.Cmd, forget func()) error {
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
@@ -108,7 +107,7 @@ func killMarked(id string) {
 		}
 		if none == 0 {
 			// What is dying or becoming another program needs the processor more than we do.
-			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel sends no notification
 		}
 	}
 }
@@ -215,7 +214,7 @@ func EndWithParent() {
 }
 
 // adopted reports whether our parent adopts orphans: it is in another session, though we did not begin one. An adopter
-// in our own session (the first process of a container) can't be told from the one that started us.
+// in our own session (the first process of a container) can't be distinguished from the one that started us.
 func adopted() bool {
 	ours, err := unix.Getsid(0)
 	parents, parentErr := unix.Getsid(unix.Getppid())

@@ -98,7 +98,7 @@ func Root() (string, error) {
 			"set TMPDIR to a folder that exists and that you may write to",
 			temporary, errors.Unwrap(err))
 	}
-	// In a shared temporary folder somebody else could have made it first, to read our keys.
+	// In a shared temporary folder, another user could have made it first, to read our keys.
 	info, err := os.Lstat(root)
 	if err != nil {
 		return "", fmt.Errorf("looking at the folder for runs: %w", err)
@@ -135,7 +135,7 @@ func NewScope(options Options) (*Scope, error) {
 	if s.Dir == "" {
 		s.Dir = filepath.Join(root, s.ID)
 	}
-	// The guard comes first: whatever ends us while the folder is made, somebody knows of it.
+	// The guard comes first: if we end while the folder is made, the guard knows of it.
 	if err := s.startGuard(); err != nil {
 		return nil, err
 	}

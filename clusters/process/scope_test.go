@@ -31,7 +31,7 @@ func newScope(t *testing.T, options Options) *Scope {
 	return scope
 }
 
-// startShell starts a script and returns what it prints as a reader that ends when nobody can print any more.
+// startShell starts a script and returns what it prints as a reader that ends when no process can print any more.
 func startShell(t *testing.T, scope *Scope, script string) (*Process, *bufio.Reader) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -216,7 +216,7 @@ func TestStopKillsAProcessThatDoesNotEnd(t *testing.T) {
 func TestWhatAProcessLeavesInItsGroupEndsWithIt(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
-	var output strings.Builder // not a file: somebody has to read it to the end, which the sleep never lets come
+	var output strings.Builder // not a file: it has to be read to the end, which the sleep prevents
 	p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "sleep 1000 & echo $!"}, Stdout: &output})
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestStoppingAProcessThatHasEndedSignalsNobody(t *testing.T) {
 	if p.Err() == nil || p.Err().Error() != "exit status 3" {
 		t.Errorf("it ended with %v, want exit status 3", p.Err())
 	}
-	// Its number goes to somebody else, who must not notice.
+	// Its number is reused by another process, which must not notice.
 	other, output := startShell(t, scope, `trap 'echo signalled' TERM; sleep 1000 & echo ready; wait`)
 	readLine(t, output)
 	p.cmd.Process.Pid = other.PID()

@@ -38,7 +38,7 @@ func sweep(root string) error {
 	return nil
 }
 
-// abandoned reports whether nobody holds the lock of a run folder. Where a folder forbids that one looks, what a
+// abandoned reports whether no process holds the lock of a run folder. If a folder's mode forbids a look, what a
 // program did there is undone first.
 func abandoned(dir string) bool {
 	lock, err := openFolder(dir)

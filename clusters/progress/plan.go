@@ -41,7 +41,7 @@ type Plan struct {
 	network, processor float64
 }
 
-// worthSaying is how long a plan takes at least of which one is told before it begins.
+// worthSaying is how long a plan takes at least that is announced before it begins.
 const worthSaying = 10 * time.Second
 
 // NewPlan announces the works, unless they take only seconds.

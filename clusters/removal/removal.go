@@ -47,12 +47,11 @@ func All(dir string) error {
 	return os.Remove(dir)
 }
 
-// remover removes what is in a folder. It moves folders up until they lie right below it: so it needs no stack, no long
-// paths, and no more than three descriptors, which os.RemoveAll would for a tree that somebody made as deep as he
-// could.
+// remover removes what is in a folder. It moves folders up until they lie right below it. So it needs no stack, no long
+// paths, and no more than three descriptors. os.RemoveAll would need them for a tree that was made as deep as possible.
 type remover struct {
 	root   *os.Root
-	prefix string // of the names of folders that were moved, which nobody can know
+	prefix string // of the names of folders that were moved, which no program can know
 	moved  int
 	// removed counts what was removed or moved, and failed is the first error, since the last look.
 	removed int

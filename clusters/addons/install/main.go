@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	// Every request is one that somebody waits for.
+	// A user waits for every request.
 	config.QPS, config.Burst = -1, -1
 	target := addons.Target{Config: config, Kubeconfig: *kubeconfig, Pods: true, Shared: *shared}
 	do, err := action(args[0], target, &lines{encoder: json.NewEncoder(out)})
@@ -101,7 +101,7 @@ func action(name string, target addons.Target, out *lines) (func(context.Context
 	return nil, fmt.Errorf("%q is nothing that can be done: it is install, states or uninstall", name)
 }
 
-// lines writes one line at a time, whoever says it.
+// lines writes one line at a time, also when several goroutines use it.
 type lines struct {
 	mutex   sync.Mutex
 	encoder *json.Encoder
@@ -110,5 +110,5 @@ type lines struct {
 func (l *lines) write(line known.Line) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	_ = l.encoder.Encode(line) // nobody is there to be told that nobody reads
+	_ = l.encoder.Encode(line) // without a reader, there is nowhere to report the error
 }

@@ -23,8 +23,8 @@ const (
 	portUnavailable = "PortUnavailable"
 )
 
-// newRecorder records Events in the API. An image is one Event, however often it is told how far it is: the newest word
-// takes the place of the one before.
+// newRecorder records Events in the API. An image is one Event, however often its progress is reported: the newest
+// message replaces the one before.
 func newRecorder(client kubernetes.Interface, node string) record.EventRecorder {
 	broadcaster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{
 		KeyFunc: func(event *corev1.Event) (aggregate, local string) {
@@ -36,7 +36,7 @@ func newRecorder(client kubernetes.Interface, node string) record.EventRecorder 
 		},
 		MessageFunc: func(event *corev1.Event) string { return event.Message },
 		MaxEvents:   1,
-		// Who builds says something every few seconds, for minutes.
+		// A build reports something every few seconds, for minutes.
 		QPS: 1,
 	}))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
@@ -46,7 +46,7 @@ func newRecorder(client kubernetes.Interface, node string) record.EventRecorder 
 // tellOfBuild tells a Pod that waits for an image how far that is.
 func tellOfBuild(recorder record.EventRecorder, pod *runtimeapi.PodSandboxMetadata, reference, how string) {
 	if pod == nil {
-		return // somebody asked who is no Pod, such as crictl
+		return // the request is not for a Pod, but from a client such as crictl
 	}
 	waits := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.Uid)}
 	recorder.Eventf(waits, corev1.EventTypeNormal, building, "Building image %q: %s", reference, how)

@@ -68,7 +68,7 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 		}
 	}()
 	network := &network{pods: pods}
-	recorder := record.EventRecorder(&record.FakeRecorder{}) // which tells nobody
+	recorder := record.EventRecorder(&record.FakeRecorder{}) // which records nothing
 	keepServices := func() {}
 	if kubeconfig != "" {
 		client, err := newClient(kubeconfig)

@@ -191,7 +191,7 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// sweep removes the groups of nodes that are gone: whoever should have removed them was killed, too.
+// sweep removes the groups of nodes that are gone: the process that should have removed them was killed, too.
 func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, prefix+"*"))
 	for _, dir := range left {

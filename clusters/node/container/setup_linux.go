@@ -85,7 +85,7 @@ func (s *Spec) become() error {
 // enter joins the namespaces of a process of the container. Its process namespace we were born in.
 func (s *Spec) enter() error {
 	defer unix.Close(processDescriptor)
-	// Who has the same root and working folder as other threads can't change mounts (setns(2)).
+	// A thread that shares its root and working folder with other threads can't change mounts (setns(2)).
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}

@@ -207,7 +207,7 @@ func (s *Server) follow(c *containerRecord) {
 		case state.Code != 0:
 			c.Reason = "Error"
 		}
-		// Who can't write it down goes on without: it is known as long as we live.
+		// If it can't be written to the disk, the server continues without: it is known as long as we live.
 		_ = s.writeContainer(c)
 		c.mutex.Unlock()
 		close(c.done)
@@ -260,7 +260,7 @@ func (s *Server) end(ctx context.Context, c *containerRecord, grace time.Duratio
 	}
 }
 
-// drain waits until nobody is sent to the container's Pod any more. Otherwise the program would refuse requests that
+// drain waits until no client is sent to the container's Pod any more. Otherwise the program would refuse requests that
 // are on their way: the API learns of the end of a Pod at the same time as the kubelet.
 func (s *Server) drain(ctx context.Context, c *containerRecord) {
 	b, err := s.sandbox(c.Sandbox)

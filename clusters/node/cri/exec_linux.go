@@ -132,7 +132,7 @@ func (s *Server) runTerminal(ctx context.Context, id string, spec container.Spec
 	go func() {
 		defer close(copied)
 		if p.out != nil {
-			_, _ = io.Copy(p.out, ours) // ends with an error when nobody has the other end
+			_, _ = io.Copy(p.out, ours) // ends with an error when no process has the other end
 		}
 	}()
 	code, err := s.Keeper.Run(ctx, id, spec, container.Streams{In: theirs, Out: theirs, Err: theirs})

@@ -249,7 +249,7 @@ func (s *Server) abandon(ctx context.Context, kept []keeper.State) error {
 	return s.Files.Keep(known)
 }
 
-// unknownCode is what Kubernetes says of a container of which nobody knows how it ended.
+// unknownCode is the exit code that Kubernetes reports for a container if it is unknown how it ended.
 const unknownCode = 137
 
 // namespaces are the files of a sandbox's namespaces, to be closed.

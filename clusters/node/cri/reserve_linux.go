@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve is room on the node's disk that Pods can't take: a file that nobody reads. The kubelet writes a little down
-// to end a Pod, also one that it evicts because it has filled the disk. So a piece is given back each time that a Pod
-// is stopped on a full disk: whoever else fills it takes the piece, and gets another one back when it is stopped in
-// turn.
+// reserve is room on the node's disk that Pods can't take: a file that is never read. The kubelet writes a little to
+// the disk to end a Pod, also one that it evicts because it has filled the disk. So a piece is given back each time
+// that a Pod is stopped on a full disk. If another Pod that fills the disk takes the piece, that Pod gets another one
+// when it is stopped in turn.
 type reserve struct {
 	file  string // empty: there is none
 	mutex sync.Mutex
@@ -48,7 +48,7 @@ func (r *reserve) fill() error {
 	if err != nil || info.Size() == reserved {
 		return err
 	}
-	const much = 16 * reserved // whoever has filled the disk may still be there
+	const much = 16 * reserved // the program that filled the disk may still be there
 	if left, err := r.left(); err != nil || left < much {
 		return err
 	}

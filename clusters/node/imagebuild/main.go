@@ -33,7 +33,7 @@ func main() {
 		err = fmt.Errorf("give the folder of a checkout and the name of an image")
 	}
 	if _, printErr := os.Stdout.Write(builds.Answer(err)); printErr != nil {
-		os.Exit(1) //nolint:gocritic // nobody waits any more, and nothing else is deferred
+		os.Exit(1) //nolint:gocritic // no client waits any more, and nothing else is deferred
 	}
 }
 

@@ -70,9 +70,9 @@ func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 	relay.Join(context.Background(), &buffered{server, reader}, there)
 }
 
-// reason is why there is no connection. The API server says it to whoever asked it, behind the address: "proxy error
-// from node.sock while dialing 10.244.0.7:443, code 502: 502 nobody answers there: connection refused". So the address
-// is not said again.
+// reason is why there is no connection. The API server reports it to its client, behind the address: "proxy error from
+// node.sock while dialing 10.244.0.7:443, code 502: 502 nobody answers there: connection refused". So the address is
+// not repeated.
 func reason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("nobody answers there within %s", goTimeout)
@@ -104,7 +104,8 @@ func asked(reader *bufio.Reader) (where string, err error) {
 	}
 }
 
-// local asks who serves Services on the machine. nil: nobody serves this one.
+// local connects by the program that serves Services on the machine. It returns nil if that program doesn't serve this
+// one.
 func local(ctx context.Context, path, where string) net.Conn {
 	if path == "" {
 		return nil

@@ -39,7 +39,7 @@ const movedVariable = "OPERATOR_LABS_MOVED"
 func first([]string) error {
 	status := os.NewFile(statusFile, "status")
 	err := run(status)
-	// Who started us turns it into a sentence: here nobody knows what the machine allows.
+	// The process that started us turns it into a sentence: this one doesn't know what the machine allows.
 	text, _ := json.Marshal(statusOf(err)) // strings
 	_, _ = status.Write(text)
 	return err
@@ -101,8 +101,8 @@ func run(status *os.File) error {
 	return <-ends
 }
 
-// move makes the node's file system, moves into it, and begins again from the file of this program there, which nobody
-// in the node can write to: the file from which we were started may be another matter.
+// move makes the node's file system, moves into it, and begins again from the file of this program there, which no
+// process in the node can write to. The file from which we were started may be writable.
 func move() error {
 	if err := namespace.Begin(); err != nil {
 		return namespace.Explain(err)
@@ -163,7 +163,7 @@ func start(k *keeper.Keeper, p plan.Node, ends chan<- error) {
 	}
 }
 
-// awaitSocket waits until the agent listens: a kubelet that finds nobody ends.
+// awaitSocket waits until the agent listens: a kubelet that finds no listener ends.
 func awaitSocket(path string) {
 	const pause = 2 * time.Millisecond
 	for tick := time.NewTicker(pause); ; <-tick.C {

@@ -55,8 +55,8 @@ func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer)
 	return groups, life
 }
 
-// makeRootsGroups starts who removes them, too: unlike all else of a node, and other than the groups of ordinary users,
-// they are nobody's to remove when we are killed.
+// makeRootsGroups also starts the process that removes them. Unlike everything else of a node, and unlike the groups of
+// ordinary users, nothing else removes them when we are killed.
 func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer, err error) {
 	base, passed, err := cgroup.Base()
 	if err != nil {
@@ -92,7 +92,7 @@ func guardGroups(dir string) (life io.Closer, err error) {
 		return nil, errors.Join(fmt.Errorf("watching over the control groups: %w", err), write.Close())
 	}
 	go func() { _ = guard.Wait() }()
-	return write, nil // nobody else has this end of the pipe
+	return write, nil // no other process has this end of the pipe
 }
 
 // removeGroups waits for the end of its standard input and removes a control group.

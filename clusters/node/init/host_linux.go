@@ -63,7 +63,7 @@ func host(arguments []string) error {
 		return errors.Join(err, tell(plan.Status{Error: err.Error()}))
 	}
 	if err := tell(plan.Status{Limits: plan.Limits{Memory: groups.Limits("memory"), CPU: groups.Limits("cpu")}}); err != nil {
-		return err // nobody waits for a node any more
+		return err // no process waits for a node any more
 	}
 	return fmt.Errorf("the node has ended: %w", node.Wait())
 }
@@ -143,7 +143,7 @@ func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace
 	}
 	node, err = namespace.Start(namespace.Command{
 		Cgroup: born,
-		// Root's node is somebody else, who may not come to where our file is: the kernel knows it without its path.
+		// Root's node runs as another user, who may have no access to our file's path. The kernel finds the file without it.
 		Path: "/proc/self/exe", Args: []string{"operator-labs-node"}, Env: scopeOf(os.Environ()),
 		Mapping: mapping, Stdout: logs[0], Stderr: logs[0],
 		Files: append([]*os.File{planned, statusWrite, outAsks, inServes, logs[0], logs[1]}, trees...),
@@ -163,8 +163,8 @@ func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace
 	return node, inside, await(statusRead)
 }
 
-// dialFor makes connections of Pods on the machine. To the machine's own programs there is only the way of package
-// egress: whoever listens at 127.0.0.1 expects no Pods.
+// dialFor makes connections of Pods on the machine. They reach the machine's own programs only by package egress: a
+// program that listens at 127.0.0.1 expects no Pods.
 func dialFor(path string) namespace.Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if host, _, err := net.SplitHostPort(address); err != nil || host != plan.MachineIP {

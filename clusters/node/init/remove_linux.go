@@ -13,14 +13,14 @@ import (
 )
 
 // remove removes a folder as the node's root: a Pod's files may belong to ids that an ordinary user was only lent, and
-// lie in folders that nobody else may enter.
+// lie in folders that no other user may enter.
 func remove(arguments []string) error {
 	if len(arguments) != 1 {
 		return errors.New("give a folder")
 	}
 	mapping := namespace.Choose()
 	if user, _ := mapping.Owner(); user != os.Geteuid() {
-		return removeAll(arguments[0]) // we are root, and need nobody's help
+		return removeAll(arguments[0]) // we are root, and need no help
 	}
 	cmd, err := namespace.Start(namespace.Command{
 		Path: "/proc/self/exe", Args: []string{"operator-labs-remove", arguments[0]},

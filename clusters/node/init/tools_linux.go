@@ -33,7 +33,7 @@ func owners(command []string) error {
 	return syscall.Exec(command[0], command[1:], os.Environ())
 }
 
-// pause waits until it is told to end, and buries the orphans of its Pod.
+// pause waits for a signal to end, and reaps the orphans of its Pod.
 func pause([]string) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)

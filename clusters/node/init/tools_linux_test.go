@@ -197,7 +197,7 @@ func TestARefusalSaysOnceWhatTheAPIServerDoesNotSay(t *testing.T) {
 	}
 }
 
-// probeIn runs the program's probe as somebody, perhaps after a script.
+// probeIn runs the program's probe as a given user, perhaps after a script.
 func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.Status {
 	t.Helper()
 	path, err := program()

@@ -20,7 +20,7 @@ import (
 //
 //	TIME stdout|stderr F|P TEXT
 //
-// F ends a line of the program's, P is a part of a long one. Who is attached hears it at the same time.
+// F ends a line of the program's, P is a part of a long one. Attached clients get it at the same time.
 //
 // The kubelet looks every few seconds whether a file is too long, and has the log go on in a new one. A program that
 // says more meanwhile than a file is to hold waits for that.
@@ -104,7 +104,7 @@ func (l *containerLog) unsubscribe(s *subscriber) {
 	delete(l.subscribers, s)
 }
 
-// copy writes down all that a stream brings, until its end. What comes at once is written at once: a program that says
+// copy writes everything from a stream, until its end. What comes at once is written at once: a program that says
 // much must not have to wait for the disk at every line.
 func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 	const buffer = 64 << 10

@@ -113,7 +113,7 @@ func TestAProgramThatSaysTooMuchWaitsForANewFile(t *testing.T) {
 		t.Errorf("the new file has %d bytes, and may lack the end", length(log))
 	}
 
-	// Who is killed while it waits has ended.
+	// A program that is killed while it waits has ended.
 	s := keeper.Start{ID: t.Name() + "-killed", Spec: shell(t, `exec yes $(printf %01000d 0)`), Log: log + ".2"}
 	if _, err := c.Start(ctx, s); err != nil {
 		t.Fatal(err)

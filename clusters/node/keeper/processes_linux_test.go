@@ -151,14 +151,14 @@ func running(arguments ...string) (count int) {
 
 func TestOrphansAreBuried(t *testing.T) {
 	c, ctx := client(t)
-	// A Pod whose containers share processes: what one leaves behind has nobody but the first process.
+	// A Pod whose containers share processes: only the first process can reap what a container leaves behind.
 	first, _ := start(ctx, t, c, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })
 	id, _ := start(ctx, t, c, `(setsid sh -c 'sleep 0.05' &); exit 0`, func(s *keeper.Start) { s.Processes = first })
 	wait(ctx, t, c, id)
 	await(ctx, t, "no zombies of ours", func() bool { return zombies(t, os.Getpid()) == 0 })
 }
 
-// zombies counts the children of a process that have ended and that nobody has waited for.
+// zombies counts the children of a process that have ended and that it has not waited for.
 func zombies(t *testing.T, parent int) (count int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")

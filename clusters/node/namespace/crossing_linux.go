@@ -225,7 +225,7 @@ func ServeCrossing(end *os.File, dial Dial, others Answers) error {
 		case err != nil:
 			return fmt.Errorf("serving a crossing between two networks: %w", err)
 		case reply == nil:
-			continue // nobody waits for an answer
+			continue // no answer is expected
 		}
 		go answer(message, reply, dial, others)
 	}

@@ -79,7 +79,7 @@ func able(capability int) bool {
 	return unix.Capget(&header, &data[0]) == nil && data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
-// known reports whether our own namespace has the unclaimed ids: in somebody's container there are fewer.
+// known reports whether our own namespace has the unclaimed ids: a container may have fewer.
 func known(file string) bool {
 	content, err := os.ReadFile(file)
 	if err != nil {

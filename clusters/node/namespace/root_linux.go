@@ -52,7 +52,7 @@ func Detach(path string) (*os.File, error) {
 	return tree, nil
 }
 
-// devices are those that a program may expect. None of them lets anybody do harm.
+// devices are those that a program may expect. None of them allows a program to do harm.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
 // base is where the new root is put together. It hides what is there, which is why all sources are opened before.
@@ -117,7 +117,7 @@ func (r Root) Enter() error {
 	return Pivot(base)
 }
 
-// open opens the sources by which nobody has done it yet.
+// open opens the sources that are not open yet.
 func (r Root) open() error {
 	for i, m := range r.Mounts {
 		if m.Source == "" || m.Tree != 0 {

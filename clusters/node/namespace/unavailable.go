@@ -43,7 +43,7 @@ var system = os.DirFS("/proc")
 // filtered reports whether a seccomp filter or a profile of AppArmor confines this process, as those of a container do.
 // Neither can be lifted from within.
 func filtered() bool {
-	status, _ := fs.ReadFile(system, "self/status") // what is not known confines nobody
+	status, _ := fs.ReadFile(system, "self/status") // a status that can't be read is taken for one without a filter
 	for line := range strings.Lines(string(status)) {
 		const filter = "2" // SECCOMP_MODE_FILTER
 		if mode, ok := strings.CutPrefix(line, "Seccomp:"); ok && strings.TrimSpace(mode) == filter {

@@ -42,7 +42,7 @@ func enterAndRun(m *testing.M, inGroup bool) {
 }
 
 func enter(inGroup bool) error {
-	// Who may not make namespaces has no node, which other tests are about.
+	// A user who may not make namespaces has no node. Other tests cover that.
 	if os.Getuid() != 0 {
 		fmt.Println("# as an ordinary user with one id")
 		return first(namespace.Choose().Alone())

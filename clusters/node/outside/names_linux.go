@@ -192,7 +192,8 @@ func (n *names) connections(ctx context.Context, machine Machine) {
 // of each kind follow.
 const headerSize = 12
 
-// failure answers that nobody can be asked (SERVFAIL), so that who asks need not wait. It repeats the question.
+// failure answers that there is no resolver to ask (SERVFAIL), so that the client need not wait. It repeats the
+// question.
 func failure(question []byte) []byte {
 	answer := bytes.Clone(question)
 	answer[2] |= 0x80              // this is an answer

@@ -25,7 +25,7 @@ type Machine interface {
 }
 
 const (
-	// dialTimeout is how long somebody outside may take to accept.
+	// dialTimeout is how long a server outside may take to accept.
 	dialTimeout = 10 * time.Second
 	// quiet is after which time without a word a conversation by UDP is over.
 	quiet = 120 * time.Second
@@ -52,7 +52,7 @@ func Run(ctx context.Context, machine Machine) error {
 		return err
 	}
 	defer names.Close()
-	// Last: what is led here finds somebody.
+	// The rules come last, so that the packets that they send here find a listener.
 	if err := lead(portOf(listener.Addr()), portOf(packets.LocalAddr())); err != nil {
 		return fmt.Errorf("leading to the outside: %w", err)
 	}
@@ -73,7 +73,7 @@ func portOf(address net.Addr) uint16 {
 	return parsed.Port()
 }
 
-// transparent lets a socket have addresses that are not the node's, and be told which one was meant.
+// transparent lets a socket have addresses that are not the node's, and learn which one was meant.
 func transparent(_, _ string, socket syscall.RawConn) error {
 	var failed error
 	err := socket.Control(func(descriptor uintptr) {

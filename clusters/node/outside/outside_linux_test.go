@@ -82,7 +82,7 @@ func run(t *testing.T) (machine *nodetest.Machine, pod *podnet.Pod) {
 	}
 }
 
-// serve repeats what it is told until the other side has said all, and says "over" then.
+// serve repeats its input until the other side has sent everything, and says "over" then.
 func serve(t *testing.T, machine *nodetest.Machine, address string) string {
 	t.Helper()
 	listener, err := machine.Listen(t.Context(), "tcp4", address)
@@ -211,7 +211,7 @@ func tell(connection net.Conn, word string) (string, error) {
 
 func TestInsideStaysInside(t *testing.T) {
 	machine, pod := run(t)
-	// The machine has somebody at addresses that Pods and Services have.
+	// The machine has servers at addresses that Pods and Services have.
 	for _, address := range []string{"10.244.7.7", "10.96.7.7"} {
 		if _, err := machine.DialContext(t.Context(), "tcp", address+":80"); err == nil {
 			t.Fatal("it has none")
@@ -222,7 +222,7 @@ func TestInsideStaysInside(t *testing.T) {
 			t.Errorf("%s is led outside", address)
 		}
 	}
-	// And somebody on the node listens everywhere, by which address 192.0.2.1 is not meant.
+	// A program on the node that listens everywhere must not get connections to 192.0.2.1.
 	everywhere, err := net.Listen("tcp4", ":8080")
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func ping(address string) error {
 
 func TestNamesAreAskedOfTheMachinesResolver(t *testing.T) {
 	original := resolvConf
-	t.Cleanup(func() { resolvConf = original }) // when nobody reads it any more
+	t.Cleanup(func() { resolvConf = original }) // when no goroutine reads it any more
 	resolvConf = filepath.Join(t.TempDir(), "resolv.conf")
 	machine, pod := run(t)
 	question := "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03com\x00\x00\x01\x00\x01"

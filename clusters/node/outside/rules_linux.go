@@ -112,7 +112,7 @@ func lead(tcp, udp uint16) error {
 	return allTheWorldIsHere()
 }
 
-// adminProhibited is ICMP's code for "somebody does not want it".
+// adminProhibited is ICMP's code for "communication administratively prohibited".
 const adminProhibited = 13
 
 // intervals are networks as a set of the kernel has them: where each begins, and where what is after it begins.

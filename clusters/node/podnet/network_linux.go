@@ -132,8 +132,8 @@ func setUpNode() error {
 			return err
 		}
 	}
-	// Who sends where nobody listens is told so, each time. The kernel would tell it once a second, so that nobody floods
-	// the Internet.
+	// A packet to a port without a listener gets an ICMP error each time. By default, the kernel sends one a second, so
+	// that it doesn't flood the Internet.
 	_ = setting{"net/ipv4/icmp_ratelimit", "0"}.write()
 	allowUnprivileged()
 	return nil
@@ -171,7 +171,7 @@ func attached() (map[string]netip.Addr, error) {
 		if !ok {
 			continue
 		}
-		if link.Attrs().Alias == "" { // whoever made it was killed before it was anybody's
+		if link.Attrs().Alias == "" { // the process that made it was killed before a Pod had it
 			if err := removeLink(link.Attrs().Name); err != nil {
 				return nil, err
 			}
@@ -204,8 +204,8 @@ func addressOf(name string) (netip.Addr, bool) {
 	return address, interfaceName(address) == name
 }
 
-// reserve gives an address away. It takes the next one, not the first that is free: whoever still has the address of a
-// Pod that has gone shall not meet another one there.
+// reserve gives an address away. It takes the next one, not the first that is free: a client that still has the address
+// of a Pod that is gone must not reach another Pod there.
 func (n *Network) reserve(id string) (netip.Addr, error) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()

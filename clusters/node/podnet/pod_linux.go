@@ -95,7 +95,7 @@ func setUpPod(address netip.Addr) error {
 		{"lo", func() error { return netlink.LinkSetUp(lo) }},
 		{"eth0", func() error { return netlink.LinkSetUp(eth0) }},
 		{"its address", func() error { return netlink.AddrAdd(eth0, &netlink.Addr{IPNet: host(address)}) }},
-		// The node is at the other end, and known: nobody has to ask who has its address.
+		// The node is at the other end, and known: the Pod need not ask which neighbour has its address.
 		{"its neighbour", func() error {
 			return netlink.NeighAdd(&netlink.Neigh{
 				LinkIndex: index, State: netlink.NUD_PERMANENT, IP: NodeAddress.AsSlice(), HardwareAddr: nodeHardware(address),
@@ -171,8 +171,8 @@ func awaitLink(name string) error {
 }
 
 // Detach removes a Pod's veth pair, and with it all routes. The kernel forgets the Pod's connections: a client that
-// still sends packets to the Pod is told that there is none, or routed to another Pod by the current rules. The address
-// can be used again. It is no error to detach an ID that is not attached.
+// still sends packets to the Pod gets an error, or is routed to another Pod by the current rules. The address can be
+// used again. It is no error to detach an ID that is not attached.
 func (n *Network) Detach(id string) error {
 	n.mutex.Lock()
 	address, ok := n.pods[id]
@@ -190,7 +190,7 @@ func (n *Network) Detach(id string) error {
 	return nil
 }
 
-// connectionsOf are those of a Pod, whoever has begun them.
+// connectionsOf are those of a Pod, whichever side has begun them.
 type connectionsOf netip.Addr
 
 // MatchConntrackFlow reports whether a connection is the Pod's. The client may have connected to a Service, but the Pod
@@ -217,7 +217,7 @@ func removeLink(name string) error {
 func silence(name string) { _ = setting{"net/ipv6/conf/" + name + "/disable_ipv6", "1"}.write() }
 
 // The hardware addresses of a cable's two ends are made from the Pod's address. The second bit of the first byte says
-// that nobody sold them.
+// that no manufacturer assigned them.
 func podHardware(address netip.Addr) net.HardwareAddr {
 	bytes := address.As4()
 	return append(net.HardwareAddr{0x02, 0x01}, bytes[:]...)

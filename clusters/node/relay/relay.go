@@ -25,8 +25,8 @@ func Join(ctx context.Context, one, other net.Conn) {
 	back.Wait()
 }
 
-// carry copies until one side has said all, and tells the other so. If that can't be told, or the other doesn't listen,
-// both have to know: a connection of which half is gone looks to a program like one that is slow.
+// carry copies until one side has sent everything, and then signals the end to the other. If that fails, or the other
+// doesn't listen, both have to know: a connection of which half is gone looks to a program like one that is slow.
 func carry(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })

@@ -170,7 +170,7 @@ func (u *unpacker) entry(header *tar.Header) error {
 	case tar.TypeFifo:
 		return u.node(name, unix.S_IFIFO|uint32(mode.Perm()))
 	}
-	return nil // devices: nobody but the machine's root may make them, and every container has those that it may use
+	return nil // devices: only the machine's root may make them, and every container has those that it may use
 }
 
 func (u *unpacker) file(name string, mode fs.FileMode) error {

@@ -46,8 +46,7 @@ type Pod struct {
 // For a Pod that is not being deleted, of which one container is restarted, Drained returns at once. It returns an
 // error if rules still route connections to the Pod when the context ends. The caller should end the Pod nevertheless.
 func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
-	// The kubelet knows of the deletion by its own watch, which may be ahead of ours: so nobody is asked but the API
-	// server itself.
+	// The kubelet knows of the deletion by its own watch, which may be ahead of ours, so we ask the API server itself.
 	object, err := p.options.Client.CoreV1().Pods(pod.Name.Namespace).Get(ctx, pod.Name.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -62,7 +61,7 @@ func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
 	return nil
 }
 
-// over says that a Pod was ended for good by somebody else than a deletion: it has been evicted, or its time is up.
+// over reports whether something other than a deletion ended a Pod for good: it has been evicted, or its time is up.
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
@@ -83,12 +82,12 @@ func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 	}
 }
 
-// managed are slices that follow Pods: who is deleted is out of them soon. Those that somebody else writes promise
-// nothing.
+// managed are slices that follow Pods: a Pod that is deleted is out of them soon. Slices that another controller or a
+// user writes promise nothing.
 const managed = "endpointslice-controller.k8s.io"
 
-// leading are the Pods that are ready, as Services see it. Who is about to end is none, though it may be the last one
-// and still be asked: nobody takes over from it, so there is nothing that it could wait for.
+// leading are the Pods that are ready, as Services see it. A Pod that is about to end is not among them, though it may
+// be the last one and still get connections: no Pod takes over from it, so there is nothing that it could wait for.
 func leading(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
 	pods := map[types.UID]bool{}
 	for _, slice := range all {

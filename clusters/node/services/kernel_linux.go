@@ -45,7 +45,7 @@ type kernel struct {
 	frontends, nodePorts *nftables.Set
 	// backends has all Pods that are behind a Service.
 	backends *nftables.Set
-	// told is what the kernel was told. Nil: nothing that we know of.
+	// told is the plan that the kernel has. Nil: none that we know of.
 	told Plan
 }
 
@@ -267,8 +267,8 @@ func (k *kernel) addRoute(old, route Route) {
 	if route.Affinity > 0 {
 		k.leadBack(chain, old, route)
 	}
-	// One rule for each backend, and not one rule with a map of them: whoever is in this chain while it changes goes on in
-	// the chain as it was, but in a map that is being removed it would find nothing any more.
+	// There is one rule for each backend, and not one rule with a map of them. A packet that is in this chain while it
+	// changes continues in the chain as it was, but would no longer find anything in a map that is being removed.
 	for i, backend := range route.Backends {
 		var keep expressions
 		if route.Affinity > 0 {

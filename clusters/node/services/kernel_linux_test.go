@@ -177,7 +177,7 @@ func (w *world) contents() string {
 	return strings.Join(all, "\n")
 }
 
-// emptyContents are those of a table that is made anew.
+// emptyContents are those of a table that was just created.
 func (w *world) emptyContents() string {
 	w.t.Helper()
 	w.kernel.told = nil

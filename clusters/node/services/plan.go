@@ -83,7 +83,7 @@ type HostPort struct {
 	ContainerPort uint16
 }
 
-// Service and EndpointSlice objects with these labels are served by somebody else.
+// Service and EndpointSlice objects with these labels are not served by this proxy.
 var notOurs = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
 // Rules computes a Plan from the objects of the API. It keeps no state, and makes no requests.
@@ -145,8 +145,8 @@ func compareFrontends(a, b Frontend) int {
 }
 
 // resolveConflicts leaves each frontend to one Route, that of the first name: the kernel's maps have one entry for a
-// key. The API server and the scheduler see to it that Services and Pods don't collide; what is left is somebody's
-// external address.
+// key. The API server and the scheduler see to it that Services and Pods don't collide. Only external addresses, which
+// users choose, still can.
 func (p Plan) resolveConflicts() {
 	owner := map[Frontend]string{}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -218,8 +218,8 @@ func chosen(endpoints []endpoint, counts func(endpoint) bool) (backends []netip.
 	return nil
 }
 
-// counting is who counts by a traffic policy: all, or those on this node. All Pods are on this node; endpoints that
-// somebody wrote by hand are often on none.
+// counting returns which endpoints a traffic policy counts: all, or those on this node. All Pods are on this node.
+// Endpoints that a user wrote by hand are often on none.
 func counting(local bool, node string) func(endpoint) bool {
 	return func(e endpoint) bool { return !local || e.node == node }
 }
@@ -235,7 +235,7 @@ func insideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []e
 	return route
 }
 
-// outsideRoute is how others come to it: by ports of the node, and by addresses that somebody else leads here.
+// outsideRoute is how others reach it: by ports of the node, and by addresses that other systems route here.
 func outsideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []endpoint, node string) Route {
 	local := service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	route := newRoute(service, port, "/external", chosen(endpoints, counting(local, node)))

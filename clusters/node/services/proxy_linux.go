@@ -120,7 +120,7 @@ func (p *Proxy) follow(state State) error {
 	return nil
 }
 
-// withoutManagedFields forgets what nobody here asks for, which is half of an object.
+// withoutManagedFields drops what no code here reads, which is half of an object.
 func withoutManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

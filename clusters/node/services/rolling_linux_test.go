@@ -120,7 +120,7 @@ func TestARollingChangeLosesNoConnection(t *testing.T) {
 		next := []*replica{w.replica(fmt.Sprint(round+1, "a")), w.replica(fmt.Sprint(round+1, "b"))}
 		follow(at(old[0].address, "ready"), at(old[1].address, "ready"), at(next[0].address, "ready"), at(next[1].address, "ready"))
 		enough()
-		// They are deleted: the slice says so a moment later than their programs would be told to end.
+		// They are deleted: the slice says so a moment later than their programs would get the signal to end.
 		var ending sync.WaitGroup
 		for _, pod := range old {
 			ending.Go(func() {
@@ -177,7 +177,7 @@ func TestDrained(t *testing.T) {
 	}{
 		{managed, "ready", true},
 		{managed, "not ready", false},
-		{managed, "ending", false}, // it is the last one, and asked still; nobody will take over
+		{managed, "ending", false}, // it is the last one and still gets connections, and no other will take over
 		{managed, "ended", false},
 		{"somebody", "ready", false}, // who promises nothing about Pods
 	} {

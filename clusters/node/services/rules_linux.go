@@ -28,7 +28,7 @@ const (
 
 type expressions []expr.Any
 
-// begin makes the table anew: all that the Routes do not say.
+// begin recreates the table with everything but the Routes.
 func (k *kernel) begin() {
 	k.conn.AddTable(k.table) // it must be there to be deleted
 	k.conn.DelTable(k.table)
@@ -57,14 +57,14 @@ func (k *kernel) begin() {
 	k.rule(back, load(sourceNetwork8, register0), equals(localhost.AsSlice()[:1]),
 		load(outInterface, register0), differs([]byte("lo\x00")), sourceNAT)
 
-	// What is for a Service and has come here has been led nowhere: there is no such Service, or nobody behind it.
+	// A packet for a Service that arrives here was not routed: there is no such Service, or it has no backend.
 	refuse := k.hook("refuse", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
 	service := slices.Concat(load(destinationNetwork16, register0), equals(podnet.ServiceNetwork.Addr().AsSlice()[:2]))
 	k.rule(refuse, service, load(protocol, register0), equals([]byte{unix.IPPROTO_TCP}),
 		expressions{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
 	k.rule(refuse, service, expressions{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}})
 
-	// 127.0.0.1 is for the node alone, as it would be if the kernel had not been told otherwise (see prepare).
+	// 127.0.0.1 is for the node alone, as it would be if the kernel's setting had not been changed (see prepare).
 	loopback := k.hook("loopback", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
 	k.rule(loopback, load(inInterface, register0), differs([]byte("lo\x00")),
 		load(destinationNetwork8, register0), equals(localhost.AsSlice()[:1]), expressions{&expr.Verdict{Kind: expr.VerdictDrop}})

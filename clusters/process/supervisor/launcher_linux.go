@@ -79,7 +79,7 @@ func shutInSupervisor() bool {
 func launch(mode Mode, program Program) {
 	syscall.CloseOnExec(program.Files)
 	setNice(program.Nice)
-	_ = renouncePrivileges() // also where there is no Landlock: nobody else's process can be killed
+	_ = renouncePrivileges() // also where there is no Landlock: no other user's process can be killed
 	kind, err := NotShutIn, shutIn(0)
 	if limitsErr := keepLimits(); err == nil {
 		err = limitsErr

@@ -222,8 +222,8 @@ func setNice(nice int) {
 }
 
 // prepareNamespace makes a private root where walls ask for one, or else at least makes /proc that of the namespace, so
-// that a program finds itself there by its number, and nobody else. A container may forbid that; /proc/self is right in
-// any case. The capability that this takes is not passed on.
+// that a program finds itself there by its number, and no other process. A container may forbid that. /proc/self is
+// right in any case. The capability that this takes is not passed on.
 func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
 	if walls != nil && walls.Without&PrivateRoot == 0 && privateRoot(walls) == nil {
 		built = PrivateRoot

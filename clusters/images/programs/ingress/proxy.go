@@ -25,8 +25,8 @@ import (
 type proxy struct {
 	// table is the newest one.
 	table func() *Table
-	// unknown is the certificate for hosts for which no Ingress has one. Who comes by HTTPS is told so, instead of
-	// nothing.
+	// unknown is the certificate for hosts for which no Ingress has one. With it, an HTTPS client gets an answer that says
+	// so, instead of none.
 	unknown *tls.Certificate
 	// backends is how Services are asked. Each request is a connection of its own, so that the Service chooses a Pod for
 	// it: a connection that is kept stays with the Pod that it once led to. No proxy of the environment is asked, as
@@ -83,7 +83,7 @@ func (p *proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return p.unknown, nil
 }
 
-// selfSigned makes a certificate that nobody trusts.
+// selfSigned makes a certificate that no client trusts.
 func selfSigned(name string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -138,7 +138,8 @@ func (r *Reconciler) addRoutes(ctx context.Context, table *Table, ingress *netwo
 	return nil
 }
 
-// backend finds where a Service is. That there is none is no error of ours: whoever asks for the page is told.
+// backend finds where a Service is. A missing Service is no error of the controller's: the page that a client gets says
+// what is missing.
 func (r *Reconciler) backend(ctx context.Context, namespace string, named *networkingv1.IngressBackend) (backend, error) {
 	if named.Service == nil {
 		return backend{missing: "the Ingress names a resource that is no Service, which this controller does not know"}, nil

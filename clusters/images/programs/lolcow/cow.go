@@ -43,8 +43,8 @@ func say(greeting string) string {
 	return drawn.String() + cow
 }
 
-// printable replaces what a terminal would obey instead of show: a greeting is from somebody else than the one who
-// reads it.
+// printable replaces characters that a terminal would obey instead of show, because the author of a greeting is not its
+// reader.
 func printable(greeting string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) || unicode.IsSpace(r) {

@@ -26,7 +26,7 @@ func handler(greeting string) http.Handler {
 	drawn := say(greeting)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		// The same address has two answers: whoever keeps one must know for whom it was.
+		// The same address has two answers: a cache must know which client an answer was for.
 		w.Header().Set("Vary", "Accept")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -89,7 +89,7 @@ func serve(ctx context.Context, address string, handler http.Handler) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		// What it has accepted it answers. Who is asked without an end is cut off.
+		// Accepted requests are answered. Requests that don't end are cut off.
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		return server.Shutdown(ending)

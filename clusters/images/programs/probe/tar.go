@@ -29,7 +29,7 @@ func runTar(args []string, in io.Reader, out io.Writer) error {
 			folder = args[i]
 		case arg == "-":
 			piped = true
-		case strings.HasPrefix(arg, "--"): // who owns the files, and their modes: it is whoever runs this, in any case
+		case strings.HasPrefix(arg, "--"): // owners and modes: the user who runs this owns the files in any case
 		case i == 0 || strings.HasPrefix(arg, "-") && len(paths) == 0:
 			create = create || strings.Contains(arg, "c")
 			extract = extract || strings.Contains(arg, "x")
