@@ -46,7 +46,7 @@ type candidate struct {
 	ungraded bool // only tortured
 	// first is the check that runs before all others, as in grade.Options.
 	first string
-	// lay puts the submission into an empty folder. changed says that its manifests may have to be made anew.
+	// lay puts the submission into an empty folder. changed says that its manifests may have to be regenerated.
 	lay     func(ctx context.Context, dir string) error
 	changed bool
 	// source is a folder that alone decides what lay puts there, for a submission that takes seconds to lay out. Default:

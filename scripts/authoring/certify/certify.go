@@ -192,7 +192,7 @@ func (o *Options) Grader() (string, error) {
 }
 
 // sameOrigin reports whether the manifests of the submission in a folder come from the same as the solution's. If
-// nobody knows, they don't.
+// the origin is unknown, it reports false.
 func (o *Options) sameOrigin(dir string) bool {
 	have, err := origin(dir)
 	return err == nil && have == o.origin && have != ""

@@ -89,8 +89,8 @@ func (o *Options) keepSteps(result *report.Report, done int) {
 	}
 }
 
-// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed
-// types or markers would have run `make generate manifests`.
+// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: a person who
+// changes types or markers would run `make generate manifests`.
 func (o *Options) regenerate(ctx context.Context, dir string) error {
 	if o.sameOrigin(dir) {
 		return nil

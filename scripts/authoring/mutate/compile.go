@@ -17,7 +17,7 @@ import (
 )
 
 // compiled is the content of a file with which its package compiles. Where a change only leaves imports or variables
-// unused, which nobody would leave there, they get a use. Any other content that does not compile is nil.
+// unused, as no programmer would leave them, they get a use. Any other content that does not compile is nil.
 func compiled(set *token.FileSet, pkg *packages.Package, path string, content []byte) []byte {
 	for {
 		file, err := parser.ParseFile(set, path, content, parser.SkipObjectResolution)
@@ -62,7 +62,7 @@ func check(set *token.FileSet, pkg *packages.Package, changed *ast.File) (unused
 			compiles = false
 		},
 	}
-	_, _ = config.Check(pkg.PkgPath, set, files, nil) // Error was told
+	_, _ = config.Check(pkg.PkgPath, set, files, nil) // config.Error has received the error
 	return unused, compiles
 }
 

@@ -14,7 +14,7 @@ import (
 // marker is a line that controller-gen reads.
 var marker = regexp.MustCompile(`(?m)^[ \t]*// ?(\+[a-zA-Z][^\n]*)\n`)
 
-// scaffolded are markers that every project has, and nobody writes by hand.
+// scaffolded are markers that every project has and a scaffold writes.
 var scaffolded = []string{"+kubebuilder:scaffold", "+groupName", "+kubebuilder:object:generate", "+kubebuilder:object:root"}
 
 var (

@@ -181,7 +181,7 @@ func of(solution string, set *token.FileSet, pkg *packages.Package, keep func(na
 		}
 		s := &source{
 			set: set, file: set.File(file.Pos()), syntax: file, info: pkg.TypesInfo, content: content, name: relative, texts: map[ast.Node]bool{},
-			// What is scaffolded is nobody's work, but for what stands in a region.
+			// Scaffolded code is not the author's work, except for what is in a region.
 			regions: strings.HasPrefix(relative, "cmd/"),
 		}
 		s.declarations()

@@ -53,7 +53,7 @@ func (s *source) syntaxTree() {
 	}
 }
 
-// isForPeople is true of what only people read: nobody's verdict depends on it.
+// isForPeople is true of what only people read. No verdict depends on it.
 func isForPeople(n ast.Node) bool {
 	if pair, ok := n.(*ast.KeyValueExpr); ok {
 		key, ok := pair.Key.(*ast.Ident)

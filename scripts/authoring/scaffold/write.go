@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Below templates, VERSION, KIND and GROUP in a file's path stand for what somebody chose, and what is in WEBHOOK is
+// Below templates, VERSION, KIND and GROUP in a file's path stand for what the user chose, and what is in WEBHOOK is
 // for projects that have webhooks.
 //
 //go:embed all:templates
@@ -170,7 +170,7 @@ func (p *Project) checkDir() error {
 
 // move brings what was written to its place.
 func (p *Project) move(draft string) error {
-	if err := p.checkDir(); err != nil { // somebody may have written there meanwhile
+	if err := p.checkDir(); err != nil { // another program may have written there meanwhile
 		return err
 	}
 	if err := os.MkdirAll(p.Dir, 0o755); err != nil {

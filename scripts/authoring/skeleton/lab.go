@@ -63,7 +63,7 @@ func (g Generator) compare(ctx context.Context, runner *command.Runner, lab stri
 	}
 	changes := map[string]Change{}
 	for _, f := range have {
-		// What git ignores is nobody's mistake, and must not be deleted as if it were committed.
+		// Files that git ignores are no mistake, and must not be deleted as if they were committed.
 		if visible[path.Join("labs", lab, f.name)] {
 			changes[f.name] = Change{Have: append([]byte{}, f.content...)}
 		}

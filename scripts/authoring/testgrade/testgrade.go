@@ -36,7 +36,7 @@ const (
 	// rightLimit is how long the tests of one package may run on a right operator.
 	rightLimit = 5 * time.Minute
 	// On a mutant they may take several times as long as on the solution, since some tests wait for what does not come.
-	// Who waits longer has found the mutant.
+	// Tests that take longer have found the mutant.
 	slower, atLeast = 4, 40 * time.Second
 )
 

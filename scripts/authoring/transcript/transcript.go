@@ -92,8 +92,7 @@ func Parse(content []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// trimmed leaves out the empty lines at both ends: in a transcript they can't be told from the space between two
-// commands.
+// trimmed leaves out the empty lines at both ends: in a transcript they look like the space between two commands.
 func trimmed(lines []string) []string {
 	empty := func(line string) bool { return strings.TrimSpace(line) == "" }
 	for len(lines) > 0 && empty(lines[len(lines)-1]) {

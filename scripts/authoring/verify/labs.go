@@ -130,7 +130,7 @@ var generatedFiles = generatedBy("controller-gen", Check{
 	}
 })
 
-// clients are thousands of lines that nobody reads. A lab has those of its solution, with its own module's name.
+// clients are thousands of lines that no one reads. A lab has those of its solution, with its own module's name.
 var clients = generatedBy("k8s.io/code-generator", Check{
 	Name:     "clients",
 	Sentence: "clientsets, listers and informers of the solutions follow from their Go types",

@@ -91,7 +91,7 @@ func usable(t *testing.T, installer addons.Installer, playground *embedded.Playg
 	}
 }
 
-// forget removes what the install before has made: by an uninstall, or as somebody does who deletes Deployments, or
+// forget removes what the install before has made: by an uninstall, or as a user does who deletes Deployments, or
 // namespaces. Until those are gone a quarter of a minute goes by, so they are deleted once only.
 func forget(t *testing.T, installer addons.Installer, playground *embedded.Playground, i int) {
 	t.Helper()

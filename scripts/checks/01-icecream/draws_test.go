@@ -151,7 +151,7 @@ func acceptsAll(v visit) {
 		})
 }
 
-// law is a rule as it is told and as messages name it.
+// law is a rule with the words that messages use for it.
 type law struct {
 	order.Rule
 	// expected says what becomes of all icecreams that break it.
@@ -210,7 +210,7 @@ func rejectsAll(l law) func(context.Context, *testing.T, *check.Check) {
 			if err != nil || observed == "" || refusal == nil {
 				return observed, err
 			}
-			// Who refuses it may do so for another reason, which is for another check to find.
+			// An operator may refuse it for another reason, which is for another check to find.
 			repaired := w
 			repaired.Spec = w.Spec.Repaired()
 			if _, err := v.send(ctx, repaired); err != nil {

@@ -20,8 +20,8 @@ const behindFor = 2 * time.Second
 
 // oldList is about an operator that is started again while the API server that it asks is behind the others, as one of
 // three may be (kubernetes issue 59848). Its cache begins with a spec from before the last change, for which everything
-// was settled once. Who returns what that spec did not want has to find it missing afterwards, and be able to take it
-// again.
+// was settled once. An operator that returns what that spec did not want has to find it missing afterwards, and be able
+// to take it again.
 func oldList(v visit) {
 	other, o := v.make("sapote", []string{"sapote"}), v.make("salak", []string{"salak"})
 	v.has("the ingredients of sapote are taken", scenarioPatience, other, "flavour sapote")

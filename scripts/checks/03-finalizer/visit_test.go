@@ -27,7 +27,7 @@ const (
 )
 
 // How long a check waits for an operator that does nothing: usually; after the freezer was down, since an operator may
-// have chosen to try again every few seconds; and in the scenario, where it may just have been killed or told to wait.
+// have chosen to try again every few seconds; and in the scenario, where it may just have been killed or asked to wait.
 // After two patiences, and at least the deadline, the wait is over for one that never stops.
 const (
 	patience         = 3 * time.Second
@@ -120,7 +120,7 @@ func (v visit) delete(o order) {
 
 // deleteAtOnce deletes an icecream that may just be getting its finalizer. Without a resource version the API server
 // may answer that the finalizer is added, and then delete an icecream that it has looked at before (kubernetes issue
-// 77988): such an operator could not be told from a wrong one.
+// 77988): the check could not distinguish such an operator from a wrong one.
 func (v visit) deleteAtOnce(o order) {
 	v.t.Helper()
 	for {

@@ -13,8 +13,8 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to
-// come back later.
+// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been asked
+// to retry later.
 const scenarioPatience = 10 * time.Second
 
 // scenario is the shop with its menu: who orders while the operator is away tries again, and what is not on the menu

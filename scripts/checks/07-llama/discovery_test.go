@@ -32,7 +32,7 @@ func discovered() types.Feature {
 		Assess("the server's own documents", check.Assess(step(func(v visit) {
 			p, ok := v.proxy()
 			if !ok {
-				return // through the API server nobody sees them: it answers these paths itself
+				return // hidden behind the API server, which answers these paths itself
 			}
 			a := v.want(p.send(v.ctx, http.MethodGet, "/apis/"+group, nil, admin...),
 				"the server answers /apis/"+group+" with an APIGroup", http.StatusOK)

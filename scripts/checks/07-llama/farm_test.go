@@ -157,7 +157,7 @@ func (a answer) String() string {
 		a.method, a.path, a.code, http.StatusText(a.code), a.header.Get("Content-Type"), body)
 }
 
-// told is the answer in a few words, to follow "the answer is".
+// told returns the answer in a few words, to follow "the answer is".
 func (a answer) told() string {
 	if a.err != nil {
 		return "no answer: " + a.err.Error()
@@ -351,7 +351,7 @@ func (v visit) touch() {
 	}
 }
 
-// condition is the APIService's Available condition, told, and whether it is true.
+// condition returns the APIService's Available condition in words, and whether it is true.
 func (v visit) condition() (told string, available bool) {
 	object, err := v.dynamic.Resource(apiServiceResource).Get(v.ctx, apiService, metav1.GetOptions{})
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 
 // scenario is a day of a farm's accounts: llamas are created, updated, patched and deleted, one by one and all at once,
 // while the server is killed now and then and started again. What was acknowledged must be there, nothing may be seen
-// twice, and of a write that nobody answered either all is there or nothing.
+// twice, and a write without an answer is stored as a whole or not at all.
 func scenario(v visit) {
 	a := newAccounts(v)
 	live := v.follow(llamas(""), "&resourceVersion="+a.began)
@@ -169,7 +169,7 @@ func (a *accounts) try(send func() answer) (sent answer) {
 // acknowledged says whether a write was answered by the server, and not by the API server in its place.
 func acknowledged(a answer) bool { return a.err == nil && a.code < http.StatusInternalServerError }
 
-// stored says whether a write that nobody answered was done. A part of it is a failure.
+// stored reports whether a write without an answer was done. A part of it is a failure.
 func (a *accounts) stored(what, key string, wanted map[string]any, found answer) bool {
 	a.t.Helper()
 	expected := what + ", which was not answered before the server was killed, is done as a whole or not at all"
@@ -194,7 +194,7 @@ func (a *accounts) stored(what, key string, wanted map[string]any, found answer)
 	return true
 }
 
-// spec is the spec of a llama, told.
+// spec returns the spec of a llama in words.
 func spec(object map[string]any) string {
 	return fmt.Sprintf("weight %v and height %v", numberOf(object, "spec", "weight"), numberOf(object, "spec", "height"))
 }
@@ -221,7 +221,7 @@ func (a *accounts) enter(what, key string, wanted map[string]any, told answer) {
 	}
 }
 
-// deleteAll deletes the llamas of a namespace. If nobody answers, each of them is gone or unchanged.
+// deleteAll deletes the llamas of a namespace. If there is no answer, each of them is deleted or unchanged.
 func (a *accounts) deleteAll(namespace string) {
 	a.t.Helper()
 	var keys []string

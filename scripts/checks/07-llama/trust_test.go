@@ -96,7 +96,7 @@ func frontProxy() types.Feature {
 	return features.New("the front proxy").
 		Assess("its certificate is believed, and no other", check.Assess(step(func(v visit) {
 			if !v.direct() {
-				return // nobody gets past the API server here
+				return // every request passes through the API server here
 			}
 			const expected = "X-Remote-User is believed only with a client certificate of the front proxy's authority; " +
 				"otherwise the answer is 401 or 403"

@@ -111,7 +111,7 @@ const (
 	metricsPatience = 10 * time.Second
 )
 
-// told is what a gauge says for a state; false: it says nothing.
+// told returns the value of a gauge for a state. False: there is none.
 func told(body, state string) (float64, bool) {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, gaugeName+"{") && strings.Contains(line, fmt.Sprintf("=%q", state)) {

@@ -224,7 +224,7 @@ func (v visit) loseChildren(c *cow) {
 }
 
 // doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only
-// what comes next is looked at. Who never has done is found by the checks settles and restart.
+// what comes next is looked at. The checks settles and restart find an operator that never has done.
 const (
 	doneWindow = 600 * time.Millisecond
 	doneSoon   = 100 * time.Millisecond

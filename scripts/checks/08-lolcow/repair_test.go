@@ -97,7 +97,7 @@ func (v visit) victims() []*cow {
 }
 
 // putBack edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit is
-// edit number i; told are the words for it, and wrong says what is not as it was before.
+// edit number i: told describes it, and wrong says what is not as it was before.
 func (v visit) putBack(edits int, edit func(i int, c *cow) (told string, wrong func() string)) {
 	v.t.Helper()
 	cows := v.victims()

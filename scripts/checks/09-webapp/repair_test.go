@@ -164,7 +164,7 @@ func drift() frameworktypes.Feature {
 		Assess("and one of the status", check.Assess(assess(statusEdits))).Feature()
 }
 
-// told is what the status of a WebApp tells, without words and times.
+// told returns what the status of a WebApp says, without words and times.
 func told(object *unstructured.Unstructured) string {
 	var tells []string
 	for _, of := range []string{availableType, degradedType} {

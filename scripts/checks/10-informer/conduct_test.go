@@ -23,8 +23,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to
-// come back later.
+// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been asked
+// to retry later.
 const scenarioPatience = 10 * time.Second
 
 // lists matches what the operator asks for to fill its cache.

@@ -111,8 +111,8 @@ func deleted() types.Feature {
 		}))).Feature()
 }
 
-// tombstone: the operator's watch is broken off, and before it lists again an object goes. It finds that it is not
-// there any more, and nobody tells it how that came.
+// tombstone: the operator's watch breaks off, and an object is deleted before the operator lists again. The list no
+// longer has the object, and no event says why.
 func tombstone() types.Feature {
 	return features.New("a key that is deleted while the watch is away").
 		Assess("leaves the file", check.Assess(assess(func(v *visit) {

@@ -130,7 +130,7 @@ func foreignLines() types.Feature {
 			v.write(v.foreign)
 			ada := v.addWritten("ada")
 			v.Idle(v.ctx, v.t) // what it writes now, it has read before
-			// Not its mode: root reads any file. A link that leads to itself nobody can open.
+			// Not its mode: root reads any file. A link to itself can't be opened, even by root.
 			v.replaceBy("making a link that leads to itself", func(folder *os.Root, name string) error { return folder.Symlink(fileName, name) })
 			v.changeKey(ada)
 			v.Settle(v.ctx, v.t) // the status tells more exactly when it has seen the change, and is for another check

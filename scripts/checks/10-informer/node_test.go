@@ -49,7 +49,7 @@ type node struct {
 	names     int
 	created   []string // names of AuthorizedKeys that were created since the last clean-up
 	lag       check.Lag
-	// unusable is why the operator can't be told where its file is.
+	// unusable is why the checks can't set where the operator's file is.
 	unusable error
 	// sameKeys says that the check same-key has passed, so that other checks may give several AuthorizedKeys the same key.
 	sameKeys bool
@@ -277,7 +277,7 @@ func (n *node) replaced(first int) (times int) {
 	return times
 }
 
-// get is an AuthorizedKey as the watch has told of it; nil: there is none.
+// get returns an AuthorizedKey as the watch has reported it. Nil: there is none.
 func (n *node) get(name string) *unstructured.Unstructured {
 	object, there, err := n.informers[0].GetStore().GetByKey(name)
 	if err != nil || !there {

@@ -59,14 +59,14 @@ func (v *visit) drawName(person string) string {
 	return fmt.Sprintf("%s-%d", person, v.node.names)
 }
 
-// drawKey is a key that nobody has.
+// drawKey returns a new key.
 func (v *visit) drawKey() string {
 	v.t.Helper()
 	v.node.names++
 	return v.drawKeyOf([]string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256}[v.node.names%2])
 }
 
-// drawKeyOf is a key of a type that nobody has.
+// drawKeyOf returns a new key of a type.
 func (v *visit) drawKeyOf(algorithm string) string {
 	v.t.Helper()
 	key, err := newKey(algorithm)

@@ -95,7 +95,7 @@ func (v visit) written() (writes []string, refused bool) {
 	return writes, refused
 }
 
-// told is a write without what differs from life to life.
+// told describes a write without what differs from life to life.
 func told(e faults.Entry) string {
 	if e.Service == cloud.Service {
 		if e.Verb == "post" {

@@ -32,8 +32,8 @@ const (
 	ready     = "Ready"
 )
 
-// How long a check waits for an operator that does nothing: usually, and where it may just have been killed or told to
-// wait; and how long at most for one that goes on looking at its instances, as it should.
+// How long a check waits for an operator that does nothing: usually, and where it may just have been killed or asked
+// to wait; and how long at most for one that goes on looking at its instances, as it should.
 const (
 	patience      = 3 * time.Second
 	longPatience  = 7 * time.Second

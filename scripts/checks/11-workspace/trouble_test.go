@@ -49,10 +49,10 @@ func (v visit) sends(o order, patience time.Duration) {
 // Disarming brings it at once.
 const answerTakes = 700 * time.Millisecond
 
-// untilSeen is how long an operator takes to hear of what our own watch has told us.
+// untilSeen is how long an operator takes to receive what our own watch has reported.
 const untilSeen = 100 * time.Millisecond
 
-// dies waits until our watch has told us that an object is being deleted.
+// dies waits until our watch has reported that an object is being deleted.
 func (v visit) dies(o order) {
 	v.t.Helper()
 	v.until(o.name+" is being deleted", patience, func() (string, bool) {
@@ -112,7 +112,7 @@ func (v visit) waited() (longest time.Duration) {
 }
 
 // behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again, and
-// until it has been told notFound times of each instance that there is none, if it asks for it.
+// until the cloud has answered notFound times for each instance that there is none, if it asks for it.
 const (
 	behindFor = time.Second
 	notFound  = 5

@@ -103,7 +103,7 @@ func (v visit) create(name string, spec map[string]any) order {
 	return o
 }
 
-// seen waits until our watch has told of an object: from then on, one that find does not find is gone.
+// seen waits until our watch has reported an object: from then on, one that find does not find is gone.
 func (v visit) seen(o order) {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(v.ctx, syncTimeout, errors.New("the watch does not tell of it"))
@@ -141,7 +141,7 @@ func (v visit) runs(name string) order {
 	return o
 }
 
-// change changes a CloudInstance, and waits until our watch has told of it: what find shows then is not older.
+// change changes a CloudInstance, and waits until our watch has reported it: what find shows then is not older.
 func (v visit) change(o order, patch string, subresources ...string) {
 	v.t.Helper()
 	changed, err := v.objects.Patch(v.ctx, o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/clusters/existing"
 )
 
-// What is registered has its effect a moment later, when the API server's own watch has told it; policies, which it
+// What is registered has its effect a moment later, when the API server's own watch has reported it; policies, which it
 // compiles, up to a second later. It learns of changes in the order in which they were made. So after a change we
 // register one thing more, a canary, that refuses a request which is ours alone: once it does, the change has its
 // effect as well.

@@ -143,7 +143,7 @@ func (s *Suite) schedules(good trial, options Options, random int) (schedules []
 	return schedules
 }
 
-// lastOf says how many requests or changes of a class a trial had that faults can befall.
+// lastOf returns how many requests or changes of a class, among those that faults can affect, a trial had.
 func lastOf(class faults.Class, entries []faults.Entry) (number int) {
 	for _, entry := range entries {
 		if entry.Class() == class {

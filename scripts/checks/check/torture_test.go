@@ -98,7 +98,7 @@ func (s scenario) features() check.Features {
 	return check.Features{"bad-day": check.BadDay(s.play), "next": feature(fails)}
 }
 
-// plays is an operator that sends so many writes whatever befalls it, after it was started.
+// plays is an operator that sends so many writes whatever faults it meets, after it was started.
 func plays(writes int) func(faults.Schedule) []faults.Entry {
 	return func(schedule faults.Schedule) []faults.Entry {
 		entries := []faults.Entry{{Service: faults.Operator, Verb: "started"}}
@@ -135,7 +135,7 @@ func (g *grader) torture(suite string, random int) run {
 	return g.run(suite)
 }
 
-// told is what the events say of the trials: "2 of 5 [kill-before write 1] passed".
+// told returns what the events say of the trials: "2 of 5 [kill-before write 1] passed".
 func (r run) told() []string {
 	var told []string
 	for _, event := range r.events {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// How much longer than its patience a check waits for an operator that is slow, or was told to come back.
+// How much longer than its patience a check waits for an operator that is slow, or was asked to retry later.
 const (
 	// slowFactor is how much longer than ever before an operator may be silent; slowLimit is the most.
 	slowFactor = 20

@@ -96,7 +96,7 @@ type Shop struct {
 	informer cache.SharedIndexInformer
 	mutex    sync.Mutex
 	changed  chan struct{}
-	sent     map[string]*sending // creates that the watch has not told of yet
+	sent     map[string]*sending // creates that the watch has not reported yet
 	lag      time.Duration
 }
 

@@ -131,7 +131,7 @@ func TestTheSeedRepeatsTheStory(t *testing.T) {
 }
 
 // rehearse plays a story without an operator, with a clock that goes on by a second with each create of which tick says
-// so. seen is told of the model after each deed of a phase in which the operator runs, and after each phase.
+// so. rehearse calls seen with the model after each deed of a phase in which the operator runs, and after each phase.
 func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int)) *World {
 	w, now := newWorld(), time.Unix(0, 0)
 	for n, phase := range story {

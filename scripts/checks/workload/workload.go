@@ -163,7 +163,7 @@ func (o *Owners) notify() {
 	o.changed = make(chan struct{})
 }
 
-// arrived is told of what the watches tell: of an owner that we made the lag is measured, and not of its children,
+// arrived receives what the watches report. It measures the lag for an owner that we made, and not for its children,
 // which may have its name.
 func (o *Owners) arrived(object *unstructured.Unstructured) {
 	if object.GroupVersionKind().Group == o.Resource.Group {

@@ -69,7 +69,7 @@ type clients struct {
 }
 
 func (c *Class) connect() (*clients, error) {
-	// Five hundred students are thousands of requests, and nobody waits but the instructor.
+	// Five hundred students are thousands of requests, and only the instructor waits for them.
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = -1, -1
 	// Helper of all clients: they share connections.
@@ -86,7 +86,7 @@ func (c *Class) connect() (*clients, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	groups, err := restmapper.GetAPIGroupResources(typed.Discovery())
-	// An aggregated API whose server is down is not ours to mend, and none that we need.
+	// An aggregated API whose server is down is not ours to fix, and none that we need.
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("asking the cluster at %s for its kinds: %w", config.Host, err)
 	}

@@ -65,7 +65,7 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 	if err := clients.removeShared(ctx, students, sharedGroups(common)); err != nil {
 		return revoked, err
 	}
-	// All are told to go before we wait for the first: the cluster takes some at a time, and each takes seconds.
+	// All are deleted before we wait for the first: the cluster removes several at a time, and each takes seconds.
 	var going []string
 	for _, student := range students {
 		going = append(going, student.Namespace())
@@ -154,7 +154,7 @@ func (c *clients) removeShared(ctx context.Context, students []Student, groups [
 	return nil
 }
 
-// removeCommon removes what the class has in common, if nobody is left who needs it.
+// removeCommon removes what the class has in common, if no student is left who needs it.
 func (c *clients) removeCommon(ctx context.Context, class *Class) error {
 	left, err := c.invitations(ctx)
 	if err != nil {

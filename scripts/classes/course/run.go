@@ -66,7 +66,7 @@ type Options struct {
 // Tries is how often one call grades a submission at most if the runs decide nothing.
 const Tries = 3
 
-// grace is how long a run may take to end after it was told to.
+// grace is how long a run may take to end after its context is done.
 const grace = 3 * time.Minute
 
 // Result is the known result of a job.

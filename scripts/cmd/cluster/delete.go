@@ -84,7 +84,7 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 	return os.RemoveAll(here.Cluster.Folder + ".lock")
 }
 
-// withoutEngine removes what there can be when no engine runs. An engine that we started and somebody ended has no
+// withoutEngine removes what there can be when no engine runs. An engine that we started and that was stopped has no
 // clusters any more that could run; one of this machine may have.
 func withoutEngine(ctx context.Context, here *place.Place, err error) error {
 	if _, there := os.Stat(here.Cluster.Folder); there == nil && !ours(here.Root) {

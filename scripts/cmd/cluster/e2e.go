@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/proving/e2e"
 )
 
-// e2eCluster is beside the cluster that somebody works on.
+// e2eCluster is the name of a cluster beside the one that the developer works on.
 const e2eCluster = "operator-labs-e2e"
 
 func e2eCommand() *cobra.Command {

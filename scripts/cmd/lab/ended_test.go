@@ -61,7 +61,7 @@ func TestARunThatIsEnded(t *testing.T) {
 			if err := c.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
-			rest, _ := io.ReadAll(output) // until nobody can write any more
+			rest, _ := io.ReadAll(output) // until no process can write any more
 			_ = c.Wait()
 			wantNothing(t, temporary)
 			if code := c.ProcessState.ExitCode(); code == 0 || (test.outcome == report.Interrupted && !test.make && code != 1) {
@@ -151,7 +151,7 @@ func TestAWatchOutlivesARunThatFails(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.ReadAll(output) // until nobody can write any more
+	_, _ = io.ReadAll(output) // until no process can write any more
 	if err := c.Wait(); c.ProcessState.ExitCode() != 1 {
 		t.Errorf("it ended with %v", err)
 	}
@@ -198,7 +198,7 @@ func full(dir string) report.Report {
 	}
 }
 
-// Two folders with the same name have reports of their own, and nobody is shown another's.
+// Two folders with the same name have reports of their own, and neither shows the other's.
 func TestReportsAreOfOneFolder(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

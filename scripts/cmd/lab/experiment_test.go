@@ -64,7 +64,7 @@ func TestTheExperimentWithStateLeavesNothingAfterCtrlC(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.ReadAll(output) // until nobody can write any more
+	_, _ = io.ReadAll(output) // until no process can write any more
 	_ = c.Wait()
 	if code := c.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("the exit code is %d", code)

@@ -23,7 +23,7 @@ func TestHelmInstallsAChartOfTheCourseInThePlayground(t *testing.T) {
 		strings.Contains(shown, "v0.0.0") {
 		t.Errorf("the chart does not have its release's version:\n%s", shown)
 	}
-	// Where no Pod can run, nobody can check the API.
+	// Where no Pod can run, the chart's check of the API can't either.
 	wantDone(t, root, "helm", "upgrade", "--install", "cert-manager", file, "--namespace", "cert-manager", "--create-namespace",
 		"--set", "crds.enabled=true", "--set", "startupapicheck.enabled=false")
 	if said := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(said, "deployed") ||

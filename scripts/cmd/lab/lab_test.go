@@ -455,7 +455,7 @@ func TestProgressAndLastReport(t *testing.T) {
 }
 
 // wantNothing demands that nothing runs any more that was started with this temporary folder, and that it is empty. It
-// waits a little: after a kill -9 the guard cleans up, which nobody waits for.
+// waits a little: after a kill -9 the guard cleans up, and no process waits for it.
 func wantNothing(t *testing.T, runs string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -191,7 +191,7 @@ func TestAReportWhereNoRunCanWriteIsNone(t *testing.T) {
 	})
 }
 
-// readOnly does something while everybody may read a folder, and nobody write.
+// readOnly calls do while all users may read a folder, and none may write to it.
 func readOnly(t *testing.T, dir string, do func()) {
 	t.Helper()
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555)); err != nil {

@@ -66,8 +66,8 @@ func reportCommand() *cobra.Command {
 	return command
 }
 
-// lastFor is the report of the last run, and its file. A person is shown that of the last run that ended instead, and
-// is told so. What is handed in must not have the grade of an earlier state.
+// lastFor is the report of the last run, and its file. A person sees that of the last run that ended instead, with
+// a note that says so. What is handed in must not have the grade of an earlier state.
 func (c *choice) lastFor(person bool) (*report.Report, string, error) {
 	last, err := c.last(report.JSONFile)
 	if err != nil {

@@ -148,7 +148,7 @@ func TestReportRefusesWithOneSentence(t *testing.T) {
 	}
 }
 
-// A replay of the last run or of a report asks nothing where nobody can answer.
+// A replay of the last run or of a report asks nothing where no user can answer.
 func TestReplay(t *testing.T) {
 	root := reported(t)
 	stored, err := report.Read(filepath.Join(here(t).Root, "scripts", "proving", "browser", "testdata", "real-failed.json"))

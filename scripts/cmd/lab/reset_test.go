@@ -18,7 +18,7 @@ func TestWorkComesBackAfterAReset(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t, "01-icecream")
-	// The labs of a checkout are somebody's work: these are a copy.
+	// The labs of a checkout are a user's work: these are a copy.
 	labs := filepath.Join(root, "labs")
 	if err := os.Remove(labs); err != nil {
 		t.Fatal(err)

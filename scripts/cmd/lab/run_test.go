@@ -57,7 +57,7 @@ func newCheckout(t *testing.T) string {
 	return root
 }
 
-// running is a command that runs until it is told to end.
+// running is a command that runs until it gets a signal.
 type running struct {
 	*exec.Cmd
 	t      *testing.T
@@ -97,7 +97,7 @@ func (r *running) end(signal syscall.Signal) (code int, said string) {
 	if err := r.Process.Signal(signal); err != nil {
 		r.t.Fatal(err)
 	}
-	rest, _ := io.ReadAll(r.output) // until nobody can write any more
+	rest, _ := io.ReadAll(r.output) // until no process can write any more
 	_ = r.Wait()
 	wantNothing(r.t, r.runs)
 	return r.ProcessState.ExitCode(), string(rest)

@@ -231,10 +231,10 @@ type missed struct {
 	Tests string `json:"tests"`
 }
 
-// toldAfter is how many versions of the tests must miss a mutant before it is told what is wrong with it.
+// toldAfter is how many versions of the tests must miss a mutant before lab says what is wrong with it.
 const toldAfter = 2
 
-// keepMissed remembers which mutants were missed. It returns which are told by now.
+// keepMissed remembers which mutants were missed. It returns which are explained by now.
 func keepMissed(c *choice, result *report.Tests) (told func(name string) bool, err error) {
 	kept, err := readKept[missed](c.Out, missedFile, missedKept)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// What is wrong with a mutant is told after two versions of the tests have missed it, and not after two runs of one.
+// A mutant is explained after two versions of the tests have missed it, and not after two runs of one.
 func TestAMutantIsToldAfterItWasMissedTwice(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ It took 1m5s. Report: out/02-reconciler/tests.html
 	}
 }
 
-// steps is the view of a run: the names of what it was told.
+// steps is the view of a run: the names of the steps that it received.
 type steps []string
 
 func (s *steps) StepStarted(name string)                      { *s = append(*s, name) }

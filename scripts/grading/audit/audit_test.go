@@ -213,7 +213,7 @@ func TestQuietWaitsForAWholeWindow(t *testing.T) {
 	}
 }
 
-// An account that somebody makes, or gets a token for, is their own.
+// An account that a user makes, or gets a token for, counts as that user.
 func TestByFollowsAccountsThatAUserMakes(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)

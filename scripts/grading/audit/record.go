@@ -92,7 +92,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	answer, err := t.next.RoundTrip(request)
 	if err != nil {
-		return nil, err // nobody knows whether it was done; nor does the operator
+		return nil, err // it is unknown whether it was done, to the operator as well
 	}
 	event.ResponseStatus = &metav1.Status{Code: int32(answer.StatusCode)}
 	failed := answer.StatusCode >= http.StatusBadRequest
@@ -121,7 +121,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.logged(event, answer)
 }
 
-// logged hands an answer on when its event is written: what is not in the log, nobody may hear of.
+// logged hands an answer on when its event is written: no client may see what is not in the log.
 func (t *recording) logged(event *auditv1.Event, answer *http.Response) (*http.Response, error) {
 	if err := t.recorder.write(event); err != nil {
 		return nil, errors.Join(err, answer.Body.Close())

@@ -264,7 +264,7 @@ func TestNobodyHearsAnAnswerThatCouldNotBeRecorded(t *testing.T) {
 	}
 }
 
-// A copy is late: whoever asks waits for what was logged before the question.
+// A copy is late: a query waits for what was logged before it.
 func TestALogThatComesLate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")

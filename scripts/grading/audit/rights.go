@@ -61,8 +61,8 @@ func (r Right) serves(e Event) bool {
 			(r.Namespace == "" || r.Namespace == e.Namespace))
 }
 
-// beside are verbs of a resource that somebody may have who uses one of them: a cache lists and watches, and who may do
-// that learns nothing by get; and update and patch are two ways to the same end.
+// beside are verbs of a resource that a user of one of them may have as well: a cache lists and watches, and get shows
+// nothing new to a client that may do that; and update and patch are two ways to the same end.
 var beside = [][2][]string{
 	{{"list", "watch"}, {"get", "list", "watch"}},
 	{{"update", "patch"}, {"update", "patch"}},

@@ -44,7 +44,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	client := b.client(t)
 	open := follow(t, client, b.namespace)
 	next(t, open, "ADDED x=")
-	// Everything that lasts, each at a write of its own; and a connection on which nobody ever speaks.
+	// Everything that lasts, each at a write of its own; and a connection on which neither side ever writes.
 	schedule := []Fault{
 		{Kind: NoAnswer, Class: Write, At: 1},
 		{Kind: Slow, Class: Write, At: 2, For: lasting(long)},
@@ -99,7 +99,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		defer b.mutex.Unlock()
 		return b.closed
 	})
-	dying.dead <- nil // it waits for who kills, and for nobody else
+	dying.dead <- nil // it waits for the kill only
 	select {
 	case <-closed:
 	case <-time.After(patience):

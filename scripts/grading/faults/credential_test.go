@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Who has the operator's credential gets to the API server through the proxy, and by no other way.
+// The operator's credential gives access to the API server through the proxy, and by no other way.
 func TestCredentialIsGoodForTheProxyAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -37,7 +37,7 @@ func TestCredentialIsGoodForTheProxyAlone(t *testing.T) {
 	}
 }
 
-// What came through the proxy is told in the audit log from what did not, by a mark that an operator never sees and
+// The audit log distinguishes what came through the proxy from what did not, by a mark that an operator never sees and
 // can't choose.
 func TestAuditMark(t *testing.T) {
 	t.Parallel()

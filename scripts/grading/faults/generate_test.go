@@ -75,7 +75,7 @@ func TestRandomSchedules(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() {
-		// Behind needs a version that nobody can draw, and the others are for checks.
+		// Behind needs a version that can't be drawn, and the others are for checks.
 		if seen[kind] < 20 && !slices.Contains([]Kind{Behind, Break, Forbidden, HalfAnswer, Reset}, kind) {
 			t.Errorf("of a thousand schedules only %d have %s", seen[kind], kind)
 		}

@@ -297,7 +297,7 @@ func TestASlowAnswerIsDoneAtOnce(t *testing.T) {
 		t.Errorf("at the end of the schedule the answer is %v", err)
 	}
 
-	// Who gives up has not been answered; but it is done.
+	// A client that gives up gets no answer, but its write is done.
 	b.arm(t, Fault{Kind: Slow, Class: Write, At: 1, For: lasting(long)})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -236,7 +236,7 @@ func TestDisarmWaitsForAKillAndPreventsTheNext(t *testing.T) {
 	}
 }
 
-// A request that was sent under one schedule and done under the next is no reason to kill anybody.
+// A request that was sent under one schedule and done under the next is no reason to kill the operator.
 func TestAKillThatComesTooLateIsNone(t *testing.T) {
 	t.Parallel()
 	b := New(func() error { t.Error("it was killed"); return nil })

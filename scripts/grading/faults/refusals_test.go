@@ -126,7 +126,7 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 	}
 }
 
-// What every operator does: ask again when it is told to.
+// What every operator does: ask again when the answer says so.
 // The API server answers what it forbids without having read it: once, that was answered in a way in which an HTTP/2
 // client waited for ever for the rest.
 func TestWhatIsForbiddenIsAnswered(t *testing.T) {

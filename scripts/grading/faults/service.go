@@ -122,7 +122,7 @@ func (i *Injector) address() string { return cmp.Or(i.Address, loopback) }
 
 func (i *Injector) known() string { return cmp.Or(i.Known, i.address()) }
 
-// connection is one of the operator's to a proxy. By them, an operator is told from the one that is started after it.
+// connection is one of the operator's to a proxy. They distinguish an operator from the one that is started after it.
 type connection struct {
 	net.Conn
 	// marked says that the operator at the other end is being killed. The injector's mutex guards it.

@@ -300,7 +300,7 @@ func TestWhatIsHeldBackComesAtTheEndOfTheSchedule(t *testing.T) {
 	next(t, late, "MODIFIED x=3")
 }
 
-// Only the list with which a cache begins may be old. Whoever asks for what is, is told what is.
+// Only the list with which a cache begins may be old. A request for the current state gets the current state.
 func TestACacheBeginsBehind(t *testing.T) {
 	t.Parallel()
 	const lag = 400 * time.Millisecond

@@ -87,7 +87,8 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 const storyLimit = 20 * time.Second
 
 // runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes
-// from gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
+// from gone. It calls take with each event. What the program printed is returned for the case that it did not do its
+// work.
 func (r *run) runChecks(
 	ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error,
 ) (said *logTail, err error) {

@@ -116,7 +116,7 @@ func TestGoingAroundTheFaultsFails(t *testing.T) {
 	}
 }
 
-// The checks' way to a service, past all faults, is theirs alone: whoever finds the port gets nothing there.
+// The checks' way to a service, past all faults, is theirs alone: any other client of the port gets nothing there.
 func TestAServicePastTheFaults(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

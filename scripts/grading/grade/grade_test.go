@@ -253,7 +253,7 @@ func occupy(t *testing.T, address string) {
 	}
 }
 
-// endless is a folder for built programs in which no build comes to its end: somebody else is at it.
+// endless is a folder for built programs in which no build comes to its end, because another one holds the lock.
 func endless(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -292,7 +292,7 @@ func TestInterruptedRuns(t *testing.T) {
 			if len(got.OperatorLog) > 0 {
 				t.Errorf("the report shows the operator's log: %q", got.OperatorLog)
 			}
-			// That somebody pressed Ctrl-C says nothing of the check that ran.
+			// A Ctrl-C says nothing of the check that ran.
 			if got.Count(report.Skipped) != len(got.Checks) {
 				t.Errorf("no check came to an end, and they are %+v", got.Checks)
 			}

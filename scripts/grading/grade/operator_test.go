@@ -55,7 +55,7 @@ func newSlow(t *testing.T, fails error) (*operator, *census) {
 	links := &connection{injector: faults.New(nil)}
 	t.Cleanup(links.close)
 	all := &census{}
-	// A cluster of others, whose Leases nobody touches.
+	// A cluster of others, whose Leases a run does not touch.
 	s := &subject{connection: links, cluster: &stage.Cluster{Shared: true}}
 	o, err := newOperator(s, slowPlace{census: all, fails: fails}, filepath.Join(t.TempDir(), "operator.log"))
 	if err != nil {

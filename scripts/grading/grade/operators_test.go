@@ -55,7 +55,7 @@ func (want verdicts) compare(t *testing.T, got *report.Report) {
 	}
 }
 
-// bring copies an operator of others to where it would be on somebody's disk: outside of this repository.
+// bring copies an operator of others to where it would be on a user's disk: outside of this repository.
 func bring(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -392,7 +392,7 @@ func TestPublishedOperators(t *testing.T) {
 	}
 }
 
-// Who adds the markers that the report names gets on: to the Lease, then to the Event about the election, then to work.
+// With the markers that the report names an operator gets on: to the Lease, to the Event about the election, to work.
 func theMarkersThatAreMissingHelp(t *testing.T) {
 	t.Helper()
 	t.Parallel()

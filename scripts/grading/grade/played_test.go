@@ -181,7 +181,7 @@ func runsScripts(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 }
 
-// armsFaults has the operator killed once, and looks how all of it is told.
+// armsFaults has the operator killed once, and looks at how all of it is reported.
 func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	err := c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{{Kind: "earthquake", Class: faults.Write, At: 1}}})

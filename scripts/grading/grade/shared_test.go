@@ -29,7 +29,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/shared"
 )
 
-// elsewhere is an embedded cluster that is treated as one of others: nobody but them starts it, ends it, or reads its
+// elsewhere is an embedded cluster that is treated as one of others: only they start it, end it, or read its
 // audit log.
 type elsewhere struct {
 	*embedded.Cluster
@@ -280,7 +280,7 @@ func (e *elsewhere) cannotBeReached(t *testing.T) {
 	}
 }
 
-// patient is a View that is told what a run waits for.
+// patient is a View that receives what a run waits for.
 type patient struct {
 	silent
 	told func(note string)

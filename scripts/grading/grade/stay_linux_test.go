@@ -25,7 +25,7 @@ func unwalled(options Options) Options {
 	return options
 }
 
-// What a submission leaves behind can't change a report afterwards, and what it does to folders costs nobody anything.
+// What a submission leaves behind can't change a report afterwards, and what it does to folders harms no later run.
 func TestASubmissionThatWantsToStay(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

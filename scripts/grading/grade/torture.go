@@ -123,7 +123,7 @@ func (t *torture) take(event protocol.Event, operator *operator) {
 
 // complete makes sure that the trials came to an end.
 func (t *torture) complete(output *logTail) error {
-	// Who survives the good day has something before them: an operator that writes nothing can't have done what it must.
+	// An operator that passes the good day has more trials before it: without any write it can't have done what it must.
 	if t.Failure == nil && (t.Of <= 1 || t.Tried < t.Of) {
 		return output.complain(fmt.Sprintf("the trials ended after %d of %d", t.Tried, t.Of))
 	}

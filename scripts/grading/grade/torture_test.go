@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// seen are the trials that a torture told of: "begins 2 of 5 [kill-before write 1]".
+// seen are the trials that a torture reported: "begins 2 of 5 [kill-before write 1]".
 type seen struct {
 	mutex  sync.Mutex
 	trials []string

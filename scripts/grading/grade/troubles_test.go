@@ -169,7 +169,7 @@ func TestWhereWebhooksAreServedIsToldWhereNoneAnswers(t *testing.T) {
 	}
 }
 
-// What a server is asked, and what it makes of that, nobody else can tell.
+// Only the server's log shows which requests a server gets, and what it makes of them.
 func TestALogOfAServerEndsTheEvidence(t *testing.T) {
 	t.Parallel()
 	o := logging(t, "before the check")

@@ -162,7 +162,7 @@ func (r *reader) line(line string) {
 // registering is how controller-runtime tells where it serves a webhook.
 var registering = regexp.MustCompile(`(?i)^registering .*webhook`)
 
-// observed is how k8s.io/apimachinery tells of a panic that somebody recovered.
+// observed is how k8s.io/apimachinery reports a panic that was recovered.
 const observed = "Observed a panic"
 
 // raw recognises a panic as Go itself prints it: one that ends the program, or that package net/http has caught.

@@ -255,7 +255,7 @@ func (o *Operator) attend(
 
 // rebuild builds what was saved. Another save ends the build, and begins it again: an editor may write a file in
 // several steps, of which the first is not worth a message of the compiler. made is the save that was built last, or
-// why nothing more can be told of saves.
+// why no more saves can be reported.
 func rebuild(ctx context.Context, builder *submission.Builder, first Save, saves <-chan Save) (made Save, err error) {
 	for made = first; made.Err == nil; {
 		build, cancel := context.WithCancelCause(ctx)

@@ -17,7 +17,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// How long the folder must be quiet before a save is told of: editors write a file in several steps. What is begun a
+// How long the folder must be quiet before a save is reported: editors write a file in several steps. What is begun a
 // step too early and costs nothing, as a build, need not wait for them.
 const (
 	// SaveWindow is for what is begun once for a save, such as a grading run.

@@ -75,7 +75,7 @@ func TestAWatcherThatFailsIsNoSilence(t *testing.T) {
 	}
 }
 
-// told is a watcher whose events and errors a test makes, and what is told of them.
+// told returns a watcher whose events and errors a test makes, and the saves that are reported for them.
 func told(t *testing.T) (*fsnotify.Watcher, <-chan Save) {
 	t.Helper()
 	watcher, err := fsnotify.NewWatcher()

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// A service that another program keeps from its usual port gets another one, and ends when it is told to.
+// A service that another program keeps from its usual port gets another one.
 func TestAServiceIsServedAlsoWhereItsPortIsTaken(t *testing.T) {
 	t.Parallel()
 	usual := services.Named([]string{freezer.Service})[0]

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// attack is what a submission would write where it hopes that somebody takes it for markup.
+// attack is what a submission would write where it hopes that a browser or a forge takes it for markup.
 const attack = "</pre></script><script>parent.pwned=1</script><img src=x onerror=pwned=1> ![x](https://evil.example/x.png) " +
 	"[a](javascript:pwned=1) <!-- ```` ``` ` | a | https://evil.example www.evil.example {{.Seed}} \"'><b onmouseover=pwned=1>"
 

@@ -215,7 +215,7 @@ type tool struct {
 	timeout     time.Duration
 	// stdout gets what it prints to its standard output. Default: that is returned with the rest.
 	stdout io.Writer
-	// stderr gets a copy of what it prints to its standard error. Default: nobody does.
+	// stderr gets a copy of what it prints to its standard error. Default: there is no copy.
 	stderr io.Writer
 }
 

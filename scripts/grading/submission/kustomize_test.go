@@ -18,7 +18,7 @@ import (
 )
 
 // A kustomization may name what layOutKustomizations does not see. Then kustomize tries to download it, and reaches
-// nobody.
+// no server.
 func TestKustomizeReachesNoNetwork(t *testing.T) {
 	here, err := checkout.Find()
 	if err != nil {

@@ -30,7 +30,7 @@ const fetchTimeout = 15 * time.Minute
 func MissingModules(dir string) int {
 	content, err := (&Submission{Dir: dir}).ReadFile("go.mod")
 	if err != nil {
-		return 0 // whoever opens the submission says why
+		return 0 // the error is reported when the submission is opened
 	}
 	mod, err := modfile.ParseLax("go.mod", content, nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *Builder) Fetch(ctx context.Context, progress func(done, total int)) err
 // defaultProxy is that of the go command. (go.dev/ref/mod#environment-variables)
 const defaultProxy = "https://proxy.golang.org"
 
-// proxyOnly are settings with which the go command asks nobody for a module but the proxies of an environment. There is
+// proxyOnly are settings with which the go command asks only the proxies of an environment for a module. There is
 // always one: the word direct, with which it would ask the host that a module's path names, is removed.
 func proxyOnly(environment []string) []string {
 	proxies := defaultProxy

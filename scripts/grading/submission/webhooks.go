@@ -141,7 +141,7 @@ func (m *Manifests) completeWebhooks() {
 		}
 	}
 	if !m.HasWebhooks() && !m.Converts() {
-		m.Services = nil // what nobody names is for other things
+		m.Services = nil // Services that no webhook names have other purposes
 		return
 	}
 	if len(m.Services) == 0 {

@@ -183,7 +183,7 @@ func BenchmarkWatchFailure(b *testing.B) {
 // watched is a folder that lab watch grades.
 type watched struct {
 	*testing.B
-	// source is the file of the reconciler, and lines is what is told.
+	// source is the file of the reconciler, and lines are what the watch prints.
 	source string
 	lines  *bufio.Scanner
 }
@@ -252,7 +252,7 @@ func waitFor(b *testing.B, lines *bufio.Scanner, text string) {
 	b.Fatalf("the watch ended before it said %q: %v", text, lines.Err())
 }
 
-// change changes a source file so that it has to be compiled and linked anew.
+// change changes a source file so that it has to be compiled and linked again.
 func change(b *testing.B, file string) {
 	b.Helper()
 	source, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)

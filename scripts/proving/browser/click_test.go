@@ -231,7 +231,7 @@ func TestACheckLeadsToItsPlaceInTheTimeline(t *testing.T) {
 	if focused := value[string](tab, t, "document.activeElement.id"); focused != "chart" {
 		t.Errorf("the focus is on %q, want the chart", focused)
 	}
-	// The verdict leads to the check that is to be mended, also after somebody has closed it.
+	// The verdict links to the check that is to be fixed, also after the reader has closed it.
 	do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelector("#check-freezer-down details").open = false`),
 		chromedp.Click(chromedp.CSS(".verdict a")),
 		// The page hears of the new address later than of the click.

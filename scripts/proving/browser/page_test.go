@@ -27,7 +27,7 @@ import (
 
 var screenshots = flag.String("screenshots", "", "a folder for pictures of the pages")
 
-// screen is how somebody looks at a page.
+// screen is a setting in which a reader looks at a page.
 type screen struct {
 	name          string
 	width, height int64
@@ -146,7 +146,7 @@ func prefer(scheme string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// picture takes one of the whole page, if somebody wants to look at it.
+// picture takes a picture of the whole page, if -screenshots asks for it.
 func picture(tab context.Context, t *testing.T, name string) {
 	t.Helper()
 	if *screenshots == "" {

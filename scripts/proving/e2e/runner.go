@@ -48,7 +48,7 @@ func (r *runner) command(ctx context.Context, program string, args ...string) er
 	fmt.Fprintf(r.Out, "$ %s %s\n", filepath.Base(program), strings.Join(args, " "))
 	started, err := r.scope.Start(process.Spec{
 		Path: program, Args: args, Dir: r.Root, Stdout: r.Out, Stderr: r.Out,
-		// No colours, and no line that is drawn anew: this is a log.
+		// No colours, and no line that is redrawn: this is a log.
 		Env: append(os.Environ(), "NO_COLOR=1", "TERM=dumb"),
 	})
 	if err != nil {

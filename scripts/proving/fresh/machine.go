@@ -266,10 +266,10 @@ func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*m
 		"elsewhere may be found here", h.caches(), reason)
 	more := append(h.more(), "GOMODCACHE="+modules)
 	switch {
-	case h.warm: // Nobody else may use these caches, so the user is ours, root or not.
+	case h.warm: // No other user may use these caches, so the user is ours, root or not.
 		more = append(more, "GOCACHE="+h.gocache)
 	case os.Geteuid() == 0:
-		// The folder of a run can be entered by nobody else.
+		// No other user can enter the folder of a run.
 		folder, err := os.MkdirTemp("", "operator-labs-fresh-")
 		if err != nil {
 			return nil, fmt.Errorf("making a home: %w", err)

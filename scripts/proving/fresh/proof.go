@@ -36,7 +36,7 @@ const stepTime = 30 * time.Minute
 // clone is the folder of the checkout in the machine's home.
 const clone = "operator-labs"
 
-// step is a command that somebody types, and what must come of it.
+// step is a command that a user types, and what must come of it.
 type step struct {
 	name, script string
 	check        func(result) error
@@ -273,7 +273,7 @@ func (r result) says(want string) error {
 	return nil
 }
 
-// showsThePlan demands that whoever waits knows for what, and how long.
+// showsThePlan demands that a user who waits sees for what, and how long.
 func (r result) showsThePlan() error {
 	return errors.Join(r.says("Building once: the lab command, Kubernetes "), r.says("\n1 of 4: build the lab command: done in "),
 		r.says("\n4 of 4: build the checks of lab 01-icecream: done in "))

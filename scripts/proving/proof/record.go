@@ -115,7 +115,7 @@ func (s *Store) Read(part string) (*Record, error) {
 	return own, err
 }
 
-// read returns this machine's record of a part. A record that nobody can read is as good as none: the part is proven
+// read returns this machine's record of a part. An unreadable record counts as none: the part is proven
 // again.
 func (s *Store) read(part string) (*Record, error) {
 	content, err := os.ReadFile(s.file(part))

@@ -51,7 +51,7 @@ const (
 	shown, kept = 40, 8
 	// grace is how long an interrupted command may take to remove what it has made, such as a kind cluster.
 	grace = time.Minute
-	// pulse is how often a log is told how far a part is.
+	// pulse is how often a log gets a line about how far a part is.
 	pulse = time.Minute
 	// limit is how long a part may take: twice what it should.
 	limit = time.Hour

@@ -43,7 +43,7 @@ func newCloud(a *account) *Cloud {
 	return c
 }
 
-// addRoutes adds the API. Who looks as a customer sees what was true a moment ago; the console sees what is.
+// addRoutes adds the API. A customer sees what was true a moment ago. The console sees what is.
 func (c *Cloud) addRoutes(routes *http.ServeMux, customer bool) {
 	for path, methods := range map[string]map[string]http.HandlerFunc{
 		"/v1/instances":                 {http.MethodGet: c.list(customer), http.MethodPost: c.launch},

@@ -43,7 +43,7 @@ func TestAFreezerInAFileRemembers(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// As after a kill -9: nobody closed it.
+	// As after a kill -9: it was not closed.
 	again := open(t, file)
 	after, err := again.Movements(t.Context(), "")
 	if err != nil {

@@ -285,7 +285,7 @@ func TestTheLastOneIsTakenOnce(t *testing.T) {
 			movement(id, "owner-"+id, freezer.Out, freezer.Topping, "cream"))
 		break
 	}
-	// And who has it already is not told that there is none.
+	// An owner that has it already does not get the answer that there is none.
 	movements, err := client.Movements(t.Context(), "")
 	if err != nil || len(movements) != freezer.InitialStock+2 {
 		t.Fatalf("%d movements are booked: %v", len(movements), err)

@@ -66,7 +66,7 @@ var allowed = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,200}$`)
 // maxIngredient is how long the name of an ingredient may be, in bytes.
 const maxIngredient = 200
 
-// check says in one sentence what is wrong with a movement that somebody wants to book.
+// check says in one sentence what is wrong with a movement that a client wants to book.
 func (m Movement) check() error {
 	switch {
 	case !allowed.MatchString(m.ID):

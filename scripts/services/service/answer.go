@@ -32,5 +32,5 @@ func write(w http.ResponseWriter, code int, mediaType string, value any) {
 	w.Header().Set("Content-Type", mediaType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // the caller went away: nobody to tell
+	_, _ = w.Write(append(body, '\n')) // an error means that the caller has disconnected
 }

@@ -228,7 +228,7 @@ const (
 	gitWords  = 16 << 10
 )
 
-// git runs a git command, which asks nobody anything, runs no hooks, and fetches by few protocols. Its output is the
+// git runs a git command, which never prompts, runs no hooks, and fetches by few protocols. Its output is the
 // answer, unless there is another place for it. If git fails, the error is a problem in git's own words.
 func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...string) (string, error) {
 	program, err := exec.LookPath("git")

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shop is a program that nobody else would write.
+// shop is a program that no other student would write.
 const shop = `package shop
 
 import (

@@ -59,7 +59,7 @@ func (e *environment) need(variable, meaning string) string {
 }
 
 // owner is named by the runner. Elsewhere the repository's name says it: Classroom 50 calls it
-// classroom-assignment-owner. Who pushed is not asked: that may have been the teacher.
+// classroom-assignment-owner. The user who pushed does not count: that may have been the teacher.
 func (e *environment) owner() {
 	if e.Owner = cmp.Or(e.getenv("OWNER"), e.getenv("USERNAME")); e.Owner != "" {
 		return

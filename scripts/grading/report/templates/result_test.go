@@ -87,7 +87,7 @@ func (j job) onGradescope(t *testing.T) (results, output string, err error) {
 	return results, output, err
 }
 
-// What a run leaves that failed or was killed is nobody's result, whatever is in it.
+// The file of a run that failed or was killed is no result, whatever is in it.
 func TestTheFileOfAFailedRunIsNoResult(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -140,7 +140,7 @@ func (j job) solutionEnds(t *testing.T, code int) {
 	}
 }
 
-// A machine on which the course's own solution fails grades nobody.
+// A machine on which the course's own solution fails grades no student.
 func TestWhereTheSolutionFailsNobodyIsGraded(t *testing.T) {
 	t.Parallel()
 	t.Run("Classroom 50", func(t *testing.T) {

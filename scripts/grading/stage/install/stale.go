@@ -33,7 +33,8 @@ func labelled(labels map[string]string) map[string]string {
 // Services is the resource of Services.
 var Services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 
-// staleResources are what an earlier submission may have left. Who decides on requests comes before what it needs.
+// staleResources are what an earlier submission may have left. Objects that decide on requests come before those
+// that they need.
 var staleResources = append(slices.Collect(maps.Values(submission.Configurations)), submission.APIServices,
 	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicies"},

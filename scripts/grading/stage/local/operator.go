@@ -29,13 +29,13 @@ const listenTimeout = 3 * time.Second
 // operator is the submission's program, with what serves its webhooks.
 type operator struct {
 	*installed
-	flags   []string // what it is told of where it listens
+	flags   []string // the flags that set where it listens
 	router  router   // nil: they are not registered
 	claims  []*claim
 	ca      *certificates.Authority
 	host    string      // that the serving certificate is for
 	targets map[int]int // the port at which a Service expects the operator, and where it listens
-	files   []string    // that it is told of
+	files   []string    // that its flags name
 	data    string      // the folder in which it stores; empty: it has none
 	closed  bool
 }

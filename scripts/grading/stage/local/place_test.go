@@ -87,7 +87,7 @@ spec:
 `
 
 const (
-	fixedPort = "THE-PORT-IS-9443" // a flag that nobody passes
+	fixedPort = "THE-PORT-IS-9443" // a flag that is never passed
 	anyPort   = submission.WebhookPortFlag
 )
 

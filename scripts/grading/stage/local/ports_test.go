@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// unusedPort is one at which nobody listens.
+// unusedPort returns a port at which no program listens.
 func unusedPort(t *testing.T) int {
 	t.Helper()
 	c, err := claimAny() // given back at once: among so many it stays unused for a while
@@ -60,14 +60,14 @@ func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
 	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator that is graded or run on this machine"+
 		" (by process %d)", port, os.Getpid())
 
-	// Whoever has no patience is told for whom it waited.
+	// An operator whose wait is cut short learns which process it waited for.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	impatient := errors.New("enough")
 	if _, err := prepare(ctx, func(string) { cancel(impatient) }); !errors.Is(err, impatient) || err.Error() != want+": enough" {
 		t.Errorf("the impatient one gets %v", err)
 	}
 
-	// Nor does anybody wait for ever.
+	// Nor does a claim wait for ever.
 	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil ||
 		!strings.HasPrefix(err.Error(), want+", and was so for 1s: end that") {
 		t.Errorf("whose patience is at its end gets %v", err)

@@ -49,7 +49,7 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 	return nil
 }
 
-// claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say. Of an
+// claimPorts claims where the operator listens: anywhere, if a flag sets it, else where its Services say. Of an
 // operator that brings no webhooks it is unknown whether it listens at all.
 func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) error {
 	takes := o.Launch.WebhookPort != ""
@@ -160,7 +160,7 @@ func (o *operator) route(
 	return made, o.router.route(ctx, client, made, ports)
 }
 
-// portsOf are the ports of a Service: each with the one at which the operator listens, unless it is told another.
+// portsOf are the ports of a Service: each with the one at which the operator listens, unless a flag sets another.
 func portsOf(service *unstructured.Unstructured) (map[int32]int, error) {
 	content, err := json.Marshal(service.Object)
 	if err != nil {

@@ -137,7 +137,7 @@ func TestAWebhookThatMayBeIgnoredIs(t *testing.T) {
 	}
 }
 
-// A certificate of another authority is of no use, whoever presents it: here an operator of an earlier installation.
+// A certificate of another authority is of no use. Here it comes from an operator of an earlier installation.
 func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
 	longtest.Proof(t)
 	p := newPlace(t)
@@ -172,7 +172,7 @@ func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.
 		"vicecream", "micecream").Replace(mutating)
 	p.operate(operatorWith(anyPort, samples.Webhook+mutating))
 	p.becomes("vanilla", "failed calling webhook")
-	// A policy of ours goes too, somebody else's objects stay.
+	// A policy of ours is deleted too, and objects of others are kept.
 	for _, policy := range []metav1.ObjectMeta{{Name: "of-a-lab", Labels: map[string]string{existing.Label: "true"}}, {Name: "of-a-student"}} {
 		if _, err := client.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: policy,
@@ -280,7 +280,7 @@ func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
 	}
 }
 
-// A Service says where the operator listens, unless that is told another port.
+// A Service says where the operator listens, unless a flag sets another port.
 func TestPortsOfAService(t *testing.T) {
 	t.Parallel()
 	for targets, want := range map[string]map[int32]int{

@@ -89,7 +89,7 @@ func (o *operator) awaitScaled(ctx context.Context) error {
 // Start starts the operator, and returns when its Pod runs.
 func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.startWith(log, nil) }
 
-// adjustable is an operator whose program has told its flags.
+// adjustable is an operator whose program has listed its flags.
 type adjustable struct {
 	*operator
 	known []string
@@ -176,7 +176,7 @@ func (o *operator) until(ctx context.Context, which metav1.ListOptions, done fun
 	return await.Change(ctx, o.pods(), which, told(done))
 }
 
-// told tells done of Pods, and of nothing else that a watch may tell of.
+// told calls done with Pods, and ignores all else that a watch may report.
 func told(done func(watch.EventType, *corev1.Pod) bool) func(watch.Event) (bool, error) {
 	return func(change watch.Event) (bool, error) {
 		found, ok := change.Object.(*corev1.Pod)
