@@ -173,7 +173,7 @@ func generate(h *house, page, kind, name, part string) ([]string, error) {
 	case "diagram":
 		return makeDiagram(h, name)
 	}
-	// Whoever reads a lecture in an editor sees what is folded, and then does not find it themselves.
+	// A student who reads a lecture in an editor sees what is folded, and then does not find it themselves.
 	if strings.HasPrefix(page, "docs/lectures/") && strings.HasPrefix(name, "solutions/") {
 		return nil, fmt.Errorf("a lecture shows no solution, since an editor that it is read in folds nothing: link to it, as %s",
 			linkTo(page, "the solution", strings.TrimSuffix(name+"#"+part, "#")))

@@ -163,7 +163,7 @@ func (g Generator) apply(change Change) error {
 	return os.WriteFile(target, change.Want, change.mode)
 }
 
-// The record of a lab is what Update wrote there last: those files are nobody's work, committed or not.
+// The record of a lab is what Update wrote there last: a person did not write those files, committed or not.
 func (g Generator) record(lab string) string {
 	return filepath.Join(g.Root, "out", "skeletons", lab+".sha256")
 }

@@ -99,7 +99,7 @@ var errNoTests = errors.New("there are no tests of the lab's packages: " +
 	"write them into files that end with _test.go, beside the code that they test")
 
 // holdBack takes a version out of the definitions of a copy, as grading does: an extension of the lab adds it, and
-// tests of the lab itself start an API server that nobody tells how to convert.
+// tests of the lab itself start an API server without a conversion webhook.
 func holdBack(s *submission.Submission, version string) error {
 	files, err := filepath.Glob(filepath.Join(s.Dir, "config", "crd", "bases", "*.yaml"))
 	if err != nil {

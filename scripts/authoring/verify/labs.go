@@ -167,7 +167,7 @@ func generatedBy(generator string, check Check, of func(*Repository) generation)
 }
 
 // generation makes files of a module from others: wanted says of which solutions, run makes them again, and generated
-// tells which they are.
+// says which they are.
 type generation struct {
 	wanted    func(lab string) (bool, error)
 	run       func(ctx context.Context, dir string) error
@@ -270,7 +270,7 @@ var sharedFiles = Check{
 		var changed []string
 		var problems []error
 		err = r.eachDiverged(ctx, func(name, origin string, have, want []byte) error {
-			// Somebody edits this copy: whether that edit or the original is right is for them to say.
+			// This copy has uncommitted edits: only their author can say whether they or the original are right.
 			if have != nil && strings.Contains("\x00"+uncommitted, " "+name+"\x00") {
 				problems = append(problems, fmt.Errorf(
 					"%s differs from %s and has changes that are not committed: make the change in %s, "+

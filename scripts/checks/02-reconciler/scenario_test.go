@@ -48,8 +48,8 @@ func refusals(v visit) {
 		v.become("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
 			func() (string, bool) { return v.stand(true, stay...) })
 	}
-	// When one of three goes, the others change. Nothing else will tell an operator that has dropped the error of a
-	// question who they are.
+	// When one of three is deleted, the others change. An operator that has dropped the error of a read learns
+	// from nothing else who they are.
 	v.RefusedAtFirst(v.Ctx, v.T, faults.ServerError, faults.Read, func() {
 		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, stay[0]))
 	})
@@ -88,7 +88,7 @@ func (v visit) become(expected string, look func() (string, bool)) {
 	v.EventuallyWithin(v.Ctx, v.T, expected, scenarioPatience, v.Shop.Changed, look)
 }
 
-// stand tells whether these icecreams are there and no others, with the status that they should have.
+// stand reports whether these icecreams are there and no others, with the status that they should have.
 func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	var there []string
 	wrong := ""

@@ -46,7 +46,7 @@ func soldOut() types.Feature {
 		}))).
 		Assess("on the three that remain when a fourth went", check.Assess(assess(func(v visit) {
 			v.Make("kiwi-4", "kiwi")
-			// Which of them goes is for other checks to say; lime-1 has nothing to do with it.
+			// Other checks say which of them is deleted; lime-1 has nothing to do with it.
 			v.RemainCount("of four icecreams of kiwi one goes", 4)
 			for _, i := range v.Shop.All() {
 				if slices.Contains(i.Flavour, "kiwi") {

@@ -37,7 +37,7 @@ func movementID() types.Feature {
 		v.oneID(expected, o, freezer.Out)
 		v.arm(attempts...)
 		v.delete(o)
-		// That all goes back before kumquat is gone is for other checks to say.
+		// Other checks say whether all is returned before kumquat is deleted.
 		v.until("an ingredient of kumquat is returned again after the freezer refused it", scenarioPatience, func() (string, bool) {
 			_, there := v.find(o)
 			again := slices.ContainsFunc(slices.Collect(maps.Values(v.attempts(o, freezer.In))), func(ids []string) bool { return len(ids) > 1 })

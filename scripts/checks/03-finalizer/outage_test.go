@@ -71,7 +71,7 @@ func freezerDown() types.Feature {
 }
 
 // waits deletes an icecream while the freezer refuses these requests. An operator that sends none of them does not
-// notice: then all goes back at once.
+// notice: then all is returned at once.
 func (v visit) waits(how string, o order, refused faults.Fault) {
 	v.t.Helper()
 	refused.Service = freezer.Service

@@ -82,5 +82,5 @@ func finalizersOf(finalizers []string) string {
 	return "its finalizers are " + story.List(finalizers)
 }
 
-// held tells whether the operator's finalizer is on it.
+// held reports whether the operator's finalizer is on it.
 func (o order) held() bool { return slices.Contains(o.finalizers, finalizer) }

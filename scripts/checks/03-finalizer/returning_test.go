@@ -58,7 +58,7 @@ func returned() types.Feature {
 		}))).Feature()
 }
 
-// late is how late the operator's watch tells of changes while it is behind.
+// late is how late the operator's watch reports changes while it is behind.
 const late = 500 * time.Millisecond
 
 // pitayas are icecreams that get a finalizer of another controller while the watch is behind. One is enough if the

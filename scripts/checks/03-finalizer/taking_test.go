@@ -37,7 +37,7 @@ func (v visit) gets(expected string, patience time.Duration, o order) {
 	})
 }
 
-// finalizerInStatus tells whether the operator wrote its finalizer together with the status of an icecream.
+// finalizerInStatus reports whether the operator wrote its finalizer together with the status of an icecream.
 func (v visit) finalizerInStatus(o order) bool {
 	v.t.Helper()
 	resource := icecream.Resource.GroupResource()

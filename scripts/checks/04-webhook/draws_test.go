@@ -227,14 +227,14 @@ func shell(text []byte) string { return strings.ReplaceAll(string(text), "'", `'
 
 // property is a sentence about all requests of a kind.
 type property struct {
-	// of tells it from others of the same check.
+	// of distinguishes it from others of the same check.
 	of    string
 	count int
 	draw  func(random *rand.Rand, number int) request
 	// expected is what becomes of a request, as the rest of a sentence: "is accepted"; empty, if the sentence says nothing
 	// of it. It may be one that was made smaller.
 	expected func(request, order.Answer) string
-	// wrong tells what is wrong with the answer that came; empty: nothing is.
+	// wrong says what is wrong with the answer that came; empty: nothing is.
 	wrong func(request, order.Answer, admission.Answer) string
 	// then, if there is one, asks further where nothing is wrong with the answer. An error is one of ours.
 	then func(context.Context, request, admission.Answer) (wrong string, err error)

@@ -106,7 +106,7 @@ func (r *record) handler() cache.ResourceEventHandler {
 	}
 }
 
-// see remembers an object, and tells of what is new about it.
+// see remembers an object, and reports what is new about it.
 func (r *record) see(o *unstructured.Unstructured, news string) {
 	r.mutex.Lock()
 	r.objects[o.GetUID()] = o

@@ -292,7 +292,7 @@ func (v visit) drop(namespace, name string) {
 	v.want(v.send(v.ctx, http.MethodDelete, llama(namespace, name), nil), "a llama can be deleted", http.StatusOK, http.StatusAccepted)
 }
 
-// lookAgain is how often a check looks for what nothing tells of.
+// lookAgain is how often a check looks for what no watch reports.
 const lookAgain = 25 * time.Millisecond
 
 // eventually looks until the look is as expected, for as long as the patience. The last look begins after that, so one

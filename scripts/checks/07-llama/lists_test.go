@@ -96,14 +96,14 @@ func paging() types.Feature {
 				if next == "" {
 					break
 				}
-				if pages == 1 { // between two pages the farm goes on
+				if pages == 1 { // between two pages the farm changes
 					v.make(here, labelled("page-0a", "set", "pages"))
 				}
 				if pages > len(want) {
 					v.fail(a, "the last page has no continue", fmt.Sprintf("there is one after %d pages", pages))
 				}
 			}
-			got = slices.DeleteFunc(got, func(name string) bool { return name == "page-0a" }) // who sees it is right, and who does not, too
+			got = slices.DeleteFunc(got, func(name string) bool { return name == "page-0a" }) // a list may have it or not
 			if !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 				v.Fail(v.t, fmt.Sprintf("the pages have %v, each once", want), fmt.Sprintf("they have %v", got))
 			}

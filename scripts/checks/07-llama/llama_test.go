@@ -88,7 +88,7 @@ type clientsKey struct{}
 
 func clientsOf(ctx context.Context) clients { return ctx.Value(clientsKey{}).(clients) }
 
-// Namespaces of the checks. What is in them goes after each check.
+// Namespaces of the checks. What is in them is deleted after each check.
 const (
 	here  = "llama-checks"
 	there = "llama-checks-too"

@@ -25,7 +25,7 @@ func TestAnAnswerThatIsTooLongIsNotReadToItsEnd(t *testing.T) {
 		}
 		_, err := w.Write([]byte(`{"type":"`))
 		text := []byte(strings.Repeat("x", 1<<20))
-		for i := 0; err == nil && i < 64; i++ { // or until the client goes
+		for i := 0; err == nil && i < 64; i++ { // or until the client disconnects
 			_, err = w.Write(text)
 		}
 	}))

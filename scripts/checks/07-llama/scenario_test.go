@@ -64,7 +64,7 @@ const killPatience = 20 * time.Millisecond
 type accounts struct {
 	visit
 	llamas map[string]map[string]any // by namespace/name
-	events []string                  // what a watch from the beginning tells of
+	events []string                  // what a watch from the beginning reports
 	began  string                    // the resourceVersion at which it did
 	last   string                    // the last that was seen
 }
@@ -309,7 +309,7 @@ func (a *accounts) verify(unknown ...string) {
 	}
 }
 
-// verifyHistory fails the check unless a watch from the beginning tells of each change once, and a watch that was there
+// verifyHistory fails the check unless a watch from the beginning reports each change once, and a watch that was there
 // has seen no other. A server may have forgotten what was before the kill, if it says so (410).
 func (a *accounts) verifyHistory(live watch) {
 	a.t.Helper()
@@ -363,7 +363,7 @@ func changes(events []event) (told []string) {
 	return told
 }
 
-// ordered sorts deletions that follow each other: the order in which a collection goes is the server's.
+// ordered sorts deletions that follow each other: the server chooses the order in which it deletes a collection.
 func ordered(events []string) []string {
 	events = slices.Clone(events)
 	for from := 0; from < len(events); from++ {

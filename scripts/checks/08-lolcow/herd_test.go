@@ -253,7 +253,7 @@ const (
 	startPatience = time.Minute
 )
 
-// pagePoll is how often a page is asked: nothing tells when it changes.
+// pagePoll is how often a page is asked: nothing reports its changes.
 const pagePoll = 100 * time.Millisecond
 
 // asks asks the page of a cow until what it shows is as wanted. err is a *workload.ClosedError where no server answers.

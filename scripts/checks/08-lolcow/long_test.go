@@ -18,7 +18,7 @@ import (
 func TestMetricsThatAreTooLongAreNotReadToTheirEnd(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text := []byte(strings.Repeat("x", 1<<20))
-		for i, err := 0, error(nil); err == nil && i < 64; i++ { // or until the client goes
+		for i, err := 0, error(nil); err == nil && i < 64; i++ { // or until the client disconnects
 			_, err = w.Write(text)
 		}
 	}))

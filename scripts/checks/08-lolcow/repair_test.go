@@ -60,7 +60,7 @@ func deletedChild() types.Feature {
 		}))).Feature()
 }
 
-// forbidden waits until the Deployment of a cow tells that a quota lets no Pod run: then nothing more changes in it.
+// forbidden waits until the Deployment of a cow says that a quota lets no Pod run: then nothing more changes in it.
 // Kubernetes' own controllers write that, and not the operator.
 func (v visit) forbidden(c *cow) {
 	v.t.Helper()

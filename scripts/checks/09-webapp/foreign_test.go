@@ -316,7 +316,7 @@ func scenario(v visit) {
 	v.staysGone(b)
 }
 
-// waitFor is how often something is asked for of which no watch tells.
+// waitFor is how often something is asked for that no watch reports.
 const waitFor = 50 * time.Millisecond
 
 // podsOf are the Pods of a Deployment that live.

@@ -291,7 +291,7 @@ func (v visit) rollOut(a *app) {
 const (
 	// pagePatience is for an operator that has done its part: then a Pod starts, which takes its time on a busy machine.
 	pagePatience = 40 * time.Second
-	// pagePoll is how often a page is asked: nothing tells when it changes.
+	// pagePoll is how often a page is asked: nothing reports its changes.
 	pagePoll = 100 * time.Millisecond
 )
 
@@ -350,7 +350,7 @@ func page() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// forbidden waits until the Deployment of a WebApp tells that a quota lets no Pod in. Kubernetes' own controllers write
+// forbidden waits until the Deployment of a WebApp says that a quota lets no Pod in. Kubernetes' own controllers write
 // that, and an operator may tell of it in the status: then nothing more changes.
 func (v visit) forbidden(a *app) {
 	v.t.Helper()

@@ -54,7 +54,7 @@ type town struct {
 	*workload.Owners
 	random *rand.Rand
 	ports  *workload.Ports
-	// resources are those of the API group, as discovery tells of them: without WebApps there is nothing to watch, and
+	// resources are those of the API group, as discovery lists them: without WebApps there is nothing to watch, and
 	// Owners is nil.
 	resources []metav1.APIResource
 	names     int
@@ -340,7 +340,7 @@ func (v visit) setReplicas(a *app, replicas int32) {
 // gonePatience is how long a WebApp that is deleted may take to go.
 const gonePatience = 10 * time.Second
 
-// remove deletes a WebApp, and waits until it has gone.
+// remove deletes a WebApp, and waits until it is removed.
 func (v visit) remove(a *app) {
 	v.t.Helper()
 	v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))

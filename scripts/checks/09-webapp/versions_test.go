@@ -191,7 +191,7 @@ func twoVersions() frameworktypes.Feature {
 }
 
 // refusedMigration lets the API server answer the operator's first write of a WebApp, which is its migration, with an
-// error, until end is called. refused tells whether there was such a write.
+// error, until end is called. refused reports whether there was such a write.
 func (v visit) refusedMigration() (end func(), refused *atomic.Bool) {
 	v.t.Helper()
 	refused = &atomic.Bool{}

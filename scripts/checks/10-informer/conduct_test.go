@@ -324,7 +324,7 @@ func settles() types.Feature {
 				v.Fail(v.t, expected+"the controller writes nothing for "+english.WordSeries(others, "and")+", no status and no Event",
 					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
-			// Not the inode tells: the next file may get that of the last one.
+			// The inode does not show it: the next file may get that of the last one.
 			if replaced := v.node.replaced(mark); replaced > 1 {
 				v.Fail(v.t, expected+"the controller replaces the file once",
 					fmt.Sprintf("it was replaced by one with the same content, %d times in all", replaced))

@@ -122,8 +122,8 @@ func tombstone() types.Feature {
 				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 					{Kind: faults.Break, Class: faults.Write, Service: faults.API, At: 1},
 				}}))
-				// With the write of its status the watches break. It goes as well, so that no other event makes the operator look
-				// at the file.
+				// With the write of its status the watches break. It is deleted as well, so that no other event makes the operator
+				// look at the file.
 				began, mark := time.Now(), v.Audit.Now()
 				last := v.add("last")
 				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+last, scenarioPatience, v.Audit.Changed, func() (string, bool) {

@@ -22,7 +22,7 @@ var (
 	tokenTypes    = []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 )
 
-// newKey makes a public key. Nobody logs in with it, so no private one need belong to it.
+// newKey makes a public key. It is never used to log in, so no private one need belong to it.
 func newKey(algorithm string) (ssh.PublicKey, error) {
 	onCurve := func(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
 		private, err := ecdsa.GenerateKey(curve, cryptorand.Reader)

@@ -62,7 +62,7 @@ func parse(content []byte) (found lines) {
 	return found
 }
 
-// isOurs tells a line of the controller by its last word. A comment has none.
+// isOurs recognizes a line of the controller by its last word. A comment has none.
 func isOurs(line string) bool {
 	if strings.HasPrefix(strings.TrimSpace(line), "#") {
 		return false

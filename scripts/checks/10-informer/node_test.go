@@ -55,8 +55,8 @@ type node struct {
 	sameKeys bool
 	// givenUp is the failure to write the file that the controller did not retry; empty: it retried all.
 	givenUp string
-	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only who is in its way
-	// waits.
+	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only a check that it
+	// could disturb waits.
 	withdrawn func(context.Context) error
 
 	mutex   sync.Mutex
@@ -232,7 +232,7 @@ func (n *node) draftNames(since int) (names []string) {
 	return names
 }
 
-// end tells whether a draft was renamed or removed since a mark; 0: neither. Before the mark, another draft may have
+// end says whether a draft was renamed or removed since a mark; 0: neither. Before the mark, another draft may have
 // had its name.
 func (n *node) end(draft string, since int) (deed fsnotify.Op) {
 	n.mutex.Lock()
@@ -286,8 +286,8 @@ func (n *node) get(name string) *unstructured.Unstructured {
 	return object.(*unstructured.Unstructured)
 }
 
-// warnings are the Warnings about an AuthorizedKey, by name. Their resourceVersion tells a repeated one from one that
-// is known.
+// warnings are the Warnings about an AuthorizedKey, by name. Their resourceVersion distinguishes a repeated one from
+// one that is known.
 func (n *node) warnings(name string) map[string]string {
 	found := map[string]string{}
 	for _, object := range n.informers[1].GetStore().List() {

@@ -26,7 +26,7 @@ import (
 const down = "notary.team.example.com"
 
 const (
-	// downLook is how often the API server is asked for something of which no watch tells.
+	// downLook is how often the API server is asked for something that no watch reports.
 	downLook = 10 * time.Millisecond
 	// downTimeout is how long the API server may take to ask a new webhook. The operator has no part in that.
 	downTimeout = 20 * time.Second

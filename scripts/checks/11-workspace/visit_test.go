@@ -310,7 +310,8 @@ func (v visit) tells(expected string, patience time.Duration, o order, one cloud
 	})
 }
 
-// goes waits until an object that was deleted is gone. Nothing may run for it then, and its Workspace goes with it.
+// goes waits until an object that was deleted is removed. Nothing may run for it then, and its Workspace is removed
+// with it.
 func (v visit) goes(expected string, patience time.Duration, o order) {
 	v.t.Helper()
 	v.goesWhile(expected, patience, o, func() {})

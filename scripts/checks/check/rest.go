@@ -31,7 +31,8 @@ const (
 	restRuns = 40
 	restCPU  = restWindow / 4
 	// restTail is for how long an operator may still be at work: a window that it spoils then is given up at once. Later
-	// each window is waited for to its end, so that one who asks twice a second is not at rest when he is late once.
+	// each window is waited for to its end, so that an operator that asks twice a second is not at rest when it is late
+	// once.
 	restTail = time.Second
 	// restLook is how often it is looked meanwhile how busy it is.
 	restLook = 50 * time.Millisecond

@@ -257,7 +257,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	return suite, nil
 }
 
-// run runs one check, cleans up after it, and tells the grader.
+// run runs one check, cleans up after it, and reports to the grader.
 func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature, cleanUp func(context.Context) error) {
 	t.Helper()
 	reason := blocked(s.Lab, listed.ID, s.statuses)

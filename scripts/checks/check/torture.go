@@ -186,7 +186,7 @@ func (c *Check) Sending(ctx context.Context, t *testing.T, send func()) {
 	send()
 }
 
-// sweep is a torture while it goes on.
+// sweep is a torture in progress.
 type sweep struct {
 	*Suite
 	options Options
@@ -206,7 +206,7 @@ func (s *sweep) try(ctx context.Context, t *testing.T, number int, schedule faul
 	return s.play(ctx, t, number, Scene{Name: schedule.String(), Play: s.options.Scenario}, schedule)
 }
 
-// play plays a scene under a schedule, and tells the grader.
+// play plays a scene under a schedule, and reports to the grader.
 func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene, schedule faults.Schedule) trial {
 	t.Helper()
 	result := trial{Trial: protocol.Trial{Number: number, Of: s.of, Schedule: schedule}}
@@ -244,7 +244,7 @@ func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene,
 	return result
 }
 
-// conclude tells the grader of the failed trial that is the result.
+// conclude reports the failed trial that is the result to the grader.
 func (s *sweep) conclude(t *testing.T, failed trial) {
 	t.Helper()
 	// The newest: an operator that asks without end has a very long log.

@@ -162,7 +162,7 @@ func TestSmallerSpecsEnd(t *testing.T) {
 	}
 }
 
-// The script that a student is told to type sends the order that was tested.
+// The script that the messages show to a student sends the order that was tested.
 func TestTheScriptIsTheOrder(t *testing.T) {
 	t.Parallel()
 	for rule, specs := range drawn(3) {

@@ -41,7 +41,7 @@ func (a Account) Wrong() (wrong string) {
 	return wrong
 }
 
-// counts counts what is out of each ingredient, and tells of the count after each movement.
+// counts counts what is out of each ingredient, and reports the count after each movement.
 func (a Account) counts(each func(freezer.Movement, int)) map[string]int {
 	counts := map[string]int{}
 	for _, m := range a {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// stream tells the sequence of stories from others that are made from the same seed.
+// stream distinguishes the sequence of stories from others that are made from the same seed.
 const stream = 2
 
 // Draw makes the story of a seed, always the same one. Stories differ in names, flavours, toppings, and the order in

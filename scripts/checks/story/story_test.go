@@ -254,7 +254,7 @@ func TestShrinkFindsTheSmallestPart(t *testing.T) {
 
 func TestAStoryIsShortenedToWhatMatters(t *testing.T) {
 	t.Parallel()
-	// An operator for which flavours that differ in case are one: with four of them, one goes that has a place.
+	// An operator for which flavours that differ in case are one: with four of them, it deletes one that has a place.
 	fails := func(part Story) bool {
 		w := rehearse(part, func() bool { return false }, func(*World, int, int) {})
 		counts := map[string]int{}

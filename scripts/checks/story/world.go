@@ -111,7 +111,7 @@ func (w *World) change(d Deed) {
 	}
 }
 
-// leave deletes an icecream: what it has out goes back.
+// leave deletes an icecream: what it has out is returned.
 func (o *order) leave() {
 	o.due, o.out = append(o.due, Due(o.out, nil)...), nil
 	o.state = gone

@@ -162,7 +162,7 @@ func (x *Occupation) decided() bool {
 }
 
 // show reports whether tries show how an operator tries again: there are too many of them, or there was a long pause.
-// The one after the last try must be twice as long, since the audit log tells of a try only when it was answered.
+// The one after the last try must be twice as long, since the audit log has a try only when it was answered.
 func show(tries []audit.Event, took time.Duration, now time.Time) bool {
 	if len(tries) == 0 || len(tries) > mostTriesIn(took) {
 		return true

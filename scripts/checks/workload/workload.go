@@ -57,7 +57,7 @@ type Owners struct {
 	informers   map[schema.GroupVersionResource]cache.SharedIndexInformer
 	mutex       sync.Mutex
 	changed     chan struct{}
-	lag         check.Lag // from a create until the watch tells of it
+	lag         check.Lag // from a create until the watch reports it
 }
 
 // syncTimeout is for the first lists, which take some milliseconds.

@@ -119,8 +119,8 @@ func (s Scene) roles() []role {
 	}
 }
 
-// played tells whether an icecream is as its role wants it. Other finalizers, as that of the student's operator, are no
-// part of the scene.
+// played reports whether an icecream is as its role wants it. Other finalizers, as that of the student's operator, are
+// no part of the scene.
 func (r role) played(object *unstructured.Unstructured) bool {
 	missing := slices.ContainsFunc(r.finalizers, func(f string) bool { return !slices.Contains(object.GetFinalizers(), f) })
 	noted := r.box == "" || object.GetAnnotations()[r.controller.annotation()] == r.box
@@ -180,7 +180,7 @@ func (p *planter) hold(ctx context.Context, r role) error {
 	}
 }
 
-// annotation is where the controller notes what it has to see to before an icecream goes.
+// annotation is where the controller notes what it has to see to before an icecream is removed.
 func (c Controller) annotation() string {
 	return c.Finalizer + "-box"
 }

@@ -54,7 +54,7 @@ func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Studen
 	}
 	if expires, ok := goodUntil(invited.Kubeconfig, cluster, account.UID); ok && !c.Renew && time.Until(expires) > min(keep, lifetime/2) {
 		invited.Expires = expires
-		// Somebody may have made it readable.
+		// Another program may have made it readable.
 		return invited, os.Chmod(invited.Kubeconfig, 0o600)
 	}
 	token, err := clients.CoreV1().ServiceAccounts(accounts).CreateToken(ctx, student.Name, &authenticationv1.TokenRequest{
@@ -83,7 +83,7 @@ func (c *Class) kubeconfigFile(student Student) string {
 	return filepath.Join(c.Out, student.Name+".kubeconfig")
 }
 
-// goodUntil tells when a kubeconfig of an earlier time expires, if it is one for this cluster and this very account:
+// goodUntil says when a kubeconfig of an earlier time expires, if it is one for this cluster and this very account:
 // one that was revoked and made again has another UID.
 func goodUntil(file string, cluster *clientcmdapi.Cluster, account types.UID) (time.Time, bool) {
 	kubeconfig, err := clientcmd.LoadFromFile(file)

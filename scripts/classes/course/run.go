@@ -239,8 +239,8 @@ func (o *Options) failed(job Job, reason string) *report.Report {
 	return result
 }
 
-// grade grades a submission in a slot, and returns in any case: a grader that panics, or that goes on after it was told
-// to end, costs the submission its grade, and no other one.
+// grade grades a submission in a slot, and returns in any case: a grader that panics, or that continues after its
+// context is done, costs the submission its grade, and no other one.
 func (o *Options) grade(ctx context.Context, r run, slot int) ended {
 	e := ended{run: r, slot: slot, started: time.Now()}
 	limited, cancel := ctx, context.CancelFunc(func() {})

@@ -67,7 +67,7 @@ func TestARunThatIsEnded(t *testing.T) {
 			if code := c.ProcessState.ExitCode(); code == 0 || (test.outcome == report.Interrupted && !test.make && code != 1) {
 				t.Errorf("the exit code is %d", code)
 			}
-			// Nobody is handed out the grade of the run before.
+			// The report must not have the grade of the run before.
 			written, err := report.Read(filepath.Join(out, report.JSONFile))
 			switch {
 			case err != nil:
@@ -233,7 +233,7 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 	if got := run(t, root, "report", "2", "--dir", dirs[1]); got.code != 1 || !strings.Contains(got.stderr, "there is no report ") {
 		t.Errorf("the other folder has none: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
-	// Somebody has copied it there, or the folder was moved.
+	// A user has copied it there, or the folder was moved.
 	if err := formats.Write(folder, full(dirs[1])); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func helmCommand() *cobra.Command {
 	}
 }
 
-// needsNoCluster tells calls of helm that work without a cluster.
+// needsNoCluster recognizes calls of helm that work without a cluster.
 func needsNoCluster(args []string) bool {
 	return asksForHelp(args) || slices.Contains([]string{
 		"completion", "env", "lint", "package", "pull", "repo", "search", "show", "template", "version",

@@ -291,7 +291,7 @@ func TestWrongArguments(t *testing.T) {
 	})
 }
 
-// Whoever waits for a grade that can't be written has waited in vain.
+// A run whose report can't be written fails before the student has waited for a grade.
 func TestAFolderForReportsThatCannotBeWrittenIsNoticedFirst(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
@@ -299,7 +299,7 @@ func TestAFolderForReportsThatCannotBeWrittenIsNoticedFirst(t *testing.T) {
 		os.Symlink("/proc/self", filepath.Join(root, "out", "01-icecream"))); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever reads the exit code of `lab grade` can tell a verdict from a run that has no report.
+	// The exit code of `lab grade` distinguishes a verdict from a run that has no report.
 	for args, code := range map[string]int{"grade 1": 2, "watch 1": 1} {
 		got := run(t, root, strings.Fields(args)...)
 		want := "lab: reports can't be written into " + filepath.Join(root, "out", "01-icecream")

@@ -248,7 +248,7 @@ func kubectlCommand() *cobra.Command {
 	}
 }
 
-// asksForHelp tells kubectl's commands that need no cluster.
+// asksForHelp recognizes kubectl's commands that need no cluster.
 func asksForHelp(args []string) bool {
 	return len(args) == 0 || args[0] == "help" || slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }

@@ -217,7 +217,7 @@ func TestOperatorsAtThePlayground(t *testing.T) {
 	longtest.Proof(t)
 	root := withPlayground(t)
 
-	// Somebody has the freezer's usual port.
+	// Another program has the freezer's usual port.
 	taken, err := net.Listen("tcp", "127.0.0.1:8018")
 	if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestOperatorsAtThePlayground(t *testing.T) {
 	operator.end(syscall.SIGKILL)
 	sees(t, root, "two", "vanilla", "failed calling webhook")
 
-	// The next run goes on, over what the killed one has left.
+	// The next run continues, over what the killed one has left.
 	operator, _ = runOperator(t, root, "4", "--solution")
 	sees(t, root, "two", "vanilla", "created")
 	code, said := operator.end(syscall.SIGINT)

@@ -68,7 +68,7 @@ func labsWithTests(c *choice) string {
 	return english.WordSeries(names, "and")
 }
 
-// gradeTests grades the tests by all mutants, and tells what came of it.
+// gradeTests grades the tests by all mutants, and prints the result.
 func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch bool) error {
 	if err := writable(c.Out); err != nil {
 		return err

@@ -431,7 +431,7 @@ func runTestProgram(
 	return err
 }
 
-// output passes on what go test prints, line by line, but for the downloads that it tells of: these are counted.
+// output passes on what go test prints, line by line, but for the downloads that it reports: these are counted.
 type output struct {
 	to        io.Writer
 	speaks    func() // before the first line is passed on

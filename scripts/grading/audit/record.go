@@ -134,7 +134,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// closing tells when a body is closed.
+// closing reports when a body is closed.
 type closing struct {
 	io.ReadCloser
 	once   sync.Once

@@ -26,7 +26,7 @@ type request struct {
 	// group is the API group.
 	group string
 	watch bool
-	// endless is true of an answer that goes on until the client leaves, as that of a log that is followed.
+	// endless is true of an answer that continues until the client disconnects, as that of a log that is followed.
 	endless bool
 	// streamingList is true of a watch that is to begin with all objects that exist.
 	streamingList bool
@@ -141,7 +141,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	defer context.AfterFunc(x.injector.ctx, cancel)()
 	r = r.WithContext(ctx)
 	if err := complete(r); err != nil {
-		cutOff() // the operator has gone away meanwhile
+		cutOff() // the operator has disconnected meanwhile
 	}
 	of.proxy.ServeHTTP(w, r)
 	if x.does.after != nil {
@@ -149,7 +149,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	}
 }
 
-// toItsEnd lets a request be done even if the operator goes away meanwhile.
+// toItsEnd lets a request be done even if the operator disconnects meanwhile.
 func (x *exchange) toItsEnd(r *http.Request) *http.Request {
 	return r.WithContext(context.WithoutCancel(r.Context()))
 }

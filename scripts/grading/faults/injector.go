@@ -58,7 +58,7 @@ type counted struct {
 // plan is a schedule from Arm to Disarm.
 type plan struct {
 	schedule Schedule
-	// over is closed at Disarm: what was held back goes on.
+	// over is closed at Disarm: what was held back continues.
 	over chan struct{}
 	// kills are those that it has begun. Changed under the injector's mutex, as long as the plan is the injector's.
 	kills sync.WaitGroup

@@ -296,8 +296,8 @@ func TestNothingIsDoneForAnOperatorThatIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever asks may be gone before the request is looked at. The operator is killed all the same, and Disarm waits for
-// that alone.
+// The client may have disconnected before the request is looked at. The operator is killed all the same, and Disarm
+// waits for that alone.
 func TestAKillWhoseAskerIsGone(t *testing.T) {
 	t.Parallel()
 	kills := 0

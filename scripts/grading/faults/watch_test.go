@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// seen is what a watch tells, and when.
+// seen is what a watch reports, and when.
 type seen struct {
 	event string // "ADDED x=1"
 	at    time.Time

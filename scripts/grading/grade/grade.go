@@ -88,7 +88,7 @@ type View interface {
 	CheckDone(report.Check)
 }
 
-// run is a grading run while it goes on.
+// run is a grading run in progress.
 type run struct {
 	Options
 	mutex   sync.Mutex // of report, while steps run side by side

@@ -103,7 +103,8 @@ func (s supply) since(earlier supply) supply {
 // slow.
 func (s supply) starved() bool { return s.waited >= starvedLeast && s.waited >= starvedFactor*s.ran }
 
-// share is the part of a processor that who wants one gets: 1 on a quiet machine, and also where nothing is known.
+// share is the part of a processor that a process gets if it wants one: 1 on a quiet machine, and also where nothing is
+// known.
 func (s supply) share() float64 {
 	if s.waited < starvedLeast {
 		return 1

@@ -71,7 +71,8 @@ func TestAnOperatorIsAPodOfTheNode(t *testing.T) {
 	}
 }
 
-// A Pod is killed at each of its writes, as a process is, and who does not survive that falls to the same schedule.
+// A Pod is killed at each of its writes, as a process is, and an operator that fails then fails under the same
+// schedule.
 func TestTortureOfAPodOfTheNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

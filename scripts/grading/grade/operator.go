@@ -46,7 +46,7 @@ type operator struct {
 
 	mutex    sync.Mutex
 	instance stage.Instance // nil when it should not run
-	// how it was started the last time by who is not a fault: one that crashes is started so again.
+	// how it was started the last time, other than by a fault: one that crashes is started so again.
 	how protocol.Start
 	// logBegan is how much was in the log when it was started the last time, in bytes.
 	logBegan int64

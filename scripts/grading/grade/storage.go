@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// followStorage tells the injector of each change in the folder where an aggregated API server stores, so that the
-// server can be killed after it. Of a Pod, and of a server that stores elsewhere, there is nothing to tell. end ends
+// followStorage reports to the injector each change in the folder where an aggregated API server stores, so that the
+// server can be killed after it. Of a Pod, and of a server that stores elsewhere, there is nothing to report. end ends
 // it.
 func (o *operator) followStorage() (end func(), err error) {
 	server := o.server()
@@ -26,7 +26,7 @@ func (o *operator) followStorage() (end func(), err error) {
 	return followFolder(server.Serving().DataDir, o.injector)
 }
 
-// followFolder tells the injector of each change in a folder, and in those below it.
+// followFolder reports to the injector each change in a folder, and in those below it.
 func followFolder(folder string, injector *faults.Injector) (end func(), err error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

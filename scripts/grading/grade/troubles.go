@@ -49,7 +49,7 @@ const (
 )
 
 // said is the end of what an aggregated API server has logged since its log had this size: of what it is asked, and of
-// what it makes of that, only its log tells.
+// what it makes of that, only its log shows.
 func (o *operator) said(since int64) []string {
 	if o == nil {
 		return nil
@@ -110,7 +110,7 @@ func (o *operator) explain(err error) error {
 }
 
 // flood says with what the operator has flooded its log, behind a reason: what takes most of it, or the trouble that it
-// tells of most often.
+// reports most often.
 func (o *operator) flood(reason string) string {
 	log := o.log.since(0)
 	switch bulk := operatorlog.BulkOf(log); {

@@ -89,7 +89,7 @@ func TestWhatEndedARunIsExplained(t *testing.T) {
 	}
 }
 
-// A flood is explained by what it consists of, and not by what else the log tells of.
+// A flood is explained by what it consists of, and not by what else the log reports.
 func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
 	t.Parallel()
 	const conflict = `{"level":"error","msg":"Reconciler error","error":"the object has been modified"}`

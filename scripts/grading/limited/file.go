@@ -72,7 +72,7 @@ func Open(dir, name string, limit int64) (fs.File, error) {
 
 // Check returns an error of Open unless there is a regular file of at most limit bytes.
 func Check(root *os.Root, name string, limit int64) error {
-	info, err := root.Stat(filepath.FromSlash(name)) // of what a link leads to
+	info, err := root.Stat(filepath.FromSlash(name)) // of the target of a link
 	if err != nil {
 		return fileError(name, limit, err)
 	}
@@ -99,7 +99,7 @@ func (f *file) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ i
 
 const tooLarge = "larger than that"
 
-// fileError tells a link that leads out of the folder from files that can't be opened for other reasons.
+// fileError distinguishes a link out of the folder from files that can't be opened for other reasons.
 func fileError(name string, limit int64, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):

@@ -159,7 +159,7 @@ func (r *reader) line(line string) {
 	}
 }
 
-// registering is how controller-runtime tells where it serves a webhook.
+// registering is how controller-runtime logs where it serves a webhook.
 var registering = regexp.MustCompile(`(?i)^registering .*webhook`)
 
 // observed is how k8s.io/apimachinery reports a panic that was recovered.
@@ -192,7 +192,7 @@ var repanicked = regexp.MustCompile(` \[recovered(, repanicked)?\]$`)
 func (r *reader) observed(line string, record record) {
 	_, text, _ := strings.Cut(record.message, observed)
 	if strings.HasPrefix(text, " in reconciler: ") {
-		return // and then it panics again: that ends it, and Go tells of it
+		return // and then it panics again: that ends it, and Go prints it
 	}
 	p := Panic{Value: plain(record.fields["panic"]), Count: 1}
 	if p.Value == "" {
@@ -220,7 +220,7 @@ func said(text string) string {
 	return text
 }
 
-// balanced tells whether all that is opened in a Go literal is closed.
+// balanced reports whether all that is opened in a Go literal is closed.
 func balanced(literal string) bool {
 	return literal != "" && strings.Count(literal, "{") == strings.Count(literal, "}") &&
 		strings.Count(literal, "(") == strings.Count(literal, ")") &&

@@ -54,7 +54,7 @@ func parse(line string) record {
 // klogError begins the lines that klog calls errors.
 var klogError = regexp.MustCompile(`^[EF]\d{4} [\d:.]+\s+\d+ `)
 
-// isError tells by its level whether a line is an error.
+// isError reports by its level whether a line is an error.
 func isError(level string) bool {
 	return slices.Contains([]string{"error", "dpanic", "panic", "fatal"}, strings.ToLower(level))
 }

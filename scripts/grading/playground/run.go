@@ -292,7 +292,7 @@ func (o *Operator) replace(
 	return operator.Start(o.Out)
 }
 
-// printUnbuilt says why what was saved can't be run. What ran before goes on.
+// printUnbuilt says why what was saved can't be run. What ran before keeps running.
 func printUnbuilt(w io.Writer, file string, err error) {
 	problem, ok := errors.AsType[*submission.Problem](err)
 	if !ok {

@@ -68,7 +68,7 @@ func unwatchable(path string, err error) error {
 	return fmt.Errorf("watching %s: %w", path, err)
 }
 
-// tellSaves tells of what a watcher saw, until the context or the watcher ends.
+// tellSaves reports what a watcher saw, until the context or the watcher ends.
 func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, window time.Duration, saves chan<- Save) {
 	var next Save
 	var settled <-chan time.Time

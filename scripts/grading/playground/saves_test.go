@@ -35,7 +35,7 @@ func TestSavesAreToldAlsoOfFoldersThatAreNew(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(root, "internal"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody says when the new folder is watched.
+	// Nothing reports when the new folder is watched.
 	for written := 1; ; written++ {
 		write("internal/shop.go", strings.Repeat("\n", written))
 		select {

@@ -58,7 +58,7 @@ func TestGoldenReports(t *testing.T) {
 	}
 }
 
-// Whoever reuses the lists of a report must not find them changed by writing it.
+// Writing a report must not change its lists, which callers reuse.
 func TestWriteLeavesTheCallersListsAlone(t *testing.T) {
 	t.Parallel()
 	r := samples()["crashed"]

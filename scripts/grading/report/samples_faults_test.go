@@ -81,7 +81,7 @@ func (s *story) arrives(name string) {
 	s.request(report.ServiceAPI, "update icecreams/status "+name, 200, "")
 }
 
-// leaves is how everything goes back, and then the finalizer.
+// leaves is how everything is returned, and then the finalizer removed.
 func (s *story) leaves(name string) {
 	s.request(report.ServiceFreezer, "get owners "+name, 200, "")
 	s.request(report.ServiceFreezer, "put movements "+name+":2:in:topping:cream", 201, "")

@@ -183,7 +183,7 @@ func (w *Builder) build(ctx context.Context, program string, environment []strin
 	return err
 }
 
-// problem tells what is wrong with the submission from what hindered us, and both from what is wrong with us.
+// problem distinguishes what is wrong with the submission from what hindered us, and both from what is wrong with us.
 func problem(err error, output, reason, tooLong string) error {
 	if err == nil {
 		return nil
@@ -256,7 +256,7 @@ func (w *Builder) tool(ctx context.Context, t tool) (said string, err error) {
 	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
 }
 
-// toolDir is the submission's folder for a program of ours. The go command tells controller-gen of paths in JSON, which
+// toolDir is the submission's folder for a program of ours. The go command passes controller-gen paths in JSON, which
 // can't hold a name that is not UTF-8: such a folder gets a link.
 func (w *Builder) toolDir() (string, error) {
 	if utf8.ValidString(w.Dir) {

@@ -69,7 +69,7 @@ func (s *Submission) glob(pattern string) ([]string, error) {
 	}
 	defer root.Close()
 	if !strings.ContainsAny(pattern, `*?[\`) {
-		// Glob asks what a link leads to, and passes over one that leads nowhere good.
+		// Glob looks at the target of a link, and skips a link whose target is not usable.
 		if _, err := root.Lstat(filepath.FromSlash(pattern)); err != nil {
 			return nil, nil
 		}
@@ -157,7 +157,7 @@ func isModule(root *os.Root, dir string) bool {
 	return err == nil
 }
 
-// isSource tells what a compiler of Go programs reads. (`go help packages`)
+// isSource recognizes what a compiler of Go programs reads. (`go help packages`)
 func isSource(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
 		return false

@@ -30,8 +30,8 @@ const WebhookPortFlag = "webhook-port"
 // SecurePortFlag is the name of the flag of k8s.io/apiserver for the port of an aggregated API server.
 const SecurePortFlag = "secure-port"
 
-// kubeconfigFlag is how most programs call the flag for the file that leads to the cluster. Some of them look nowhere
-// else.
+// kubeconfigFlag is how most programs call the flag for the file that says how to reach the cluster. Some of them look
+// nowhere else.
 const kubeconfigFlag = "kubeconfig"
 
 // delegationFlags are how k8s.io/apiserver calls the flags for the files that lead to the cluster that it delegates to.

@@ -45,7 +45,7 @@ var deploymentFiles = []string{"config/manager/*.yaml", "deploy/operator.yaml"}
 // commandWord is an argument that is no flag, no path and no value.
 var commandWord = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// podFields are the fields of its Pod by which a Deployment usually tells the operator where it runs.
+// podFields are the fields of its Pod by which a Deployment usually passes the operator where it runs.
 var podFields = map[string]string{
 	"metadata.namespace": AccountNamespace, "metadata.name": "controller-manager-0", "spec.serviceAccountName": AccountName,
 }

@@ -71,7 +71,7 @@ func (s *Submission) suspects() (all []suspect) {
 	return all
 }
 
-// looksLikeMarker tells a marker, or an attempt at one, from prose.
+// looksLikeMarker distinguishes a marker, or an attempt at one, from prose.
 func looksLikeMarker(comment string) bool {
 	if strings.HasPrefix(comment, "kubebuilder:") {
 		return true

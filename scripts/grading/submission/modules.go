@@ -114,7 +114,7 @@ func proxyOnly(environment []string) []string {
 	return []string{"GOPROXY=" + strings.Join(kept, ","), "GONOPROXY=none", "GOVCS=*:off"}
 }
 
-// downloads counts the downloads that the go command tells of, a line each.
+// downloads counts the downloads that the go command reports, a line each.
 type downloads struct {
 	progress    func(done, total int)
 	done, total int

@@ -215,7 +215,7 @@ func startWatch(b *testing.B) *watched {
 	return w
 }
 
-// save is how many seconds pass from a change until the watch tells of something. It returns when the watch waits for
+// save is how many seconds pass from a change until the watch prints something. It returns when the watch waits for
 // the next one.
 func (w *watched) save(change func(), until string) float64 {
 	w.Helper()

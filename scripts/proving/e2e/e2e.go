@@ -48,7 +48,7 @@ type step struct {
 	needs time.Duration
 	// limit is when it hangs.
 	limit time.Duration
-	// resumable steps may end when the time is up: nothing is wrong then, and the next run goes on with them.
+	// resumable steps may end when the time is up: nothing is wrong then, and the next run continues with them.
 	resumable bool
 	do        func(context.Context) error
 }
@@ -90,12 +90,12 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 	return result, err
 }
 
-// play plays the steps, and the last one whatever happens. explain tells more when a step has failed.
+// play plays the steps, and the last one whatever happens. explain prints more when a step has failed.
 func play(ctx context.Context, options Options, steps []step, explain func(context.Context), last step) (result *Result, err error) {
 	result = &Result{}
 	started := time.Now()
 	defer func() {
-		// Also when a person has ended the run: what it made goes.
+		// Also when a person has ended the run: what it made is removed.
 		err = errors.Join(err, result.play(context.WithoutCancel(ctx), options.Out, last))
 	}()
 	for _, s := range steps {

@@ -184,7 +184,7 @@ func (c *Cloud) Describe(r *http.Request, body []byte) string {
 	return ""
 }
 
-// shorten leaves of a long token what tells it from others.
+// shorten keeps of a long token what distinguishes it from others.
 func shorten(token string) string {
 	const enough = 12
 	if token == "" {
@@ -223,7 +223,7 @@ func settle(w http.ResponseWriter, code int, value any, err error) {
 	}
 }
 
-// matches tells whether all wanted tags are among those that there are.
+// matches reports whether all wanted tags are among those that there are.
 func matches(tags, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if is, ok := tags[key]; !ok || is != value {

@@ -93,7 +93,7 @@ func (f *Freezer) Describe(r *http.Request, body []byte) string {
 	return fmt.Sprintf("%s %s %s for %s, id %s", m.Kind, m.Ingredient.Ingredient, m.Direction, m.Owner, shorten(id))
 }
 
-// shorten leaves of a long id what tells it from others.
+// shorten keeps of a long id what distinguishes it from others.
 func shorten(id string) string {
 	const enough = 12
 	if len(id) <= enough {

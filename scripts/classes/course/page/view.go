@@ -361,7 +361,8 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// lectureLink leads to a heading of a lecture. It is empty without a base, and for what is no page of the documents.
+// lectureLink returns a link to a heading of a lecture. It is empty without a base, and for what is no page of the
+// documents.
 func lectureLink(base, lecture string) string {
 	file, anchor, _ := strings.Cut(lecture, "#")
 	if !isRelative(base) || !strings.HasPrefix(file, "docs/") || strings.Contains(file, "..") {

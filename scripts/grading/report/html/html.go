@@ -159,7 +159,7 @@ func lectureLinks(r *report.Report, dir string) map[string]string {
 		return links
 	}
 	for i := range r.Checks {
-		// What a report says is not to be believed: it leads to a page of the documents or nowhere.
+		// A report's content is not trusted: a link has a page of the documents as its target, or there is none.
 		page, _, _ := strings.Cut(r.Checks[i].Lecture, "#")
 		if _, known := links[page]; known || !strings.HasPrefix(page, "docs/") || path.Ext(page) != ".md" || path.Clean(page) != page {
 			continue

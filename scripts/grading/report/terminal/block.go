@@ -32,7 +32,7 @@ func (b *block) String() string { return b.out.String() }
 // width of the text beside the bar.
 func (b *block) width() int { return b.page.width() - 2 }
 
-// add is a line of a plain block. What has several lines goes on indented, so that each line that starts at the left
+// add is a line of a plain block. Further lines of it are indented, so that each line that starts at the left
 // begins with its word.
 func (b *block) add(format string, args ...any) {
 	b.out.WriteString(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    ") + "\n")

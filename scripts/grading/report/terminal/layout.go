@@ -94,7 +94,7 @@ func (p *page) header(r *report.Report, o Options) string {
 	return "\n" + margin + line + strings.Repeat(" ", gap) + p.faint.Render(right) + "\n\n"
 }
 
-// row is a line in the columns mark, id, text, points, seconds. A text too long for its column goes on below.
+// row is a line in the columns mark, id, text, points, seconds. A text too long for its column continues below.
 func (p *page) row(mark string, style, textStyle lipgloss.Style, id, text, points, seconds string) string {
 	idColumn := 0
 	if p.idWidth > 0 {

@@ -277,7 +277,7 @@ func subjects() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: submission.AccountName, Namespace: submission.AccountNamespace}}
 }
 
-// installing tells what the API server refuses, which is the submission's fault, from what is ours.
+// installing distinguishes what the API server refuses, which is the submission's fault, from what is ours.
 func installing(what string, err error) error {
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "operator-labs-") {
 		// Said of the account that installs: see existing.Account.

@@ -137,8 +137,8 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 	})
 }
 
-// walls are those around the program. It reaches what its gateway leads to, and itself: a webhook server looks whether
-// it listens.
+// walls are those around the program. It reaches what its gateway forwards to, and itself: a webhook server looks
+// whether it listens.
 func (o *operator) walls() *process.Walls {
 	ports := slices.Clone(o.reached)
 	for _, c := range o.claims {

@@ -61,7 +61,7 @@ func claimAny() (*claim, error) {
 		"webhooks: end a program that listens there", firstPort, firstPort+portCount-1)}
 }
 
-// claimPort claims the port that an operator insists on. Runs take turns: waits gets the reason for which it waits. That
+// claimPort claims the port that an operator insists on. Runs take turns: waits gets the reason for the wait. That
 // it was not its turn within patience, or that another program is there, is a *submission.EnvironmentError.
 func claimPort(ctx context.Context, port int, patience time.Duration, waits func(reason string)) (*claim, error) {
 	tick := time.NewTicker(portPoll)

@@ -394,7 +394,7 @@ func TestAPortOfAnotherProgramIsNotTheSubmissionsFault(t *testing.T) {
 	claimable(t, port)
 }
 
-// claimable fails the test unless nobody claims the port, or will in a moment: a process that another test starts holds
+// claimable fails the test unless the port is free, or will be in a moment: a process that another test starts holds
 // a copy of a claim until it runs its own program.
 func claimable(t *testing.T, port int) {
 	t.Helper()

@@ -235,8 +235,8 @@ func (s *server) replace(replacing bool) {
 	s.replacing = replacing
 }
 
-// follow keeps the endpoint as ready as the server is, and tells when it accepts connections or has ended. That the
-// endpoint can't be told is not said here: no request reaches the server, which the checks see.
+// follow keeps the endpoint as ready as the server is, and calls settled when it accepts connections or has ended. If
+// the endpoint can't be updated, follow does not say so: no request reaches the server, which the checks see.
 func (s *server) follow(started stage.Instance, settled func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

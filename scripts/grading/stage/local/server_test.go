@@ -185,7 +185,8 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	}
 }
 
-// replaces replaces a server by another start of it. Who asks at once is answered, and the API stays Available.
+// replaces replaces a server by another start of it. A client that sends a request at once gets an answer, and the API
+// stays Available.
 func replaces(t *testing.T, p place, s *server, available func()) {
 	t.Helper()
 	started, err := s.Start(os.Stderr)

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }
 
 var errNoOther = errors.New("there is no other cluster")
 
-// Runs with Pods share a cluster that goes on living: what one leaves is gone for the next, and who ends its part ends
-// no cluster. The clusters here have no node, which the pool does not see.
+// Runs with Pods share a cluster that outlives them: what one leaves is removed for the next, and a run that ends
+// does not end the cluster. The clusters here have no node, which the pool does not see.
 func TestAPoolOfNodesLendsACluster(t *testing.T) {
 	started, closed := 0, 0
 	pool := NewPoolOfNodes(

@@ -87,7 +87,7 @@ func rule(t *testing.T, role, content string) func([]*unstructured.Unstructured)
 	}
 }
 
-// The solution of lab 08 as kustomize puts it together, and what somebody brings besides.
+// The solution of lab 08 as kustomize puts it together, and what a submission adds to it.
 func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 	w, manifests, kubectl := solution(t, "8")
 	rendered, err := w.Kustomize(t.Context(), kubectl)

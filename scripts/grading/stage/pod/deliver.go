@@ -29,7 +29,7 @@ const placeholder = "controller"
 const digestLength = 12
 
 // referenceOf names a submission's image. Several submissions may be graded at the same time on one image store, so
-// that the tag tells the program.
+// that the tag identifies the program.
 func referenceOf(what stage.Submission) (string, error) {
 	digest, err := gobuild.Digest(what.Program())
 	if err != nil {

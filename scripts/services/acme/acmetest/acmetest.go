@@ -72,7 +72,7 @@ func resolver(t *testing.T) (address string) {
 				Hdr: dns.RR_Header{Name: asked.Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1),
 			}}
 		}
-		_ = w.WriteMsg(answer) // who does not get it asks again, or fails
+		_ = w.WriteMsg(answer) // a client that does not get it asks again, or fails
 	})}
 	go func() { _ = server.ActivateAndServe() }() // ends with its listener
 	t.Cleanup(func() { _ = listener.Close() })
