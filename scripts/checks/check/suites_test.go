@@ -31,7 +31,8 @@ const lateRequest = patience / 10
 
 type step = func(context.Context, *testing.T, *check.Check)
 
-// suites are what the tests of this package run as a process of its own, as the grader does: id of the check and its steps.
+// suites are what the tests of this package run as a process of its own, as the grader does: id of the check and its
+// steps.
 var suites = map[string]check.Features{
 	"verdicts": {
 		"passes":   feature(passes, passes),

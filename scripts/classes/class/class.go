@@ -33,7 +33,8 @@ const (
 	clusterRole = "operator-labs-student"
 	studentRole = "student"
 
-	// StudentLabel is on all objects of a student, with the name of the student. classLabel is on all objects of this package.
+	// StudentLabel is on all objects of a student, with the name of the student. classLabel is on all objects of this
+	// package.
 	StudentLabel = "operators.lva.io/student"
 	classLabel   = "operators.lva.io/class"
 
