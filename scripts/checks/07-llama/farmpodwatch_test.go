@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package llama_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+)
+
+func farmPodWatch() types.Feature {
+	return features.New("a watch on FarmPods").
+		Assess("follows the Pods", check.Assess(step(func(v visit) {
+			// A server that watches the Pods may hear only now that those of the check before are gone.
+			empty := func(a answer) bool { return len(a.names()) == 0 }
+			from := versionOf(v.listOf(here, "FarmPods can be listed", empty).object())
+			const selected = "&fieldSelector=metadata.name%3D"
+			follow := func(path, query string) watch {
+				w := v.follow(path, query+"&resourceVersion="+from)
+				v.t.Cleanup(w.cancel)
+				v.begun(w)
+				return w
+			}
+			w := follow(pods(here), "")
+			tables := v.follow(pods(here), "&resourceVersion="+from, "Accept", acceptTable)
+			v.t.Cleanup(tables.cancel)
+			// Each of these is to see farm-visited alone, or farm-last.
+			visited := map[string]watch{
+				"with the field selector metadata.name=farm-visited": follow(pods(here), selected+"farm-visited"),
+				"with a label selector for it":                       follow(pods(here), "&labelSelector="+podLabel+"%3Dvisited"),
+				"of all namespaces with its name and namespace":      follow(pods(""), selected+"farm-visited%2Cmetadata.namespace%3D"+here),
+			}
+			last := map[string]watch{
+				"with the field selector metadata.name=farm-last":                 follow(pods(here), selected+"farm-last"),
+				"with the field selector metadata.name!=farm-visited":             follow(pods(here), "&fieldSelector=metadata.name%21%3Dfarm-visited"),
+				"with the field selector metadata.name=visited, which is the Pod": follow(pods(here), selected+"visited"),
+			}
+			v.pod(here, "visited", "main", "registry.example/one:1")
+			_, err := v.typed.CoreV1().Pods(here).Patch(v.ctx, "visited", apitypes.StrategicMergePatchType,
+				[]byte(`{"spec":{"containers":[{"name":"main","image":"registry.example/two:2"}]}}`), metav1.PatchOptions{})
+			v.OK(v.t, "changing a Pod's image", err)
+			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(here).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+			v.visitedIn(w, "")
+			// A server without tables is for another check.
+			if textOf(v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptTable).object(), "kind") == "Table" {
+				v.tables(tables, "farm-visited")
+			}
+			for how, w := range visited {
+				v.visitedIn(w, " "+how)
+			}
+			v.pod(here, "last", "main", "registry.example/last:1")
+			for how, w := range last {
+				if strings.Contains(how, "which is the Pod") {
+					continue
+				}
+				if events := v.take(w, 1); len(events) == 0 || events[0].String() != "ADDED farm-last" {
+					v.Fail(v.t, "a watch on FarmPods "+how+" sends ADDED farm-last first",
+						"it sends "+strings.Join(append(told(events), "nothing more"), ", "))
+				}
+			}
+			// What the others have seen, this one would have, too.
+			for how, w := range last {
+				select {
+				case e, ok := <-w.events:
+					if strings.Contains(how, "which is the Pod") && ok && e.Type != "BOOKMARK" {
+						v.Fail(v.t, "a watch on FarmPods "+how+" sends nothing", "it sends "+e.String())
+					}
+				default:
+				}
+			}
+		}))).
+		Assess("and begins with those that exist", check.Assess(step(func(v visit) {
+			w := v.follow(pods(here), "&labelSelector="+podLabel+"%3Dlast")
+			v.t.Cleanup(w.cancel)
+			v.begun(w)
+			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as", []string{"ADDED farm-last"})
+			v.sendsInitialEvents(pods(here), podLabel+"%3Dlast", "ADDED farm-last")
+			v.sendsInitialEvents(pods(here), podLabel+"%3Dnone")
+		}))).Feature()
+}
+
+// visitedIn fails the check unless a watch follows the Pod visited from its beginning to its end.
+func (v visit) visitedIn(w watch, how string) {
+	v.t.Helper()
+	var seen []string
+	changed := false
+	expected := "a watch on FarmPods" + how + " sends ADDED farm-visited, MODIFIED farm-visited with the new image, and DELETED farm-visited"
+	for {
+		events := v.take(w, 1)
+		if len(events) == 0 {
+			v.Fail(v.t, expected, "it sends "+strings.Join(append(seen, "nothing more"), ", "))
+		}
+		e := events[0]
+		seen = append(seen, e.String())
+		if e.Type == "MODIFIED" && slices.Contains(containersOf(e.Object), "main=registry.example/two:2") {
+			changed = true
+		}
+		if e.Type == "ERROR" || e.Type == "DELETED" {
+			if seen[0] != "ADDED farm-visited" || !changed || e.String() != "DELETED farm-visited" {
+				v.Fail(v.t, expected, "it sends "+strings.Join(seen, ", "))
+			}
+			return
+		}
+	}
+}
