@@ -209,6 +209,7 @@ func dryRun() types.Feature {
 				"a deletecollection with dryRun in its DeleteOptions answers 200", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil),
 				"a deletecollection with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
+			v.refusesUnknownDryRun("unchanged")
 			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "rehearsed")+rehearse, nil),
 				"a dry run of a delete of a llama that does not exist answers 404", http.StatusNotFound)
 			a = v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "after dry runs the llama is still there", http.StatusOK)
@@ -240,6 +241,17 @@ func dryRun() types.Feature {
 				break
 			}
 		}))).Feature()
+}
+
+// refusesUnknownDryRun fails the check if a delete with a value of dryRun that does not exist deletes a llama. The API
+// server answers 422. A server that takes any value for a dry run deletes nothing either.
+func (v visit) refusesUnknownDryRun(name string) {
+	v.t.Helper()
+	a := v.send(v.ctx, http.MethodDelete, llama(here, name), `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["Some"]}`)
+	if v.send(v.ctx, http.MethodGet, llama(here, name), nil).code == http.StatusNotFound {
+		v.fail(a, "a delete with an unknown value in the dryRun of its DeleteOptions, such as Some, deletes nothing",
+			fmt.Sprintf("the answer is %s, and the llama %s is gone", a.told(), name))
+	}
 }
 
 // watchSeesNoDryRun fails the check if a watch sends an event for a dry run. The check watch reports watches that are
