@@ -178,6 +178,9 @@ func mediaTypes() types.Feature {
 				}
 				v.fail(a, "client-go's metadata client gets carla (PartialObjectMetadata), with the uid "+uidOf(plain.object()), observed)
 			}
+			v.want(v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil, "Accept", acceptPartial),
+				"a list for a client that asks for PartialObjectMetadata, the form of one object, answers 406, or 200 with a list",
+				http.StatusNotAcceptable, http.StatusOK)
 		}))).Feature()
 }
 
