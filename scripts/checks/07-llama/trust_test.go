@@ -142,7 +142,8 @@ const (
 )
 
 // renewFrontProxy fails the check unless the server trusts a second authority and a second name of the front proxy for
-// as long as they are in the ConfigMap. It does not change the ConfigMap of a cluster that others use.
+// as long as they are in the ConfigMap, and does not take a list of names that it can't read for an empty one, which
+// allows all. It does not change the ConfigMap of a cluster that others use.
 func (v visit) renewFrontProxy() {
 	v.t.Helper()
 	if !v.direct() || v.Server.FrontProxyCert == "" || v.Shared {
@@ -151,19 +152,7 @@ func (v visit) renewFrontProxy() {
 	const name = "operator-labs-renewed"
 	ca, err := certificates.NewAuthority(name)
 	v.OK(v.t, "making a certificate authority", err)
-	// Each request opens a connection, since a server may verify the certificate of a connection only once.
-	client := func(name string) func() answer {
-		pair, err := ca.Client(name)
-		v.OK(v.t, "making a certificate", err)
-		certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-		v.OK(v.t, "making a certificate", err)
-		transport := v.transport(&certificate)
-		return func() answer {
-			transport.CloseIdleConnections()
-			return v.askerOver(transport).send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
-		}
-	}
-	renewed, stranger := client(name), client(name+"-stranger")
+	renewed, stranger := v.signedBy(ca, name), v.signedBy(ca, name+"-stranger")
 	configs := v.typed.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	config, err := configs.Get(v.ctx, frontProxyConfig, metav1.GetOptions{})
 	v.OK(v.t, "reading the ConfigMap of the front proxy", err)
@@ -202,13 +191,81 @@ func (v visit) renewFrontProxy() {
 			"a certificate of the front proxy's authority with a name that is not in "+namesKey+" is refused with 401 or 403",
 			"the answer is "+a.told())
 	}
+	if len(allowed) > 0 {
+		v.allowsNoUnreadableName(renewed, func(authority, names string) error {
+			return set(v.ctx, strings.TrimSuffix(config.Data[authorityKey], "\n")+"\n"+authority, names)
+		})
+	}
 	v.OK(v.t, "removing an authority of the front proxy", restore(v.ctx))
+	v.trustsAsBefore(renewed)
+}
+
+// signedBy makes a function that sends a request with a certificate of an authority. Each request opens a connection,
+// since a server may verify the certificate of a connection only once.
+func (v visit) signedBy(ca *certificates.Authority, name string) func() answer {
+	v.t.Helper()
+	pair, err := ca.Client(name)
+	v.OK(v.t, "making a certificate", err)
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	v.OK(v.t, "making a certificate", err)
+	return v.reconnecting(v.transport(&certificate))
+}
+
+// reconnecting makes a function that sends a request over a new connection.
+func (v visit) reconnecting(over *http.Transport) func() answer {
+	return func() answer {
+		over.CloseIdleConnections()
+		return v.askerOver(over).send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
+	}
+}
+
+// allowsNoUnreadableName fails the check if the server believes a certificate with any name while the list of allowed
+// names can't be read. It may then refuse all certificates, or keep the last list that it could read. The same change
+// of the ConfigMap replaces the authority of renewed by another one, so a server of either kind refuses renewed as soon
+// as it knows of the change.
+func (v visit) allowsNoUnreadableName(renewed func() answer, set func(authority, names string) error) {
+	v.t.Helper()
+	const name, unreadable = "operator-labs-unreadable", "not-json"
+	ca, err := certificates.NewAuthority(name)
+	v.OK(v.t, "making a certificate authority", err)
+	stranger := v.signedBy(ca, name)
+	refused := func() {
+		v.t.Helper()
+		if a := stranger(); believed(a) {
+			v.fail(a, "while "+namesKey+" is no JSON list, a certificate of the front proxy's authority with another name is refused "+
+				"with 401 or 403", fmt.Sprintf("while it is %s, the answer is %s", unreadable, a.told()))
+		}
+	}
+	v.OK(v.t, "making the names of the front proxy unreadable", set(string(ca.PEM), unreadable))
 	v.eventually("within ten seconds the server no longer trusts an authority of the front proxy "+
-		"that is removed from the ConfigMap "+frontProxyConfig+": 401 or 403",
+		"that is replaced in the ConfigMap "+frontProxyConfig+": 401 or 403",
 		renewPatience, func() (string, bool) {
+			refused()
 			a := renewed()
 			return "the answer is " + a.told(), a.err == nil && !believed(a)
 		})
+	refused()
+}
+
+// trustsAsBefore fails the check unless the server no longer trusts renewed, whose authority was removed, and trusts the
+// front proxy, which it may have refused while the list of names could not be read. The API server may have noticed
+// that as well, and would then refuse the requests of later checks for a while.
+func (v visit) trustsAsBefore(renewed func() answer) {
+	v.t.Helper()
+	over, _ := v.proxyTransport()
+	own := v.reconnecting(over)
+	v.eventually("within ten seconds the server no longer trusts an authority of the front proxy "+
+		"that is removed from the ConfigMap "+frontProxyConfig+" (401 or 403), and trusts the one that is there (200)",
+		renewPatience, func() (string, bool) {
+			a, b := renewed(), own()
+			return fmt.Sprintf("the answer is %s, and that to the front proxy is %s", a.told(), b.told()),
+				a.err == nil && !believed(a) && b.code == http.StatusOK
+		})
+	const reached = "the API server reaches the server after the ConfigMap " + frontProxyConfig + " was restored"
+	v.eventually(reached, startPatience, v.touching(func() (string, bool) {
+		a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+		return "the answer is " + a.told(), a.code == http.StatusOK
+	}))
 }
 
 // frontProxyName is the name in the front proxy's certificate, as the cluster says it to all servers. Where it allows
