@@ -4,9 +4,11 @@
 package llama_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 func farmPodWatch() types.Feature {
@@ -84,7 +87,44 @@ func farmPodWatch() types.Feature {
 			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as", []string{"ADDED farm-last"})
 			v.sendsInitialEvents(pods(here), podLabel+"%3Dlast", "ADDED farm-last")
 			v.sendsInitialEvents(pods(here), podLabel+"%3Dnone")
-		}))).Feature()
+		}))).
+		Assess("and ends with a Status", check.Assess(step(visit.endsWithStatus))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
+}
+
+// brokenPatience is for a watch to end after the watch on Pods that it follows. A slower one is not judged.
+const brokenPatience = 3 * time.Second
+
+// endsWithStatus fails the check if a watch on FarmPods ends with an ERROR event that has no Status when the server's
+// own watch on Pods breaks off. The watch may also end without such an event, or continue.
+func (v visit) endsWithStatus() {
+	v.t.Helper()
+	w := v.follow(pods(here), "")
+	v.t.Cleanup(w.cancel)
+	v.begun(w)
+	v.OK(v.t, "breaking off the server's watches", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+		{Kind: faults.Break, Class: faults.Read, Service: faults.API, At: 1},
+	}}))
+	// The watches break off when this makes the server read Pods. A server that lists Pods from a cache reads nothing, and
+	// its watch continues.
+	v.send(v.ctx, http.MethodGet, pods(here), nil)
+	over := time.After(brokenPatience)
+	for {
+		select {
+		case e, ok := <-w.events:
+			if ok && e.Type != "ERROR" {
+				continue
+			}
+			if ok {
+				v.errorIsStatus(e)
+			}
+			return
+		case <-over:
+			return
+		case <-v.ctx.Done():
+			return
+		}
+	}
 }
 
 // visitedIn fails the check unless a watch follows the Pod visited from its beginning to its end.

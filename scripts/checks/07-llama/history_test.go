@@ -345,6 +345,7 @@ func gone() types.Feature {
 						if code := fmt.Sprint(e.Object["code"]); code != "410" {
 							v.Fail(v.t, "the ERROR event of a watch that is too old is a Status with the code 410", "its code is "+code)
 						}
+						v.errorIsStatus(e)
 						return
 					}
 					if ok {

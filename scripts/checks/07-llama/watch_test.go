@@ -153,6 +153,15 @@ func (v visit) take(w watch, count int) (events []event) {
 	return events
 }
 
+// errorIsStatus fails the check unless the object of an ERROR event is a Status, as clients decode it.
+func (v visit) errorIsStatus(e event) {
+	v.t.Helper()
+	if kind, version := textOf(e.Object, "kind"), textOf(e.Object, "apiVersion"); kind != "Status" || version != "v1" {
+		v.Fail(v.t, "the object of an ERROR event has the kind Status and the apiVersion v1, without which clients can't decode it",
+			fmt.Sprintf("its kind is %q and its apiVersion %q", kind, version))
+	}
+}
+
 func told(events []event) (words []string) {
 	for _, e := range events {
 		words = append(words, e.String())
