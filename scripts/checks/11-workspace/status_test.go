@@ -37,6 +37,7 @@ func statusNoInput() e2etypes.Feature {
 
 		v.eachField(same, v.instances(same)[0], decoy)
 		v.pausedCorrects()
+		v.pausedTells(same, v.instances(same)[0], decoy)
 
 		v.kill()
 		v.change(other, `{"status":null}`, "status")
@@ -137,4 +138,30 @@ func (v visit) pausedCorrects() {
 	corrected()
 	v.change(o, `{"status":null}`, "status")
 	corrected()
+}
+
+// pausedTells is about an object that is paused while its instance runs: its status still shows what the cloud shows.
+func (v visit) pausedTells(o order, one, decoy cloud.Instance) {
+	v.t.Helper()
+	v.change(o, `{"spec":{"paused":true}}`)
+	paused := fmt.Sprintf("when %s is paused, the condition Ready has the observedGeneration of this change", o.name)
+	v.until(paused, longPatience, func() (string, bool) {
+		now, there := v.find(o)
+		if !there {
+			return o.name + " is gone", false
+		}
+		c := conditionOf(now)
+		if c == nil {
+			return o.name + " has no condition Ready", false
+		}
+		return fmt.Sprintf("Ready of %s has observedGeneration %d, and metadata.generation is %d",
+			o.name, c.ObservedGeneration, now.GetGeneration()), c.ObservedGeneration == now.GetGeneration()
+	})
+	v.change(o, fmt.Sprintf(`{"status":{"instanceID":%q,"state":"terminated"}}`, decoy.ID), "status")
+	corrected := fmt.Sprintf("when another user writes another instance into the status of %s, which is paused, "+
+		"the operator corrects it", o.name)
+	v.tells(corrected, longPatience, o, one)
+	v.atMost(corrected, o, 1)
+	v.change(o, `{"spec":{"paused":false}}`)
+	v.ready(fmt.Sprintf("when %s is not paused any more", o.name), longPatience, o, metav1.ConditionTrue)
 }
