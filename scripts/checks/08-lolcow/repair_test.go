@@ -245,11 +245,13 @@ func driftService() types.Feature {
 				})
 				return serviceEdits[i].What + " in the Service", func() string {
 					now, _ := v.herd.service(c)
-					target := now.Spec.Ports[0].TargetPort
+					target, port := now.Spec.Ports[0].TargetPort, now.Spec.Ports[0].Port
 					switch {
 					case !reflect.DeepEqual(now.Spec.Selector, before.Selector) || target != before.Ports[0].TargetPort:
 						return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s",
 							now.Name, labels.Set(now.Spec.Selector), target.String())
+					case port != before.Ports[0].Port:
+						return fmt.Sprintf("the Service %s has the port %d, and it had %d", now.Name, port, before.Ports[0].Port)
 					case !workload.Newer(&now, edited):
 						return workload.Unseen
 					}

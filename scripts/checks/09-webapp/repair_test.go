@@ -85,9 +85,9 @@ func ours(d *appsv1.Deployment, image string) int {
 	return max(0, slices.IndexFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == image }))
 }
 
-// serviceEdits are hand edits of all that the spec of a WebApp says of a Service. The number and the protocol of a port
-// are not among the edits, here and in the Deployment: for an operator that applies they are the key of the port, and
-// an edit of the key adds another port with the same name.
+// serviceEdits are hand edits of all that an operator sets in a Service, except the protocol of its port. For an
+// operator that applies, protocol and number are the key of a port: it must remove a port with an edited key first. The
+// check asks for this once, for the number of the Service's port, and not for the ports of the container.
 var serviceEdits = append(slices.Clone(workload.ServiceEdits),
 	workload.ServiceEdit{What: "the type was changed to LoadBalancer", Change: func(s *corev1.ServiceSpec, _ int32) {
 		s.Type = corev1.ServiceTypeLoadBalancer
@@ -144,7 +144,7 @@ func drift() frameworktypes.Feature {
 				before, _ := v.town.service(a)
 				edited := v.editService(a, func(s *corev1.Service) { edit.Change(&s.Spec, v.town.ports.Draw()) })
 				edits = append(edits, handEdit{fmt.Sprintf("%s in the Service of %s", edit.What, a.Name), func() string {
-					return v.town.serviceEdited(a, edited, before.Spec.Selector)
+					return v.town.serviceEdited(a, edited, &before.Spec)
 				}})
 			}
 			var told []string
@@ -245,15 +245,17 @@ func (t *town) deploymentEdited(a *app, edited *appsv1.Deployment) string {
 	return ""
 }
 
-// serviceEdited says what is left of a hand edit of a Service that had this selector; empty: nothing.
-func (t *town) serviceEdited(a *app, edited *corev1.Service, selector map[string]string) string {
+// serviceEdited says what is left of a hand edit of a Service that had this spec; empty: nothing.
+func (t *town) serviceEdited(a *app, edited *corev1.Service, before *corev1.ServiceSpec) string {
 	if wrong := t.wrong(a); wrong != "" {
 		return wrong
 	}
 	is, _ := t.service(a)
 	switch {
-	case !reflect.DeepEqual(is.Spec.Selector, selector):
+	case !reflect.DeepEqual(is.Spec.Selector, before.Selector):
 		return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
+	case is.Spec.Ports[0].Port != before.Ports[0].Port:
+		return fmt.Sprintf("the Service %s has the port %d, and it had %d", is.Name, is.Spec.Ports[0].Port, before.Ports[0].Port)
 	case !workload.Newer(&is, edited):
 		return workload.Unseen
 	}
@@ -280,6 +282,6 @@ func refusedRepairs(v visit) {
 		if left := v.town.deploymentEdited(a, template); left != "" {
 			return left
 		}
-		return v.town.serviceEdited(b, edited, service.Spec.Selector)
+		return v.town.serviceEdited(b, edited, &service.Spec)
 	})
 }

@@ -55,6 +55,7 @@ type ServiceEdit struct {
 var ServiceEdits = []ServiceEdit{
 	{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec, _ int32) { s.Selector = map[string]string{"app": "nobody"} }},
 	{"the targetPort was changed to 1", func(s *corev1.ServiceSpec, _ int32) { s.Ports[0].TargetPort = intstr.FromInt32(1) }},
+	{"the number of the port was raised by one", func(s *corev1.ServiceSpec, _ int32) { s.Ports[0].Port++ }},
 	{"the node port was changed to another one", func(s *corev1.ServiceSpec, nodePort int32) { s.Ports[0].NodePort = nodePort }},
 	{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec, _ int32) {
 		s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
