@@ -194,21 +194,25 @@ func podStates() types.Feature {
 		})).Feature()
 }
 
+// editedMessage is the message that another client writes into conditions.
+const editedMessage = "A user was here"
+
 // edited lets another client edit the conditions, and remove them.
 func (h *held) edited() {
 	h.t.Helper()
-	now, _ := h.herd.Get(h.NamespacedName)
-	all, _, _ := unstructured.NestedSlice(now.Object, "status", "conditions")
-	for _, one := range all {
-		if one, ok := one.(map[string]any); ok && one["type"] == degradedType {
-			one["status"], one["reason"], one["message"] = "True", "Edited", "A user was here"
-		}
-	}
 	for _, edit := range []struct {
-		what       string
-		conditions []any
-	}{{"another client has set Degraded to True", all}, {"another client has removed the conditions", []any{}}} {
-		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": edit.conditions}})
+		what string
+		of   func(condition map[string]any)
+	}{
+		{"another client has set Degraded to True", func(condition map[string]any) {
+			if condition["type"] == degradedType {
+				condition["status"], condition["reason"], condition["message"] = "True", "Edited", editedMessage
+			}
+		}},
+		{"another client has changed the messages", func(condition map[string]any) { condition["message"] = editedMessage }},
+		{"another client has removed the conditions", nil},
+	} {
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": h.conditionsWith(edit.of)}})
 		h.OK(h.t, "writing a patch", err)
 		edited, err := h.herd.Dynamic.Resource(lolcows).Namespace(h.Namespace).Patch(h.ctx, h.Name,
 			apitypes.MergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -217,15 +221,33 @@ func (h *held) edited() {
 			{Of: availableType, Status: "True"}, {Of: degradedType, Status: "False"}, {Of: progressingType, Status: "False"},
 		}
 		h.Eventually(h.ctx, h.t, edit.what+" of "+h.Name+", and the operator puts it back", h.herd.Changed, func() (string, bool) {
-			if object, there := h.herd.Get(h.NamespacedName); there && !workload.Newer(object, edited) {
-				unlike := h.herd.Unlike(h.NamespacedName, h.object.GetGeneration(), wanted)
+			object, there := h.herd.Get(h.NamespacedName)
+			unlike := h.herd.Unlike(h.NamespacedName, h.object.GetGeneration(), wanted)
+			if there {
+				unlike = cmp.Or(unlike, workload.HasMessage(object, editedMessage, allTypes...))
+			}
+			if there && !workload.Newer(object, edited) {
 				return cmp.Or(unlike, workload.Unseen), false
 			}
-			unlike := h.herd.Unlike(h.NamespacedName, h.object.GetGeneration(), wanted)
 			return unlike, unlike == ""
 		})
 		h.done(h.cow, doneSoon)
 	}
+}
+
+// conditionsWith are the conditions of the Lolcow with an edit of each; nil: none of them.
+func (h *held) conditionsWith(edit func(condition map[string]any)) []any {
+	if edit == nil {
+		return []any{}
+	}
+	now, _ := h.herd.Get(h.NamespacedName)
+	all, _, _ := unstructured.NestedSlice(now.Object, "status", "conditions")
+	for _, one := range all {
+		if condition, ok := one.(map[string]any); ok {
+			edit(condition)
+		}
+	}
+	return all
 }
 
 // stuck lets several containers fail, one after the other, as the kubelet tells of it: its reasons alternate, and

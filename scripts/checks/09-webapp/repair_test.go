@@ -4,6 +4,7 @@
 package webapp_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -177,10 +178,25 @@ func told(object *unstructured.Unstructured) string {
 	return strings.Join(append(tells, fmt.Sprintf("replicas: %d", replicas), fmt.Sprintf("selector: %q", selector)), ", ")
 }
 
-// statusEdits lets another client write the status of WebApps: the conditions, the numbers, or nothing at all. Whether
-// the status was right before is for other checks.
+// editedMessage is the message that another client writes into conditions.
+const editedMessage = "another client has written this"
+
+// messageEdit returns a patch of a status that changes only the messages of its conditions.
+func messageEdit(object *unstructured.Unstructured) (string, error) {
+	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, one := range all {
+		if condition, ok := one.(map[string]any); ok {
+			condition["message"] = editedMessage
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": all}})
+	return string(patch), err
+}
+
+// statusEdits lets another client write the status of WebApps: the conditions, the numbers, only messages, or nothing
+// at all. Whether the status was right before is for other checks.
 func statusEdits(v visit) {
-	apps := []*app{v.planned(), v.planned(), v.planned()}
+	apps := []*app{v.planned(), v.planned(), v.planned(), v.planned()}
 	for _, a := range apps {
 		v.forbidden(a)
 	}
@@ -198,8 +214,8 @@ func statusEdits(v visit) {
 				other = "True"
 			}
 			conditions = append(conditions, fmt.Sprintf(
-				`{"type":%q,"status":%q,"observedGeneration":%d,"lastTransitionTime":%q,"reason":"Edited","message":"another client has written this"}`,
-				of, other, is.ObservedGeneration, time.Now().UTC().Format(time.RFC3339)))
+				`{"type":%q,"status":%q,"observedGeneration":%d,"lastTransitionTime":%q,"reason":"Edited","message":%q}`,
+				of, other, is.ObservedGeneration, time.Now().UTC().Format(time.RFC3339), editedMessage))
 		}
 	}
 	if len(conditions) == 0 {
@@ -210,6 +226,14 @@ func statusEdits(v visit) {
 		`{"status":{"replicas":7,"selector":"app=nobody"}}`,
 		`{"status":null}`,
 	}
+	messages := ""
+	if is, there := workload.ConditionOf(read(apps[3]), degradedType); there && is.Status != "True" {
+		patch, err := messageEdit(read(apps[3]))
+		v.OK(v.t, "writing a patch", err)
+		patches, messages = append(patches, patch), ", changed the messages of the conditions of "+apps[3].Name
+	} else { // An operator may ignore changes of a message that is another one at each try. The next try corrects it.
+		apps = apps[:3]
+	}
 	before, edited := map[*app]string{}, map[*app]*unstructured.Unstructured{}
 	for i, a := range apps {
 		before[a] = told(read(a))
@@ -218,8 +242,8 @@ func statusEdits(v visit) {
 		v.OK(v.t, "writing the status of "+a.Name, err)
 		edited[a] = object
 	}
-	expected := fmt.Sprintf("another client has written the conditions of %s, replicas and selector of %s, "+
-		"and removed the status of %s, and the operator puts it back", apps[0].Name, apps[1].Name, apps[2].Name)
+	expected := fmt.Sprintf("another client has written the conditions of %s, replicas and selector of %s%s, "+
+		"and removed the status of %s, and the operator puts it back", apps[0].Name, apps[1].Name, messages, apps[2].Name)
 	v.eventually(statusPatience, expected, func() string {
 		for _, a := range apps {
 			object, there := v.town.Get(a.NamespacedName)
@@ -228,6 +252,9 @@ func statusEdits(v visit) {
 			}
 			if is := told(object); is != before[a] {
 				return fmt.Sprintf("the status of %s tells %s, and before that it told %s", a.Name, is, before[a])
+			}
+			if left := workload.HasMessage(object, editedMessage, availableType, degradedType); left != "" {
+				return left
 			}
 		}
 		return ""

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -55,6 +56,16 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 				w.Of, name.Name, is.ObservedGeneration, generation)
 		case is.Status != w.Status || (w.Reason != "" && is.Reason != w.Reason) || !w.said(is.Message):
 			return fmt.Sprintf("%s of %s is %s (%s: %s)", w.Of, name.Name, is.Status, is.Reason, strings.Join(strings.Fields(is.Message), " "))
+		}
+	}
+	return ""
+}
+
+// HasMessage says which of an owner's conditions still has the message that another client has written; empty: none.
+func HasMessage(owner *unstructured.Unstructured, message string, conditions ...string) string {
+	for _, of := range conditions {
+		if is, _ := ConditionOf(owner, of); is.Message == message {
+			return fmt.Sprintf("the message of %s of %s is still that of the other client: %s", of, owner.GetName(), message)
 		}
 	}
 	return ""
