@@ -97,6 +97,7 @@ func errorReported() types.Feature {
 					what: "429 when the Service is updated", resource: "services", answer: workload.TooManyRequests,
 					change: func(v visit, c *cow) { v.move(c, v.herd.ports.Draw()) },
 				},
+				{what: "409, without a reason, when the Service is created", resource: "services", answer: workload.NoConflict},
 			}
 			of := map[string]*trouble{}
 			var all, before []*cow

@@ -136,6 +136,7 @@ func errorReported() frameworktypes.Feature {
 					what: "429 when the Deployment is updated", kind: "deployments", answer: workload.TooManyRequests,
 					change: func(a *app) { v.setImage(a, v.town.drawImage()) },
 				},
+				{what: "409, without a reason, when the Service is created", kind: "services", answer: workload.NoConflict},
 			}
 			var all []*app
 			of := map[string]*trouble{}

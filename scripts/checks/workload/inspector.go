@@ -40,6 +40,10 @@ var (
 	TooManyRequests = Answer{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests}
 )
 
+// NoConflict is the answer of a webhook that refuses a write with the code of a conflict, and gives no reason. A
+// conflict of the API server has a reason, and another try resolves it.
+var NoConflict = Answer{Code: http.StatusConflict}
+
 // DownName is the name of the webhook by which Answering makes requests fail. It appears in the API server's errors.
 const DownName = "inspector.team.example.com"
 
