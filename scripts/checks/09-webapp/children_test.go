@@ -81,15 +81,16 @@ func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 	if wrong := workload.WrongService(s, a.port, &d.Spec.Template); wrong != "" {
 		return wrong
 	}
-	if leads := leadsTo(s.Spec.Ports[0], a.image, d.Spec.Template.Spec.Containers); leads != serverPort {
-		return fmt.Sprintf("the Service %s has the targetPort %s, and that is port %d of the container",
+	if leads := leadsTo(s.Spec.Ports[0], d.Spec.Template.Spec.Containers); leads != serverPort {
+		return fmt.Sprintf("the Service %s has the targetPort %s, and that is port %d of the Pods",
 			s.Name, s.Spec.Ports[0].TargetPort.String(), leads)
 	}
 	return ""
 }
 
-// leadsTo is the port of a container to which a Service's port leads; 0: to none.
-func leadsTo(port corev1.ServicePort, image string, containers []corev1.Container) int32 {
+// leadsTo is the port of a Pod to which a Service's port leads; 0: to none. A name is that of the first container that
+// has a port of this name, whichever container that is.
+func leadsTo(port corev1.ServicePort, containers []corev1.Container) int32 {
 	if port.TargetPort.Type == intstr.Int {
 		if port.TargetPort.IntVal == 0 {
 			return port.Port
@@ -98,7 +99,7 @@ func leadsTo(port corev1.ServicePort, image string, containers []corev1.Containe
 	}
 	for _, container := range containers {
 		for _, named := range container.Ports {
-			if named.Name == port.TargetPort.StrVal && container.Image == image {
+			if named.Name == port.TargetPort.StrVal {
 				return named.ContainerPort
 			}
 		}

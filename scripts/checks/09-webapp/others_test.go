@@ -20,6 +20,9 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
+// sidecarPort is the port of a container that was injected.
+const sidecarPort = 9090
+
 // othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if
 // it reset them, it would fight with their owners.
 func othersFields() frameworktypes.Feature {
@@ -43,7 +46,9 @@ func othersFields() frameworktypes.Feature {
 					Name: "team", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 				})
 				pod.InitContainers = append(pod.InitContainers, sidecar("sunscreen"))
-				pod.Containers = append([]corev1.Container{sidecar("parasol")}, append(pod.Containers, sidecar("lantern"))...)
+				parasol := sidecar("parasol")
+				parasol.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: sidecarPort}} // where a Service by this name would lead
+				pod.Containers = append([]corev1.Container{parasol}, append(pod.Containers, sidecar("lantern"))...)
 			})
 			v.editService(a, func(s *corev1.Service) {
 				metav1.SetMetaDataAnnotation(&s.ObjectMeta, contact, "web-team")
