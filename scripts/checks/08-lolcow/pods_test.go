@@ -63,14 +63,14 @@ func (v visit) inBarn() *held {
 	return h
 }
 
-// awaitPods waits until there are as many Pods with the container of the other client.
+// awaitPods waits until there are as many Pods with the container of the other client that have not failed.
 func (h *held) awaitPods(want int) {
 	h.t.Helper()
 	for wait := h.NewWait(podPatience, 2*podPatience); ; h.Pause(h.ctx, h.t, pagePoll/2) {
 		deployment, _ := h.herd.deployment(h.cow)
 		pods, err := h.herd.PodsOf(h.ctx, &deployment)
 		h.OK(h.t, "asking for the Pods", err)
-		h.pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !hasSidecar(pod) })
+		h.pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !hasSidecar(pod) || pod.Status.Phase == corev1.PodFailed })
 		if len(h.pods) == want {
 			return
 		}
@@ -182,9 +182,17 @@ func podStates() types.Feature {
 			h.are(true)
 			h.well("all containers of its Pods are ready again")
 		}))).
+		Assess("and no longer those of a Pod that has ended", check.Assess(assess(func(v visit) {
+			h.visit = v
+			h.evicted()
+		}))).
 		Assess("while a rollout waits for a quota", check.Assess(assess(func(v visit) {
 			h.visit = v
 			h.refused()
+		}))).
+		Assess("and say that no Pod serves after a scale to 0", check.Assess(assess(func(v visit) {
+			h.visit = v
+			h.scaledToZero()
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, _ *check.Check) error {
 			if h != nil && h.film != nil {
@@ -303,6 +311,38 @@ func (h *held) stuck() {
 			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True",
 				len(told), turns), audit.Lines(told)...)
 	}
+}
+
+// evicted lets a kubelet evict a Pod: it has failed, and stays, and another one replaces it.
+func (h *held) evicted() {
+	h.t.Helper()
+	gone := h.pods[0].Name
+	h.OK(h.t, "saying that a Pod has failed", h.herd.Evict(h.ctx, &h.pods[0]))
+	h.awaitPods(len(h.pods))
+	h.are(true)
+	h.well(fmt.Sprintf("the Pod %s was evicted, its phase is Failed, and another Pod has replaced it and is ready", gone))
+}
+
+// scaledToZero lets another client scale the Deployment to no Pods. To Kubernetes such a Deployment is available, since
+// it has as many Pods as it should have, but nothing serves the page.
+func (h *held) scaledToZero() {
+	h.t.Helper()
+	edited := h.editDeployment(h.cow, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
+	expected := fmt.Sprintf("the Deployment of %s, which another client has scaled to 0, has no Pod", h.Name)
+	h.EventuallyWithin(h.ctx, h.t, expected, podPatience, h.herd.Changed, func() (string, bool) {
+		deployment, wrong := h.herd.deployment(h.cow)
+		switch is := deployment.Status; {
+		case wrong != "":
+			return wrong, false
+		case is.ObservedGeneration < edited.Generation:
+			return workload.Unseen, false
+		default:
+			return fmt.Sprintf("it has %s", workload.Counted(int(is.Replicas), "Pod")), is.Replicas == 0 && is.AvailableReplicas == 0
+		}
+	})
+	h.done(h.cow, doneSoon)
+	h.conditions(h.cow, "another client has scaled the Deployment to 0, so that no Pod serves the page", podPatience,
+		workload.Wanted{Of: availableType, Status: "False"})
 }
 
 // mostSame is how often conditions may be written that should stay the same: once, for what the operator saw late.

@@ -86,6 +86,28 @@ func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, diffe
 	return nil
 }
 
+// Evict reports a Pod's status as a kubelet would that has evicted it after a restart of each container. Such a Pod has
+// failed, and another one replaces it, but it stays until the Pod garbage collector deletes it.
+func (o *Owners) Evict(ctx context.Context, pod *corev1.Pod) error {
+	_, err := Edit(ctx, statuses{o.Client.CoreV1().Pods(pod.Namespace)}, pod.Name, func(now *corev1.Pod) {
+		now.Status.Phase, now.Status.Reason, now.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
+		for i := range now.Status.ContainerStatuses {
+			is := &now.Status.ContainerStatuses[i]
+			is.Ready, is.Started, is.RestartCount = false, new(false), is.RestartCount+1
+			is.State, is.LastTerminationState = ended(is.RestartCount), ended(is.RestartCount)
+		}
+		for i := range now.Status.Conditions {
+			if is := &now.Status.Conditions[i]; is.Type == corev1.PodReady || is.Type == corev1.ContainersReady {
+				is.Status, is.LastTransitionTime = corev1.ConditionFalse, metav1.Now()
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("saying that the Pod %s was evicted: %w", pod.Name, err)
+	}
+	return nil
+}
+
 // containerStatuses are the statuses of containers: those that differ, and usual for the others.
 func containerStatuses(containers []corev1.Container, differ []corev1.ContainerStatus,
 	usual corev1.ContainerStatus,
