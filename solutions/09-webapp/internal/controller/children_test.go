@@ -150,7 +150,7 @@ func TestDriftIsRepairedAndOthersFieldsStay(t *testing.T) {
 	service = s.service("web")
 	service.Spec.Type = corev1.ServiceTypeClusterIP
 	service.Spec.Selector = map[string]string{"app": "other"}
-	service.Spec.Ports[0].NodePort = 0
+	service.Spec.Ports[0].Port, service.Spec.Ports[0].NodePort = 81, 0
 	s.must(s.Update(t.Context(), service))
 	s.reconcile("web")
 	deployment, service = s.deployment("web"), s.service("web")
@@ -159,7 +159,7 @@ func TestDriftIsRepairedAndOthersFieldsStay(t *testing.T) {
 		t.Errorf("the Deployment is still %+v", deployment.Spec)
 	}
 	if service.Spec.Type != corev1.ServiceTypeNodePort || service.Spec.Ports[0].NodePort != 30231 ||
-		!maps.Equal(service.Spec.Selector, selectorLabels("web")) {
+		service.Spec.Ports[0].Port != 80 || !maps.Equal(service.Spec.Selector, selectorLabels("web")) {
 		t.Errorf("the Service is still %+v", service.Spec)
 	}
 	if len(containers) != 2 || deployment.Labels["team"] != "sales" ||
