@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -23,6 +25,8 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/clusters/node/targets"
+	"lva.io/operators/scripts/authoring/mutant"
+	"lva.io/operators/scripts/authoring/mutate"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checkout/changes"
 	"lva.io/operators/scripts/checkout/manifest"
@@ -148,12 +152,16 @@ func (p *proven) file(c candidate, dir string) (string, error) {
 	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
 }
 
-// codeOf stands for the files of a folder.
+// codeOf stands for the files of a folder that a grade can depend on. The lists of mutants and the unit tests of an
+// operator are not among them: no part of a grader reads them in a submission.
 func codeOf(dir string) (string, error) {
 	files, err := dirhash.DirFiles(dir, "")
 	if err != nil {
 		return "", err
 	}
+	files = slices.DeleteFunc(files, func(name string) bool {
+		return name == mutant.File || name == mutate.SurvivorsFile || strings.HasSuffix(name, "_test.go")
+	})
 	return dirhash.Hash1(files, func(name string) (io.ReadCloser, error) {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		if filepath.Ext(name) == ".go" {

@@ -78,6 +78,8 @@ func TestWhatIsProven(t *testing.T) {
 		{"no image, as before", func() { by.images = nil }, one, true},
 		{"another submission", func() { write(filepath.Join(dir, "main.go"), "package other") }, one, false},
 		{"a comment", func() { write(filepath.Join(dir, "main.go"), "// Command other does nothing.\npackage other") }, one, true},
+		{"a unit test", func() { write(filepath.Join(dir, "main_test.go"), "package other") }, one, true},
+		{"another mutant", func() { write(filepath.Join(dir, "mutants.yaml"), "mutants: []") }, one, true},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},
 		{"another harness", func() { by.harness = "two" }, one, false},
 		{"the harness from before", func() { by.harness = "" }, one, true},
