@@ -358,11 +358,15 @@ func (n *node) cleanUp(ctx context.Context) error {
 	if err := wait(cleanTimeout, func() bool { return len(n.informers[0].GetStore().List()) == 0 }); err != nil {
 		return err
 	}
+	large := false
 	done := wait(lineTimeout, func() bool {
 		content, err := n.read()
+		large = len(content) > fullAt
 		return err == nil && len(parse(content).ours) == 0
 	})
-	if done != nil { // it may still write what it has read, so that it must not run meanwhile
+	// The operator may still write what it has read, so it must not run meanwhile. Writing a large file takes a while,
+	// even if no line of it is the operator's.
+	if done != nil || large {
 		if err := n.suite.Operator.Stop(ctx); err != nil {
 			return err
 		}
