@@ -49,7 +49,7 @@ func newConfigMap(t *testing.T, client kubernetes.Interface, namespace string, m
 	return configMap
 }
 
-func TestAStartedClusterHasWhatEveryClusterHas(t *testing.T) {
+func TestStartedClusterHasDefaultObjects(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, sharedCluster(t))
 	for _, namespace := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic} {
@@ -97,7 +97,7 @@ func TestControllersAndSchedulerWork(t *testing.T) {
 	})
 }
 
-func TestWhatAnOwnerOwnedIsCollected(t *testing.T) {
+func TestGarbageCollectorDeletesOwnedObjects(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, sharedCluster(t))
 	namespace := newNamespace(t, client)
@@ -115,7 +115,7 @@ func TestWhatAnOwnerOwnedIsCollected(t *testing.T) {
 	})
 }
 
-func TestANamespaceIsDeletedWithWhatIsInIt(t *testing.T) {
+func TestNamespaceIsDeletedWithItsContents(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, sharedCluster(t))
 	namespace := newNamespace(t, client)
@@ -130,7 +130,7 @@ func TestANamespaceIsDeletedWithWhatIsInIt(t *testing.T) {
 	})
 }
 
-func TestServerAndKubectlSayTheirRealVersion(t *testing.T) {
+func TestServerAndKubectlReportTheirVersion(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	program := controlPlane(t)
@@ -159,7 +159,7 @@ func TestServerAndKubectlSayTheirRealVersion(t *testing.T) {
 	}
 }
 
-func TestStrangersAreTurnedAway(t *testing.T) {
+func TestUnauthenticatedRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	status := func(config *rest.Config, path string) int {
@@ -202,7 +202,7 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	}
 }
 
-func TestAServiceAccountIsKnownByItsTokenAndMayDoNothing(t *testing.T) {
+func TestServiceAccountTokenHasNoPermissions(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	client := clientOf(t, cluster)
@@ -223,7 +223,7 @@ func TestAServiceAccountIsKnownByItsTokenAndMayDoNothing(t *testing.T) {
 	}
 }
 
-func TestNobodyElseCanReadTheRunFolder(t *testing.T) {
+func TestRunFolderIsPrivate(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	files := 0
@@ -287,7 +287,7 @@ func findEvent(events []auditEvent, verb, resource, name string) (auditEvent, bo
 	return events[i], true
 }
 
-func TestACreationIsInTheAuditLog(t *testing.T) {
+func TestAuditLogRecordsCreation(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	client := clientOf(t, cluster)
@@ -303,7 +303,7 @@ func TestACreationIsInTheAuditLog(t *testing.T) {
 	}
 }
 
-func TestARequestIsInTheAuditLogWhenItsAnswerArrives(t *testing.T) {
+func TestAuditLogIsWrittenBeforeTheResponse(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	client := clientOf(t, cluster)
@@ -347,7 +347,7 @@ func TestARequestIsInTheAuditLogWhenItsAnswerArrives(t *testing.T) {
 	}
 }
 
-func TestTheAuditLogHasWholeObjectsOfTheCoursesKindsOnly(t *testing.T) {
+func TestAuditLogHasBodiesOfCourseKindsOnly(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	client := clientOf(t, cluster)

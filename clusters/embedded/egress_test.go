@@ -135,7 +135,7 @@ func (r registration) becomes(t *testing.T, want string) {
 	})
 }
 
-func TestWebhooksAreReachedByTheirService(t *testing.T) {
+func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	client := clientOf(t, cluster)
@@ -192,7 +192,7 @@ func TestWebhooksAreReachedByTheirService(t *testing.T) {
 
 // The path of a playground may be longer than a socket's name may be. An older version of this repository, whose API
 // server had no egress, may have started it.
-func TestAPlaygroundInADeepFolderReachesWebhooks(t *testing.T) {
+func TestPlaygroundInDeepFolderReachesWebhooks(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))

@@ -184,7 +184,7 @@ func (g *guests) events(t *testing.T, name, reason, message string) (found []cor
 
 // The node survives programs that behave badly, and reports correctly how they ended. A node's life is one test,
 // because a node takes seconds to start.
-func TestProgramsMayBehaveBadly(t *testing.T) {
+func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	g := startGuests(t)
@@ -366,7 +366,7 @@ func (g *guests) wantsPort(t *testing.T) {
 }
 
 // When Pods have filled the node's whole disk, the Pods that did it are evicted. The others and the node keep running.
-func TestADiskThatPodsHaveFilledIsCleared(t *testing.T) {
+func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	if os.Getuid() != 0 {

@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/clusters/openfiles"
 )
 
-func TestClustersSideBySideDoNotMeet(t *testing.T) {
+func TestConcurrentClustersAreIndependent(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	program := controlPlane(t)
@@ -89,7 +89,7 @@ func TestClustersSideBySideDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestNothingOutlivesAnOwnerThatIsKilled(t *testing.T) {
+func TestKilledOwnerLeavesNothing(t *testing.T) {
 	t.Parallel()
 	owner := newActor(t, "owner", testExecutable(t), controlPlane(t), t.TempDir())
 	owner.begin(t)
@@ -108,7 +108,7 @@ func TestNothingOutlivesAnOwnerThatIsKilled(t *testing.T) {
 
 // The run folder's name is too long for the address of a Unix socket, and etcd listens on such sockets. The control
 // plane and its prepared store belong to another user, and no one else may read the store.
-func TestAnOrdinaryUserStartsAndStopsAClusterInAFolderWithALongName(t *testing.T) {
+func TestOrdinaryUserStartsAClusterInALongPath(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	home, err := os.MkdirTemp("", "operator-labs-test-") //nolint:usetesting // t.TempDir lies in a folder that only we can enter
@@ -191,7 +191,7 @@ func wantNoRun(t *testing.T, tmp string) {
 	}
 }
 
-func TestAStartThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+func TestFailedStartGivesReasonAndCleansUp(t *testing.T) {
 	tests := []struct{ name, script, want string }{
 		{
 			"etcd says something and ends", "[ $1 = etcd ] || exec sleep 1000\necho 'no disk'\necho 'that is all' >&2\nexit 1\n",
@@ -223,7 +223,7 @@ func TestAStartThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAStartWithoutAProgramSaysSoAndLeavesNothing(t *testing.T) {
+func TestStartWithoutProgramFailsAndCleansUp(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	_, err := Start(t.Context(), &multicall.Program{Path: filepath.Join(tmp, "missing")})
@@ -233,7 +233,7 @@ func TestAStartWithoutAProgramSaysSoAndLeavesNothing(t *testing.T) {
 	wantNoRun(t, tmp)
 }
 
-func TestACancelledStartLeavesNothing(t *testing.T) {
+func TestCancelledStartCleansUp(t *testing.T) {
 	program := controlPlane(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -254,7 +254,7 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 }
 
 // Settings in the environment for a user's own etcd must not reach ours, which would refuse to start with them.
-func TestTheEnvironmentDoesNotReachThePrograms(t *testing.T) {
+func TestProgramsDoNotInheritEtcdVariables(t *testing.T) {
 	t.Setenv("ETCD_NAME", "somebody-elses")
 	t.Setenv("HOME", "/home/student")
 	for _, variable := range environment() {
@@ -267,7 +267,7 @@ func TestTheEnvironmentDoesNotReachThePrograms(t *testing.T) {
 	}
 }
 
-func TestReservedPortsAreNobodyElses(t *testing.T) {
+func TestReservedPortsAreUnique(t *testing.T) {
 	t.Parallel()
 	held := map[int]bool{}
 	for range 100 {
@@ -286,7 +286,7 @@ func TestReservedPortsAreNobodyElses(t *testing.T) {
 	}
 }
 
-func TestAPortThatSomebodyElseTookIsNamed(t *testing.T) {
+func TestReservePortNamesTakenPort(t *testing.T) {
 	t.Parallel()
 	listener := listenSomewhere(t)
 	_, err := reservePort(listener)

@@ -192,7 +192,7 @@ func pidOf(t *testing.T, processes map[int]string, name string) int {
 }
 
 // Add-ons are installed while the node starts. If one fails, its error is returned, and nothing of the cluster is left.
-func TestWhatFailsWhileTheNodeStartsEndsTheCluster(t *testing.T) {
+func TestFailedAddOnStopsTheCluster(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("no such chart")
 	var begun owned
@@ -208,7 +208,7 @@ func TestWhatFailsWhileTheNodeStartsEndsTheCluster(t *testing.T) {
 }
 
 // A node's life is one test, because a node takes seconds to start.
-func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
+func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	parts, program := nodeParts(t), controlPlane(t)
@@ -349,7 +349,7 @@ func wantEnded(t *testing.T, processes map[int]string) {
 
 // The test kills each process of a node in turn, and the node's owner. Where we are root, an ordinary user runs the
 // node.
-func TestNothingOutlivesANodeThatIsKilled(t *testing.T) {
+func TestKilledNodeLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	original := nodeParts(t)
@@ -401,7 +401,7 @@ func TestNothingOutlivesANodeThatIsKilled(t *testing.T) {
 	}
 }
 
-func TestTheNodeSaysWhichLimitsHold(t *testing.T) {
+func TestLimitsCondition(t *testing.T) {
 	t.Parallel()
 	for limits, want := range map[node.Limits]string{
 		{Memory: true, CPU: true}: "True: memory and CPU limits of containers hold",

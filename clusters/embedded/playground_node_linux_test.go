@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/clusters/node"
 )
 
-func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
+func TestPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	parts := nodeParts(t)
@@ -61,7 +61,7 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 
 // On a machine that allows no namespaces, a playground has no node. Its status and each Pod say why. Once the machine
 // allows them, the next start gives it a node.
-func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
+func TestPlaygroundReportsWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	parts := nodeParts(t)

@@ -85,7 +85,7 @@ func guardOf(t *testing.T, owner int) (guard int) {
 	return 0
 }
 
-func TestWithoutAPlaygroundEveryCommandSaysSo(t *testing.T) {
+func TestCommandsReportMissingPlayground(t *testing.T) {
 	t.Parallel()
 	playground := NewPlayground(t.TempDir())
 	if was, err := playground.Down(); was || err != nil {
@@ -102,7 +102,7 @@ func TestWithoutAPlaygroundEveryCommandSaysSo(t *testing.T) {
 	}
 }
 
-func TestOneCommandAtATimeStartsOrEndsThePlayground(t *testing.T) {
+func TestPlaygroundLockExcludesOtherCommands(t *testing.T) {
 	t.Parallel()
 	playground := newPlayground(t)
 	unlock, err := playground.lock()
@@ -120,7 +120,7 @@ func TestOneCommandAtATimeStartsOrEndsThePlayground(t *testing.T) {
 }
 
 // A playground's life is one test: each step begins with the state that the step before it left.
-func TestAPlaygroundSurvivesWhatEndsItsCommandsAndPrograms(t *testing.T) {
+func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	playground := newPlayground(t)
@@ -236,7 +236,7 @@ func portIn(t *testing.T, host string) int {
 	return port
 }
 
-func TestAPlaygroundThatCannotStartLeavesNoProcess(t *testing.T) {
+func TestFailedPlaygroundStartLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	playground := newPlayground(t)
 	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: "v1.2.3"}
@@ -256,7 +256,7 @@ func TestAPlaygroundThatCannotStartLeavesNoProcess(t *testing.T) {
 	}
 }
 
-func TestAPlaygroundWithABrokenStateSaysWhatToDo(t *testing.T) {
+func TestBrokenPlaygroundStateGivesRemedy(t *testing.T) {
 	t.Parallel()
 	playground := NewPlayground(t.TempDir())
 	if err := os.MkdirAll(playground.Dir, 0o700); err != nil {

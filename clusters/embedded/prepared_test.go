@@ -110,7 +110,7 @@ func stop(t *testing.T, cluster *Cluster) {
 	})
 }
 
-func TestAPreparedStoreMakesTheSameCluster(t *testing.T) {
+func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	scope, err := process.NewScope(process.Options{})
@@ -166,7 +166,7 @@ func TestAPreparedStoreMakesTheSameCluster(t *testing.T) {
 	}
 }
 
-func TestAServerIsReadyBeforeItsControllers(t *testing.T) {
+func TestServerIsReadyBeforeControllers(t *testing.T) {
 	t.Parallel()
 	cluster, err := StartServer(t.Context(), controlPlane(t))
 	if err != nil {
@@ -195,7 +195,7 @@ func withoutControllers(t *testing.T) *multicall.Program {
 	return program
 }
 
-func TestControllersThatEndAreAnError(t *testing.T) {
+func TestExitedControllersAreAnError(t *testing.T) {
 	t.Parallel()
 	const why = "kube-controller-manager has ended; the last lines of its log:\n  no memory"
 	program := withoutControllers(t)
@@ -213,7 +213,7 @@ func TestControllersThatEndAreAnError(t *testing.T) {
 	}
 }
 
-func TestAStoreIsPreparedOnce(t *testing.T) {
+func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 	t.Parallel()
 	whole, dir := controlPlane(t), t.TempDir()
 	program := &multicall.Program{Path: filepath.Join(dir, "controlplane"), Version: whole.Version}
@@ -245,7 +245,7 @@ func TestAStoreIsPreparedOnce(t *testing.T) {
 	}
 }
 
-func TestWhoCannotWriteBesideTheProgramStartsWithout(t *testing.T) {
+func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{&os.PathError{Op: "open", Err: os.ErrPermission}, fmt.Errorf("copying: %w", os.ErrPermission)} {
 		if hindered := ifNotHindered(err); hindered != nil {
@@ -257,7 +257,7 @@ func TestWhoCannotWriteBesideTheProgramStartsWithout(t *testing.T) {
 	}
 }
 
-func TestTheEndOfASegmentIsKept(t *testing.T) {
+func TestUsedOfKeepsSegmentEnd(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ used, size, want int }{
 		{0, 64 << 10, 4096}, {1, 64 << 10, 4096}, {4095, 64 << 10, 4096}, {4096, 64 << 10, 8192}, {64 << 10, 64 << 10, 64 << 10}, {10, 100, 100},

@@ -46,7 +46,7 @@ func listening(t *testing.T, pid int) (addresses []string) {
 	return addresses
 }
 
-func TestOnlyTheAPIServerListensAndOnlyToThisMachine(t *testing.T) {
+func TestOnlyTheAPIServerListensAndOnlyOnLoopback(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	want := map[string][]string{
