@@ -16,7 +16,7 @@ import (
 
 // A machine without free memory kills a probe, which says nothing about whether there can be a node. Scripts replace
 // the program, because a test can't make the kernel kill it at a given moment.
-func TestAProbeThatIsKilled(t *testing.T) {
+func TestKilledProbe(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	const leaves = "#!/bin/sh\nmkdir -p \"$TMPDIR/operator-labs-probe-1/log\" \"$TMPDIR/operator-labs-probe-1/root\"\n"
@@ -45,7 +45,7 @@ func TestAProbeThatIsKilled(t *testing.T) {
 }
 
 // If a run is cancelled during the probe, as by a save in lab watch, the error is that cancellation, and not a signal.
-func TestAProbeEndsWithItsRun(t *testing.T) {
+func TestCancelledRunEndsProbe(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	program := filepath.Join(t.TempDir(), "init")

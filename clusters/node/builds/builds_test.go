@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-func TestWhatIsSaidIsHeard(t *testing.T) {
+func TestReadReturnsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -40,7 +40,7 @@ func TestWhatIsSaidIsHeard(t *testing.T) {
 	}
 }
 
-func TestWhoEndsWithoutALastLineHasFailed(t *testing.T) {
+func TestMissingResultIsAnError(t *testing.T) {
 	t.Parallel()
 	if err := Read(bytes.NewReader(Progress("one")), func(string) {}); err == nil {
 		t.Error("it is taken for made")

@@ -34,7 +34,7 @@ func hierarchy(t *testing.T) string {
 	return ""
 }
 
-func TestAProcessIsBornInTheGroupOfTheNodesPrograms(t *testing.T) {
+func TestProcessStartsInProgramsGroup(t *testing.T) {
 	base := hierarchy(t)
 	g, err := Make(base, "test-born", nil, os.Getuid(), os.Getgid())
 	if err != nil {
@@ -63,7 +63,7 @@ func TestAProcessIsBornInTheGroupOfTheNodesPrograms(t *testing.T) {
 }
 
 // Every user can open the folder of all groups, and lock it.
-func TestAGroupIsMadeWhileAnotherUserHoldsTheLock(t *testing.T) {
+func TestMakeIgnoresLockOfAnotherUser(t *testing.T) {
 	base := hierarchy(t)
 	all, err := os.Open(base)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestAGroupIsMadeWhileAnotherUserHoldsTheLock(t *testing.T) {
 	}
 }
 
-func TestGroupsThatWereLeftAreRemovedByTheNext(t *testing.T) {
+func TestMakeRemovesAbandonedGroups(t *testing.T) {
 	base := hierarchy(t)
 	left, err := Make(base, "test-left", nil, os.Getuid(), os.Getgid())
 	if err != nil {

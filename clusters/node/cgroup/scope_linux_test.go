@@ -58,7 +58,7 @@ func enter(t *testing.T, environment ...string) string {
 	return string(said)
 }
 
-func TestAUserOfSystemdHasAGroupToDivide(t *testing.T) {
+func TestEnterUsesSystemdScope(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root takes no scope")
 	}
@@ -73,14 +73,14 @@ func TestAUserOfSystemdHasAGroupToDivide(t *testing.T) {
 	}
 }
 
-func TestWithoutSystemdAUserHasNoGroup(t *testing.T) {
+func TestEnterWithoutSystemd(t *testing.T) {
 	if said := enter(t, "PATH="+t.TempDir()); !strings.Contains(said, ErrNone.Error()) {
 		t.Errorf("it said %q", said)
 	}
 }
 
 // The files are ordinary ones, because systemd decides what it delegates: before version 252, memory and pids.
-func TestWhatIsLentIsTaken(t *testing.T) {
+func TestDivideEnablesDelegatedControllers(t *testing.T) {
 	for lent, want := range map[string]string{
 		"cpuset cpu io memory hugetlb pids rdma misc\n": "cpu memory pids",
 		"memory pids\n": "memory pids",

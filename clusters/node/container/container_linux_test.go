@@ -69,11 +69,11 @@ func says(t *testing.T, spec container.Spec, want string) {
 	}
 }
 
-func TestAProgramIsTheFirstProcessOfItsContainerAndSeesNoOther(t *testing.T) {
+func TestProgramIsAloneInItsPIDNamespace(t *testing.T) {
 	says(t, shell(t, `echo $$; cd /proc; echo [0-9]*`), "1\n1")
 }
 
-func TestAProgramSeesItsOwnFilesAndNoneOfTheNode(t *testing.T) {
+func TestProgramSeesOnlyItsOwnFiles(t *testing.T) {
 	spec := shell(t, `ls /; ls /mnt 2>&1`)
 	if err := os.WriteFile(filepath.Join(spec.Root.Dir, "mine"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestAProgramSeesItsOwnFilesAndNoneOfTheNode(t *testing.T) {
 	}
 }
 
-func TestTheExitCodeIsTheProgramsOwn(t *testing.T) {
+func TestExitCodeIsTheProgramsOwn(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255} {
 		if got := run(t, shell(t, script), container.Joined{}); got.code != want {
 			t.Errorf("%q ended with %d, want %d", script, got.code, want)
@@ -99,7 +99,7 @@ func TestTheExitCodeIsTheProgramsOwn(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
+func TestStartErrorNamesTheCause(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*container.Spec)
 		want   string
@@ -127,13 +127,13 @@ func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
 	}
 }
 
-func TestAProgramRunsAsItsUserWithoutRights(t *testing.T) {
+func TestUserRunsWithoutCapabilities(t *testing.T) {
 	spec := shell(t, `id -u; id -g; grep CapEff /proc/self/status | cut -f2`)
 	spec.User, spec.Group = 1234, 5678
 	says(t, spec, "1234\n5678\n0000000000000000")
 }
 
-func TestAProgramMayRunAsItsOwnerUnlessItIsForbidden(t *testing.T) {
+func TestNoNewPrivilegesDisablesSetuid(t *testing.T) {
 	id, err := os.ReadFile("/usr/bin/id")
 	if err != nil {
 		t.Skipf("the machine has no program to try it with: %v", err)
@@ -193,7 +193,7 @@ func TestCapabilitiesAreAddedAndDropped(t *testing.T) {
 	}
 }
 
-func TestTheFilterRefusesAdministration(t *testing.T) {
+func TestContainerCannotUnshareUnderTheFilter(t *testing.T) {
 	script := `unshare -U true 2>&1 && echo allowed || echo refused`
 	spec := shell(t, script)
 	spec.Seccomp = true
@@ -213,7 +213,7 @@ func TestOrdinaryProgramsRunUnderTheFilter(t *testing.T) {
 	says(t, spec, "hello\n1234")
 }
 
-func TestAVolumeIsSeenAndCanBeReadOnly(t *testing.T) {
+func TestVolumeMounts(t *testing.T) {
 	volume := t.TempDir()
 	if err := os.WriteFile(filepath.Join(volume, "file"), []byte("content"), 0o644); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestAVolumeIsSeenAndCanBeReadOnly(t *testing.T) {
 	}
 }
 
-func TestALinkInAnImageLeadsNowhereElse(t *testing.T) {
+func TestSymlinkInImageStaysInside(t *testing.T) {
 	outside, volume := t.TempDir(), t.TempDir()
 	for name, link := range map[string]string{"absolute": outside, "relative": "../../../../../.." + outside, "dangling": outside + "/new"} {
 		spec := shell(t, "ls -d /"+name+"/volume")
@@ -243,7 +243,7 @@ func TestALinkInAnImageLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-func TestPathsAreHiddenAndFixed(t *testing.T) {
+func TestMaskedAndReadOnlyPaths(t *testing.T) {
 	spec := shell(t, `cat /proc/version; ls /proc/scsi /proc/fs; (echo 1 > /proc/sys/kernel/hostname) 2>/dev/null || echo refused`)
 	spec.Masked, spec.ReadOnly = []string{"/proc/version", "/proc/fs", "/proc/scsi", "/proc/nosuch"}, []string{"/proc/sys", "/proc/none"}
 	got := run(t, spec, container.Joined{})
@@ -252,14 +252,14 @@ func TestPathsAreHiddenAndFixed(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyRootLetsNothingBeWrittenButVolumes(t *testing.T) {
+func TestReadOnlyRootAllowsWritesToVolumes(t *testing.T) {
 	spec := shell(t, `(echo x > /x) 2>/dev/null || echo refused; echo y > /volume/y && echo written`)
 	spec.Root.ReadOnly = true
 	spec.Mounts = append(spec.Mounts, container.Mount{Source: t.TempDir(), Target: "/volume"})
 	says(t, spec, "refused\nwritten")
 }
 
-func TestLayersLieOnTopOfEachOther(t *testing.T) {
+func TestLayersAreStacked(t *testing.T) {
 	lower, upper := t.TempDir(), t.TempDir()
 	for file, content := range map[string]string{lower + "/a": "low", lower + "/b": "low", upper + "/b": "high"} {
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
@@ -284,7 +284,7 @@ func TestLayersLieOnTopOfEachOther(t *testing.T) {
 	}
 }
 
-func TestAPartOfAnImageIsMounted(t *testing.T) {
+func TestImageVolumeSubPath(t *testing.T) {
 	lower, upper, outside := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{lower + "/deep/part", upper + "/deep/part"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -332,7 +332,7 @@ func TestAPartOfAnImageIsMounted(t *testing.T) {
 	}
 }
 
-func TestAPodSharesItsNamespaces(t *testing.T) {
+func TestContainersJoinPodNamespaces(t *testing.T) {
 	set, err := namespace.NewSet(filepath.Join(t.TempDir(), "set"), "the-pod")
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestAPodSharesItsNamespaces(t *testing.T) {
 	}
 }
 
-func TestAProgramEntersAContainer(t *testing.T) {
+func TestProgramEntersRunningContainer(t *testing.T) {
 	spec := shell(t, `echo inside > /there; echo ready; exec sleep 100`)
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -391,7 +391,7 @@ func TestAProgramEntersAContainer(t *testing.T) {
 	}
 }
 
-func TestNothingOfAContainerIsLeftWhenItsFirstProcessEnds(t *testing.T) {
+func TestNoProcessOutlivesItsContainer(t *testing.T) {
 	spec := shell(t, `(setsid sleep 1000 &) ; (trap "" TERM HUP INT; sleep 1000) & sleep 0.1; exit 3`)
 	if got := run(t, spec, container.Joined{}); got.code != 3 {
 		t.Errorf("it ended with %d", got.code)

@@ -98,7 +98,7 @@ func runProgram(t *testing.T, program string, spec container.Spec) int {
 	return run(t, spec, container.Joined{}).code
 }
 
-func TestTheFilterEndsAProgramThatCallsAsI386(t *testing.T) {
+func TestFilterKillsI386Calls(t *testing.T) {
 	const unshare386 = 310
 	program := systemCall386(t, unshare386, unix.CLONE_NEWUSER)
 	// Some kernels have no i386: CONFIG_IA32_EMULATION is off, or ia32_emulation=0 was given at boot. There int 0x80
@@ -114,13 +114,13 @@ func TestTheFilterEndsAProgramThatCallsAsI386(t *testing.T) {
 	}
 }
 
-func TestTheFilterKnowsNoX32(t *testing.T) {
+func TestFilterRejectsX32Calls(t *testing.T) {
 	if got := filtered(t, systemCall(t, x32Bit|unix.SYS_GETPID)); got != int(unix.ENOSYS) {
 		t.Errorf("it ended with %d, want ENOSYS (%d)", got, unix.ENOSYS)
 	}
 }
 
-func TestTheFilterLetsNoUserNamespaceBeMade(t *testing.T) {
+func TestFilterForbidsUserNamespaces(t *testing.T) {
 	for name, test := range map[string]struct {
 		program string
 		want    unix.Errno
@@ -139,7 +139,7 @@ func TestTheFilterLetsNoUserNamespaceBeMade(t *testing.T) {
 	}
 }
 
-func TestTheFilterAllowsOnlyWhatItLists(t *testing.T) {
+func TestFilterAllowsOnlyListedCalls(t *testing.T) {
 	const (
 		unknownCall     = 0x3fff
 		addrNoRandomize = 0x40000 // personality(2)
@@ -162,7 +162,7 @@ func TestTheFilterAllowsOnlyWhatItLists(t *testing.T) {
 	}
 }
 
-func TestACapabilityOpensTheFilterForItsCalls(t *testing.T) {
+func TestCapabilityAllowsItsCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		program    string
 		capability string

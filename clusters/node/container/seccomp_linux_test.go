@@ -162,7 +162,7 @@ func fits(rule specs.LinuxSyscall, arguments []uint64) bool {
 	})
 }
 
-func TestEachCallOfTheProfileIsInTheFilter(t *testing.T) {
+func TestFilterContainsEveryCallOfTheProfile(t *testing.T) {
 	for name, m := range machines(t, AllCapabilities()) {
 		t.Run(name, func(t *testing.T) {
 			for _, rule := range seccomp.DefaultProfile().Syscalls {
@@ -185,7 +185,7 @@ func TestEachCallOfTheProfileIsInTheFilter(t *testing.T) {
 	}
 }
 
-func TestTheFilterAnswersAsTheProfileSays(t *testing.T) {
+func TestFilterMatchesProfile(t *testing.T) {
 	// The interesting arguments are those of personality, socket and clone, also with a bit of the upper half.
 	values := []uint64{0, 1, 3, 8, 16, 17, 0x20000, 0x20008, 0x40000, 0x7fffffff, 0xffffffff}
 	for bit := range 64 {
@@ -243,7 +243,7 @@ func TestTheFilterAnswersAsTheProfileSays(t *testing.T) {
 	}
 }
 
-func TestTheFilterKnowsTheCallsOfItsArchitectureAlone(t *testing.T) {
+func TestFilterRejectsForeignArchitectures(t *testing.T) {
 	const (
 		x32    = 0x40000000 // marks a call of x32, which shares amd64's architecture
 		absent = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
@@ -267,7 +267,7 @@ func TestTheFilterKnowsTheCallsOfItsArchitectureAlone(t *testing.T) {
 	}
 }
 
-func TestTheFilterRefusesWhatAContainerIsNotToDo(t *testing.T) {
+func TestFilterForbidsAdministrativeCalls(t *testing.T) {
 	const refused = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	for name, m := range machines(t, Unprivileged) {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestTheFilterRefusesWhatAContainerIsNotToDo(t *testing.T) {
 	}
 }
 
-func TestTheFilterAllowsWhatOrdinaryProgramsNeed(t *testing.T) {
+func TestFilterAllowsOrdinaryCalls(t *testing.T) {
 	const (
 		goThread = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_SYSVSEM |
 			unix.CLONE_THREAD

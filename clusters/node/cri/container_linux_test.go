@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-func TestAContainerIsCreatedRunsAndEnds(t *testing.T) {
+func TestContainerLifecycle(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	id := p.create("c", `echo hello; read line; exit 3`, func(c *runtimeapi.ContainerConfig) { c.Stdin = true })
@@ -37,7 +37,7 @@ func TestAContainerIsCreatedRunsAndEnds(t *testing.T) {
 	}
 }
 
-func TestAContainerThatCannotStartSaysWhy(t *testing.T) {
+func TestFailedStartIsReported(t *testing.T) {
 	r := newRuntime(t)
 	id := r.pod(t).create("c", "", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"/no/such"} })
 	_, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id})
@@ -50,7 +50,7 @@ func TestAContainerThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-func TestStoppingAsksFirst(t *testing.T) {
+func TestStopSendsSIGTERMFirst(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	polite := p.start("polite", `trap 'echo asked; exit 0' TERM; echo ready; while true; do sleep 0.01; done`)
@@ -74,7 +74,7 @@ func TestStoppingAsksFirst(t *testing.T) {
 	}
 }
 
-func TestTheSignalThatEndsIsThePodsOrTheImages(t *testing.T) {
+func TestStopSignalComesFromPodOrImage(t *testing.T) {
 	r := newRuntime(t)
 	r.putImage(t, "test/quit:v1", `{"config":{"StopSignal":"SIGQUIT"}}`)
 	p := r.pod(t)
@@ -95,7 +95,7 @@ func TestTheSignalThatEndsIsThePodsOrTheImages(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentIsTheImagesThenThePods(t *testing.T) {
+func TestPodEnvironmentOverridesImage(t *testing.T) {
 	r := newRuntime(t)
 	said, _ := r.pod(t).ends("c", `echo $FROM $BOTH $HOSTNAME $HOME`, func(c *runtimeapi.ContainerConfig) {
 		c.Envs = []*runtimeapi.KeyValue{{Key: "BOTH", Value: []byte("pod")}}
@@ -105,7 +105,7 @@ func TestTheEnvironmentIsTheImagesThenThePods(t *testing.T) {
 	}
 }
 
-func TestThePodSaysWhoRuns(t *testing.T) {
+func TestPodSetsUserAndGroup(t *testing.T) {
 	r := newRuntime(t)
 	said, s := r.pod(t).ends("c", `id -u; id -g`, func(c *runtimeapi.ContainerConfig) {
 		c.Linux.SecurityContext.RunAsUser, c.Linux.SecurityContext.RunAsGroup = &runtimeapi.Int64Value{Value: 1000},
@@ -116,7 +116,7 @@ func TestThePodSaysWhoRuns(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOnThisNodeIsRefused(t *testing.T) {
+func TestUnknownReferencesAreErrors(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	for name, test := range map[string]struct {
@@ -150,7 +150,7 @@ func TestWhatIsNotOnThisNodeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAProgramRunsInAContainer(t *testing.T) {
+func TestExecSync(t *testing.T) {
 	r := newRuntime(t)
 	id := r.pod(t).start("c", `echo there > /file; exec sleep 1000`)
 	said := until(t, "the file", func() (string, bool) {

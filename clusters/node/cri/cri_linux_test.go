@@ -154,7 +154,7 @@ func (r *runtime) exec(t *testing.T, id, script string) (string, int32) {
 	return strings.TrimSpace(string(done.Stdout) + string(done.Stderr)), done.ExitCode
 }
 
-func TestAPodHasAnAddressANameAndNameServers(t *testing.T) {
+func TestPodHasAddressHostnameAndDNS(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
@@ -170,7 +170,7 @@ func TestAPodHasAnAddressANameAndNameServers(t *testing.T) {
 	}
 }
 
-func TestContainersOfAPodShareTheirNetwork(t *testing.T) {
+func TestContainersOfAPodShareNamespaces(t *testing.T) {
 	r := newRuntime(t)
 	p, other := r.pod(t), r.pod(t, func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "other" })
 	script := `readlink /proc/self/ns/net /proc/self/ns/ipc /proc/self/ns/uts`
@@ -182,7 +182,7 @@ func TestContainersOfAPodShareTheirNetwork(t *testing.T) {
 	}
 }
 
-func TestProcessesAreSharedWhereThePodSaysSo(t *testing.T) {
+func TestPodSharesNodePIDNamespace(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
 		c.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_NODE
@@ -193,7 +193,7 @@ func TestProcessesAreSharedWhereThePodSaysSo(t *testing.T) {
 	}
 }
 
-func TestTheNetworkOfTheNodeIsItsOwn(t *testing.T) {
+func TestHostNetworkPodSharesNodeNetwork(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
 		c.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
@@ -241,7 +241,7 @@ func TestListsAreFiltered(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotFoundAndRemovedAllTheSame(t *testing.T) {
+func TestMissingObjectsAreNotFoundButRemovable(t *testing.T) {
 	r := newRuntime(t)
 	if _, err := r.ContainerStatus(t.Context(),
 		&runtimeapi.ContainerStatusRequest{ContainerId: "nosuch"}); status.Code(err) != codes.NotFound {
@@ -262,7 +262,7 @@ func TestWhatIsNotThereIsNotFoundAndRemovedAllTheSame(t *testing.T) {
 	}
 }
 
-func TestContainersGoOnWhenTheServerIsStartedAgain(t *testing.T) {
+func TestContainersSurviveServerRestart(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
 		c.PortMappings = []*runtimeapi.PortMapping{{HostPort: 80, ContainerPort: 8080}}
@@ -309,7 +309,7 @@ func TestContainersGoOnWhenTheServerIsStartedAgain(t *testing.T) {
 
 // The server was killed while it was creating a Pod. Its records do not have the Pod, but the packages that created its
 // parts do.
-func TestWhatWasBegunAndNotWrittenDownIsRemoved(t *testing.T) {
+func TestUnrecordedPodIsRemoved(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	kept := p.start("kept", "exec sleep 1000")
@@ -344,7 +344,7 @@ func TestWhatWasBegunAndNotWrittenDownIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAPodsProgramsAreReachedAtItsAddress(t *testing.T) {
+func TestPodAddressIsReachable(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
@@ -359,7 +359,7 @@ func TestAPodsProgramsAreReachedAtItsAddress(t *testing.T) {
 	}
 }
 
-func TestImagesAreBuiltWhenTheyAreWanted(t *testing.T) {
+func TestPullImageBuildsImage(t *testing.T) {
 	r := newRuntime(t)
 	spec := &runtimeapi.ImageSpec{Image: "test/built:v1"}
 	if s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec}); err != nil || s.Image != nil {
@@ -383,7 +383,7 @@ func TestImagesAreBuiltWhenTheyAreWanted(t *testing.T) {
 	}
 }
 
-func TestTheNextContainerHasTheNewImage(t *testing.T) {
+func TestNewContainerUsesChangedImage(t *testing.T) {
 	r := newRuntime(t)
 	p := r.pod(t)
 	for _, version := range []string{"one", "two"} {

@@ -12,7 +12,7 @@ import (
 )
 
 // The control group is an ordinary folder here, because only the kernel could enforce limits.
-func TestLimitsAreWrittenAndAnEndForWantOfMemoryIsToldAsOne(t *testing.T) {
+func TestResourceLimitsAndOOMKill(t *testing.T) {
 	r := newRuntime(t)
 	groups := filepath.Join(r.dir, "groups")
 	r.limit(t, groups)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestAMeterSaysNowAndThenHowFarItIs(t *testing.T) {
+func TestMeterReportsProgressPeriodically(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var said []string

@@ -41,7 +41,7 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 // The command lines are those of k8s.io/mount-utils.
-func TestMountReadsTheKubeletsCommandLines(t *testing.T) {
+func TestParseMountAcceptsKubeletCommandLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]mountCall{
 		"-t tmpfs -o size=64m,noswap tmpfs /v":        {source: "tmpfs", target: "/v", kind: "tmpfs", data: "size=64m,noswap"},
@@ -65,7 +65,7 @@ func TestMountReadsTheKubeletsCommandLines(t *testing.T) {
 	}
 }
 
-func TestTheAPIServersQuestionIsRead(t *testing.T) {
+func TestParseConnectRequest(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"CONNECT 10.96.0.1:443 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\n\r\nmore": "10.96.0.1:443",
@@ -80,7 +80,7 @@ func TestTheAPIServersQuestionIsRead(t *testing.T) {
 	}
 }
 
-func TestWhoServesLocallyIsAskedFirst(t *testing.T) {
+func TestDialLocal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "socket")
 	listener, err := net.Listen("unix", path)
@@ -119,7 +119,7 @@ func TestWhoServesLocallyIsAskedFirst(t *testing.T) {
 	}
 }
 
-func TestForwardingOutlivesAnError(t *testing.T) {
+func TestForwardSurvivesAcceptError(t *testing.T) {
 	t.Parallel()
 	listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *announcing) Accept() (net.Conn, error) {
 	return connection, err
 }
 
-func TestARefusalSaysOnceWhatTheAPIServerDoesNotSay(t *testing.T) {
+func TestEgressFailureGivesShortReason(t *testing.T) {
 	t.Parallel()
 	asks, serves, err := namespace.CrossingPair()
 	if err != nil {
@@ -223,14 +223,14 @@ func alone() *syscall.SysProcAttr {
 	}
 }
 
-func TestWhereNamespacesCanBeHadThereIsNoReason(t *testing.T) {
+func TestProbeSucceedsWithNamespaces(t *testing.T) {
 	t.Parallel()
 	if s := probeIn(t, "true", nil); s != (plan.Status{}) {
 		t.Errorf("the probe says %+v", s)
 	}
 }
 
-func TestWhereNamespacesAreTurnedOffTheSettingIsNamed(t *testing.T) {
+func TestProbeNamesDisablingSetting(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"user", "net", "mnt", "pid"} {
 		s := probeIn(t, "echo 0 > /proc/sys/user/max_"+kind+"_namespaces", alone())
@@ -241,7 +241,7 @@ func TestWhereNamespacesAreTurnedOffTheSettingIsNamed(t *testing.T) {
 }
 
 // Root could create all other namespaces, but would be the machine's root in them (decision 25).
-func TestRootHasNoNodeWithoutAUserNamespaceEither(t *testing.T) {
+func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 	t.Parallel()
 	if user, _ := namespace.Choose().Owner(); user == os.Getuid() {
 		t.Skip("only root of the whole machine takes ids that are nobody's")
@@ -279,7 +279,7 @@ func contain() error {
 	return container.RuntimeDefault(nil)
 }
 
-func TestInAContainerWithoutPrivilegesThatIsSaid(t *testing.T) {
+func TestProbeDetectsUnprivilegedContainer(t *testing.T) {
 	t.Parallel()
 	path, err := program()
 	if err != nil {
@@ -301,7 +301,7 @@ func TestInAContainerWithoutPrivilegesThatIsSaid(t *testing.T) {
 	}
 }
 
-func TestRemoveRemovesWhatForbidsIt(t *testing.T) {
+func TestRemoveDeletesUnreadableFolders(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "left")
 	if err := os.MkdirAll(filepath.Join(dir, "closed", "deep"), 0o755); err != nil {

@@ -109,7 +109,7 @@ func await(ctx context.Context, t *testing.T, what string, yes func() bool) {
 	}
 }
 
-func TestTheEndOfAContainerIsKnown(t *testing.T) {
+func TestWaitReturnsExitCode(t *testing.T) {
 	c, ctx := client(t)
 	for script, want := range map[string]int{"exit 0": 0, "exit 9": 9, "kill -KILL $$; sleep 9": 128 + 9} {
 		t.Run(script, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestTheEndOfAContainerIsKnown(t *testing.T) {
 	}
 }
 
-func TestAContainerThatCannotStartIsNotKept(t *testing.T) {
+func TestFailedContainerIsNotKept(t *testing.T) {
 	c, ctx := client(t)
 	spec := shell(t, "")
 	spec.Args = []string{"/no/such"}
@@ -137,7 +137,7 @@ func TestAContainerThatCannotStartIsNotKept(t *testing.T) {
 	}
 }
 
-func TestAContainerIsStartedOnce(t *testing.T) {
+func TestConcurrentStartRunsOnce(t *testing.T) {
 	c, ctx := client(t)
 	const callers = 8
 	results := make(chan error, callers)
@@ -169,7 +169,7 @@ func TestAContainerIsStartedOnce(t *testing.T) {
 	}
 }
 
-func TestAProgramRunsInAContainer(t *testing.T) {
+func TestRunExecutesInContainer(t *testing.T) {
 	c, ctx := client(t)
 	id, log := start(ctx, t, c, `echo there > /file; echo ready; exec sleep 1000`)
 	await(ctx, t, "the container", func() bool { return contains(log, "ready") })
@@ -186,7 +186,7 @@ func TestAProgramRunsInAContainer(t *testing.T) {
 	}
 }
 
-func TestAProgramEndsWithWhoAskedForIt(t *testing.T) {
+func TestCancelledRunKillsItsProcesses(t *testing.T) {
 	c, ctx := client(t)
 	id, log := start(ctx, t, c, `echo ready; exec sleep 1000`)
 	await(ctx, t, "the container", func() bool { return contains(log, "ready") })
@@ -204,7 +204,7 @@ func TestAProgramEndsWithWhoAskedForIt(t *testing.T) {
 	await(ctx, t, "the end of the programs", func() bool { return running("sleep", "777") == 0 })
 }
 
-func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {
+func TestAttach(t *testing.T) {
 	c, ctx := client(t)
 	id, _ := start(ctx, t, c, `while read line; do echo "heard $line"; echo "and $line" >&2; done; exit 5`,
 		func(s *keeper.Start) { s.Stdin, s.StdinOnce = true, true })
@@ -220,7 +220,7 @@ func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {
 	}
 }
 
-func TestATerminalIsOne(t *testing.T) {
+func TestTerminal(t *testing.T) {
 	c, ctx := client(t)
 	id, log := start(ctx, t, c, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`,
 		func(s *keeper.Start) { s.Spec.Terminal = true })
@@ -233,7 +233,7 @@ func TestATerminalIsOne(t *testing.T) {
 	}
 }
 
-func TestAContainerIsForgottenOnlyWhenItHasEnded(t *testing.T) {
+func TestForgetRequiresExitedContainer(t *testing.T) {
 	c, ctx := client(t)
 	id, _ := start(ctx, t, c, `exec sleep 1000`)
 	if err := c.Forget(ctx, id); err == nil {

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/clusters/node/keeper"
 )
 
-func TestALogHasEachLineWithItsStream(t *testing.T) {
+func TestLogLinesHaveTheirStream(t *testing.T) {
 	c, ctx := client(t)
 	id, log := start(ctx, t, c, `echo one; echo two >&2; printf three`)
 	wait(ctx, t, c, id)
@@ -30,7 +30,7 @@ func TestALogHasEachLineWithItsStream(t *testing.T) {
 	}
 }
 
-func TestALogIsWholeWhenTheContainerHasEnded(t *testing.T) {
+func TestLogIsCompleteWhenContainerExits(t *testing.T) {
 	c, ctx := client(t)
 	const lines = 50_000
 	id, log := start(ctx, t, c, fmt.Sprintf(`seq %d`, lines))
@@ -51,7 +51,7 @@ func TestALogIsWholeWhenTheContainerHasEnded(t *testing.T) {
 	}
 }
 
-func TestALongLineIsInParts(t *testing.T) {
+func TestLongLineIsSplit(t *testing.T) {
 	c, ctx := client(t)
 	const length = 100_000
 	id, log := start(ctx, t, c, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo end`, length))
@@ -68,7 +68,7 @@ func TestALongLineIsInParts(t *testing.T) {
 	}
 }
 
-func TestALogGoesOnInANewFile(t *testing.T) {
+func TestReopenSwitchesToNewLogFile(t *testing.T) {
 	c, ctx := client(t)
 	id, log := start(ctx, t, c, `echo before; read line; echo after`, func(s *keeper.Start) { s.Stdin = true })
 	await(ctx, t, "the first line", func() bool { return contains(log, "before") })
@@ -87,7 +87,7 @@ func TestALogGoesOnInANewFile(t *testing.T) {
 	}
 }
 
-func TestAProgramThatSaysTooMuchWaitsForANewFile(t *testing.T) {
+func TestFullLogBlocksProgramUntilReopen(t *testing.T) {
 	c, ctx := client(t)
 	const longest, more = 128 << 20, 1 << 20
 	id, log := start(ctx, t, c, fmt.Sprintf(`yes $(printf %%01000d 0) | head -c %d; echo; echo end`, longest+20*more))

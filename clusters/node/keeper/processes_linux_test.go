@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/clusters/node/nodetest"
 )
 
-func TestASignalReachesTheProgramAndKillEndsAll(t *testing.T) {
+func TestSignalAndKill(t *testing.T) {
 	c, ctx := client(t)
 	id, log := start(ctx, t, c, `trap 'echo told' TERM; echo ready; while true; do sleep 0.01; done`)
 	await(ctx, t, "the program", func() bool { return contains(log, "ready") })
@@ -36,7 +36,7 @@ func TestASignalReachesTheProgramAndKillEndsAll(t *testing.T) {
 	}
 }
 
-func TestNothingOfAContainerIsLeftWhereProcessesAreShared(t *testing.T) {
+func TestSharedPIDNamespaceLeavesNoProcess(t *testing.T) {
 	c, ctx := client(t)
 	first, _ := start(ctx, t, c, `exec sleep 780`, func(s *keeper.Start) { s.ID += "-first" })
 	other, log := start(ctx, t, c, `(setsid sleep 781 &); echo ready; exec sleep 782`, func(s *keeper.Start) {
@@ -85,7 +85,7 @@ func TestNothingOfAContainerIsLeftWhereProcessesAreShared(t *testing.T) {
 
 // Here a process has left its parent, and the container's processes and mounts. It can only be found by its control
 // group.
-func TestNothingIsLeftInAControlGroup(t *testing.T) {
+func TestKillEmptiesControlGroup(t *testing.T) {
 	group := nodetest.Group(t)
 	c, ctx := client(t)
 	first, _ := start(ctx, t, c, `exec sleep 786`, func(s *keeper.Start) { s.ID += "-first" })
@@ -104,7 +104,7 @@ func TestNothingIsLeftInAControlGroup(t *testing.T) {
 	}
 }
 
-func TestASignalReachesNoOtherProcessOfTheSameNumber(t *testing.T) {
+func TestSignalSparesReusedPID(t *testing.T) {
 	c, ctx := client(t)
 	id, _ := start(ctx, t, c, `exit 0`)
 	before := wait(ctx, t, c, id)
@@ -149,7 +149,7 @@ func running(arguments ...string) (count int) {
 	return count
 }
 
-func TestOrphansAreBuried(t *testing.T) {
+func TestOrphansAreReaped(t *testing.T) {
 	c, ctx := client(t)
 	// A Pod whose containers share processes: only the first process can reap what a container leaves behind.
 	first, _ := start(ctx, t, c, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })

@@ -21,7 +21,7 @@ import (
 // strict refuses what the API server would drop: a field with a wrong name.
 var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-func TestEachObjectIsWhatTheAPIKnows(t *testing.T) {
+func TestObjectsMatchAPITypes(t *testing.T) {
 	t.Parallel()
 	objects, err := Objects()
 	if err != nil {
@@ -90,7 +90,7 @@ func TestEveryImageIsInTheCatalogue(t *testing.T) {
 	}
 }
 
-func TestPodsOfTheHelperAreThoseOfTheAPI(t *testing.T) {
+func TestHelperPodMatchesAPITypes(t *testing.T) {
 	t.Parallel()
 	objects, err := Objects()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 )
 
-func TestSubordinateIDsAreReadByNameOrNumber(t *testing.T) {
+func TestSubordinateIDsByNameOrNumber(t *testing.T) {
 	t.Parallel()
 	const file = "# comment\nother:1:2\nanna:100000:65536\n1001:300000:1000\nbroken:x:y\n:5:6\nanna:1:1\n"
 	for name, test := range map[string]struct {
@@ -32,7 +32,7 @@ func TestSubordinateIDsAreReadByNameOrNumber(t *testing.T) {
 }
 
 // The error names the reason why there are no namespaces, from the kernel's answer and its settings.
-func TestWhyThereAreNoNamespacesIsSaid(t *testing.T) {
+func TestExplain(t *testing.T) {
 	for name, test := range map[string]struct {
 		err            error
 		settings       map[string]string

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { nodetest.Inside(m) }
 
-func TestTheFirstProcessIsRootAndAlone(t *testing.T) {
+func TestFirstProcessIsRootInItsOwnNetwork(t *testing.T) {
 	if os.Getpid() != 1 || os.Getuid() != 0 || os.Getgid() != 0 {
 		t.Errorf("we are process %d of user %d and group %d", os.Getpid(), os.Getuid(), os.Getgid())
 	}
@@ -57,7 +57,7 @@ func crossing(t *testing.T, others namespace.Answers) *namespace.Crossing {
 	return c
 }
 
-func TestSocketsOfTheOtherSideWorkHere(t *testing.T) {
+func TestCrossingPassesSockets(t *testing.T) {
 	c := crossing(t, nil)
 	listener, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestSocketsOfTheOtherSideWorkHere(t *testing.T) {
 	}
 }
 
-func TestARefusalOfTheOtherSideIsTheSameHere(t *testing.T) {
+func TestCrossingPreservesErrors(t *testing.T) {
 	c := crossing(t, nil)
 	listener, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,7 +117,7 @@ func TestARefusalOfTheOtherSideIsTheSameHere(t *testing.T) {
 	}
 }
 
-func TestOtherFilesMayBeAskedFor(t *testing.T) {
+func TestCrossingOpensFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestOtherFilesMayBeAskedFor(t *testing.T) {
 	}
 }
 
-func TestASetLivesWithoutProcesses(t *testing.T) {
+func TestSetOutlivesProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "set")
 	set, err := namespace.NewSet(dir, "its-name")
 	if err != nil {
@@ -168,7 +168,7 @@ func TestASetLivesWithoutProcesses(t *testing.T) {
 	}
 }
 
-func TestWhatIsMountedInADetachedTreeIsNotOnTheMachine(t *testing.T) {
+func TestDetachedTreeDoesNotPropagateMounts(t *testing.T) {
 	machine, node := t.TempDir(), t.TempDir()
 	mount := func(kind, target string, flags uintptr) {
 		t.Helper()

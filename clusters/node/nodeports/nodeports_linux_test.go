@@ -119,7 +119,7 @@ func tellOn(connection net.Conn) (answer string, err error) {
 	return string(heard[:n]), err
 }
 
-func TestTheMachineReachesNodePorts(t *testing.T) {
+func TestMachineReachesNodePorts(t *testing.T) {
 	inside(t)
 	machine := nodetest.NewMachine(t)
 	ports, problems := newPorts(t, machine)
@@ -140,7 +140,7 @@ func TestTheMachineReachesNodePorts(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsNoLongerPublishedIsRefused(t *testing.T) {
+func TestUnpublishedPortRefusesNewConnections(t *testing.T) {
 	inside(t)
 	machine := nodetest.NewMachine(t)
 	ports, _ := newPorts(t, machine)
@@ -169,7 +169,7 @@ func TestAPortThatIsNoLongerPublishedIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsReportedOnceAndHadLater(t *testing.T) {
+func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 	inside(t)
 	machine := nodetest.NewMachine(t)
 	taken, err := machine.Listen(t.Context(), "tcp4", "127.0.0.1:30080")

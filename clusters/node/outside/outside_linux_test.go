@@ -142,7 +142,7 @@ func dial(pod *podnet.Pod, network, address string) (connection net.Conn, err er
 	return connection, err
 }
 
-func TestAPodReachesWhatTheMachineReaches(t *testing.T) {
+func TestPodReachesOutsideServers(t *testing.T) {
 	machine, pod := run(t)
 	address := serve(t, machine, somebody+":443")
 	for _, from := range []*podnet.Pod{pod, nil} {
@@ -163,7 +163,7 @@ func TestAPodReachesWhatTheMachineReaches(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyListensAConnectionIsReset(t *testing.T) {
+func TestUnreachableServerResetsConnection(t *testing.T) {
 	_, pod := run(t)
 	for _, address := range []string{somebody + ":444", "203.0.113.1:80"} { // refused; and the machine has no route there
 		connection, err := dial(pod, "tcp", address)
@@ -177,7 +177,7 @@ func TestWhereNobodyListensAConnectionIsReset(t *testing.T) {
 	}
 }
 
-func TestDatagramsComeBackFromWhereTheyWereSent(t *testing.T) {
+func TestDatagramRepliesComeFromTheirServer(t *testing.T) {
 	machine, pod := run(t)
 	servePackets(t, machine, somebody+":123", "one says ")
 	servePackets(t, machine, other+":123", "another says ")
@@ -209,7 +209,7 @@ func tell(connection net.Conn, word string) (string, error) {
 	return string(answer[:n]), err
 }
 
-func TestInsideStaysInside(t *testing.T) {
+func TestClusterTrafficStaysInside(t *testing.T) {
 	machine, pod := run(t)
 	// The machine has servers at addresses that Pods and Services have.
 	for _, address := range []string{"10.244.7.7", "10.96.7.7"} {
@@ -238,7 +238,7 @@ func TestInsideStaysInside(t *testing.T) {
 	}
 }
 
-func TestNobodyAnswersPingForTheWorld(t *testing.T) {
+func TestPingToOutsideIsUnreachable(t *testing.T) {
 	_, pod := run(t)
 	for address, want := range map[string]error{somebody: unix.EHOSTUNREACH, podnet.NodeAddress.String(): nil} {
 		if err := podnet.Inside(pod.Namespace, func() error { return ping(address) }); !errors.Is(err, want) {
@@ -271,7 +271,7 @@ func ping(address string) error {
 	return err
 }
 
-func TestNamesAreAskedOfTheMachinesResolver(t *testing.T) {
+func TestDNSForwardsToTheMachinesResolver(t *testing.T) {
 	original := resolvConf
 	t.Cleanup(func() { resolvConf = original }) // when no goroutine reads it any more
 	resolvConf = filepath.Join(t.TempDir(), "resolv.conf")

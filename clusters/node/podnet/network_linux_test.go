@@ -93,7 +93,7 @@ func askFrom(pod *Pod, address string) (answer string, err error) {
 	return answer, err
 }
 
-func TestPodsAndNodeReachEachOtherByTheirOwnAddresses(t *testing.T) {
+func TestPodsAndNodeSeeRealAddresses(t *testing.T) {
 	network := open(t)
 	one, other := attach(t, network, "one"), attach(t, network, "other")
 	// The same port, and a low one: each has its own.
@@ -116,7 +116,7 @@ func TestPodsAndNodeReachEachOtherByTheirOwnAddresses(t *testing.T) {
 	}
 }
 
-func TestThePacketsThatAPodSendsFirstArrive(t *testing.T) {
+func TestFirstPacketsOfAPodArrive(t *testing.T) {
 	network := open(t)
 	socket, err := net.ListenPacket("udp4", NodeAddress.String()+":5555")
 	if err != nil {
@@ -145,7 +145,7 @@ func TestThePacketsThatAPodSendsFirstArrive(t *testing.T) {
 
 // The connection must not fail only by a time-out of two minutes. The refusal may arrive while connect still holds the
 // socket, and is then ignored until the second packet, which is sent a second later.
-func TestAnAddressThatNoPodHasIsUnreachable(t *testing.T) {
+func TestUnassignedAddressIsUnreachable(t *testing.T) {
 	network := open(t)
 	pod := attach(t, network, "one")
 	for _, address := range []string{"10.244.7.7:80", "192.0.2.1:80"} {
@@ -158,7 +158,7 @@ func TestAnAddressThatNoPodHasIsUnreachable(t *testing.T) {
 	}
 }
 
-func TestADetachedPodLeavesNothing(t *testing.T) {
+func TestDetachRemovesEverything(t *testing.T) {
 	network := open(t)
 	before := strings.Join(interfaces(t), " ")
 	pod := attach(t, network, "one")
@@ -196,7 +196,7 @@ func interfaces(t *testing.T) (names []string) {
 	return names
 }
 
-func TestAnAgentThatStartsAgainFindsItsPods(t *testing.T) {
+func TestOpenFindsAttachedPods(t *testing.T) {
 	first := open(t)
 	pod := attach(t, first, "one")
 	serve(t, pod, ":80")
@@ -218,7 +218,7 @@ func TestAnAgentThatStartsAgainFindsItsPods(t *testing.T) {
 	}
 }
 
-func TestWhatWasMadeByHalfIsRemoved(t *testing.T) {
+func TestOpenRemovesIncompletePods(t *testing.T) {
 	open(t)
 	half := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "pod3-4"}, PeerName: "half"}
 	if err := netlink.LinkAdd(half); err != nil {
@@ -230,7 +230,7 @@ func TestWhatWasMadeByHalfIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAPodCannotSpeakByAnothersAddress(t *testing.T) {
+func TestPodCannotSpoofAddresses(t *testing.T) {
 	network := open(t)
 	liar, other := attach(t, network, "liar"), attach(t, network, "other")
 	var listener net.PacketConn
@@ -273,7 +273,7 @@ func TestAPodCannotSpeakByAnothersAddress(t *testing.T) {
 	}
 }
 
-func TestAddressesAreGivenAwayInTurn(t *testing.T) {
+func TestReserveCyclesThroughAddresses(t *testing.T) {
 	n := newNetwork(map[string]netip.Addr{})
 	n.last = netip.MustParseAddr("10.244.255.253")
 	for i, want := range []string{"10.244.255.254", "10.244.0.2", "10.244.0.3"} {
@@ -349,7 +349,7 @@ func attachAndDetach(b *testing.B, measure func(n int, attach, detach func())) {
 	})
 }
 
-func TestNamespacesGoWithTheirLastUser(t *testing.T) {
+func TestNamespaceEndsWithItsLastUser(t *testing.T) {
 	network := open(t)
 	pod, err := network.Attach("one")
 	if err != nil {

@@ -64,7 +64,7 @@ func await(t *testing.T, over <-chan struct{}) {
 	}
 }
 
-func TestEachSideIsHeardToItsEnd(t *testing.T) {
+func TestJoinCopiesBothDirectionsUntilEOF(t *testing.T) {
 	t.Parallel()
 	one, other, over := joined(t.Context(), t)
 	question, answer := strings.Repeat("?", 1<<20), strings.Repeat("!", 1<<20)
@@ -85,7 +85,7 @@ func TestEachSideIsHeardToItsEnd(t *testing.T) {
 	await(t, over)
 }
 
-func TestWhenOneSideIsGoneTheOtherKnows(t *testing.T) {
+func TestJoinClosesOtherSideOnReset(t *testing.T) {
 	t.Parallel()
 	one, other, over := joined(t.Context(), t)
 	Refuse(one) // by a reset
@@ -95,7 +95,7 @@ func TestWhenOneSideIsGoneTheOtherKnows(t *testing.T) {
 	await(t, over)
 }
 
-func TestAJoinEndsWithItsContext(t *testing.T) {
+func TestJoinEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, over := joined(ctx, t)
@@ -103,7 +103,7 @@ func TestAJoinEndsWithItsContext(t *testing.T) {
 	await(t, over)
 }
 
-func TestWhoIsRefusedIsReset(t *testing.T) {
+func TestRefuseResetsTheConnection(t *testing.T) {
 	t.Parallel()
 	client, server := pair(t)
 	Refuse(server)
@@ -199,7 +199,7 @@ func (f *failing) ReadFrom(into []byte) (int, net.Addr, error) {
 	return f.PacketConn.ReadFrom(into)
 }
 
-func TestALastingErrorKeepsNoProcessorBusy(t *testing.T) {
+func TestPacketsBacksOffOnPersistentError(t *testing.T) {
 	t.Parallel()
 	address, _ := echo(t)
 	packets, err := net.ListenPacket("udp4", "127.0.0.1:0")

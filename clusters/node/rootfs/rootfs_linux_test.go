@@ -122,7 +122,7 @@ func ways(t *testing.T, test func(t *testing.T, s *Store)) {
 	}
 }
 
-func TestAnUpperLayerCoversAndRemoves(t *testing.T) {
+func TestUpperLayerOverridesAndRemovesFiles(t *testing.T) {
 	ways(t, func(t *testing.T, s *Store) {
 		t.Helper()
 		i := image(t, s, `{}`,
@@ -148,7 +148,7 @@ func TestAnUpperLayerCoversAndRemoves(t *testing.T) {
 	})
 }
 
-func TestALinkOfALowerLayerLeadsNowhere(t *testing.T) {
+func TestUpperLayerDoesNotFollowSymlinks(t *testing.T) {
 	ways(t, func(t *testing.T, s *Store) {
 		t.Helper()
 		outside := t.TempDir()
@@ -189,7 +189,7 @@ func TestALinkOfALowerLayerLeadsNowhere(t *testing.T) {
 	})
 }
 
-func TestWhatAContainerWritesIsItsOwn(t *testing.T) {
+func TestContainersDoNotShareWrites(t *testing.T) {
 	ways(t, func(t *testing.T, s *Store) {
 		t.Helper()
 		i := image(t, s, `{}`, layer(t, file("shared", "layer")))
@@ -223,7 +223,7 @@ func TestWhatAContainerWritesIsItsOwn(t *testing.T) {
 	})
 }
 
-func TestTheFilesOfAnEarlierNodeAreRemoved(t *testing.T) {
+func TestKeepRemovesOtherContainers(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{}`, layer(t, file("x", "")))
 	for _, id := range []string{"kept", "left"} {
@@ -246,7 +246,7 @@ func TestTheFilesOfAnEarlierNodeAreRemoved(t *testing.T) {
 	}
 }
 
-func TestFilesKeepTheirModesAndLinks(t *testing.T) {
+func TestUnpackKeepsModesAndLinks(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{}`, layer(t,
 		tar.Header{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500}, file("closed/inside", "x"),
@@ -278,7 +278,7 @@ func TestFilesKeepTheirModesAndLinks(t *testing.T) {
 	}
 }
 
-func TestALayerWritesNowhereElse(t *testing.T) {
+func TestUnpackStaysInsideTheLayer(t *testing.T) {
 	outside := t.TempDir()
 	for name, entries := range map[string][]tar.Header{
 		"dots":     {file("../../../../"+outside+"/x", "x")},
@@ -295,7 +295,7 @@ func TestALayerWritesNowhereElse(t *testing.T) {
 	}
 }
 
-func TestALayerMayBeCompressed(t *testing.T) {
+func TestUnpackCompressedLayer(t *testing.T) {
 	s := newStore(t)
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
@@ -314,7 +314,7 @@ func TestALayerMayBeCompressed(t *testing.T) {
 	}
 }
 
-func TestADamagedStoreSaysSo(t *testing.T) {
+func TestDamagedLayerIsAnError(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, s *Store, i Image){
 		"changed": func(t *testing.T, s *Store, i Image) {
 			t.Helper()
@@ -353,7 +353,7 @@ func TestADamagedStoreSaysSo(t *testing.T) {
 	}
 }
 
-func TestTheNextAgentTriesOverlaysAgain(t *testing.T) {
+func TestNewCleansUpInterruptedOverlayTest(t *testing.T) {
 	s := newStore(t)
 	try := filepath.Join(s.Containers, ".try")
 	if err := os.MkdirAll(filepath.Join(try, "merged"), 0o755); err != nil {
@@ -375,7 +375,7 @@ func TestTheNextAgentTriesOverlaysAgain(t *testing.T) {
 	}
 }
 
-func TestALayerIsUnpackedOnceForAll(t *testing.T) {
+func TestConcurrentUnpackRunsOnce(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{}`, layer(t, file("x", "content")))
 	var all sync.WaitGroup
@@ -400,7 +400,7 @@ func TestALayerIsUnpackedOnceForAll(t *testing.T) {
 	}
 }
 
-func TestUsersAreThoseOfTheImage(t *testing.T) {
+func TestUserResolvesNamesFromTheImage(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{"config":{"User":"web"}}`,
 		layer(t, file("etc/passwd", "root:x:0:0::/root:/bin/sh\nweb:x:33:34::/srv:/bin/false\n"),

@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-func TestWhoComesByAServiceReachesEachOfItsPods(t *testing.T) {
+func TestServiceBalancesAcrossPods(t *testing.T) {
 	w := newWorld(t, "client", "one", "other")
 	w.apply(planOf(
 		Route{Name: "default/web/TCP/80", Frontends: []Frontend{web}, Backends: w.backends("one", "other")},
@@ -68,7 +68,7 @@ func TestWhoComesByAServiceReachesEachOfItsPods(t *testing.T) {
 	}
 }
 
-func TestAPodReachesItselfByItsService(t *testing.T) {
+func TestPodReachesItselfThroughItsService(t *testing.T) {
 	w := newWorld(t, "one")
 	w.apply(planOf(
 		Route{Name: "tcp", Frontends: []Frontend{web}, Backends: w.backends("one")},
@@ -81,7 +81,7 @@ func TestAPodReachesItselfByItsService(t *testing.T) {
 	}
 }
 
-func TestWhatLeadsNowhereIsRefused(t *testing.T) {
+func TestUnroutedAddressIsRefused(t *testing.T) {
 	w := newWorld(t, "client", "one")
 	// Somebody on the node listens everywhere. He is not meant.
 	everywhere, err := net.Listen("tcp4", ":81")
@@ -185,7 +185,7 @@ func (w *world) emptyContents() string {
 	return w.contents()
 }
 
-func TestAnAgentThatStartsAgainTakesOver(t *testing.T) {
+func TestRestartedAgentReplacesRules(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	w.apply(planOf(
 		Route{Name: "gone", Frontends: []Frontend{nodePort}, Backends: w.backends("one")},
@@ -210,7 +210,7 @@ func TestAnAgentThatStartsAgainTakesOver(t *testing.T) {
 	}
 }
 
-func TestAClientKeepsToOnePod(t *testing.T) {
+func TestSessionAffinity(t *testing.T) {
 	w := newWorld(t, "client", "stranger", "one", "two", "three")
 	route := Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one", "two", "three"), Affinity: time.Hour}
 	w.apply(planOf(route))
@@ -266,7 +266,7 @@ func TestAClientKeepsToOnePod(t *testing.T) {
 	}
 }
 
-func TestAffinityIsRenewedByEachConnection(t *testing.T) {
+func TestConnectionRenewsAffinity(t *testing.T) {
 	w := newWorld(t, "client", "one")
 	route := Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one"), Affinity: time.Hour}
 	w.apply(planOf(route))
@@ -291,7 +291,7 @@ func TestAffinityIsRenewedByEachConnection(t *testing.T) {
 	}
 }
 
-func TestAffinityEnds(t *testing.T) {
+func TestAffinityExpires(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one", "two"), Affinity: time.Second}))
 	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
@@ -319,7 +319,7 @@ func TestAffinityEnds(t *testing.T) {
 	}
 }
 
-func TestConversationsByUDPGoWhereTheyAreLedNow(t *testing.T) {
+func TestUDPFlowFollowsRouteChange(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	var client net.Conn
 	if err := w.inside("client", func() (err error) {
@@ -342,7 +342,7 @@ func TestConversationsByUDPGoWhereTheyAreLedNow(t *testing.T) {
 	}
 }
 
-func TestWhatIsConnectedStaysConnected(t *testing.T) {
+func TestOpenConnectionSurvivesRouteChange(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one")}))
 	var client net.Conn
@@ -361,7 +361,7 @@ func TestWhatIsConnectedStaysConnected(t *testing.T) {
 	}
 }
 
-func TestAPortAtOneAddressOfTheNode(t *testing.T) {
+func TestHostPortOnOneNodeAddress(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	at := func(address string) Frontend {
 		return Frontend{Address: netip.MustParseAddr(address), Protocol: corev1.ProtocolTCP, Port: 8888}
@@ -377,7 +377,7 @@ func TestAPortAtOneAddressOfTheNode(t *testing.T) {
 	}
 }
 
-func TestManyServicesAtOnce(t *testing.T) {
+func TestManyServices(t *testing.T) {
 	w := newWorld(t, "client", "one")
 	plan := Plan{}
 	for i := range 1000 {
@@ -406,7 +406,7 @@ func TestManyServicesAtOnce(t *testing.T) {
 	}
 }
 
-func TestARouteWithManyBackends(t *testing.T) {
+func TestManyBackends(t *testing.T) {
 	w := newWorld(t, "client", "one")
 	route := Route{Name: "web", Frontends: []Frontend{web}}
 	for i := range 300 { // a node has at most 250 Pods
@@ -421,7 +421,7 @@ func TestARouteWithManyBackends(t *testing.T) {
 }
 
 // The client learns it with the next packet that it sends, because its connection no longer exists.
-func TestAConnectionToAPodThatIsGoneEnds(t *testing.T) {
+func TestConnectionToRemovedPodIsReset(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one")}))
 	var client net.Conn
@@ -445,7 +445,7 @@ func TestAConnectionToAPodThatIsGoneEnds(t *testing.T) {
 }
 
 // A program of a Pod that can send arbitrary packets can't reach servers that listen at the node's 127.0.0.1.
-func TestTheNodesLoopbackIsTheNodesAlone(t *testing.T) {
+func TestPodCannotReachNodeLoopback(t *testing.T) {
 	w := newWorld(t, "liar")
 	w.apply(Plan{})
 	for _, test := range []struct {

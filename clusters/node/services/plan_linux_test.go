@@ -243,7 +243,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-func TestAPodsPortIsItsOwn(t *testing.T) {
+func TestPublishedHostPortBelongsToItsPod(t *testing.T) {
 	t.Parallel()
 	owner := Owner{"Pod", types.NamespacedName{Namespace: "default", Name: "web-0"}, "uid"}
 	plan := Rules(State{HostPorts: map[string]HostPorts{

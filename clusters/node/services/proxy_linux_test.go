@@ -73,7 +73,7 @@ func (p *published) has(port uint16) bool {
 	return slices.ContainsFunc(p.ports, func(known Port) bool { return known.Port == port })
 }
 
-func TestTheKernelFollowsTheAPI(t *testing.T) {
+func TestKernelFollowsTheAPI(t *testing.T) {
 	w := newWorld(t, "client", "one")
 	client := startAPI(t)
 	ctx, end := context.WithCancelCause(context.Background())

@@ -65,7 +65,7 @@ func (w *world) replica(id string) *replica {
 
 // Two replicas are replaced by others again and again, with the slices that Kubernetes would write, while clients
 // connect. Every connection of every client must be answered, because Pods end only after they are drained.
-func TestARollingChangeLosesNoConnection(t *testing.T) {
+func TestRollingUpdateLosesNoConnection(t *testing.T) {
 	const rounds, clients = 10, 4
 	w := newWorld(t, "client")
 	proxy := &Proxy{kernel: w.kernel, changed: make(chan struct{})}
