@@ -58,22 +58,22 @@ type Cluster struct {
 // The first start of a program takes longer, because it prepares the data that all later starts begin with (see
 // preparedStore).
 func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
-	c, err := startPrepared(ctx, program, manner{scheduler: true})
+	c, err := startPrepared(ctx, program, startOptions{scheduler: true})
 	if err != nil {
 		return nil, err
 	}
-	return c.whole(ctx)
+	return c.waitComplete(ctx)
 }
 
 // StartServer is like Start, for callers that create no Pods and do not wait for the controllers. It returns when the
 // API server is ready, a second sooner. The controllers start in the background. If they fail, Failed says why. There
 // is no scheduler.
 func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, error) {
-	return startPrepared(ctx, program, manner{})
+	return startPrepared(ctx, program, startOptions{})
 }
 
-// manner is how a cluster is started.
-type manner struct {
+// startOptions are the differences between the clusters that this package starts.
+type startOptions struct {
 	durable   bool       // what it holds survives a power failure
 	scheduler bool       // clients may create Pods
 	node      *NodeParts // Pods run, if it is not nil
@@ -82,7 +82,7 @@ type manner struct {
 }
 
 // startPrepared starts a cluster's server, which begins with a prepared store if it can.
-func startPrepared(ctx context.Context, program *multicall.Program, how manner) (*Cluster, error) {
+func startPrepared(ctx context.Context, program *multicall.Program, options startOptions) (*Cluster, error) {
 	store, err := preparedStore(ctx, program)
 	if err != nil {
 		return nil, fmt.Errorf("starting a cluster: %w", err)
@@ -96,17 +96,17 @@ func startPrepared(ctx context.Context, program *multicall.Program, how manner) 
 		return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), scope.Close())
 	}
 	if taken {
-		how.done = prepares
+		options.done = prepares
 	}
-	return start(ctx, program, scope, how)
+	return start(ctx, program, scope, options)
 }
 
 // start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one, and returns when
 // its server is ready.
-func start(ctx context.Context, program *multicall.Program, scope *process.Scope, how manner) (*Cluster, error) {
+func start(ctx context.Context, program *multicall.Program, scope *process.Scope, options startOptions) (*Cluster, error) {
 	c := newCluster(program, scope)
-	c.hasNode = how.node != nil
-	if err := c.startServer(ctx, program, how); err != nil {
+	c.hasNode = options.node != nil
+	if err := c.startServer(ctx, program, options); err != nil {
 		close(c.working)
 		_ = c.Stop()
 		return nil, fmt.Errorf("starting a cluster: %w", err)
@@ -115,7 +115,7 @@ func start(ctx context.Context, program *multicall.Program, scope *process.Scope
 	c.end = end
 	go func() {
 		defer close(c.working)
-		c.err = c.startRest(rest, program, how)
+		c.err = c.startRest(rest, program, options)
 	}()
 	return c, nil
 }
@@ -131,7 +131,7 @@ func newCluster(program *multicall.Program, scope *process.Scope) *Cluster {
 
 var errSlow = fmt.Errorf("it was not ready within %s", startTimeout)
 
-func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, how manner) (err error) {
+func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, options startOptions) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
 	port, err := portOf(c.Kubeconfig)
@@ -141,7 +141,7 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, h
 	if c.port, err = reservePort(port); err != nil {
 		return err
 	}
-	if err := writeFiles(c.Dir, c.port.Port, how); err != nil {
+	if err := writeFiles(c.Dir, c.port.Port, options); err != nil {
 		return err
 	}
 	if c.config, err = loadConfig(c.Kubeconfig); err != nil {
@@ -149,18 +149,18 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, h
 	}
 	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
 	// second on their own.
-	server := apiServer(c.port.Port, how.durable)
+	server := apiServer(c.port.Port, options.durable)
 	server.flags = append(server.flags, aggregatorFlags()...)
-	if how.node != nil {
+	if options.node != nil {
 		server.flags = withFlags(server.flags, nodeFlags()...)
 	}
-	if err := c.launch(program, etcd(how.durable), server); err != nil {
+	if err := c.launch(program, etcd(options.durable), server); err != nil {
 		return err
 	}
-	return c.waitAPIReady(ctx, how.done...)
+	return c.waitAPIReady(ctx, options.done...)
 }
 
-func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, how manner) error {
+func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, options startOptions) error {
 	// The controllers ask once a second whether the server is healthy, all of it. Started just when it is, they need to
 	// ask only once.
 	if err := c.waitAPIReady(ctx); err != nil {
@@ -170,23 +170,23 @@ func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, how
 		return err
 	}
 	var node errgroup.Group
-	if how.node != nil {
-		node.Go(func() error { return c.startNode(ctx, program, how) })
+	if options.node != nil {
+		node.Go(func() error { return c.startNode(ctx, program, options) })
 	}
-	if err := errors.Join(c.waitControllers(ctx), node.Wait()); err != nil || !how.scheduler {
+	if err := errors.Join(c.waitControllers(ctx), node.Wait()); err != nil || !options.scheduler {
 		return err
 	}
-	if how.durable && how.node == nil {
+	if options.durable && options.node == nil {
 		if err := c.forgetNode(ctx); err != nil {
 			return err
 		}
 	}
 	// Start does not wait for the scheduler as long as there is no node: it begins when the others are through.
-	return c.launch(program, scheduler(how.noNode))
+	return c.launch(program, scheduler(options.noNode))
 }
 
-// whole waits until the controllers work. If they don't, the cluster is stopped.
-func (c *Cluster) whole(ctx context.Context) (*Cluster, error) {
+// waitComplete waits until the controllers work. If they don't, the cluster is stopped.
+func (c *Cluster) waitComplete(ctx context.Context) (*Cluster, error) {
 	var err error
 	select {
 	case <-c.working:

@@ -122,9 +122,9 @@ func (r registration) create(t *testing.T) error {
 	return err
 }
 
-// becomes waits until the answer to a creation contains some words; "" is an answer that allows it. The API server
+// await waits until the answer to a creation contains some words; "" is an answer that allows it. The API server
 // learns of a configuration a moment after it was made.
-func (r registration) becomes(t *testing.T, want string) {
+func (r registration) await(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("a creation is answered with %q", want), func() (bool, error) {
 		err := r.create(t)
@@ -146,23 +146,23 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	host := func(r registration) string { return "webhook." + r.namespace + ".svc" }
 	hook := serveWebhook(t, host(probe))
 	fails := register(t, client, hook.authority.PEM, refused)
-	fails.becomes(t, `failed calling webhook "configmaps.`+fails.namespace+`.io": failed to call webhook: Post "https://`+host(fails)+`:443/`)
-	fails.becomes(t, "dial unix egress.sock: connect: no such file or directory") // there is no listener
+	fails.await(t, `failed calling webhook "configmaps.`+fails.namespace+`.io": failed to call webhook: Post "https://`+host(fails)+`:443/`)
+	fails.await(t, "dial unix egress.sock: connect: no such file or directory") // there is no listener
 	ignores := register(t, client, hook.authority.PEM, ignored)
-	ignores.becomes(t, "")
+	ignores.await(t, "")
 
 	router, err := egress.Listen(cluster.Egress)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { router.Close() })
-	fails.becomes(t, "no local process serves "+fails.service)
+	fails.await(t, "no local process serves "+fails.service)
 	router.Route(fails.service, hook.address)
-	fails.becomes(t, "certificate is valid for "+host(probe)+", not "+host(fails))
+	fails.await(t, "certificate is valid for "+host(probe)+", not "+host(fails))
 
 	right := serveWebhook(t, host(fails))
 	router.Route(fails.service, right.address)
-	fails.becomes(t, "certificate signed by unknown authority")
+	fails.await(t, "certificate signed by unknown authority")
 	if asked := hook.asked.Load() + right.asked.Load(); asked != 0 {
 		t.Errorf("webhooks whose certificate is wrong were asked %d times", asked)
 	}
@@ -175,7 +175,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	if _, err := configurations.Update(t.Context(), configuration, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	fails.becomes(t, "denied the request: no sundae, says "+host(fails))
+	fails.await(t, "denied the request: no sundae, says "+host(fails))
 	if right.asked.Load() == 0 {
 		t.Error("it was never asked")
 	}
@@ -184,7 +184,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	if err := router.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fails.becomes(t, "dial unix egress.sock: connect: no such file or directory")
+	fails.await(t, "dial unix egress.sock: connect: no such file or directory")
 	if err := ignores.create(t); err != nil {
 		t.Errorf("what may be ignored is not: %v", err)
 	}
@@ -229,5 +229,5 @@ func TestPlaygroundInDeepFolderReachesWebhooks(t *testing.T) {
 	made := register(t, client, nil, admissionregistrationv1.Fail)
 	hook := serveWebhook(t, "webhook."+made.namespace+".svc")
 	router.Route(made.service, hook.address)
-	made.becomes(t, "certificate signed by unknown authority")
+	made.await(t, "certificate signed by unknown authority")
 }

@@ -68,9 +68,9 @@ var clients = []client{
 
 // writeFiles makes all that the programs read: keys, certificates, kubeconfigs, settings. A folder that has keys from
 // an earlier start keeps them, so that kubeconfigs and tokens that were handed out go on working.
-func writeFiles(dir string, port int, how manner) error {
+func writeFiles(dir string, port int, options startOptions) error {
 	socket := egressSocket
-	if how.node != nil {
+	if options.node != nil {
 		socket = nodeEgress
 	}
 	if err := secretFiles(dir, map[string][]byte{

@@ -50,7 +50,7 @@ func init() {
 		if _, err := playground.UpWithNode(context.Background(), program, partsIn(os.Getenv(partsVariable))); err != nil {
 			return err
 		}
-		say(owned{Dir: playground.Dir})
+		printOwned(owned{Dir: playground.Dir})
 		return nil
 	}
 }
@@ -89,10 +89,10 @@ func startGuests(t *testing.T) *guests {
 	t.Helper()
 	parts, program := guestParts(t), controlPlane(t)
 	words := filepath.Join(t.TempDir(), "words")
-	said := slices.Concat(builds.Progress("1 of 9 packages compiled"),
+	output := slices.Concat(builds.Progress("1 of 9 packages compiled"),
 		builds.Progress("5 of 9 packages compiled"),
 		builds.Answer(errors.New("slow.go:1: no such word")))
-	if err := os.WriteFile(words, said, 0o600); err != nil {
+	if err := os.WriteFile(words, output, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	parts.Programs.Builder = []string{"/bin/sh", "-c", `cat "$0"`, words}
@@ -126,8 +126,8 @@ func (g *guests) invite(t *testing.T, name string, args []string, change ...func
 	}
 }
 
-// becomes waits until a Pod is as wanted.
-func (g *guests) becomes(t *testing.T, name, what string, so func(*corev1.Pod) bool) (pod *corev1.Pod) {
+// await waits until a Pod is as wanted.
+func (g *guests) await(t *testing.T, name, what string, so func(*corev1.Pod) bool) (pod *corev1.Pod) {
 	t.Helper()
 	within(t, time.Minute, name+" "+what, func() (yes bool, err error) {
 		pod, err = g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
@@ -136,10 +136,10 @@ func (g *guests) becomes(t *testing.T, name, what string, so func(*corev1.Pod) b
 	return pod
 }
 
-// says waits until a Pod has said lines.
-func (g *guests) says(t *testing.T, name string, lines ...string) {
+// wantLog waits until a Pod has said lines.
+func (g *guests) wantLog(t *testing.T, name string, lines ...string) {
 	t.Helper()
-	g.becomes(t, name, "has begun", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
+	g.await(t, name, "has begun", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
 	want := strings.Join(lines, "\n")
 	var last string
 	t.Cleanup(func() {
@@ -148,14 +148,14 @@ func (g *guests) says(t *testing.T, name string, lines ...string) {
 		}
 	})
 	eventually(t, name+" says "+want, func() (bool, error) {
-		said, code := kubectl(t, g.program, g.Kubeconfig, "logs", name)
-		last = fmt.Sprintf("kubectl logs %s ended with %d and said %q", name, code, said)
-		return code == 0 && said == want, nil
+		output, code := kubectl(t, g.program, g.Kubeconfig, "logs", name)
+		last = fmt.Sprintf("kubectl logs %s ended with %d and said %q", name, code, output)
+		return code == 0 && output == want, nil
 	})
 }
 
-// leaves deletes a Pod and waits until it is gone.
-func (g *guests) leaves(t *testing.T, name string) {
+// remove deletes a Pod and waits until it is gone.
+func (g *guests) remove(t *testing.T, name string) {
 	t.Helper()
 	pods := g.client.CoreV1().Pods(metav1.NamespaceDefault)
 	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
@@ -199,7 +199,7 @@ func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 			})
 		}
 	})
-	t.Run("a port that is taken", g.wantsPort)
+	t.Run("a port that is taken", g.takenPort)
 	for pid, name := range inside(t, g.PIDs()["node"]) {
 		if name == "manager" {
 			eventually(t, fmt.Sprintf("process %d of a guest that has left is gone", pid), func() (bool, error) { return !runs(pid), nil })
@@ -211,12 +211,12 @@ func (g *guests) deaf(t *testing.T, name string) {
 	t.Helper()
 	const keep = "operator-labs.test/keep"
 	g.invite(t, name, []string{"deaf"}, func(pod *corev1.Pod) { pod.Finalizers = []string{keep} })
-	g.says(t, name, "deaf")
+	g.wantLog(t, name, "deaf")
 	pods := g.client.CoreV1().Pods(metav1.NamespaceDefault)
 	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	pod := g.becomes(t, name, "ends", func(pod *corev1.Pod) bool {
+	pod := g.await(t, name, "ends", func(pod *corev1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if ended := pod.Status.ContainerStatuses[0].State.Terminated; ended.ExitCode != 137 || ended.Reason != "Error" {
@@ -231,21 +231,21 @@ func (g *guests) deaf(t *testing.T, name string) {
 func (g *guests) breeds(t *testing.T, name string) {
 	t.Helper()
 	g.invite(t, name, []string{"breed"})
-	g.says(t, name, "deaf", "deaf", "deaf")
-	g.leaves(t, name)
+	g.wantLog(t, name, "deaf", "deaf", "deaf")
+	g.remove(t, name)
 }
 
 func (g *guests) haunts(t *testing.T, name string) {
 	t.Helper()
 	g.invite(t, name, []string{"haunt"}, func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = new(true) })
-	g.says(t, name, "1 zombie")
-	g.leaves(t, name)
+	g.wantLog(t, name, "1 zombie")
+	g.remove(t, name)
 }
 
 func (g *guests) exits(t *testing.T, name string) {
 	t.Helper()
 	g.invite(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways })
-	pod := g.becomes(t, name, "is in CrashLoopBackOff", func(pod *corev1.Pod) bool {
+	pod := g.await(t, name, "is in CrashLoopBackOff", func(pod *corev1.Pod) bool {
 		s := pod.Status.ContainerStatuses
 		return len(s) > 0 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff" &&
 			s[0].LastTerminationState.Terminated != nil
@@ -253,7 +253,7 @@ func (g *guests) exits(t *testing.T, name string) {
 	if ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended.ExitCode != 3 || ended.Reason != "Error" {
 		t.Errorf("it ended as %+v", ended)
 	}
-	g.leaves(t, name)
+	g.remove(t, name)
 }
 
 func (g *guests) talks(t *testing.T, name string) {
@@ -265,10 +265,10 @@ func (g *guests) talks(t *testing.T, name string) {
 		if size := sizeOf(filepath.Join(dir, metav1.NamespaceDefault+"_"+name+"_*")); size > most {
 			return false, fmt.Errorf("there are %d MiB of its log", size>>20)
 		}
-		said, code := kubectl(t, g.program, g.Kubeconfig, "logs", name, "--tail=1")
-		return code == 0 && said == "the end", nil
+		output, code := kubectl(t, g.program, g.Kubeconfig, "logs", name, "--tail=1")
+		return code == 0 && output == "the end", nil
 	})
-	g.leaves(t, name)
+	g.remove(t, name)
 }
 
 // sizeOf is how many bytes there are in folders.
@@ -295,9 +295,9 @@ func (g *guests) fillsMemory(t *testing.T, name string) {
 		}}}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	})
-	g.becomes(t, name, "fails", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
-	g.says(t, name, "guest: write /volume/file: no space left on device")
-	g.leaves(t, name)
+	g.await(t, name, "fails", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
+	g.wantLog(t, name, "guest: write /volume/file: no space left on device")
+	g.remove(t, name)
 }
 
 func (g *guests) fillsDisk(t *testing.T, name string) {
@@ -305,28 +305,28 @@ func (g *guests) fillsDisk(t *testing.T, name string) {
 	g.invite(t, name, []string{"fill", "/tmp/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("4Mi")}
 	})
-	pod := g.becomes(t, name, "is evicted", func(pod *corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
+	pod := g.await(t, name, "is evicted", func(pod *corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
 	if pod.Status.Phase != corev1.PodFailed || !strings.Contains(pod.Status.Message, "exceeds") {
 		t.Errorf("it is %+v", pod.Status)
 	}
-	g.leaves(t, name)
+	g.remove(t, name)
 }
 
 func (g *guests) waitsForImage(t *testing.T, name string) {
 	t.Helper()
 	g.invite(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
-	if told := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(told) != 1 || told[0].Count < 2 {
-		t.Errorf("one Event is to be told again and again, and told is %+v", told)
+	if events := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(events) != 1 || events[0].Count < 2 {
+		t.Errorf("one Event is to be told again and again, and told is %+v", events)
 	}
 	g.events(t, name, "Failed", "slow.go:1: no such word")
-	if said, _ := kubectl(t, g.program, g.Kubeconfig, "describe", "pod", name); !strings.Contains(said, "5 of 9 packages compiled") {
-		t.Errorf("described is\n%s", said)
+	if output, _ := kubectl(t, g.program, g.Kubeconfig, "describe", "pod", name); !strings.Contains(output, "5 of 9 packages compiled") {
+		t.Errorf("described is\n%s", output)
 	}
-	g.leaves(t, name)
+	g.remove(t, name)
 }
 
-// wantsPort wants a port that another program has, then gets it, and keeps it when the agent is started again.
-func (g *guests) wantsPort(t *testing.T) {
+// takenPort wants a port that another program has, then gets it, and keeps it when the agent is started again.
+func (g *guests) takenPort(t *testing.T) {
 	const name = "wants-port"
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -345,8 +345,8 @@ func (g *guests) wantsPort(t *testing.T) {
 			return false, nil
 		}
 		defer connection.Close()
-		said, _ := bufio.NewReader(connection).ReadString('\n')
-		return said == "welcome\n", nil
+		output, _ := bufio.NewReader(connection).ReadString('\n')
+		return output == "welcome\n", nil
 	}
 	eventually(t, "the port leads to the Pod", welcome)
 	agent := pidOf(t, inside(t, g.PIDs()["node"]), "agent")
@@ -355,7 +355,7 @@ func (g *guests) wantsPort(t *testing.T) {
 	}
 	eventually(t, "the agent has ended", func() (bool, error) { return !runs(agent), nil })
 	eventually(t, "the port leads to the Pod again", welcome)
-	g.leaves(t, name)
+	g.remove(t, name)
 	eventually(t, "the port is free", func() (bool, error) {
 		listener, err := net.ListenTCP("tcp4", address)
 		if err != nil {
@@ -382,8 +382,8 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	starts := newActor(t, "up on a small disk", testExecutable(t), program, t.TempDir(),
 		dirVariable+"="+playground.Dir, partsVariable+"="+home)
 	starts.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	starts.begin(t)
-	starts.hear(t)
+	starts.launch(t)
+	starts.readOwned(t)
 	client := clientAt(t, playground)
 	g := &guests{&Cluster{Dir: playground.Dir, Kubeconfig: playground.Kubeconfig()}, program, client}
 	running := func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
@@ -391,24 +391,24 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 
 	// Their images are not in this store. Of a Pod whose containers never began the kubelet has no figures, and evicts it
 	// first.
-	if said, code := kubectl(t, program, g.Kubeconfig, "delete", "deployments", "--all", "--all-namespaces"); code != 0 {
-		t.Fatal(said)
+	if output, code := kubectl(t, program, g.Kubeconfig, "delete", "deployments", "--all", "--all-namespaces"); code != 0 {
+		t.Fatal(output)
 	}
 	g.invite(t, "bystander", []string{"serve", ":8080"})
-	before := g.becomes(t, "bystander", "runs", running)
+	before := g.await(t, "bystander", "runs", running)
 	g.invite(t, "in-volume", []string{"hoard", "/volume/file"}, func(pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	})
-	g.says(t, "in-volume", "write /volume/file: no space left on device")
-	if said, code := kubectl(t, program, g.Kubeconfig, "exec", "bystander", "--", "/manager", "exit", "3"); code != 3 {
-		t.Errorf("on the full disk a program ends with %d: %s", code, said)
+	g.wantLog(t, "in-volume", "write /volume/file: no space left on device")
+	if output, code := kubectl(t, program, g.Kubeconfig, "exec", "bystander", "--", "/manager", "exit", "3"); code != 3 {
+		t.Errorf("on the full disk a program ends with %d: %s", code, output)
 	}
 	g.cleared(t, "in-volume")
 	g.invite(t, "in-layer", []string{"hoard", "/tmp/file"})
 	g.cleared(t, "in-layer")
 
-	after := g.becomes(t, "bystander", "runs", running)
+	after := g.await(t, "bystander", "runs", running)
 	if now, then := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; now.ContainerID != then.ContainerID {
 		t.Errorf("the other Pod has another container: %+v, and had %+v", now, then)
 	}

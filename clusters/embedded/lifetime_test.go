@@ -92,8 +92,8 @@ func TestConcurrentClustersAreIndependent(t *testing.T) {
 func TestKilledOwnerLeavesNothing(t *testing.T) {
 	t.Parallel()
 	owner := newActor(t, "owner", testExecutable(t), controlPlane(t), t.TempDir())
-	owner.begin(t)
-	o := owner.hear(t)
+	owner.launch(t)
+	o := owner.readOwned(t)
 	for name, pid := range o.PIDs {
 		if !runs(pid) {
 			t.Fatalf("%s does not run", name)
@@ -139,8 +139,8 @@ func TestOrdinaryUserStartsAClusterInALongPath(t *testing.T) {
 		}
 		owner.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 	}
-	owner.begin(t)
-	o := owner.hear(t)
+	owner.launch(t)
+	o := owner.readOwned(t)
 	if len(o.Dir) < 108 {
 		t.Errorf("%s is not a long name", o.Dir)
 	}
@@ -156,7 +156,7 @@ func TestOrdinaryUserStartsAClusterInALongPath(t *testing.T) {
 	if _, err := io.WriteString(owner.stdin, "stop\n"); err != nil {
 		t.Fatal(err)
 	}
-	owner.hear(t)
+	owner.readOwned(t)
 	wantGone(t, o)
 }
 
@@ -307,15 +307,15 @@ func TestTooFewOpenFiles(t *testing.T) {
 			t.Parallel()
 			owner := newActor(t, "owner", "/bin/sh", program, t.TempDir())
 			owner.Args = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0"`, limit), testExecutable(t)}
-			owner.begin(t)
-			said, err := owner.says.ReadString('\n')
+			owner.launch(t)
+			output, err := owner.stdout.ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}
-			named := strings.HasPrefix(said, fmt.Sprintf("error: starting a cluster: "+
+			named := strings.HasPrefix(output, fmt.Sprintf("error: starting a cluster: "+
 				"the system allows a program %d open files, and a cluster needs %d: raise ", limit, openfiles.Least))
-			if named == starts || starts && !strings.HasPrefix(said, "{") {
-				t.Errorf("with %d open files it must start: %t, and says %s", limit, starts, said)
+			if named == starts || starts && !strings.HasPrefix(output, "{") {
+				t.Errorf("with %d open files it must start: %t, and says %s", limit, starts, output)
 			}
 		})
 	}

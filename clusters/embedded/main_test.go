@@ -62,12 +62,12 @@ var roles = map[string]func(*multicall.Program) error{
 		if err != nil {
 			return err
 		}
-		say(owned{Dir: cluster.Dir, Port: cluster.port.Port, PIDs: cluster.PIDs()})
+		printOwned(owned{Dir: cluster.Dir, Port: cluster.port.Port, PIDs: cluster.PIDs()})
 		waitForLine()
 		if err := cluster.Stop(); err != nil {
 			return err
 		}
-		say(owned{})
+		printOwned(owned{})
 		return nil
 	},
 	"up": func(program *multicall.Program) error {
@@ -75,7 +75,7 @@ var roles = map[string]func(*multicall.Program) error{
 		if _, err := playground.Up(context.Background(), program); err != nil {
 			return err
 		}
-		say(owned{Dir: playground.Dir})
+		printOwned(owned{Dir: playground.Dir})
 		waitForLine()
 		return nil
 	},
@@ -88,7 +88,7 @@ type owned struct {
 	PIDs map[string]int
 }
 
-func say(o owned) {
+func printOwned(o owned) {
 	content, err := json.Marshal(o)
 	if err != nil {
 		panic(err)
@@ -101,8 +101,8 @@ func waitForLine() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n') }
 // actor is this test binary in one of the roles.
 type actor struct {
 	*exec.Cmd
-	says  *bufio.Reader
-	stdin io.WriteCloser
+	stdout *bufio.Reader
+	stdin  io.WriteCloser
 }
 
 // newActor prepares the test binary for a role, with a TMPDIR of its own.
@@ -119,14 +119,14 @@ func newActor(t *testing.T, role, executable string, program *multicall.Program,
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.says = bufio.NewReader(stdout)
+	a.stdout = bufio.NewReader(stdout)
 	if a.stdin, err = a.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-func (a *actor) begin(t *testing.T) {
+func (a *actor) launch(t *testing.T) {
 	t.Helper()
 	if err := a.Start(); err != nil {
 		t.Fatal(err)
@@ -134,9 +134,9 @@ func (a *actor) begin(t *testing.T) {
 	t.Cleanup(a.kill)
 }
 
-func (a *actor) hear(t *testing.T) owned {
+func (a *actor) readOwned(t *testing.T) owned {
 	t.Helper()
-	line, err := a.says.ReadString('\n')
+	line, err := a.stdout.ReadString('\n')
 	if err != nil {
 		t.Fatalf("an owner said %q: %v", line, err)
 	}

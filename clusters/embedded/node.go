@@ -61,7 +61,7 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 		group.Go(func() error { return do(working, c) })
 	}
 	group.Go(func() error {
-		_, err := c.whole(working)
+		_, err := c.waitComplete(working)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -77,7 +77,7 @@ func StartServerWithNode(ctx context.Context, program *multicall.Program, parts 
 	if parts.Unavailable != nil {
 		return nil, parts.Unavailable
 	}
-	return startPrepared(ctx, program, manner{scheduler: true, node: &parts})
+	return startPrepared(ctx, program, startOptions{scheduler: true, node: &parts})
 }
 
 // HasNode reports whether the cluster was started with a node, which may not be Ready yet.
@@ -176,8 +176,8 @@ func nodeFlags() []string {
 // limitsCondition is the type of the node's condition that says whether the limits of containers hold.
 const limitsCondition = "ResourceLimitsHold"
 
-// saidOf is the node's condition of limits. It is true only if all of them hold.
-func saidOf(limits node.Limits) corev1.NodeCondition {
+// limitsConditionOf returns the node's condition of limits. It is true only if all of them hold.
+func limitsConditionOf(limits node.Limits) corev1.NodeCondition {
 	c := corev1.NodeCondition{
 		Type: limitsCondition, Status: corev1.ConditionFalse, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}
@@ -194,10 +194,10 @@ func saidOf(limits node.Limits) corev1.NodeCondition {
 	return c
 }
 
-// sayLimits lets the node say which limits hold: not every machine lets us have control groups to set them in. The
-// kubelet leaves conditions alone that it does not know.
-func sayLimits(ctx context.Context, client kubernetes.Interface, limits node.Limits) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{saidOf(limits)}}})
+// reportLimits writes into the node's status which limits hold: not every machine lets us have control groups to set
+// them in. The kubelet leaves conditions alone that it does not know.
+func reportLimits(ctx context.Context, client kubernetes.Interface, limits node.Limits) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{limitsConditionOf(limits)}}})
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func withFlags(flags []string, more ...string) []string {
 }
 
 // startNode starts the node with what every node has, and waits until it is Ready.
-func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how manner) error {
+func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, options startOptions) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -231,7 +231,7 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	// What the node's own Pods are need not wait for the node.
 	var applied errgroup.Group
 	applied.Go(func() error { return manifests.Apply(ctx, c.Config()) })
-	if err := c.startReady(ctx, client, program, how); err != nil {
+	if err := c.startReady(ctx, client, program, options); err != nil {
 		return errors.Join(err, applied.Wait())
 	}
 	return applied.Wait()
@@ -250,7 +250,9 @@ func (c *Cluster) forgetNode(ctx context.Context) error {
 }
 
 // startReady starts the node and waits until it is Ready.
-func (c *Cluster) startReady(ctx context.Context, client kubernetes.Interface, program *multicall.Program, how manner) (err error) {
+func (c *Cluster) startReady(
+	ctx context.Context, client kubernetes.Interface, program *multicall.Program, options startOptions,
+) (err error) {
 	files := map[string][]byte{}
 	for _, name := range []string{kubeletKubeconfig, agentKubeconfig, kubeletServing + ".crt", kubeletServing + ".key", "ca.crt"} {
 		if files[name], err = os.ReadFile(filepath.Join(c.Dir, name)); err != nil {
@@ -258,8 +260,8 @@ func (c *Cluster) startReady(ctx context.Context, client kubernetes.Interface, p
 		}
 	}
 	started, err := node.Start(ctx, node.Options{
-		Name: NodeName, Scope: c.scope, Dir: c.Dir, Keep: how.durable, Programs: how.node.Programs, ControlPlane: program.Path,
-		Env: environment(), Images: how.node.Images, API: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port.Port)),
+		Name: NodeName, Scope: c.scope, Dir: c.Dir, Keep: options.durable, Programs: options.node.Programs, ControlPlane: program.Path,
+		Env: environment(), Images: options.node.Images, API: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port.Port)),
 		Egress: filepath.Join(c.Dir, nodeEgress), Local: c.Egress, Runtime: c.Runtime(), Files: files,
 	})
 	if err != nil {
@@ -271,5 +273,5 @@ func (c *Cluster) startReady(ctx context.Context, client kubernetes.Interface, p
 	if err := started.Ready(ctx, client); err != nil {
 		return err
 	}
-	return sayLimits(ctx, client, started.Limits())
+	return reportLimits(ctx, client, started.Limits())
 }

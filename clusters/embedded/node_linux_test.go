@@ -47,7 +47,7 @@ func init() {
 		if err != nil {
 			return err
 		}
-		say(owned{Dir: cluster.Dir, Port: cluster.port.Port, PIDs: cluster.PIDs()})
+		printOwned(owned{Dir: cluster.Dir, Port: cluster.port.Port, PIDs: cluster.PIDs()})
 		waitForLine()
 		return cluster.Stop()
 	}
@@ -129,7 +129,7 @@ func runWeb(t *testing.T, client kubernetes.Interface, name string) *corev1.Pod 
 }
 
 // kubectl runs the program's kubectl as the cluster's administrator.
-func kubectl(t *testing.T, program *multicall.Program, kubeconfig string, args ...string) (said string, code int) {
+func kubectl(t *testing.T, program *multicall.Program, kubeconfig string, args ...string) (output string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program.Path, append([]string{"kubectl", "--kubeconfig", kubeconfig}, args...)...)
 	out, err := cmd.CombinedOutput()
@@ -195,16 +195,16 @@ func pidOf(t *testing.T, processes map[int]string, name string) int {
 func TestFailedAddOnStopsTheCluster(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("no such chart")
-	var begun owned
+	var started owned
 	cluster, err := StartWithNode(t.Context(), controlPlane(t), nodeParts(t), func(ctx context.Context, c *Cluster) error {
-		begun = owned{Dir: c.Dir, Port: c.port.Port, PIDs: c.PIDs()}
+		started = owned{Dir: c.Dir, Port: c.port.Port, PIDs: c.PIDs()}
 		_, err := clientOf(t, c).CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
 		return errors.Join(failed, err)
 	})
 	if cluster != nil || !errors.Is(err, failed) || err.Error() != failed.Error() {
 		t.Errorf("the cluster is %v, and the error %v", cluster, err)
 	}
-	wantGone(t, begun)
+	wantGone(t, started)
 }
 
 // A node's life is one test, because a node takes seconds to start.
@@ -225,17 +225,17 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 	client := clientOf(t, cluster)
 	pod := runWeb(t, client, "web")
 
-	if said, code := kubectl(t, program, cluster.Kubeconfig,
-		"exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(said, "web answers") {
-		t.Errorf("in the Pod, %q was said, and the exit code is %d", said, code)
+	if output, code := kubectl(t, program, cluster.Kubeconfig,
+		"exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(output, "web answers") {
+		t.Errorf("in the Pod, %q was said, and the exit code is %d", output, code)
 	}
-	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 ||
-		!strings.Contains(said, "usage") {
-		t.Errorf("in the Pod, %q was said, and the exit code is %d", said, code)
+	if output, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 ||
+		!strings.Contains(output, "usage") {
+		t.Errorf("in the Pod, %q was said, and the exit code is %d", output, code)
 	}
-	if said, _ := kubectl(t, program, cluster.Kubeconfig,
-		"get", "--raw", "/api/v1/namespaces/default/pods/web:8080/proxy/"); !strings.HasPrefix(said, "web answers") {
-		t.Errorf("the API server was told %q by the Pod", said)
+	if output, _ := kubectl(t, program, cluster.Kubeconfig,
+		"get", "--raw", "/api/v1/namespaces/default/pods/web:8080/proxy/"); !strings.HasPrefix(output, "web answers") {
+		t.Errorf("the API server was told %q by the Pod", output)
 	}
 
 	wantKubeletGuarded(t, cluster, program)
@@ -265,16 +265,16 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 		now.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
 		t.Errorf("the Pod of before is %+v, %v", now.Status, err)
 	}
-	if said, code := kubectl(t, program, cluster.Kubeconfig,
+	if output, code := kubectl(t, program, cluster.Kubeconfig,
 		"exec", "web", "--", "/probe", "get", "http://"+other.Status.PodIP+":8080"); code != 0 {
-		t.Errorf("from Pod to Pod, %q was said, and the exit code is %d", said, code)
+		t.Errorf("from Pod to Pod, %q was said, and the exit code is %d", output, code)
 	}
 
 	// It would crash the kubelet.
-	said, code := kubectl(t, program, cluster.Kubeconfig, "patch", "pod", "web", "--subresource=resize", "--patch",
+	output, code := kubectl(t, program, cluster.Kubeconfig, "patch", "pod", "web", "--subresource=resize", "--patch",
 		`{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":"20m"}}}]}}`)
-	if code == 0 || !strings.Contains(said, "can't be resized in place") {
-		t.Errorf("a Pod is resized: exit code %d, %s", code, said)
+	if code == 0 || !strings.Contains(output, "can't be resized in place") {
+		t.Errorf("a Pod is resized: exit code %d, %s", code, output)
 	}
 
 	if err := client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
@@ -330,13 +330,13 @@ func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Progr
 		{"create", "namespace", "mine"},
 		{"label", "node", NodeName, "node-role.kubernetes.io/control-plane=yes"},
 	} {
-		if said, code := kubectl(t, program, kubelet, args...); code == 0 ||
-			!strings.Contains(said, "forbidden") && !strings.Contains(said, "Forbidden") {
-			t.Errorf("the kubelet's credential may %v: %s", args, said)
+		if output, code := kubectl(t, program, kubelet, args...); code == 0 ||
+			!strings.Contains(output, "forbidden") && !strings.Contains(output, "Forbidden") {
+			t.Errorf("the kubelet's credential may %v: %s", args, output)
 		}
 	}
-	if said, code := kubectl(t, program, kubelet, "get", "node", NodeName); code != 0 {
-		t.Errorf("the kubelet's credential may not see its own node: %s", said)
+	if output, code := kubectl(t, program, kubelet, "get", "node", NodeName); code != 0 {
+		t.Errorf("the kubelet's credential may not see its own node: %s", output)
 	}
 }
 
@@ -379,8 +379,8 @@ func TestKilledNodeLeavesNoProcess(t *testing.T) {
 		if os.Getuid() == 0 {
 			owner.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		}
-		owner.begin(t)
-		o := owner.hear(t)
+		owner.launch(t)
+		o := owner.readOwned(t)
 		processes := inside(t, o.PIDs["node"])
 		pidOf(t, processes, "kubelet")
 		switch victim {
@@ -409,8 +409,8 @@ func TestLimitsCondition(t *testing.T) {
 		{CPU: true}:               "False: CPU limits of containers hold; memory limits are accepted, and do not hold on this node",
 		{}:                        "False: memory and CPU limits of containers are accepted, and do not hold on this node",
 	} {
-		if said := saidOf(limits); string(said.Status)+": "+said.Message != want {
-			t.Errorf("where %+v hold it says %s: %s", limits, said.Status, said.Message)
+		if got := limitsConditionOf(limits); string(got.Status)+": "+got.Message != want {
+			t.Errorf("the condition for %+v is %s: %s, want %s", limits, got.Status, got.Message, want)
 		}
 	}
 }

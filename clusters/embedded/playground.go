@@ -128,23 +128,23 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 		Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(),
 		Wanted: parts != nil, NoNode: noNode, Init: state.Init,
 	}
-	how := manner{durable: true, scheduler: true, node: parts, noNode: noNode}
+	options := startOptions{durable: true, scheduler: true, node: parts, noNode: noNode}
 	switch {
 	case parts == nil:
-		how.noNode = "the playground was started without one: `make up` starts it again with a node"
+		options.noNode = "the playground was started without one: `make up` starts it again with a node"
 	case noNode != "":
-		how.node = nil
+		options.node = nil
 	default:
 		state.Init = parts.Programs.Init
 	}
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, scope.Close())
 	}
-	cluster, err := start(ctx, program, scope, how)
+	cluster, err := start(ctx, program, scope, options)
 	if err != nil {
 		return false, err
 	}
-	if cluster, err = cluster.whole(ctx); err != nil {
+	if cluster, err = cluster.waitComplete(ctx); err != nil {
 		return false, err
 	}
 	state.PIDs = cluster.PIDs()

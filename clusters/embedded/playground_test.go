@@ -39,7 +39,7 @@ func newPlayground(t *testing.T) *Playground {
 func upElsewhere(t *testing.T, playground *Playground) *actor {
 	t.Helper()
 	a := newActor(t, "up", testExecutable(t), controlPlane(t), t.TempDir(), dirVariable+"="+playground.Dir)
-	a.begin(t)
+	a.launch(t)
 	return a
 }
 
@@ -144,7 +144,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 
 	// The second one ends what the first one left, succeeds, and is killed afterwards.
 	commanded := upElsewhere(t, playground)
-	commanded.hear(t)
+	commanded.readOwned(t)
 	if left := processesOf(before.Scope); len(left) > 0 {
 		t.Errorf("of the interrupted Up, %v still run", left)
 	}

@@ -73,7 +73,7 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	}
 	unlock, err := filelock.Wait(ctx, filepath.Join(beside, preparedPrefix+"stores.lock"))
 	if err != nil {
-		return "", ifNotHindered(err)
+		return "", ignoreUnwritable(err)
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
@@ -86,20 +86,20 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	unfinished := dir + ".new"
 	for _, old := range append(outdated, unfinished) {
 		if err := os.RemoveAll(old); err != nil {
-			return "", ifNotHindered(err)
+			return "", ignoreUnwritable(err)
 		}
 	}
 	if err := prepare(ctx, program, unfinished); err != nil {
-		return "", ifNotHindered(err)
+		return "", ignoreUnwritable(err)
 	}
 	if err := os.Rename(unfinished, dir); err != nil {
-		return "", ifNotHindered(err)
+		return "", ignoreUnwritable(err)
 	}
 	return dir, nil
 }
 
-// ifNotHindered drops the error of a folder in which this user cannot write, or no user can any more.
-func ifNotHindered(err error) error {
+// ignoreUnwritable drops the error of a folder in which this user cannot write, or no user can any more.
+func ignoreUnwritable(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
 		return nil
 	}
@@ -120,7 +120,7 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	if c.port, err = reservePort(0); err != nil {
 		return err
 	}
-	if err := writeFiles(c.Dir, c.port.Port, manner{}); err != nil {
+	if err := writeFiles(c.Dir, c.port.Port, startOptions{}); err != nil {
 		return err
 	}
 	// A certificate authority would be written into the store, as the one that the server trusts. So this server knows its

@@ -117,11 +117,11 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun, err := start(t.Context(), controlPlane(t), scope, manner{scheduler: true})
+	started, err := start(t.Context(), controlPlane(t), scope, startOptions{scheduler: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh, err := begun.whole(t.Context())
+	fresh, err := started.waitComplete(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestServerIsReadyBeforeControllers(t *testing.T) {
 	}
 	stop(t, cluster)
 	newConfigMap(t, clientOf(t, cluster), metav1.NamespaceDefault, metav1.ObjectMeta{Name: "at-once"})
-	if _, err := cluster.whole(t.Context()); err != nil || cluster.Failed() != nil {
+	if _, err := cluster.waitComplete(t.Context()); err != nil || cluster.Failed() != nil {
 		t.Error(err, cluster.Failed())
 	}
 	programs := slices.Sorted(maps.Keys(cluster.PIDs()))
@@ -186,9 +186,9 @@ func TestServerIsReadyBeforeControllers(t *testing.T) {
 // withoutControllers is a control plane whose controllers end at once.
 func withoutControllers(t *testing.T) *multicall.Program {
 	t.Helper()
-	whole := controlPlane(t)
-	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: whole.Version}
-	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\necho 'no memory'\nexit 1\n", whole.Path)
+	original := controlPlane(t)
+	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: original.Version}
+	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\necho 'no memory'\nexit 1\n", original.Path)
 	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -215,9 +215,9 @@ func TestExitedControllersAreAnError(t *testing.T) {
 
 func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 	t.Parallel()
-	whole, dir := controlPlane(t), t.TempDir()
-	program := &multicall.Program{Path: filepath.Join(dir, "controlplane"), Version: whole.Version}
-	copyFile(t, whole.Path, program.Path)
+	original, dir := controlPlane(t), t.TempDir()
+	program := &multicall.Program{Path: filepath.Join(dir, "controlplane"), Version: original.Version}
+	copyFile(t, original.Path, program.Path)
 	outdated := []string{preparedPrefix + "0123456789abcdef", preparedPrefix + "fedcba9876543210.new"}
 	for _, name := range outdated {
 		if err := os.MkdirAll(filepath.Join(dir, name, "member"), 0o700); err != nil {
@@ -248,11 +248,11 @@ func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{&os.PathError{Op: "open", Err: os.ErrPermission}, fmt.Errorf("copying: %w", os.ErrPermission)} {
-		if hindered := ifNotHindered(err); hindered != nil {
-			t.Errorf("%v ends the start: %v", err, hindered)
+		if got := ignoreUnwritable(err); got != nil {
+			t.Errorf("%v ends the start: %v", err, got)
 		}
 	}
-	if ifNotHindered(os.ErrNotExist) == nil {
+	if ignoreUnwritable(os.ErrNotExist) == nil {
 		t.Error("another error is dropped")
 	}
 }

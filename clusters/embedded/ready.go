@@ -90,7 +90,7 @@ func (c *Cluster) poll(ctx context.Context, what string, ask func(context.Contex
 			return yes, err
 		}
 		if name, dead := c.died(); dead {
-			return false, fmt.Errorf("%s has ended%s", name, c.lastWords(name))
+			return false, fmt.Errorf("%s has ended%s", name, c.logTail(name))
 		}
 		return false, nil
 	})
@@ -98,13 +98,13 @@ func (c *Cluster) poll(ctx context.Context, what string, ask func(context.Contex
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("waiting for %s: %w%s", what, context.Cause(ctx), c.lastWords("kube-apiserver"))
+		return fmt.Errorf("waiting for %s: %w%s", what, context.Cause(ctx), c.logTail("kube-apiserver"))
 	}
 	return fmt.Errorf("waiting for %s: %w", what, err)
 }
 
-// lastWords are the last lines of a program's log, for an error message.
-func (c *Cluster) lastWords(component string) string {
+// logTail returns the last lines of a program's log, for an error message.
+func (c *Cluster) logTail(component string) string {
 	const lines = 5
 	content, err := os.ReadFile(c.log(component))
 	if errors.Is(err, os.ErrNotExist) || len(content) == 0 {
