@@ -88,7 +88,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { n.process.Kill() })
 	defer stop()
-	said, err := io.ReadAll(read)
+	status, err := io.ReadAll(read)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -96,7 +96,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	var s plan.Status
-	if err := json.Unmarshal(said, &s); err != nil {
+	if err := json.Unmarshal(status, &s); err != nil {
 		return fmt.Errorf("it ended at once%s", n.LogTail())
 	}
 	if err := errorOf(s); err != nil {
@@ -125,8 +125,8 @@ func Remove(ctx context.Context, programs Programs, dir string) error {
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if said, err := exec.CommandContext(ctx, programs.Init, "remove", folder).CombinedOutput(); err != nil {
-		return fmt.Errorf("removing %s: %w: %s", folder, err, strings.TrimSpace(string(said)))
+	if output, err := exec.CommandContext(ctx, programs.Init, "remove", folder).CombinedOutput(); err != nil {
+		return fmt.Errorf("removing %s: %w: %s", folder, err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }
@@ -145,33 +145,33 @@ var errProbeSlow = fmt.Errorf("it did not end within %s", probeTimeout)
 // says nothing, and Probe repeats it.
 func Probe(ctx context.Context, programs Programs) (err error) {
 	for range probeAttempts {
-		var said plan.Status
-		var again bool
-		if said, again, err = probe(ctx, programs); err == nil {
-			return errorOf(said)
+		var status plan.Status
+		var retry bool
+		if status, retry, err = probe(ctx, programs); err == nil {
+			return errorOf(status)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !again {
+		if !retry {
 			break
 		}
 	}
 	return fmt.Errorf("trying whether there can be a node: %w", err)
 }
 
-// probe is one attempt. Its folders are in a run folder, which is removed whatever ends the probe or us. again is true
+// probe is one attempt. Its folders are in a run folder, which is removed whatever ends the probe or us. retry is true
 // if it was killed or slow.
-func probe(ctx context.Context, programs Programs) (s plan.Status, again bool, err error) {
+func probe(ctx context.Context, programs Programs) (s plan.Status, retry bool, err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return s, false, err
 	}
 	defer func() { _ = scope.Close() }() // the answer is known; another run removes what is left
-	var said, mistakes bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	started, err := scope.Start(process.Spec{
 		Name: "the probe", Path: programs.Init, Args: []string{"probe"},
-		Stdout: &said, Stderr: &mistakes, Env: append(os.Environ(), "TMPDIR="+scope.Dir),
+		Stdout: &stdout, Stderr: &stderr, Env: append(os.Environ(), "TMPDIR="+scope.Dir),
 	})
 	if err != nil {
 		return s, false, err
@@ -179,24 +179,24 @@ func probe(ctx context.Context, programs Programs) (s plan.Status, again bool, e
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errProbeSlow)
 	defer cancel()
 	err = started.Wait(ctx)
-	parseErr := json.Unmarshal(said.Bytes(), &s)
+	parseErr := json.Unmarshal(stdout.Bytes(), &s)
 	if parseErr == nil {
 		return s, false, nil
 	}
 	ended, failed := errors.AsType[process.ExitError](err)
-	again = errors.Is(err, errProbeSlow) || failed && ended.ExitCode() < 0
-	switch text := strings.TrimSpace(mistakes.String()); {
+	retry = errors.Is(err, errProbeSlow) || failed && ended.ExitCode() < 0
+	switch text := strings.TrimSpace(stderr.String()); {
 	case err == nil:
-		err = fmt.Errorf("it said %q: %w", said.String(), parseErr)
+		err = fmt.Errorf("it said %q: %w", stdout.String(), parseErr)
 	case text != "":
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	return s, again, err
+	return s, retry, err
 }
 
 // LogTail returns the last lines of the logs of the node's programs, for an error message.
 func (n *Node) LogTail() string {
-	var words strings.Builder
+	var text strings.Builder
 	for _, name := range []string{"host.log", "log/agent.log", "log/kubelet.log"} {
 		content, err := os.ReadFile(filepath.Join(n.dir, name))
 		if err != nil || len(content) == 0 {
@@ -204,7 +204,7 @@ func (n *Node) LogTail() string {
 		}
 		const most = 5
 		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-		fmt.Fprintf(&words, "\nthe last lines of %s:\n  %s", name, strings.Join(lines[max(0, len(lines)-most):], "\n  "))
+		fmt.Fprintf(&text, "\nthe last lines of %s:\n  %s", name, strings.Join(lines[max(0, len(lines)-most):], "\n  "))
 	}
-	return words.String()
+	return text.String()
 }

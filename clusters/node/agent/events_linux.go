@@ -43,19 +43,19 @@ func newRecorder(client kubernetes.Interface, node string) record.EventRecorder 
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "operator-labs-agent", Host: node})
 }
 
-// tellOfBuild tells a Pod that waits for an image how far that is.
-func tellOfBuild(recorder record.EventRecorder, pod *runtimeapi.PodSandboxMetadata, reference, how string) {
+// reportBuild reports the progress of a build in an Event of the Pod that waits for the image.
+func reportBuild(recorder record.EventRecorder, pod *runtimeapi.PodSandboxMetadata, reference, progress string) {
 	if pod == nil {
 		return // the request is not for a Pod, but from a client such as crictl
 	}
-	waits := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.Uid)}
-	recorder.Eventf(waits, corev1.EventTypeNormal, building, "Building image %q: %s", reference, how)
+	object := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.Uid)}
+	recorder.Eventf(object, corev1.EventTypeNormal, building, "Building image %q: %s", reference, progress)
 }
 
-// tellOfPort tells a Service or a Pod that a port of the machine does not lead to it.
-func tellOfPort(recorder record.EventRecorder, port services.Port, err error) {
+// reportPort reports in an Event of a Service or a Pod that a port of the machine is not forwarded to it.
+func reportPort(recorder record.EventRecorder, port services.Port, err error) {
 	log.Print(err)
 	owner := port.Owner
-	wants := &corev1.ObjectReference{APIVersion: "v1", Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID}
-	recorder.Event(wants, corev1.EventTypeWarning, portUnavailable, err.Error())
+	object := &corev1.ObjectReference{APIVersion: "v1", Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID}
+	recorder.Event(object, corev1.EventTypeWarning, portUnavailable, err.Error())
 }

@@ -91,14 +91,14 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 		Dir: plan.State, NodeIP: plan.NodeIP, Init: plan.InitPath, Keeper: &keeper.Client{Socket: plan.KeeperSocket}, Files: files,
 		Network: network, Cgroups: cgroups, Reserve: plan.Reserve,
 		Build: func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error {
-			said, err := machine.Open(ctx, builds.Question, reference)
+			stream, err := machine.Open(ctx, builds.Question, reference)
 			if err != nil {
 				return err
 			}
-			defer said.Close()
-			stop := context.AfterFunc(ctx, func() { said.Close() })
+			defer stream.Close()
+			stop := context.AfterFunc(ctx, func() { stream.Close() })
 			defer stop()
-			return builds.Read(said, func(how string) { tellOfBuild(recorder, pod, reference, how) })
+			return builds.Read(stream, func(progress string) { reportBuild(recorder, pod, reference, progress) })
 		},
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 func newServices(
 	ctx context.Context, client kubernetes.Interface, node string, machine *namespace.Crossing, recorder record.EventRecorder,
 ) (proxy *services.Proxy, keep func(), err error) {
-	ports := nodeports.New(machine, func(port services.Port, err error) { tellOfPort(recorder, port, err) })
+	ports := nodeports.New(machine, func(port services.Port, err error) { reportPort(recorder, port, err) })
 	proxy, err = services.New(services.Options{
 		Client: client, Node: node, Publish: ports.Publish, Report: func(err error) { log.Print(err) },
 	})

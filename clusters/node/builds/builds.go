@@ -16,8 +16,7 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-// Question is the node's request, the argument how of package namespace. The argument of the request is the image's
-// name.
+// Question is the node's request, a key of namespace.Answers. The argument of the request is the image's name.
 const Question = "build"
 
 // line is one that the machine says. The last one has no Progress.
@@ -32,9 +31,9 @@ func (l line) text() []byte {
 	return append(text, '\n')
 }
 
-// Progress returns a line that reports the build's progress: "program coredns, 120 of 400 packages compiled". how must
-// not be empty.
-func Progress(how string) []byte { return line{Progress: how}.text() }
+// Progress returns a line that reports the build's progress: "program coredns, 120 of 400 packages compiled". The
+// message must not be empty.
+func Progress(message string) []byte { return line{Progress: message}.text() }
 
 // Answer returns the last line, which reports the build's result.
 func Answer(err error) []byte {
@@ -49,7 +48,7 @@ const limit = 1 << 20
 
 // Read reads the lines until the last one, and passes the progress on. It returns the error of the build, which is
 // named.ErrUnknown if the catalogue has no image with that name.
-func Read(r io.Reader, progress func(how string)) error {
+func Read(r io.Reader, progress func(message string)) error {
 	lines := json.NewDecoder(io.LimitReader(r, limit))
 	for {
 		var l line

@@ -26,11 +26,11 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			said := bytes.NewReader(slices.Concat(Progress("one"), Progress("two"), Answer(test.err)))
-			var heard []string
-			err := Read(said, func(how string) { heard = append(heard, how) })
-			if !slices.Equal(heard, []string{"one", "two"}) {
-				t.Errorf("it heard %q", heard)
+			stream := bytes.NewReader(slices.Concat(Progress("one"), Progress("two"), Answer(test.err)))
+			var messages []string
+			err := Read(stream, func(message string) { messages = append(messages, message) })
+			if !slices.Equal(messages, []string{"one", "two"}) {
+				t.Errorf("it heard %q", messages)
 			}
 			switch {
 			case test.is != nil && !errors.Is(err, test.is), test.is == nil && fmt.Sprint(err) != fmt.Sprint(test.err):

@@ -47,9 +47,9 @@ func TestProcessStartsInProgramsGroup(t *testing.T) {
 	defer folder.Close()
 	cmd := exec.CommandContext(t.Context(), "cat", "/proc/self/cgroup")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(folder.Fd())}
-	said, err := cmd.Output()
-	if err != nil || !strings.Contains(string(said), "/"+prefix+"test-born/node\n") {
-		t.Errorf("its groups are %q, %v", said, err)
+	output, err := cmd.Output()
+	if err != nil || !strings.Contains(string(output), "/"+prefix+"test-born/node\n") {
+		t.Errorf("its groups are %q, %v", output, err)
 	}
 	if err := os.Mkdir(filepath.Join(g.Dir, "container"), 0o755); err != nil {
 		t.Error(err)

@@ -47,8 +47,8 @@ func Enter(name, program string, arguments ...string) error {
 	defer cancel()
 	trial := exec.CommandContext(ctx, runner, append(run[1:], "true")...)
 	trial.Env = environment
-	if said, err := trial.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: systemd-run: %w: %s", ErrNone, err, strings.TrimSpace(string(said)))
+	if output, err := trial.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: systemd-run: %w: %s", ErrNone, err, strings.TrimSpace(string(output)))
 	}
 	run = append(run, "--unit="+scope(name), "--", program)
 	return syscall.Exec(runner, append(run, arguments[1:]...), environment)

@@ -51,31 +51,31 @@ func enter(t *testing.T, environment ...string) string {
 	}
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = append(append(os.Environ(), entersVariable+"=test-"+fmt.Sprint(os.Getpid())), environment...)
-	said, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, said)
+		t.Fatalf("%v: %s", err, output)
 	}
-	return string(said)
+	return string(output)
 }
 
 func TestEnterUsesSystemdScope(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root takes no scope")
 	}
-	said := enter(t)
-	if strings.Contains(said, ErrNone.Error()) {
-		t.Skip(said)
+	output := enter(t)
+	if strings.Contains(output, ErrNone.Error()) {
+		t.Skip(output)
 	}
 	for _, want := range []string{"passed", "memory", ".scope/node\n", "<nil>"} { // memory is lent by all versions of systemd
-		if !strings.Contains(said, want) {
-			t.Errorf("it said %q, without %q", said, want)
+		if !strings.Contains(output, want) {
+			t.Errorf("it said %q, without %q", output, want)
 		}
 	}
 }
 
 func TestEnterWithoutSystemd(t *testing.T) {
-	if said := enter(t, "PATH="+t.TempDir()); !strings.Contains(said, ErrNone.Error()) {
-		t.Errorf("it said %q", said)
+	if output := enter(t, "PATH="+t.TempDir()); !strings.Contains(output, ErrNone.Error()) {
+		t.Errorf("it said %q", output)
 	}
 }
 

@@ -50,7 +50,7 @@ func run(t *testing.T, spec container.Spec, joined container.Joined) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := io.ReadAll(read)
+	output, err := io.ReadAll(read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +58,11 @@ func run(t *testing.T, spec container.Spec, joined container.Joined) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return result{out: strings.TrimSpace(string(said)), code: state.ExitCode()}
+	return result{out: strings.TrimSpace(string(output)), code: state.ExitCode()}
 }
 
-// says runs a script and wants it to say something and end well.
-func says(t *testing.T, spec container.Spec, want string) {
+// wantOutput runs a script and wants it to say something and end well.
+func wantOutput(t *testing.T, spec container.Spec, want string) {
 	t.Helper()
 	if got := run(t, spec, container.Joined{}); got.out != want || got.code != 0 {
 		t.Errorf("%q said %q and ended with %d; want %q and 0", spec.Args[len(spec.Args)-1], got.out, got.code, want)
@@ -70,7 +70,7 @@ func says(t *testing.T, spec container.Spec, want string) {
 }
 
 func TestProgramIsAloneInItsPIDNamespace(t *testing.T) {
-	says(t, shell(t, `echo $$; cd /proc; echo [0-9]*`), "1\n1")
+	wantOutput(t, shell(t, `echo $$; cd /proc; echo [0-9]*`), "1\n1")
 }
 
 func TestProgramSeesOnlyItsOwnFiles(t *testing.T) {
@@ -130,7 +130,7 @@ func TestStartErrorNamesTheCause(t *testing.T) {
 func TestUserRunsWithoutCapabilities(t *testing.T) {
 	spec := shell(t, `id -u; id -g; grep CapEff /proc/self/status | cut -f2`)
 	spec.User, spec.Group = 1234, 5678
-	says(t, spec, "1234\n5678\n0000000000000000")
+	wantOutput(t, spec, "1234\n5678\n0000000000000000")
 }
 
 func TestNoNewPrivilegesDisablesSetuid(t *testing.T) {
@@ -152,7 +152,7 @@ func TestNoNewPrivilegesDisablesSetuid(t *testing.T) {
 		if err := os.Chmod(file, 0o755|os.ModeSetuid); err != nil {
 			t.Fatal(err)
 		}
-		says(t, spec, want)
+		wantOutput(t, spec, want)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestRootHasOnlyItsCapabilities(t *testing.T) {
 	}
 	spec := shell(t, `grep CapBnd /proc/self/status | cut -f2`)
 	spec.Capabilities = kept
-	says(t, spec, strings.Repeat("0", 12)+"1000") // 1 << 12
+	wantOutput(t, spec, strings.Repeat("0", 12)+"1000") // 1 << 12
 }
 
 func TestCapabilitiesAreAddedAndDropped(t *testing.T) {
@@ -200,17 +200,17 @@ func TestContainerCannotUnshareUnderTheFilter(t *testing.T) {
 	if got := run(t, spec, container.Joined{}); !strings.HasSuffix(got.out, "refused") {
 		t.Errorf("with the filter it said %q", got.out)
 	}
-	says(t, shell(t, script), "allowed")
+	wantOutput(t, shell(t, script), "allowed")
 }
 
 func TestOrdinaryProgramsRunUnderTheFilter(t *testing.T) {
 	spec := shell(t, `(echo one; echo two) | sort -r | tail -n 1; sleep 0 & wait
 		umask 022; touch /file && stat -c %a /file; id -u; exec date +%%`)
 	spec.Seccomp, spec.NoNewPrivileges = true, true
-	says(t, spec, "one\n644\n0\n%")
+	wantOutput(t, spec, "one\n644\n0\n%")
 	spec.User, spec.Group, spec.Dir = 1234, 5678, "/dev/shm"
 	spec.Args = []string{"/bin/sh", "-c", `echo hello > file && cat file; id -u`}
-	says(t, spec, "hello\n1234")
+	wantOutput(t, spec, "hello\n1234")
 }
 
 func TestVolumeMounts(t *testing.T) {
@@ -222,7 +222,7 @@ func TestVolumeMounts(t *testing.T) {
 	spec.Mounts = append(spec.Mounts,
 		container.Mount{Source: volume, Target: "/deep/down"}, container.Mount{Source: volume, Target: "/fixed", ReadOnly: true},
 		container.Mount{Source: filepath.Join(volume, "file"), Target: "/one"})
-	says(t, spec, "contentrefused\ncontent")
+	wantOutput(t, spec, "contentrefused\ncontent")
 	if content, err := os.ReadFile(filepath.Join(volume, "new")); err != nil || string(content) != "new\n" {
 		t.Errorf("what it wrote is %q, %v", content, err)
 	}
@@ -236,7 +236,7 @@ func TestSymlinkInImageStaysInside(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec.Mounts = append(spec.Mounts, container.Mount{Source: volume, Target: "/" + name + "/volume"})
-		says(t, spec, "/"+name+"/volume")
+		wantOutput(t, spec, "/"+name+"/volume")
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
 		t.Errorf("outside of the container there are %v, %v", left, err)
@@ -256,7 +256,7 @@ func TestReadOnlyRootAllowsWritesToVolumes(t *testing.T) {
 	spec := shell(t, `(echo x > /x) 2>/dev/null || echo refused; echo y > /volume/y && echo written`)
 	spec.Root.ReadOnly = true
 	spec.Mounts = append(spec.Mounts, container.Mount{Source: t.TempDir(), Target: "/volume"})
-	says(t, spec, "refused\nwritten")
+	wantOutput(t, spec, "refused\nwritten")
 }
 
 func TestLayersAreStacked(t *testing.T) {
@@ -275,7 +275,7 @@ func TestLayersAreStacked(t *testing.T) {
 	}
 	spec := shell(t, `cat /a; cat /b; rm /a; echo more > /b; echo; ls /a 2>/dev/null; cat /b`)
 	spec.Root = root
-	says(t, spec, "lowhigh\nmore")
+	wantOutput(t, spec, "lowhigh\nmore")
 	if content, err := os.ReadFile(lower + "/a"); err != nil || string(content) != "low" {
 		t.Errorf("the layer has %q, %v", content, err)
 	}

@@ -86,9 +86,9 @@ func (s *Starting) Await() error {
 	defer s.status.Close()
 	_, err := s.spec.Write(s.text)
 	s.spec.Close()
-	said, readErr := io.ReadAll(s.status) // nothing, once the process has become the program
-	if len(said) > 0 {
-		return &StartError{string(said)}
+	message, readErr := io.ReadAll(s.status) // nothing, once the process has become the program
+	if len(message) > 0 {
+		return &StartError{string(message)}
 	}
 	if err = errors.Join(err, readErr); err != nil {
 		return fmt.Errorf("starting a container: %w", err)

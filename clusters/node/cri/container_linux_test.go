@@ -56,14 +56,14 @@ func TestStopSendsSIGTERMFirst(t *testing.T) {
 	polite := p.start("polite", `trap 'echo asked; exit 0' TERM; echo ready; while true; do sleep 0.01; done`)
 	deaf := p.start("deaf", `trap '' TERM; echo ready; while true; do sleep 0.01; done`)
 	for _, name := range []string{"polite", "deaf"} {
-		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.said(name), "ready") })
+		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.logText(name), "ready") })
 	}
 	for _, id := range []string{polite, deaf} {
 		if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s := r.status(t, polite); s.ExitCode != 0 || !strings.Contains(p.said("polite"), "asked") {
+	if s := r.status(t, polite); s.ExitCode != 0 || !strings.Contains(p.logText("polite"), "asked") {
 		t.Errorf("the polite one is %v", s)
 	}
 	if s := r.status(t, deaf); s.ExitCode != 128+9 {
@@ -85,34 +85,34 @@ func TestStopSignalComesFromPodOrImage(t *testing.T) {
 		},
 	} {
 		id := p.start(name, `for s in TERM QUIT USR1; do trap "echo $s; exit 0" $s; done; echo ready; while true; do sleep 0.01; done`, change)
-		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.said(name), "ready") })
+		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.logText(name), "ready") })
 		if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 10}); err != nil {
 			t.Fatal(err)
 		}
-		if said := p.said(name); !strings.HasSuffix(said, name) {
-			t.Errorf("it said %q, want %s", said, name)
+		if output := p.logText(name); !strings.HasSuffix(output, name) {
+			t.Errorf("it said %q, want %s", output, name)
 		}
 	}
 }
 
 func TestPodEnvironmentOverridesImage(t *testing.T) {
 	r := newRuntime(t)
-	said, _ := r.pod(t).ends("c", `echo $FROM $BOTH $HOSTNAME $HOME`, func(c *runtimeapi.ContainerConfig) {
+	output, _ := r.pod(t).ends("c", `echo $FROM $BOTH $HOSTNAME $HOME`, func(c *runtimeapi.ContainerConfig) {
 		c.Envs = []*runtimeapi.KeyValue{{Key: "BOTH", Value: []byte("pod")}}
 	})
-	if said != "image pod the-pod /" {
-		t.Errorf("it said %q", said)
+	if output != "image pod the-pod /" {
+		t.Errorf("it said %q", output)
 	}
 }
 
 func TestPodSetsUserAndGroup(t *testing.T) {
 	r := newRuntime(t)
-	said, s := r.pod(t).ends("c", `id -u; id -g`, func(c *runtimeapi.ContainerConfig) {
+	output, s := r.pod(t).ends("c", `id -u; id -g`, func(c *runtimeapi.ContainerConfig) {
 		c.Linux.SecurityContext.RunAsUser, c.Linux.SecurityContext.RunAsGroup = &runtimeapi.Int64Value{Value: 1000},
 			&runtimeapi.Int64Value{Value: 2000}
 	})
-	if said != "1000\n2000" || s.User.Linux.Uid != 1000 || s.User.Linux.Gid != 2000 {
-		t.Errorf("it said %q and is %v", said, s.User)
+	if output != "1000\n2000" || s.User.Linux.Uid != 1000 || s.User.Linux.Gid != 2000 {
+		t.Errorf("it said %q and is %v", output, s.User)
 	}
 }
 
@@ -153,12 +153,12 @@ func TestUnknownReferencesAreErrors(t *testing.T) {
 func TestExecSync(t *testing.T) {
 	r := newRuntime(t)
 	id := r.pod(t).start("c", `echo there > /file; exec sleep 1000`)
-	said := until(t, "the file", func() (string, bool) {
-		said, _ := r.exec(t, id, `cat /file; hostname; echo $BOTH`)
-		return said, strings.HasPrefix(said, "there")
+	output := until(t, "the file", func() (string, bool) {
+		output, _ := r.exec(t, id, `cat /file; hostname; echo $BOTH`)
+		return output, strings.HasPrefix(output, "there")
 	})
-	if said != "there\nthe-pod\nimage" {
-		t.Errorf("it said %q", said)
+	if output != "there\nthe-pod\nimage" {
+		t.Errorf("it said %q", output)
 	}
 	if _, code := r.exec(t, id, "exit 42"); code != 42 {
 		t.Errorf("it ended with %d", code)
@@ -172,7 +172,7 @@ func TestExecSync(t *testing.T) {
 		t.Errorf("the error of a program that takes too long is %v", err)
 	}
 	// One that leaves another behind, which holds its output open.
-	if said, code := r.exec(t, id, "sleep 1000 & echo done"); said != "done" || code != 0 {
-		t.Errorf("it said %q and ended with %d", said, code)
+	if output, code := r.exec(t, id, "sleep 1000 & echo done"); output != "done" || code != 0 {
+		t.Errorf("it said %q and ended with %d", output, code)
 	}
 }

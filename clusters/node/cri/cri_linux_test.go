@@ -41,11 +41,11 @@ func (r *runtime) pod(t *testing.T, change ...func(*runtimeapi.PodSandboxConfig)
 	for _, f := range change {
 		f(config)
 	}
-	made, err := r.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
+	created, err := r.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &pod{r, t, made.PodSandboxId, config}
+	return &pod{r, t, created.PodSandboxId, config}
 }
 
 // create makes a container of the Pod that runs a script of the machine's shell.
@@ -65,13 +65,13 @@ func (p *pod) create(name, script string, change ...func(*runtimeapi.ContainerCo
 	for _, f := range change {
 		f(config)
 	}
-	made, err := p.r.CreateContainer(p.t.Context(), &runtimeapi.CreateContainerRequest{
+	created, err := p.r.CreateContainer(p.t.Context(), &runtimeapi.CreateContainerRequest{
 		PodSandboxId: p.id, Config: config, SandboxConfig: p.config,
 	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return made.ContainerId
+	return created.ContainerId
 }
 
 // start makes a container and starts it.
@@ -120,15 +120,15 @@ func until[T any](t *testing.T, what string, ask func() (T, bool)) T {
 }
 
 // ends starts a script as a container and returns what it said and how it ended.
-func (p *pod) ends(name, script string, change ...func(*runtimeapi.ContainerConfig)) (said string, status *runtimeapi.ContainerStatus) {
+func (p *pod) ends(name, script string, change ...func(*runtimeapi.ContainerConfig)) (output string, status *runtimeapi.ContainerStatus) {
 	p.t.Helper()
 	id := p.start(name, script, change...)
 	status = p.r.await(p.t, id, runtimeapi.ContainerState_CONTAINER_EXITED)
-	return p.said(name), status
+	return p.logText(name), status
 }
 
-// said is the text of a container's log.
-func (p *pod) said(name string) string {
+// logText is the text of a container's log.
+func (p *pod) logText(name string) string {
 	p.t.Helper()
 	content, err := os.ReadFile(filepath.Join(p.config.LogDirectory, name+".log"))
 	if err != nil {
@@ -161,11 +161,11 @@ func TestPodHasAddressHostnameAndDNS(t *testing.T) {
 	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_READY {
 		t.Fatalf("the sandbox is %v, %v", s, err)
 	}
-	said, _ := p.ends("c", `hostname; cat /etc/hostname; cat /etc/resolv.conf; cat /proc/net/fib_trie`)
-	if want := "the-pod\nthe-pod\nnameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n"; !strings.HasPrefix(said, want) {
-		t.Errorf("it said %q, want %q first", said, want)
+	output, _ := p.ends("c", `hostname; cat /etc/hostname; cat /etc/resolv.conf; cat /proc/net/fib_trie`)
+	if want := "the-pod\nthe-pod\nnameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n"; !strings.HasPrefix(output, want) {
+		t.Errorf("it said %q, want %q first", output, want)
 	}
-	if !strings.Contains(said, s.Status.Network.Ip) {
+	if !strings.Contains(output, s.Status.Network.Ip) {
 		t.Errorf("the address %q is not the container's", s.Status.Network.Ip)
 	}
 }
@@ -187,9 +187,9 @@ func TestPodSharesNodePIDNamespace(t *testing.T) {
 	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
 		c.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_NODE
 	})
-	said, _ := p.ends("node", `test -d /proc/1 && cat /proc/1/comm`)
-	if strings.Contains(said, "sh") {
-		t.Errorf("the first process is %q", said)
+	output, _ := p.ends("node", `test -d /proc/1 && cat /proc/1/comm`)
+	if strings.Contains(output, "sh") {
+		t.Errorf("the first process is %q", output)
 	}
 }
 
@@ -198,9 +198,9 @@ func TestHostNetworkPodSharesNodeNetwork(t *testing.T) {
 	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
 		c.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
 	})
-	said, _ := p.ends("c", `readlink /proc/self/ns/net`)
-	if own, err := os.Readlink("/proc/self/ns/net"); err != nil || said != own {
-		t.Errorf("its network is %q, the node's %q, %v", said, own, err)
+	output, _ := p.ends("c", `readlink /proc/self/ns/net`)
+	if own, err := os.Readlink("/proc/self/ns/net"); err != nil || output != own {
+		t.Errorf("its network is %q, the node's %q, %v", output, own, err)
 	}
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
 	if err != nil || s.Status.Network.Ip != "" {
@@ -274,26 +274,26 @@ func TestContainersSurviveServerRestart(t *testing.T) {
 		}
 	}
 	wantPublished("at first")
-	goesOn := p.start("on", `while true; do echo tick; sleep 0.01; done`)
+	survivor := p.start("on", `while true; do echo tick; sleep 0.01; done`)
 	ends := p.start("ends", `while ! test -e /stop; do sleep 0.01; done; exit 6`)
 	over := p.start("over", `exit 2`)
 	r.await(t, over, runtimeapi.ContainerState_CONTAINER_EXITED)
-	before := r.status(t, goesOn)
+	before := r.status(t, survivor)
 
 	parts, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.end()
-	lines := strings.Count(p.said("on"), "tick")
+	lines := strings.Count(p.logText("on"), "tick")
 	clear(r.network.published)
 	r.serve(t, parts)
 	wantPublished("afterwards")
 
-	if after := r.status(t, goesOn); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING || after.StartedAt != before.StartedAt {
+	if after := r.status(t, survivor); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING || after.StartedAt != before.StartedAt {
 		t.Errorf("the one that goes on is %v", after)
 	}
-	until(t, "more lines", func() (struct{}, bool) { return struct{}{}, strings.Count(p.said("on"), "tick") > lines })
+	until(t, "more lines", func() (struct{}, bool) { return struct{}{}, strings.Count(p.logText("on"), "tick") > lines })
 	if s := r.status(t, over); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 2 {
 		t.Errorf("the one that was over is %v", s)
 	}
@@ -388,9 +388,9 @@ func TestNewContainerUsesChangedImage(t *testing.T) {
 	p := r.pod(t)
 	for _, version := range []string{"one", "two"} {
 		r.putImage(t, "test/changes:v1", `{"config":{"Env":["VERSION=`+version+`"]}}`)
-		said, _ := p.ends(version, "echo $VERSION", func(c *runtimeapi.ContainerConfig) { c.Image.Image = "test/changes:v1" })
-		if said != version {
-			t.Errorf("it said %q, want %q", said, version)
+		output, _ := p.ends(version, "echo $VERSION", func(c *runtimeapi.ContainerConfig) { c.Image.Image = "test/changes:v1" })
+		if output != version {
+			t.Errorf("it said %q, want %q", output, version)
 		}
 	}
 }

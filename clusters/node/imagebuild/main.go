@@ -51,7 +51,7 @@ func build(ctx context.Context, root, reference string) error {
 		if name, err := named.Complete(image.Reference); err != nil || name != wanted {
 			continue
 		}
-		m := meter{say: func(how string) { _, _ = os.Stdout.Write(builds.Progress(how)) }}
+		m := meter{report: func(message string) { _, _ = os.Stdout.Write(builds.Progress(message)) }}
 		_, err := images.StoreOf(root).Ensure(ctx, []images.Image{image}, m.note)
 		return err
 	}

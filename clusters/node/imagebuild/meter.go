@@ -16,12 +16,12 @@ const interval = 3 * time.Second
 
 // meter says how far an image is. All methods are safe for concurrent use.
 type meter struct {
-	say func(how string)
+	report func(message string)
 
 	mutex sync.Mutex
-	// begun is when the compiling of a program began.
-	begun map[string]time.Time
-	said  time.Time
+	// started is when the compiling of a program began.
+	started  map[string]time.Time
+	reported time.Time
 }
 
 // note is an images.Progress. A total is one of packages: nothing else of an image is counted.
@@ -29,22 +29,22 @@ func (m *meter) note(what string, done, total int64) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	now := time.Now()
-	if total > 0 && m.begun[what].IsZero() {
-		if m.begun == nil {
-			m.begun = map[string]time.Time{}
+	if total > 0 && m.started[what].IsZero() {
+		if m.started == nil {
+			m.started = map[string]time.Time{}
 		}
-		m.begun[what] = now
+		m.started[what] = now
 	}
-	if now.Sub(m.said) < interval {
+	if now.Sub(m.reported) < interval {
 		return
 	}
-	m.said = now
-	how := what
+	m.reported = now
+	message := what
 	if total > 0 {
-		how = fmt.Sprintf("%s, %d of %d packages compiled", what, done, total)
-		if left := progress.Left(int(done), int(total), now.Sub(m.begun[what])); left != "" {
-			how += ", about " + left + " left"
+		message = fmt.Sprintf("%s, %d of %d packages compiled", what, done, total)
+		if left := progress.Left(int(done), int(total), now.Sub(m.started[what])); left != "" {
+			message += ", about " + left + " left"
 		}
 	}
-	m.say(how)
+	m.report(message)
 }

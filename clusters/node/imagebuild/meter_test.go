@@ -13,8 +13,8 @@ import (
 func TestMeterReportsProgressPeriodically(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var said []string
-		m := meter{say: func(how string) { said = append(said, how) }}
+		var messages []string
+		m := meter{report: func(message string) { messages = append(messages, message) }}
 		m.note("Debian packages for e2e", 7, 0)
 		for done := range int64(200) {
 			m.note("program coredns", done, 400)
@@ -29,8 +29,8 @@ func TestMeterReportsProgressPeriodically(t *testing.T) {
 			"program coredns, 150 of 400 packages compiled, about 25 s left",
 			"program coredns, 180 of 400 packages compiled, about 20 s left",
 		}
-		if !slices.Equal(said, want) {
-			t.Errorf("it says %q, want %q", said, want)
+		if !slices.Equal(messages, want) {
+			t.Errorf("it says %q, want %q", messages, want)
 		}
 	})
 }

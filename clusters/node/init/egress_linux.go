@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// askTimeout is how long the API server may take to say where it wants to go.
-	askTimeout = 10 * time.Second
-	// goTimeout is how long it may take to get there.
-	goTimeout = 5 * time.Second
+	// requestTimeout is how long the API server may take to send its request.
+	requestTimeout = 10 * time.Second
+	// dialTimeout is how long it may take to connect to the address in it.
+	dialTimeout = 5 * time.Second
 )
 
 // serveEgress is where the API server goes out to Pods, Services and the kubelet: by the CONNECT method of HTTP
@@ -39,24 +39,24 @@ func serveEgress(h plan.Host, inside *namespace.Crossing) error {
 	if err != nil {
 		return err
 	}
-	go relay.Each(listener.Accept, func(connection net.Conn) { go lead(h, inside, connection) })
+	go relay.Each(listener.Accept, func(connection net.Conn) { go tunnel(h, inside, connection) })
 	return nil
 }
 
-func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
-	_ = server.SetReadDeadline(time.Now().Add(askTimeout))
+func tunnel(h plan.Host, inside *namespace.Crossing, server net.Conn) {
+	_ = server.SetReadDeadline(time.Now().Add(requestTimeout))
 	reader := bufio.NewReader(server)
-	where, err := asked(reader)
+	address, err := connectTarget(reader)
 	if err != nil {
 		server.Close()
 		return
 	}
 	_ = server.SetReadDeadline(time.Time{})
-	ctx, cancel := context.WithTimeout(context.Background(), goTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	there := local(ctx, h.Local, where)
-	if there == nil {
-		if there, err = inside.DialContext(ctx, "tcp", where); err != nil {
+	target := dialLocal(ctx, h.Local, address)
+	if target == nil {
+		if target, err = inside.DialContext(ctx, "tcp", address); err != nil {
 			fmt.Fprintf(server, "HTTP/1.1 502 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", reason(err))
 			server.Close()
 			return
@@ -64,10 +64,10 @@ func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 	}
 	if _, err := io.WriteString(server, "HTTP/1.1 200 connected\r\n\r\n"); err != nil {
 		server.Close()
-		there.Close()
+		target.Close()
 		return
 	}
-	relay.Join(context.Background(), &buffered{server, reader}, there)
+	relay.Join(context.Background(), &buffered{server, reader}, target)
 }
 
 // reason is why there is no connection. The API server reports it to its client, behind the address: "proxy error from
@@ -75,7 +75,7 @@ func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 // not repeated.
 func reason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("nobody answers there within %s", goTimeout)
+		return fmt.Sprintf("nobody answers there within %s", dialTimeout)
 	}
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		err = number
@@ -83,14 +83,14 @@ func reason(err error) string {
 	return "nobody answers there: " + strings.ReplaceAll(err.Error(), "\n", " ")
 }
 
-// asked reads the API server's question.
-func asked(reader *bufio.Reader) (where string, err error) {
+// connectTarget reads the API server's CONNECT request, and returns its address.
+func connectTarget(reader *bufio.Reader) (address string, err error) {
 	first, err := reader.ReadString('\n')
 	if err != nil {
 		return "", err
 	}
-	words := strings.Fields(first)
-	if len(words) < 2 || words[0] != "CONNECT" {
+	fields := strings.Fields(first)
+	if len(fields) < 2 || fields[0] != "CONNECT" {
 		return "", fmt.Errorf("%q is no CONNECT", first)
 	}
 	for {
@@ -99,14 +99,14 @@ func asked(reader *bufio.Reader) (where string, err error) {
 			return "", err
 		}
 		if strings.TrimSpace(line) == "" {
-			return words[1], nil
+			return fields[1], nil
 		}
 	}
 }
 
-// local connects by the program that serves Services on the machine. It returns nil if that program doesn't serve this
-// one.
-func local(ctx context.Context, path, where string) net.Conn {
+// dialLocal connects by the program that serves Services on the machine. It returns nil if that program doesn't serve
+// this one.
+func dialLocal(ctx context.Context, path, address string) net.Conn {
 	if path == "" {
 		return nil
 	}
@@ -117,7 +117,7 @@ func local(ctx context.Context, path, where string) net.Conn {
 	deadline, _ := ctx.Deadline()
 	_ = connection.SetDeadline(deadline)
 	reader := bufio.NewReader(connection)
-	fmt.Fprintf(connection, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", where, where)
+	fmt.Fprintf(connection, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", address, address)
 	answer, err := reader.ReadString('\n')
 	if err != nil || !strings.HasPrefix(answer, "HTTP/1.1 200") {
 		connection.Close()

@@ -40,7 +40,7 @@ func host(arguments []string) error {
 	enterGroup(arguments[0])
 	unix.CloseOnExec(readyFile) // who waits for what we say waits for its end
 	ready := os.NewFile(readyFile, "ready")
-	tell := func(s plan.Status) error {
+	report := func(s plan.Status) error {
 		text, _ := json.Marshal(s) // strings
 		_, err := ready.Write(text)
 		return errors.Join(err, ready.Close())
@@ -57,12 +57,12 @@ func host(arguments []string) error {
 	defer life.Close()
 	node, inside, err := begin(h, groups)
 	if err != nil {
-		return errors.Join(err, tell(statusOf(err)))
+		return errors.Join(err, report(statusOf(err)))
 	}
 	if err := serve(h, inside); err != nil {
-		return errors.Join(err, tell(plan.Status{Error: err.Error()}))
+		return errors.Join(err, report(plan.Status{Error: err.Error()}))
 	}
-	if err := tell(plan.Status{Limits: plan.Limits{Memory: groups.Limits("memory"), CPU: groups.Limits("cpu")}}); err != nil {
+	if err := report(plan.Status{Limits: plan.Limits{Memory: groups.Limits("memory"), CPU: groups.Limits("cpu")}}); err != nil {
 		return err // no process waits for a node any more
 	}
 	return fmt.Errorf("the node has ended: %w", node.Wait())
@@ -134,15 +134,15 @@ func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace
 		defer log.Close()
 		logs = append(logs, log)
 	}
-	var born *os.File
+	var cgroup *os.File
 	if groups != nil {
-		if born, err = os.Open(groups.Programs()); err != nil {
+		if cgroup, err = os.Open(groups.Programs()); err != nil {
 			return nil, nil, err
 		}
-		defer born.Close()
+		defer cgroup.Close()
 	}
 	node, err = namespace.Start(namespace.Command{
-		Cgroup: born,
+		Cgroup: cgroup,
 		// Root's node runs as another user, who may have no access to our file's path. The kernel finds the file without it.
 		Path: "/proc/self/exe", Args: []string{"operator-labs-node"}, Env: scopeOf(os.Environ()),
 		Mapping: mapping, Stdout: logs[0], Stderr: logs[0],
@@ -170,7 +170,7 @@ func dialFor(path string) namespace.Dial {
 		if host, _, err := net.SplitHostPort(address); err != nil || host != plan.MachineIP {
 			return outside.Dial(ctx, network, address)
 		}
-		if found, ok := local(ctx, path, address).(*buffered); ok && network == "tcp" {
+		if found, ok := dialLocal(ctx, path, address).(*buffered); ok && network == "tcp" {
 			return found.Conn, nil // nothing was said yet
 		}
 		return nil, fmt.Errorf("no program of the machine lets Pods reach it as %s", address)

@@ -73,7 +73,7 @@ func TestParseConnectRequest(t *testing.T) {
 		"CONNECT 10.96.0.1:443 HTTP/1.1\r\n": "",
 		"":                                   "",
 	} {
-		got, err := asked(bufio.NewReader(strings.NewReader(text)))
+		got, err := connectTarget(bufio.NewReader(strings.NewReader(text)))
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q asks for %q, %v; want %q", text, got, err, want)
 		}
@@ -94,28 +94,28 @@ func TestDialLocal(t *testing.T) {
 			if err != nil {
 				return
 			}
-			where, _ := asked(bufio.NewReader(connection))
+			address, _ := connectTarget(bufio.NewReader(connection))
 			answer := "HTTP/1.1 502 no local process serves it\r\n\r\n"
-			if where == "10.96.0.1:443" {
+			if address == "10.96.0.1:443" {
 				answer = "HTTP/1.1 200 connected\r\n\r\nhello"
 			}
 			_, _ = connection.Write([]byte(answer))
 			connection.Close()
 		}
 	}()
-	known := local(t.Context(), path, "10.96.0.1:443")
+	known := dialLocal(t.Context(), path, "10.96.0.1:443")
 	if known == nil {
-		t.Fatal("who serves it was not found")
+		t.Fatal("the local server was not found")
 	}
-	said := make([]byte, len("hello"))
-	if _, err := known.Read(said); err != nil || string(said) != "hello" {
-		t.Errorf("it said %q, %v", said, err)
+	reply := make([]byte, len("hello"))
+	if _, err := known.Read(reply); err != nil || string(reply) != "hello" {
+		t.Errorf("the reply is %q, %v; want %q", reply, err, "hello")
 	}
 	known.Close()
-	if local(t.Context(), path, "10.96.0.2:443") != nil ||
-		local(t.Context(), path+".not", "10.96.0.1:443") != nil ||
-		local(t.Context(), "", "x:1") != nil {
-		t.Error("somebody was found who serves nothing")
+	if dialLocal(t.Context(), path, "10.96.0.2:443") != nil ||
+		dialLocal(t.Context(), path+".not", "10.96.0.1:443") != nil ||
+		dialLocal(t.Context(), "", "x:1") != nil {
+		t.Error("a server was found for an address that no local process serves")
 	}
 }
 
@@ -148,8 +148,8 @@ func TestForwardSurvivesAcceptError(t *testing.T) {
 	}
 	defer client.Close()
 	_ = client.SetDeadline(time.Now().Add(5 * time.Second))
-	if said, err := io.ReadAll(client); err != nil || string(said) != "hello" {
-		t.Errorf("after the error it says %q, %v", said, err)
+	if reply, err := io.ReadAll(client); err != nil || string(reply) != "hello" {
+		t.Errorf("after the error the reply is %q, %v; want %q", reply, err, "hello")
 	}
 }
 
@@ -182,18 +182,18 @@ func TestEgressFailureGivesShortReason(t *testing.T) {
 	defer inside.Close()
 	ours, server := net.Pipe()
 	defer ours.Close()
-	go lead(plan.Host{}, inside, server)
-	const nobodys = "127.0.0.1:1"
-	if _, err := io.WriteString(ours, "CONNECT "+nobodys+" HTTP/1.1\r\n\r\n"); err != nil {
+	go tunnel(plan.Host{}, inside, server)
+	const closedPort = "127.0.0.1:1"
+	if _, err := io.WriteString(ours, "CONNECT "+closedPort+" HTTP/1.1\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(ours), nil)
 	if want := "502 nobody answers there: connection refused"; err != nil || answer.Status != want {
 		t.Errorf("the answer is %+v, %v; want %q", answer, err, want)
 	}
-	late := fmt.Errorf("dial tcp %s in the other network: %w", nobodys, context.DeadlineExceeded)
-	if said, want := reason(late), "nobody answers there within 5s"; said != want {
-		t.Errorf("of an answer that does not come it says %q, want %q", said, want)
+	late := fmt.Errorf("dial tcp %s in the other network: %w", closedPort, context.DeadlineExceeded)
+	if output, want := reason(late), "nobody answers there within 5s"; output != want {
+		t.Errorf("of an answer that does not come it says %q, want %q", output, want)
 	}
 }
 
@@ -206,10 +206,10 @@ func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.
 	}
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script+`; exec "$0" probe`, path)
 	cmd.Dir, cmd.SysProcAttr = "/", attributes
-	said, err := cmd.Output()
+	output, err := cmd.Output()
 	var s plan.Status
-	if parseErr := json.Unmarshal(said, &s); parseErr != nil {
-		t.Fatalf("the probe said %q: %v, %v", said, parseErr, err)
+	if parseErr := json.Unmarshal(output, &s); parseErr != nil {
+		t.Fatalf("the probe said %q: %v, %v", output, parseErr, err)
 	}
 	return s
 }
@@ -291,10 +291,10 @@ func TestProbeDetectsUnprivilegedContainer(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), executable)
 	cmd.Env = append(os.Environ(), containedVariable+"="+path)
-	said, err := cmd.Output()
+	output, err := cmd.Output()
 	var s plan.Status
-	if parseErr := json.Unmarshal(said, &s); parseErr != nil {
-		t.Fatalf("the probe said %q: %v, %v", said, parseErr, err)
+	if parseErr := json.Unmarshal(output, &s); parseErr != nil {
+		t.Fatalf("the probe said %q: %v, %v", output, parseErr, err)
 	}
 	if !strings.Contains(s.Reason, "as in a container without privileges") || !strings.Contains(s.Remedy, "--privileged") {
 		t.Errorf("the probe says %+v", s)
@@ -315,8 +315,8 @@ func TestRemoveDeletesUnreadableFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, "remove", dir)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 		t.Errorf("it is still there: %v", err)

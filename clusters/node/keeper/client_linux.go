@@ -65,11 +65,11 @@ func (c *Client) ask(ctx context.Context, r request, files ...*os.File) (answer,
 	if err := send(connection, r, files...); err != nil {
 		return answer{}, cause(ctx, err)
 	}
-	return hear(ctx, connection)
+	return readAnswer(ctx, connection)
 }
 
-// hear reads an answer.
-func hear(ctx context.Context, connection *net.UnixConn) (answer, error) {
+// readAnswer reads an answer.
+func readAnswer(ctx context.Context, connection *net.UnixConn) (answer, error) {
 	var a answer
 	if _, err := read(connection, &a); err != nil {
 		return a, cause(ctx, err)
@@ -173,11 +173,11 @@ func (c *Client) Run(ctx context.Context, id string, spec container.Spec, stream
 	if err := send(connection, r, files...); err != nil {
 		return 0, cause(ctx, err)
 	}
-	if _, err := hear(ctx, connection); err != nil {
+	if _, err := readAnswer(ctx, connection); err != nil {
 		return 0, err
 	}
 	closeStreams(streams) // the program has its own; who reads from it must see its end
-	a, err := hear(ctx, connection)
+	a, err := readAnswer(ctx, connection)
 	return stateOf(a).Code, err
 }
 
@@ -192,7 +192,7 @@ func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs 
 	if err := send(connection, request{Ask: askAttach, ID: id}); err != nil {
 		return cause(ctx, err)
 	}
-	if _, err := hear(ctx, connection); err != nil {
+	if _, err := readAnswer(ctx, connection); err != nil {
 		return err
 	}
 	if in != nil {

@@ -181,8 +181,8 @@ func TestRunExecutesInContainer(t *testing.T) {
 	if err != nil || code != 4 {
 		t.Errorf("it ended with %d, %v", code, err)
 	}
-	if said, err := io.ReadAll(read); err != nil || string(said) != "there\n" {
-		t.Errorf("it said %q, %v", said, err)
+	if output, err := io.ReadAll(read); err != nil || string(output) != "there\n" {
+		t.Errorf("it said %q, %v", output, err)
 	}
 }
 

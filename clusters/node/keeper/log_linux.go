@@ -121,24 +121,24 @@ func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 		}
 		now := time.Now().UTC().Format(time.RFC3339Nano)
 		piece, _ := reader.Peek(reader.Buffered())
-		said := bytes.Clone(piece)
+		content := bytes.Clone(piece)
 		// A line that has not ended yet waits for its end, if there is room.
 		end := bytes.LastIndexByte(piece, '\n') + 1
 		if end == 0 {
 			end = len(piece)
 			if end < lineLimit {
 				line, err := reader.ReadSlice('\n')
-				said = bytes.Clone(line)
-				l.say(name, now, line, &text)
-				l.tell(kind, said)
+				content = bytes.Clone(line)
+				l.writeLines(name, now, line, &text)
+				l.publish(kind, content)
 				if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 					return
 				}
 				continue
 			}
 		}
-		l.say(name, now, piece[:end], &text)
-		l.tell(kind, said[:end])
+		l.writeLines(name, now, piece[:end], &text)
+		l.publish(kind, content[:end])
 		_, _ = reader.Discard(end) // it is there
 	}
 }
@@ -163,8 +163,8 @@ func (l *containerLog) awaitRoom() {
 	}
 }
 
-// say writes lines to the file.
-func (l *containerLog) say(name, now string, lines []byte, text *bytes.Buffer) {
+// writeLines writes lines to the file.
+func (l *containerLog) writeLines(name, now string, lines []byte, text *bytes.Buffer) {
 	text.Reset()
 	count := 0
 	for len(lines) > 0 {
@@ -203,7 +203,7 @@ func (l *containerLog) say(name, now string, lines []byte, text *bytes.Buffer) {
 	}
 }
 
-func (l *containerLog) tell(kind frame, content []byte) {
+func (l *containerLog) publish(kind frame, content []byte) {
 	l.mutex.Lock()
 	var all []*subscriber
 	for s := range l.subscribers {

@@ -22,11 +22,11 @@ type reaper struct {
 
 func newReaper() *reaper {
 	r := &reaper{ended: map[int]chan<- unix.WaitStatus{}}
-	died := make(chan os.Signal, 1)
-	ossignal.Notify(died, unix.SIGCHLD)
+	exits := make(chan os.Signal, 1)
+	ossignal.Notify(exits, unix.SIGCHLD)
 	go func() {
-		for range died {
-			r.bury()
+		for range exits {
+			r.reap()
 		}
 	}()
 	return r
@@ -47,15 +47,15 @@ func (r *reaper) start(start func() (*os.Process, error)) (*os.Process, <-chan u
 	return process, status, nil
 }
 
-// bury waits for all who have ended. One signal may stand for several.
-func (r *reaper) bury() {
+// reap waits for all children that have ended. One signal may stand for several.
+func (r *reaper) reap() {
 	for {
 		r.mutex.Lock()
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
 		if err == nil && pid > 0 {
-			if told, ours := r.ended[pid]; ours {
-				told <- status
+			if waiter, ours := r.ended[pid]; ours {
+				waiter <- status
 				delete(r.ended, pid)
 			}
 		}

@@ -116,9 +116,9 @@ func (c *Crossing) ListenPacket(ctx context.Context, network, address string) (n
 	return net.FilePacketConn(file)
 }
 
-// Open requests a file other than a socket from the other side. how is a key of its Answers.
-func (c *Crossing) Open(ctx context.Context, how, argument string) (*os.File, error) {
-	return c.ask(ctx, question{How: how, Address: argument})
+// Open requests a file other than a socket from the other side. key is one of its Answers.
+func (c *Crossing) Open(ctx context.Context, key, argument string) (*os.File, error) {
+	return c.ask(ctx, question{How: key, Address: argument})
 }
 
 func (c *Crossing) ask(ctx context.Context, q question) (*os.File, error) {
@@ -261,26 +261,26 @@ func answer(message []byte, reply *os.File, dial Dial, others Answers) {
 func (q question) socket(dial Dial) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	var made io.Closer
+	var opened io.Closer
 	var err error
 	switch q.How {
 	case "dial":
-		made, err = dial(ctx, q.Network, q.Address)
+		opened, err = dial(ctx, q.Network, q.Address)
 	case "listen":
-		made, err = net.Listen(q.Network, q.Address)
+		opened, err = net.Listen(q.Network, q.Address)
 	case "packet":
-		made, err = net.ListenPacket(q.Network, q.Address)
+		opened, err = net.ListenPacket(q.Network, q.Address)
 	default:
 		err = fmt.Errorf("%q is not known", q.How)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if listener, ok := made.(*net.UnixListener); ok {
+	if listener, ok := opened.(*net.UnixListener); ok {
 		listener.SetUnlinkOnClose(false) // the one that is passed on goes on listening
 	}
-	defer made.Close()
-	socket, ok := made.(interface{ File() (*os.File, error) })
+	defer opened.Close()
+	socket, ok := opened.(interface{ File() (*os.File, error) })
 	if !ok {
 		return nil, fmt.Errorf("a socket of network %q can't be passed on", strings.ToLower(q.Network))
 	}

@@ -134,8 +134,8 @@ func (m Mapping) write(pid int) error {
 		for _, id := range part.ids {
 			arguments = append(arguments, strconv.Itoa(id.ContainerID), strconv.Itoa(id.HostID), strconv.Itoa(id.Size))
 		}
-		if said, err := exec.Command(part.helper, arguments...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", part.helper, err, strings.TrimSpace(string(said)))
+		if output, err := exec.Command(part.helper, arguments...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", part.helper, err, strings.TrimSpace(string(output)))
 		}
 	}
 	return nil

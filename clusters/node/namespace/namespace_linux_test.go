@@ -76,8 +76,8 @@ func TestCrossingPassesSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	if said, err := io.ReadAll(connection); err != nil || string(said) != "hello" {
-		t.Errorf("it said %q, %v", said, err)
+	if content, err := io.ReadAll(connection); err != nil || string(content) != "hello" {
+		t.Errorf("it said %q, %v", content, err)
 	}
 	packets, err := c.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
@@ -103,8 +103,8 @@ func TestCrossingPreservesErrors(t *testing.T) {
 		t.Errorf("the error of a port that is taken is %v", err)
 	}
 	listener.Close()
-	const nobodys = "127.0.0.1:1" // not the one that was closed: the other side may not have let go of it yet
-	if _, err := c.DialContext(t.Context(), "tcp", nobodys); !errors.Is(err, syscall.ECONNREFUSED) {
+	const closedPort = "127.0.0.1:1" // not the one that was closed: the other side may not have let go of it yet
+	if _, err := c.DialContext(t.Context(), "tcp", closedPort); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("the error of a port where nobody listens is %v", err)
 	}
 	if _, err := c.DialContext(t.Context(), "carrier pigeon", taken); err == nil || !strings.Contains(err.Error(), "pigeon") {

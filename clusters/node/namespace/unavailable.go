@@ -22,17 +22,17 @@ type Unavailable struct {
 }
 
 func (u *Unavailable) Error() string {
-	words := u.Reason
+	text := u.Reason
 	if u.Remedy != "" {
-		words += ": " + u.Remedy
+		text += ": " + u.Remedy
 	}
 	if cause := u.Err; cause != nil {
 		if failed, ok := errors.AsType[*fs.PathError](cause); ok { // its path is that of our own program
 			cause = failed.Err
 		}
-		words += " (" + cause.Error() + ")"
+		text += " (" + cause.Error() + ")"
 	}
-	return words
+	return text
 }
 
 func (u *Unavailable) Unwrap() error { return u.Err }

@@ -54,11 +54,11 @@ func New(machine Machine, report func(port services.Port, err error)) *Ports {
 	return p
 }
 
-// again is when it is tried again to have a port that another program had.
-const again = 2 * time.Second
+// retryInterval is how often Ports retries to open a port that another program had.
+const retryInterval = 2 * time.Second
 
 func (p *Ports) keepTrying() {
-	ticker := time.NewTicker(again)
+	ticker := time.NewTicker(retryInterval)
 	defer ticker.Stop()
 	for {
 		select {

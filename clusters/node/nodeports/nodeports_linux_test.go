@@ -99,24 +99,24 @@ func newPorts(t *testing.T, machine Machine) (*Ports, *problems) {
 	return ports, p
 }
 
-func tell(t *testing.T, machine *nodetest.Machine, network, address string) (answer string, err error) {
+func exchange(t *testing.T, machine *nodetest.Machine, network, address string) (answer string, err error) {
 	t.Helper()
 	connection, err := machine.DialContext(t.Context(), network, address)
 	if err != nil {
 		return "", err
 	}
 	defer connection.Close()
-	return tellOn(connection)
+	return exchangeOn(connection)
 }
 
-func tellOn(connection net.Conn) (answer string, err error) {
+func exchangeOn(connection net.Conn) (answer string, err error) {
 	_ = connection.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(connection, "hello"); err != nil {
 		return "", err
 	}
-	heard := make([]byte, 100)
-	n, err := connection.Read(heard)
-	return string(heard[:n]), err
+	reply := make([]byte, 100)
+	n, err := connection.Read(reply)
+	return string(reply[:n]), err
 }
 
 func TestMachineReachesNodePorts(t *testing.T) {
@@ -126,13 +126,13 @@ func TestMachineReachesNodePorts(t *testing.T) {
 	at := services.Port{Frontend: services.Frontend{Address: localhost, Protocol: corev1.ProtocolTCP, Port: 30081}} // a hostPort
 	ports.Publish([]services.Port{tcp, udp, at})
 	for network, address := range map[string]string{"tcp": "127.0.0.1:30080", "udp": "127.0.0.1:30080", "tcp4": "127.0.0.1:30081"} {
-		if answer, err := tell(t, machine, network, address); err != nil || !strings.HasPrefix(answer, "hello") {
+		if answer, err := exchange(t, machine, network, address); err != nil || !strings.HasPrefix(answer, "hello") {
 			t.Errorf("%s %s: %q, %v", network, address, answer, err)
 		}
 	}
 	// Each program of the machine has a conversation of its own.
-	one, _ := tell(t, machine, "udp", "127.0.0.1:30080")
-	if other, _ := tell(t, machine, "udp", "127.0.0.1:30080"); one == other {
+	one, _ := exchange(t, machine, "udp", "127.0.0.1:30080")
+	if other, _ := exchange(t, machine, "udp", "127.0.0.1:30080"); one == other {
 		t.Errorf("two of them are one to the Pod: %s", one)
 	}
 	if problems.count() > 0 || ports.String() != "tcp/30080 tcp/30081 udp/30080" {
@@ -150,21 +150,21 @@ func TestUnpublishedPortRefusesNewConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	if _, err := tellOn(open); err != nil {
+	if _, err := exchangeOn(open); err != nil {
 		t.Fatal(err)
 	}
 	ports.Publish([]services.Port{udp})
-	if _, err := tell(t, machine, "tcp", "127.0.0.1:30080"); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := exchange(t, machine, "tcp", "127.0.0.1:30080"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("the port: %v", err)
 	}
-	if answer, err := tellOn(open); err != nil || answer != "hello" {
+	if answer, err := exchangeOn(open); err != nil || answer != "hello" {
 		t.Errorf("a connection that was open hears %q, %v", answer, err)
 	}
-	if _, err := tell(t, machine, "udp", "127.0.0.1:30080"); err != nil {
+	if _, err := exchange(t, machine, "udp", "127.0.0.1:30080"); err != nil {
 		t.Errorf("the other port: %v", err)
 	}
 	ports.Close()
-	if _, err := tellOn(open); err == nil {
+	if _, err := exchangeOn(open); err == nil {
 		t.Error("after the end a connection is open")
 	}
 }
@@ -192,7 +192,7 @@ func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 			t.Fatalf("open are %s", ports)
 		}
 	}
-	if answer, err := tell(t, machine, "tcp", "127.0.0.1:30080"); err != nil || answer != "hello" {
+	if answer, err := exchange(t, machine, "tcp", "127.0.0.1:30080"); err != nil || answer != "hello" {
 		t.Errorf("it hears %q, %v", answer, err)
 	}
 }

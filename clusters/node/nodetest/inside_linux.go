@@ -63,7 +63,7 @@ func enter(inGroup bool) error {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		return err
 	}
-	return again(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir)
+	return reexec(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir)
 }
 
 func first(mapping namespace.Mapping) error { return start(namespace.Command{Mapping: mapping}) }

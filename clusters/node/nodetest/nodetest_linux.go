@@ -45,14 +45,14 @@ func run() error {
 	runtime.LockOSThread() // Pdeathsig comes when the thread ends that started the process
 	if os.Getuid() != 0 {
 		fmt.Println("# as an ordinary user, in a user namespace")
-		return again(&syscall.SysProcAttr{
+		return reexec(&syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 		}, inside+"=yes")
 	}
 	fmt.Println("# as root")
-	if err := again(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, inside+"=yes"); err != nil {
+	if err := reexec(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, inside+"=yes"); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "nodetest-")
@@ -63,15 +63,15 @@ func run() error {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		return err
 	}
-	return again(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir, prepared+"=yes")
+	return reexec(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir, prepared+"=yes")
 }
 
-func again(how *syscall.SysProcAttr, environment ...string) error {
-	how.Pdeathsig = syscall.SIGKILL
+func reexec(attributes *syscall.SysProcAttr, environment ...string) error {
+	attributes.Pdeathsig = syscall.SIGKILL
 	tests := exec.Command("/proc/self/exe", arguments()[1:]...)
 	tests.Env = append(os.Environ(), environment...)
 	tests.Stdin, tests.Stdout, tests.Stderr = os.Stdin, os.Stdout, os.Stderr
-	tests.SysProcAttr = how
+	tests.SysProcAttr = attributes
 	err := tests.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return fmt.Errorf("running the tests in a network namespace: %w", err)

@@ -35,7 +35,7 @@ const (
 func Run(ctx context.Context, machine Machine) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &way{machine: machine, flows: map[flow]chan []byte{}}
+	w := &forwarder{machine: machine, flows: map[flow]chan []byte{}}
 	config := net.ListenConfig{Control: transparent}
 	listener, err := config.Listen(ctx, "tcp4", netip.AddrPortFrom(podnet.NodeAddress, 0).String())
 	if err != nil {
@@ -53,7 +53,7 @@ func Run(ctx context.Context, machine Machine) error {
 	}
 	defer names.Close()
 	// The rules come last, so that the packets that they send here find a listener.
-	if err := lead(portOf(listener.Addr()), portOf(packets.LocalAddr())); err != nil {
+	if err := addRules(portOf(listener.Addr()), portOf(packets.LocalAddr())); err != nil {
 		return fmt.Errorf("leading to the outside: %w", err)
 	}
 	var work sync.WaitGroup
@@ -88,8 +88,8 @@ func transparent(_, _ string, socket syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// way is the way out.
-type way struct {
+// forwarder forwards connections and datagrams to the outside.
+type forwarder struct {
 	machine Machine
 
 	mutex sync.Mutex
@@ -97,7 +97,7 @@ type way struct {
 	work  sync.WaitGroup
 }
 
-func (w *way) connections(ctx context.Context, listener net.Listener) {
+func (w *forwarder) connections(ctx context.Context, listener net.Listener) {
 	defer w.work.Wait()
 	relay.Each(listener.Accept, func(connection net.Conn) {
 		w.work.Go(func() { w.connect(ctx, connection) })
@@ -105,7 +105,7 @@ func (w *way) connections(ctx context.Context, listener net.Listener) {
 }
 
 // connect carries a connection. Its own address is the one that the Pod wanted.
-func (w *way) connect(ctx context.Context, connection net.Conn) {
+func (w *forwarder) connect(ctx context.Context, connection net.Conn) {
 	wanted, err := netip.ParseAddrPort(connection.LocalAddr().String())
 	if err != nil || isInside(wanted.Addr()) { // who has found the agent's own port is not let out by it
 		relay.Refuse(connection)
@@ -126,7 +126,7 @@ type flow struct{ from, to netip.AddrPort }
 
 // datagrams takes the first datagrams of each conversation. All others go to a socket of its own, which the kernel
 // prefers.
-func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
+func (w *forwarder) datagrams(ctx context.Context, socket *net.UDPConn) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	packet, control := make([]byte, 1<<16), make([]byte, 256)
@@ -138,17 +138,17 @@ func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
 		d.size, d.controlled, _, d.from, err = socket.ReadMsgUDPAddrPort(packet, control)
 		return d, err
 	}, func(d datagram) {
-		f := flow{d.from, meant(control[:d.controlled])}
+		f := flow{d.from, originalDestination(control[:d.controlled])}
 		if isInside(f.to.Addr()) {
 			return
 		}
 		w.mutex.Lock()
-		begun, known := w.flows[f]
+		queue, known := w.flows[f]
 		if !known && len(w.flows) < mostFlows {
-			begun = make(chan []byte, 16)
-			w.flows[f] = begun
+			queue = make(chan []byte, 16)
+			w.flows[f] = queue
 			work.Go(func() {
-				w.converse(ctx, f, begun)
+				w.forwardDatagrams(ctx, f, queue)
 				w.mutex.Lock()
 				delete(w.flows, f)
 				w.mutex.Unlock()
@@ -156,7 +156,7 @@ func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
 		}
 		w.mutex.Unlock()
 		select {
-		case begun <- append([]byte(nil), packet[:d.size]...):
+		case queue <- append([]byte(nil), packet[:d.size]...):
 		default: // too many of them: datagrams may be lost
 		}
 	})
@@ -165,8 +165,8 @@ func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
 // mostFlows bounds how many sockets Pods can make the agent have.
 const mostFlows = 2048
 
-// meant is the address that a datagram was sent to.
-func meant(control []byte) netip.AddrPort {
+// originalDestination is the address that a datagram was sent to.
+func originalDestination(control []byte) netip.AddrPort {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
 		return netip.AddrPort{}
@@ -180,8 +180,8 @@ func meant(control []byte) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// converse carries one conversation by UDP, which has begun with some datagrams.
-func (w *way) converse(ctx context.Context, f flow, begun <-chan []byte) {
+// forwardDatagrams carries one conversation by UDP, which has begun with some datagrams.
+func (w *forwarder) forwardDatagrams(ctx context.Context, f flow, queue <-chan []byte) {
 	world, err := w.machine.DialContext(ctx, "udp", f.to.String())
 	if err != nil {
 		return
@@ -200,7 +200,7 @@ func (w *way) converse(ctx context.Context, f flow, begun <-chan []byte) {
 	work.Go(func() {
 		for {
 			select {
-			case packet := <-begun:
+			case packet := <-queue:
 				_, _ = world.Write(packet)
 			case <-over:
 				return

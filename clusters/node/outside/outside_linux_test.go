@@ -25,7 +25,7 @@ import (
 const (
 	patience = 5 * time.Second
 	// The machine's own addresses stand for the world.
-	somebody, resolver, other = "192.0.2.1", "192.0.2.53", "192.0.2.54"
+	server, resolver, other = "192.0.2.1", "192.0.2.53", "192.0.2.54"
 )
 
 // crossing is a machine as the node sees it.
@@ -48,7 +48,7 @@ func run(t *testing.T) (machine *nodetest.Machine, pod *podnet.Pod) {
 	if pod, err = network.Attach("pod"); err != nil {
 		t.Fatal(err)
 	}
-	machine = nodetest.NewMachine(t, somebody, resolver, other)
+	machine = nodetest.NewMachine(t, server, resolver, other)
 	ctx, end := context.WithCancelCause(context.Background())
 	over, stopped := errors.New("the test is over"), make(chan error, 1)
 	go func() { stopped <- Run(ctx, crossing{machine}) }()
@@ -64,7 +64,7 @@ func run(t *testing.T) (machine *nodetest.Machine, pod *podnet.Pod) {
 		network.Close()
 	})
 	// Until the rules are there, nothing is reached; it is known at once.
-	listener := serve(t, machine, somebody+":1")
+	listener := serve(t, machine, server+":1")
 	for deadline := time.Now().Add(patience); ; {
 		connection, err := dial(pod, "tcp", listener)
 		if err == nil {
@@ -144,7 +144,7 @@ func dial(pod *podnet.Pod, network, address string) (connection net.Conn, err er
 
 func TestPodReachesOutsideServers(t *testing.T) {
 	machine, pod := run(t)
-	address := serve(t, machine, somebody+":443")
+	address := serve(t, machine, server+":443")
 	for _, from := range []*podnet.Pod{pod, nil} {
 		connection, err := dial(from, "tcp", address)
 		if err != nil {
@@ -152,20 +152,20 @@ func TestPodReachesOutsideServers(t *testing.T) {
 		}
 		defer connection.Close()
 		// More than any buffer on the way holds; and then we are silent, and still hear.
-		said := strings.Repeat("vanilla ", 1<<17)
+		sent := strings.Repeat("vanilla ", 1<<17)
 		go func() {
-			_, _ = io.WriteString(connection, said)
+			_, _ = io.WriteString(connection, sent)
 			_ = connection.(*net.TCPConn).CloseWrite()
 		}()
-		if heard, err := io.ReadAll(connection); err != nil || string(heard) != said+"over" {
-			t.Errorf("of %d bytes, and the end, there came back %d: %v", len(said), len(heard), err)
+		if received, err := io.ReadAll(connection); err != nil || string(received) != sent+"over" {
+			t.Errorf("of %d bytes, and the end, there came back %d: %v", len(sent), len(received), err)
 		}
 	}
 }
 
 func TestUnreachableServerResetsConnection(t *testing.T) {
 	_, pod := run(t)
-	for _, address := range []string{somebody + ":444", "203.0.113.1:80"} { // refused; and the machine has no route there
+	for _, address := range []string{server + ":444", "203.0.113.1:80"} { // refused; and the machine has no route there
 		connection, err := dial(pod, "tcp", address)
 		if err == nil {
 			_, err = io.ReadAll(connection)
@@ -179,17 +179,17 @@ func TestUnreachableServerResetsConnection(t *testing.T) {
 
 func TestDatagramRepliesComeFromTheirServer(t *testing.T) {
 	machine, pod := run(t)
-	servePackets(t, machine, somebody+":123", "one says ")
+	servePackets(t, machine, server+":123", "one says ")
 	servePackets(t, machine, other+":123", "another says ")
 	for _, from := range []*podnet.Pod{pod, nil} {
-		for address, want := range map[string]string{somebody: "one says ", other: "another says "} {
+		for address, want := range map[string]string{server: "one says ", other: "another says "} {
 			connection, err := dial(from, "udp", address+":123") // it hears only whom it has asked
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer connection.Close()
 			for _, word := range []string{"a", "bc", strings.Repeat("d", 9000)} {
-				if got, err := tell(connection, word); err != nil || got != want+word {
+				if got, err := exchange(connection, word); err != nil || got != want+word {
 					t.Errorf("%s is told %.9q, and answers %.30q: %v", address, word, got, err)
 				}
 			}
@@ -197,7 +197,7 @@ func TestDatagramRepliesComeFromTheirServer(t *testing.T) {
 	}
 }
 
-func tell(connection net.Conn, word string) (string, error) {
+func exchange(connection net.Conn, word string) (string, error) {
 	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
@@ -228,7 +228,7 @@ func TestClusterTrafficStaysInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer everywhere.Close()
-	connection, err := dial(pod, "tcp", somebody+":8080")
+	connection, err := dial(pod, "tcp", server+":8080")
 	if err == nil {
 		_, err = connection.Read(make([]byte, 1))
 		connection.Close()
@@ -240,7 +240,7 @@ func TestClusterTrafficStaysInside(t *testing.T) {
 
 func TestPingToOutsideIsUnreachable(t *testing.T) {
 	_, pod := run(t)
-	for address, want := range map[string]error{somebody: unix.EHOSTUNREACH, podnet.NodeAddress.String(): nil} {
+	for address, want := range map[string]error{server: unix.EHOSTUNREACH, podnet.NodeAddress.String(): nil} {
 		if err := podnet.Inside(pod.Namespace, func() error { return ping(address) }); !errors.Is(err, want) {
 			t.Errorf("ping %s: %v, want %v", address, err, want)
 		}
@@ -283,7 +283,7 @@ func TestDNSForwardsToTheMachinesResolver(t *testing.T) {
 			return "", err
 		}
 		defer connection.Close()
-		return tell(connection, question)
+		return exchange(connection, question)
 	}
 	servfail := question[:2] + "\x81\x02" + question[4:]
 	if answer, err := asks("udp"); err != nil || answer != servfail {

@@ -36,7 +36,7 @@ func isInside(address netip.Addr) bool {
 // mark is on packets that the agent has a socket for, while they are on the node.
 const mark = 0x1
 
-// lead gives the agent's sockets all that goes outside:
+// addRules gives the agent's sockets all that goes outside:
 //
 //	table ip outside {
 //	    set inside { type ipv4_addr; flags interval; elements = { 10.244.0.0/16, … } }
@@ -53,7 +53,7 @@ const mark = 0x1
 //	        reject with icmp admin-prohibited             # nobody shall think that the node is the whole world
 //	    }
 //	}
-func lead(tcp, udp uint16) error {
+func addRules(tcp, udp uint16) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func lead(tcp, udp uint16) error {
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("making the kernel's rules: %w", err)
 	}
-	return allTheWorldIsHere()
+	return addDefaultRoute()
 }
 
 // adminProhibited is ICMP's code for "communication administratively prohibited".
@@ -130,8 +130,8 @@ func intervals(networks []netip.Prefix) (elements []nftables.SetElement) {
 	return elements
 }
 
-// allTheWorldIsHere makes all addresses that no other route knows the node's own.
-func allTheWorldIsHere() error {
+// addDefaultRoute makes all addresses that no other route knows the node's own.
+func addDefaultRoute() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return err

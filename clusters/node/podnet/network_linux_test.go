@@ -266,10 +266,10 @@ func TestPodCannotSpoofAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = listener.SetReadDeadline(time.Now().Add(patience))
-	heard := make([]byte, 100)
-	n, _, err := listener.ReadFrom(heard)
-	if err != nil || string(heard[:n]) != "the truth" {
-		t.Errorf("it has heard %q, %v", heard[:n], err)
+	received := make([]byte, 100)
+	n, _, err := listener.ReadFrom(received)
+	if err != nil || string(received[:n]) != "the truth" {
+		t.Errorf("it has heard %q, %v", received[:n], err)
 	}
 }
 

@@ -37,12 +37,12 @@ func (n *Network) Attach(id string) (*Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("giving the Pod %s an address: %w", id, err)
 	}
-	made, err := n.newNamespace(address)
+	file, err := n.newNamespace(address)
 	if err == nil {
-		if err = errors.Join(n.connect(id, address), n.keep(address, made), await(made, address)); err == nil {
-			return &Pod{ID: id, Address: address, Namespace: made}, nil
+		if err = errors.Join(n.connect(id, address), n.keep(address, file), await(file, address)); err == nil {
+			return &Pod{ID: id, Address: address, Namespace: file}, nil
 		}
-		made.Close()
+		file.Close()
 	}
 	_ = removeLink(interfaceName(address))
 	n.release(id)
@@ -50,12 +50,12 @@ func (n *Network) Attach(id string) (*Pod, error) {
 }
 
 // newNamespace makes a namespace with its end of the cable. The other end is in the node's namespace, and down.
-func (n *Network) newNamespace(address netip.Addr) (made *os.File, err error) {
+func (n *Network) newNamespace(address netip.Addr) (file *os.File, err error) {
 	err = namespace.KeepingNetwork(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
 		}
-		if made, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+		if file, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err
 		}
 		// Made on this side, and its other end put there: in this namespace nothing else can have the name eth0.
@@ -69,10 +69,10 @@ func (n *Network) newNamespace(address netip.Addr) (made *os.File, err error) {
 		}
 		return setUpPod(address)
 	})
-	if err != nil && made != nil {
-		made.Close()
+	if err != nil && file != nil {
+		file.Close()
 	}
-	return made, err
+	return file, err
 }
 
 // setUpPod is called in the Pod's namespace.
@@ -148,15 +148,15 @@ func await(network *os.File, address netip.Addr) error {
 	return Inside(network, func() error { return awaitLink("eth0") })
 }
 
-// linkTimeout is how long that worker may take, and look how often it is looked. Newer kernels catch up with it when
-// they are asked.
+// linkTimeout is how long that worker may take, and pollInterval how often the link is read. Newer kernels catch up
+// with the worker when they are asked.
 const (
-	linkTimeout = 5 * time.Second
-	look        = time.Millisecond
+	linkTimeout  = 5 * time.Second
+	pollInterval = time.Millisecond
 )
 
 func awaitLink(name string) error {
-	for deadline := time.Now().Add(linkTimeout); ; <-time.After(look) {
+	for deadline := time.Now().Add(linkTimeout); ; <-time.After(pollInterval) {
 		link, err := netlink.LinkByName(name)
 		if err != nil {
 			return err

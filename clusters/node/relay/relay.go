@@ -54,19 +54,19 @@ func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) 
 	end := func() { one.Close(); other.Close() }
 	defer end()
 	defer context.AfterFunc(ctx, end)()
-	over := time.AfterFunc(quiet, end) // a word in either direction puts it off
-	defer over.Stop()
+	idle := time.AfterFunc(quiet, end) // a word in either direction puts it off
+	defer idle.Stop()
 	var back sync.WaitGroup
-	back.Go(func() { carryPackets(one, other, over, quiet) })
-	carryPackets(other, one, over, quiet)
+	back.Go(func() { carryPackets(one, other, idle, quiet) })
+	carryPackets(other, one, idle, quiet)
 	back.Wait()
 }
 
-func carryPackets(to, from net.Conn, over *time.Timer, quiet time.Duration) {
+func carryPackets(to, from net.Conn, idle *time.Timer, quiet time.Duration) {
 	packet := make([]byte, largest)
 	// The peer may say that no program listens there: one may, later.
 	Each(func() (int, error) { return from.Read(packet) }, func(n int) {
-		over.Reset(quiet)
+		idle.Reset(quiet)
 		_, _ = to.Write(packet[:n]) // a datagram may be lost
 	})
 }
@@ -94,7 +94,7 @@ func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, di
 		mutex.Lock()
 		known := peers[name]
 		if known == nil && len(peers) < mostPeers {
-			known = &peer{PacketConn: socket, address: d.from, heard: make(chan []byte, 16), closed: make(chan struct{})}
+			known = &peer{PacketConn: socket, address: d.from, incoming: make(chan []byte, 16), closed: make(chan struct{})}
 			peers[name] = known
 			work.Go(func() {
 				if other, err := dial(ctx); err == nil {
@@ -107,7 +107,7 @@ func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, di
 		}
 		mutex.Unlock()
 		if known != nil {
-			known.hear(bytes.Clone(packet[:d.size]))
+			known.deliver(bytes.Clone(packet[:d.size]))
 		}
 	})
 }
@@ -119,21 +119,21 @@ const mostPeers = 1024
 type peer struct {
 	net.PacketConn // what is said to the peer leaves by it
 	address        net.Addr
-	heard          chan []byte
+	incoming       chan []byte
 	once           sync.Once
 	closed         chan struct{}
 }
 
-func (p *peer) hear(packet []byte) {
+func (p *peer) deliver(packet []byte) {
 	select {
-	case p.heard <- packet:
+	case p.incoming <- packet:
 	default: // who doesn't listen fast enough loses datagrams
 	}
 }
 
 func (p *peer) Read(into []byte) (int, error) {
 	select {
-	case packet := <-p.heard:
+	case packet := <-p.incoming:
 		return copy(into, packet), nil
 	case <-p.closed:
 		return 0, net.ErrClosed

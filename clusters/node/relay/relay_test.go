@@ -72,15 +72,15 @@ func TestJoinCopiesBothDirectionsUntilEOF(t *testing.T) {
 		_, _ = io.WriteString(one, question)
 		_ = one.CloseWrite()
 	}()
-	if heard, err := io.ReadAll(other); err != nil || string(heard) != question {
-		t.Errorf("of %d bytes were heard %d: %v", len(question), len(heard), err)
+	if received, err := io.ReadAll(other); err != nil || string(received) != question {
+		t.Errorf("of %d bytes were heard %d: %v", len(question), len(received), err)
 	}
 	go func() { // only now, when the first has said all
 		_, _ = io.WriteString(other, answer)
 		_ = other.CloseWrite()
 	}()
-	if heard, err := io.ReadAll(one); err != nil || string(heard) != answer {
-		t.Errorf("of %d bytes were heard %d: %v", len(answer), len(heard), err)
+	if received, err := io.ReadAll(one); err != nil || string(received) != answer {
+		t.Errorf("of %d bytes were heard %d: %v", len(answer), len(received), err)
 	}
 	await(t, over)
 }
@@ -113,14 +113,14 @@ func TestRefuseResetsTheConnection(t *testing.T) {
 }
 
 // echo answers datagrams, and counts them.
-func echo(t *testing.T) (address string, heard *atomic.Int64) {
+func echo(t *testing.T) (address string, received *atomic.Int64) {
 	t.Helper()
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
-	heard = &atomic.Int64{}
+	received = &atomic.Int64{}
 	go func() {
 		packet := make([]byte, largest)
 		for {
@@ -128,17 +128,17 @@ func echo(t *testing.T) (address string, heard *atomic.Int64) {
 			if err != nil {
 				return
 			}
-			heard.Add(1)
+			received.Add(1)
 			_, _ = socket.WriteTo(packet[:n], from)
 		}
 	}()
-	return socket.LocalAddr().String(), heard
+	return socket.LocalAddr().String(), received
 }
 
 func TestPackets(t *testing.T) {
 	t.Parallel()
 	const quiet = 50 * time.Millisecond
-	address, heard := echo(t)
+	address, received := echo(t)
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestPackets(t *testing.T) {
 			return (&net.Dialer{}).DialContext(ctx, "udp4", address)
 		})
 	}()
-	say := func(client net.Conn) {
+	exchange := func(client net.Conn) {
 		t.Helper()
 		_ = client.SetDeadline(time.Now().Add(patience))
 		if _, err := io.WriteString(client, "hello"); err != nil {
@@ -170,11 +170,11 @@ func TestPackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		say(client)
+		exchange(client)
 		clients = append(clients, client)
 	}
-	if dialed.Load() != 3 || heard.Load() != 3 {
-		t.Errorf("three clients are %d conversations of %d datagrams", dialed.Load(), heard.Load())
+	if dialed.Load() != 3 || received.Load() != 3 {
+		t.Errorf("three clients are %d conversations of %d datagrams", dialed.Load(), received.Load())
 	}
 	// After a silence it is another conversation.
 	for deadline := time.Now().Add(patience); dialed.Load() == 3; {
@@ -182,7 +182,7 @@ func TestPackets(t *testing.T) {
 			t.Fatal("a conversation goes on for ever")
 		}
 		<-time.After(2 * quiet)
-		say(clients[0])
+		exchange(clients[0])
 	}
 	socket.Close()
 	await(t, over)

@@ -107,8 +107,8 @@ func look(t *testing.T, root container.Root, with func(dir string)) {
 	with(root.Dir)
 }
 
-// ways are by overlayfs, and by copies.
-func ways(t *testing.T, test func(t *testing.T, s *Store)) {
+// withAndWithoutOverlay runs a test with overlayfs, and with copies.
+func withAndWithoutOverlay(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Helper()
 	for name, copies := range map[string]bool{"overlayfs": false, "copies": true} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func ways(t *testing.T, test func(t *testing.T, s *Store)) {
 }
 
 func TestUpperLayerOverridesAndRemovesFiles(t *testing.T) {
-	ways(t, func(t *testing.T, s *Store) {
+	withAndWithoutOverlay(t, func(t *testing.T, s *Store) {
 		t.Helper()
 		i := image(t, s, `{}`,
 			layer(t, file("kept", "low"), file("covered", "low"), file("gone", "low"), file("dir/old", "low"), file("full/old", "low")),
@@ -149,7 +149,7 @@ func TestUpperLayerOverridesAndRemovesFiles(t *testing.T) {
 }
 
 func TestUpperLayerDoesNotFollowSymlinks(t *testing.T) {
-	ways(t, func(t *testing.T, s *Store) {
+	withAndWithoutOverlay(t, func(t *testing.T, s *Store) {
 		t.Helper()
 		outside := t.TempDir()
 		if err := os.Chmod(outside, 0o755); err != nil {
@@ -190,7 +190,7 @@ func TestUpperLayerDoesNotFollowSymlinks(t *testing.T) {
 }
 
 func TestContainersDoNotShareWrites(t *testing.T) {
-	ways(t, func(t *testing.T, s *Store) {
+	withAndWithoutOverlay(t, func(t *testing.T, s *Store) {
 		t.Helper()
 		i := image(t, s, `{}`, layer(t, file("shared", "layer")))
 		one, err := s.Prepare("one", i)

@@ -20,14 +20,14 @@ import (
 	"lva.io/operators/clusters/node/relay"
 )
 
-// BenchmarkRequest measures the cost of a request from one Pod to another in three ways: directly, by the kernel's
+// BenchmarkRequest measures the cost of a request from one Pod to another by three paths: directly, by the kernel's
 // rules, and by a proxy in user space that could replace them. Client, server and proxy are one process, so that
 // cpu-µs/op is the work of all of them. See docs/decisions/0024-services-in-the-kernel.md.
 func BenchmarkRequest(b *testing.B) {
-	for _, way := range []string{"pod", "kernel", "user-space"} {
-		// Each way has Pods of its own. A client that comes to one Pod by two addresses may have the same port both times;
+	for _, path := range []string{"pod", "kernel", "user-space"} {
+		// Each path has its own Pods. A client that comes to one Pod by two addresses may have the same port both times;
 		// then the Pod takes the second connection for a late packet of the first, for a second.
-		b.Run(way, func(b *testing.B) {
+		b.Run(path, func(b *testing.B) {
 			w := newWorld(b, "client", "one", "two")
 			var web80, sink81 []netip.AddrPort
 			for _, name := range []string{"one", "two"} {
@@ -39,7 +39,7 @@ func BenchmarkRequest(b *testing.B) {
 				"pod":        {web80[0].String(), sink81[0].String()},
 				"kernel":     {"10.96.0.7:80", "10.96.0.7:81"},
 				"user-space": {userSpaceProxy(b, web80), userSpaceProxy(b, sink81)},
-			}[way]
+			}[path]
 			sink := Frontend{Address: webAddress, Protocol: corev1.ProtocolTCP, Port: 81}
 			w.apply(planOf(
 				Route{Name: "web", Frontends: []Frontend{web}, Backends: web80}, Route{Name: "sink", Frontends: []Frontend{sink}, Backends: sink81},
@@ -193,10 +193,10 @@ func BenchmarkChange(b *testing.B) {
 				}}})
 			}
 			w.apply(plan)
-			ways := [][]netip.AddrPort{w.backends("one"), w.backends("one", "two")}
+			backends := [][]netip.AddrPort{w.backends("one"), w.backends("one", "two")}
 			for i := 0; b.Loop(); i++ {
 				route := plan["default/service-0/TCP/80"]
-				route.Backends = ways[i%2]
+				route.Backends = backends[i%2]
 				plan = maps.Clone(plan)
 				plan.add(route)
 				w.apply(plan)

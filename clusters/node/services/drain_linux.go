@@ -52,7 +52,7 @@ func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return fmt.Errorf("asking whether the Pod %s is being deleted: %w", pod.Name, err)
-	case object.UID == pod.UID && object.DeletionTimestamp == nil && !over(object):
+	case object.UID == pod.UID && object.DeletionTimestamp == nil && !finished(object):
 		return nil
 	}
 	if err := p.drained(ctx, pod); err != nil {
@@ -61,17 +61,17 @@ func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
 	return nil
 }
 
-// over reports whether something other than a deletion ended a Pod for good: it has been evicted, or its time is up.
-func over(pod *corev1.Pod) bool {
+// finished reports whether something other than a deletion ended a Pod for good: an eviction, or its deadline.
+func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
 func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 	for {
 		p.mutex.Lock()
-		leads, changed := p.leading[pod.UID], p.changed
+		ready, changed := p.readyPods[pod.UID], p.changed
 		p.mutex.Unlock()
-		if !leads {
+		if !ready {
 			return settled(ctx, pod)
 		}
 		select {
@@ -86,9 +86,10 @@ func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 // user writes promise nothing.
 const managed = "endpointslice-controller.k8s.io"
 
-// leading are the Pods that are ready, as Services see it. A Pod that is about to end is not among them, though it may
-// be the last one and still get connections: no Pod takes over from it, so there is nothing that it could wait for.
-func leading(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
+// readyPods returns the Pods that are ready, as Services see it. A Pod that is about to end is not among them, though
+// it may be the last one and still get connections: no Pod takes over from it, so there is nothing that it could wait
+// for.
+func readyPods(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
 	pods := map[types.UID]bool{}
 	for _, slice := range all {
 		if slice.Labels[discoveryv1.LabelManagedBy] != managed {
@@ -108,8 +109,8 @@ const (
 	// settling is how long a Pod may take to accept what was led to it. One that takes longer has stopped to listen
 	// already.
 	settling = time.Second
-	// look is how often it is looked.
-	look = 2 * time.Millisecond
+	// pollInterval is how often the kernel is asked.
+	pollInterval = 2 * time.Millisecond
 )
 
 // settled waits until all connections that were led to a Pod are accepted. On an idle machine they are; on one that has
@@ -118,7 +119,7 @@ func settled(ctx context.Context, pod Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
 	awaitPackets()
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for _, pending := range []func(Pod) (bool, error){connecting, queued} {
 		for {

@@ -20,21 +20,21 @@ import (
 // DNS resolver) is one conversation to the kernel, and would be led to a Pod that has gone for as long as it goes on
 // asking.
 func forgetFlows(before, after Plan, changed []string) error {
-	leads := flows{}
+	current := flows{}
 	for _, name := range changed {
 		for _, frontend := range before[name].Frontends {
-			leads.add(frontend, nil)
+			current.add(frontend, nil)
 		}
 	}
 	for _, name := range changed {
 		for _, frontend := range after[name].Frontends {
-			leads.add(frontend, after[name].Backends)
+			current.add(frontend, after[name].Backends)
 		}
 	}
-	if len(leads) == 0 {
+	if len(current) == 0 {
 		return nil
 	}
-	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, leads); err != nil {
+	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, current); err != nil {
 		return fmt.Errorf("making the kernel forget conversations by UDP: %w", err)
 	}
 	return nil

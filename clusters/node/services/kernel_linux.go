@@ -45,8 +45,8 @@ type kernel struct {
 	frontends, nodePorts *nftables.Set
 	// backends has all Pods that are behind a Service.
 	backends *nftables.Set
-	// told is the plan that the kernel has. Nil: none that we know of.
-	told Plan
+	// applied is the plan that the kernel has. Nil: none that we know of.
+	applied Plan
 }
 
 // atOnce is how many messages a transaction has, unless one Route alone has more. Each is answered, and of more than
@@ -122,8 +122,8 @@ func (k *kernel) prepare() error {
 // apply makes the kernel do what the plan says. Each Route changes as a whole: no packet sees half of it. After an
 // error nothing is certain, and the next call tells everything.
 func (k *kernel) apply(plan Plan) (err error) {
-	before := k.told
-	k.told = nil
+	before := k.applied
+	k.applied = nil
 	defer func() {
 		if err != nil { // answers to what has failed may still be on their way
 			err = errors.Join(err, k.close(), k.connect())
@@ -147,7 +147,7 @@ func (k *kernel) apply(plan Plan) (err error) {
 	if err := forgetFlows(before, plan, changed); err != nil {
 		return err
 	}
-	k.told = maps.Clone(plan)
+	k.applied = maps.Clone(plan)
 	return nil
 }
 
@@ -164,14 +164,14 @@ func (k *kernel) change(before, after Plan, changed []string) error {
 		return err
 	}
 	for part := range chunks(before, after, changed) {
-		made := Plan{}
+		added := Plan{}
 		for _, name := range part {
 			if route, ok := after[name]; ok {
-				made[name] = route
+				added[name] = route
 				k.addRoute(before[name], route)
 			}
 		}
-		if err := k.add(subtract(made.elements(), old)); err != nil {
+		if err := k.add(subtract(added.elements(), old)); err != nil {
 			return err
 		}
 		for _, name := range part {
@@ -265,7 +265,7 @@ func (k *kernel) addRoute(old, route Route) {
 	chain := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: route.Name})
 	k.conn.FlushChain(chain)
 	if route.Affinity > 0 {
-		k.leadBack(chain, old, route)
+		k.addAffinityRules(chain, old, route)
 	}
 	// There is one rule for each backend, and not one rule with a map of them. A packet that is in this chain while it
 	// changes continues in the chain as it was, but would no longer find anything in a map that is being removed.
@@ -279,8 +279,8 @@ func (k *kernel) addRoute(old, route Route) {
 	k.removeClients(old, route)
 }
 
-// leadBack leads who was here before to the same Pod. Each Pod has a list of its clients, which goes with it.
-func (k *kernel) leadBack(chain *nftables.Chain, old, route Route) {
+// addAffinityRules leads who was here before to the same Pod. Each Pod has a list of its clients, which goes with it.
+func (k *kernel) addAffinityRules(chain *nftables.Chain, old, route Route) {
 	for _, backend := range route.Backends {
 		clients := k.clients(route, backend)
 		if !old.remembers(backend) {

@@ -180,7 +180,7 @@ func (w *world) contents() string {
 // emptyContents are those of a table that was just created.
 func (w *world) emptyContents() string {
 	w.t.Helper()
-	w.kernel.told = nil
+	w.kernel.applied = nil
 	w.apply(Plan{})
 	return w.contents()
 }

@@ -97,7 +97,7 @@ func Rules(state State) Plan {
 		}
 	}
 	for _, service := range state.Services {
-		if !leads(service) {
+		if !isProxied(service) {
 			continue
 		}
 		for _, port := range service.Spec.Ports {
@@ -115,9 +115,9 @@ func Rules(state State) Plan {
 	return plan
 }
 
-// leads says whether a Service has an address of its own. A headless one is a name for the addresses of its Pods; an
-// ExternalName is a name for a name. Both are the DNS server's business.
-func leads(service *corev1.Service) bool {
+// isProxied reports whether this proxy serves a Service. It leaves headless Services and those of type ExternalName to
+// the DNS server, because they have no address of their own, and labelled Services to another proxy.
+func isProxied(service *corev1.Service) bool {
 	if service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return false
 	}
@@ -230,7 +230,7 @@ func insideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []e
 		corev1.ServiceInternalTrafficPolicyLocal
 	route := newRoute(service, port, "", chosen(endpoints, counting(local, node)))
 	for _, text := range append(slices.Clone(service.Spec.ClusterIPs), service.Spec.ClusterIP) {
-		route.lead(text, port.Protocol, port.Port)
+		route.addFrontend(text, port.Protocol, port.Port)
 	}
 	return route
 }
@@ -243,11 +243,11 @@ func outsideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []
 		route.Frontends = append(route.Frontends, Frontend{Protocol: protocolOf(port.Protocol), Port: uint16(port.NodePort)})
 	}
 	for _, text := range service.Spec.ExternalIPs {
-		route.lead(text, port.Protocol, port.Port)
+		route.addFrontend(text, port.Protocol, port.Port)
 	}
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
 		if ptr.Deref(ingress.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
-			route.lead(ingress.IP, port.Protocol, port.Port)
+			route.addFrontend(ingress.IP, port.Protocol, port.Port)
 		}
 	}
 	return route
@@ -286,8 +286,8 @@ func hostPortRoute(id string, pod HostPorts, port HostPort) Route {
 	}
 }
 
-// lead adds an address as a frontend. This cluster has no others than IPv4's.
-func (r *Route) lead(text string, protocol corev1.Protocol, port int32) {
+// addFrontend adds an address as a frontend. This cluster has no others than IPv4's.
+func (r *Route) addFrontend(text string, protocol corev1.Protocol, port int32) {
 	if address, err := netip.ParseAddr(text); err == nil && address.Is4() {
 		r.Frontends = append(r.Frontends, Frontend{Address: address, Protocol: protocolOf(protocol), Port: uint16(port)})
 	}

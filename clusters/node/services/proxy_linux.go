@@ -38,9 +38,9 @@ type Proxy struct {
 
 	mutex     sync.Mutex
 	hostPorts map[string]HostPorts
-	// leading are the Pods to which the kernel's current rules route new connections on purpose.
-	leading map[types.UID]bool
-	changed chan struct{} // closed when leading is replaced
+	// readyPods are the Pods to which the kernel's current rules route new connections on purpose.
+	readyPods map[types.UID]bool
+	changed   chan struct{} // closed when readyPods is replaced
 }
 
 // New returns a Proxy for the network namespace of the caller. Rules that an earlier Proxy has left apply until Run
@@ -55,8 +55,8 @@ func New(options Options) (*Proxy, error) {
 	}, nil
 }
 
-// again is when what has failed is tried again.
-const again = time.Second
+// retryInterval is how long the proxy waits before it retries a failed update.
+const retryInterval = time.Second
 
 // Run updates the rules until the context ends. It can't be called again. The rules stay.
 func (p *Proxy) Run(ctx context.Context) error {
@@ -95,7 +95,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		}
 		if err != nil {
 			p.report(err)
-			time.AfterFunc(again, p.wake)
+			time.AfterFunc(retryInterval, p.wake)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (p *Proxy) follow(state State) error {
 		return err
 	}
 	p.mutex.Lock()
-	p.leading = leading(state.Slices)
+	p.readyPods = readyPods(state.Slices)
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mutex.Unlock()

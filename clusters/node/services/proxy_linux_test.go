@@ -185,6 +185,6 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 	until("the kernel knows of no Service but the API server's", func() bool {
 		proxy.mutex.Lock()
 		defer proxy.mutex.Unlock()
-		return len(proxy.leading) == 0
+		return len(proxy.readyPods) == 0
 	})
 }

@@ -160,12 +160,12 @@ func askOn(connection net.Conn) (pod, client string, err error) {
 	if _, err := connection.Write([]byte("?")); err != nil {
 		return "", "", err
 	}
-	said := make([]byte, 100)
-	n, err := connection.Read(said)
+	reply := make([]byte, 100)
+	n, err := connection.Read(reply)
 	if err != nil {
 		return "", "", err
 	}
-	pod, client, _ = strings.Cut(string(said[:n]), " ")
+	pod, client, _ = strings.Cut(string(reply[:n]), " ")
 	return pod, client, nil
 }
 

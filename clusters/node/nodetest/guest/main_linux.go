@@ -40,9 +40,9 @@ func main() {
 	}
 }
 
-func behave(how string, arguments []string) error {
+func behave(behaviour string, arguments []string) error {
 	argument := strings.Join(arguments, " ")
-	switch how {
+	switch behaviour {
 	case "serve":
 		return serve(argument)
 	case "exit":
@@ -73,7 +73,7 @@ func behave(how string, arguments []string) error {
 	case "hoard":
 		return hoard(argument)
 	default:
-		return fmt.Errorf("unknown behaviour %q", how)
+		return fmt.Errorf("unknown behaviour %q", behaviour)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func talk(amount string) error {
 	const length = 1000
 	line := strings.Repeat("x", length-1) + "\n"
 	out := bufio.NewWriterSize(os.Stdout, 64*length)
-	for said := 0; said < bytes; said += length {
+	for written := 0; written < bytes; written += length {
 		if _, err := out.WriteString(line); err != nil {
 			return err
 		}
