@@ -229,7 +229,7 @@ func (c *Cluster) launch(program *multicall.Program, components ...component) er
 func (c *Cluster) launchOne(program *multicall.Program, component component) error {
 	log, err := os.OpenFile(c.log(component.name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("making the log of %s: %w", component.name, err)
+		return fmt.Errorf("creating the log of %s: %w", component.name, err)
 	}
 	defer log.Close()
 	p, err := c.scope.Start(process.Spec{

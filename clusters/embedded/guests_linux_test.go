@@ -337,7 +337,7 @@ func (g *guests) takenPort(t *testing.T) {
 	g.invite(t, name, []string{"serve", ":8080"}, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: int32(address.Port)}}
 	})
-	g.events(t, name, "PortUnavailable", fmt.Sprintf("TCP port %d of this machine's 127.0.0.1 is taken by another program", address.Port))
+	g.events(t, name, "PortUnavailable", fmt.Sprintf("TCP port %d of this machine's 127.0.0.1 is in use by another program", address.Port))
 	taken.Close()
 	welcome := func() (bool, error) {
 		connection, err := net.Dial("tcp4", address.String())

@@ -290,8 +290,8 @@ func TestReservePortNamesTakenPort(t *testing.T) {
 	t.Parallel()
 	listener := listenSomewhere(t)
 	_, err := reservePort(listener)
-	want := fmt.Sprintf("port %d on 127.0.0.1, which the cluster had before, is another program's now: "+
-		"end that (`ss -ltnp` names it), or start again with `make down` and `make up`", listener)
+	want := fmt.Sprintf("port %d on 127.0.0.1, which the cluster used before, is now in use by another program: "+
+		"stop that program (`ss -ltnp` names it), or start again with `make down` and `make up`", listener)
 	if err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}

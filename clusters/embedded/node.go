@@ -110,11 +110,11 @@ func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface)
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: agents}},
 	}
 	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("letting the node's agent watch Services: %w", err)
+		return fmt.Errorf("granting the node's agent its permissions: %w", err)
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil &&
 		!apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("letting the node's agent watch Services: %w", err)
+		return fmt.Errorf("granting the node's agent its permissions: %w", err)
 	}
 	return nil
 }
@@ -183,13 +183,15 @@ func limitsConditionOf(limits node.Limits) corev1.NodeCondition {
 	}
 	switch limits {
 	case node.Limits{Memory: true, CPU: true}:
-		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "ControlGroups", "memory and CPU limits of containers hold"
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "ControlGroups", "memory and CPU limits of containers are enforced"
 	case node.Limits{Memory: true}:
-		c.Reason, c.Message = "NoCPUController", "memory limits of containers hold; CPU limits are accepted, and do not hold on this node"
+		c.Reason, c.Message = "NoCPUController",
+			"memory limits of containers are enforced; CPU limits are accepted but not enforced on this node"
 	case node.Limits{CPU: true}:
-		c.Reason, c.Message = "NoMemoryController", "CPU limits of containers hold; memory limits are accepted, and do not hold on this node"
+		c.Reason, c.Message = "NoMemoryController",
+			"CPU limits of containers are enforced; memory limits are accepted but not enforced on this node"
 	default:
-		c.Reason, c.Message = "NoControlGroups", "memory and CPU limits of containers are accepted, and do not hold on this node"
+		c.Reason, c.Message = "NoControlGroups", "memory and CPU limits of containers are accepted but not enforced on this node"
 	}
 	return c
 }
@@ -202,7 +204,7 @@ func reportLimits(ctx context.Context, client kubernetes.Interface, limits node.
 		return err
 	}
 	if _, err := client.CoreV1().Nodes().PatchStatus(ctx, NodeName, patch); err != nil {
-		return fmt.Errorf("saying whether limits hold on the node: %w", err)
+		return fmt.Errorf("reporting the node's resource limits: %w", err)
 	}
 	return nil
 }
@@ -244,7 +246,7 @@ func (c *Cluster) forgetNode(ctx context.Context) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	if err := client.CoreV1().Nodes().Delete(ctx, NodeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the node of before: %w", err)
+		return fmt.Errorf("removing the earlier node: %w", err)
 	}
 	return nil
 }

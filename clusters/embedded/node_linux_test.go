@@ -404,10 +404,10 @@ func TestKilledNodeLeavesNoProcess(t *testing.T) {
 func TestLimitsCondition(t *testing.T) {
 	t.Parallel()
 	for limits, want := range map[node.Limits]string{
-		{Memory: true, CPU: true}: "True: memory and CPU limits of containers hold",
-		{Memory: true}:            "False: memory limits of containers hold; CPU limits are accepted, and do not hold on this node",
-		{CPU: true}:               "False: CPU limits of containers hold; memory limits are accepted, and do not hold on this node",
-		{}:                        "False: memory and CPU limits of containers are accepted, and do not hold on this node",
+		{Memory: true, CPU: true}: "True: memory and CPU limits of containers are enforced",
+		{Memory: true}:            "False: memory limits of containers are enforced; CPU limits are accepted but not enforced on this node",
+		{CPU: true}:               "False: CPU limits of containers are enforced; memory limits are accepted but not enforced on this node",
+		{}:                        "False: memory and CPU limits of containers are accepted but not enforced on this node",
 	} {
 		if got := limitsConditionOf(limits); string(got.Status)+": "+got.Message != want {
 			t.Errorf("the condition for %+v is %s: %s, want %s", limits, got.Status, got.Message, want)

@@ -131,7 +131,7 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	options := startOptions{durable: true, scheduler: true, node: parts, noNode: noNode}
 	switch {
 	case parts == nil:
-		options.noNode = "the playground was started without one: `make up` starts it again with a node"
+		options.noNode = "the playground was started without one: run `make up` to restart it with a node"
 	case noNode != "":
 		options.node = nil
 	default:
@@ -242,7 +242,7 @@ func (p *Playground) readState() (playgroundState, error) {
 		err = json.Unmarshal(content, &state)
 	}
 	if err != nil {
-		return state, fmt.Errorf("reading the playground's state: %w: remove %s, and the playground's processes if it runs",
+		return state, fmt.Errorf("reading the playground's state: %w: remove %s, and kill the playground's processes if it is running",
 			err, p.Dir)
 	}
 	return state, nil
@@ -263,14 +263,14 @@ func (p *Playground) writeState(state playgroundState) error {
 // lock lets one command at a time start or end the playground. The lock lies beside the folder, which Down removes.
 func (p *Playground) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the playground's folder: %w", err)
+		return nil, fmt.Errorf("creating the playground's folder: %w", err)
 	}
 	// A command that was killed while it started a program leaves its lock to that for a moment.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	unlock, err = filelock.Wait(ctx, p.Dir+".lock")
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, errors.New("another command is starting or ending the playground: wait for it")
+		return nil, errors.New("another command is starting or stopping the playground: wait until it has finished")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the playground: %w", err)

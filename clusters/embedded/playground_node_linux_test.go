@@ -92,7 +92,7 @@ func TestPlaygroundReportsWhyItHasNoNode(t *testing.T) {
 	up(false, withNode(refused)) // what runs stays
 
 	up(true, func() (bool, error) { return playground.Up(t.Context(), controlPlane(t)) })
-	wantPending(t, client, "unasked", "the playground was started without one: `make up` starts it again with a node")
+	wantPending(t, client, "unasked", "the playground was started without one: run `make up` to restart it with a node")
 }
 
 // wantPending makes a Pod, and waits until the scheduler has said these words of it: in an Event, and in its

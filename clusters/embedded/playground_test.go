@@ -110,7 +110,7 @@ func TestPlaygroundLockExcludesOtherCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unlock()
-	const want = "another command is starting or ending the playground: wait for it"
+	const want = "another command is starting or stopping the playground: wait until it has finished"
 	if _, err := playground.Up(t.Context(), &multicall.Program{}); err == nil || err.Error() != want {
 		t.Errorf("Up says %v, want %s", err, want)
 	}

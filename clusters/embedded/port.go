@@ -36,8 +36,8 @@ func reservePort(port int) (*reservation, error) {
 	if err := r.bind(port); err != nil {
 		r.Release()
 		if errors.Is(err, unix.EADDRINUSE) {
-			return nil, fmt.Errorf("port %d on 127.0.0.1, which the cluster had before, is another program's now: "+
-				"end that (`ss -ltnp` names it), or start again with `make down` and `make up`", port)
+			return nil, fmt.Errorf("port %d on 127.0.0.1, which the cluster used before, is now in use by another program: "+
+				"stop that program (`ss -ltnp` names it), or start again with `make down` and `make up`", port)
 		}
 		return nil, fmt.Errorf("reserving a port on 127.0.0.1: %w", err)
 	}

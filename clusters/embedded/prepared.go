@@ -221,7 +221,7 @@ func copyStore(from, to string, folders, files fs.FileMode) error {
 		return os.WriteFile(target, content, files)
 	})
 	if err != nil {
-		return fmt.Errorf("copying what etcd holds: %w", err)
+		return fmt.Errorf("copying etcd's data: %w", err)
 	}
 	return nil
 }
