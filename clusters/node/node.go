@@ -84,7 +84,7 @@ func (n *Node) Ready(ctx context.Context, client kubernetes.Interface) error {
 	err := wait.PollUntilContextCancel(ctx, readyInterval, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-n.process.Done():
-			return false, fmt.Errorf("it has ended%s", n.LogTail())
+			return false, fmt.Errorf("its process has exited%s", n.LogTail())
 		default:
 		}
 		found, err := client.CoreV1().Nodes().Get(ctx, n.options.Name, metav1.GetOptions{})

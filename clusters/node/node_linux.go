@@ -97,7 +97,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var s plan.Status
 	if err := json.Unmarshal(status, &s); err != nil {
-		return fmt.Errorf("it ended at once%s", n.LogTail())
+		return fmt.Errorf("its process exited before it reported a status%s", n.LogTail())
 	}
 	if err := errorOf(s); err != nil {
 		n.process.Kill()
@@ -138,7 +138,7 @@ const (
 	probeTimeout  = 30 * time.Second
 )
 
-var errProbeSlow = fmt.Errorf("it did not end within %s", probeTimeout)
+var errProbeSlow = fmt.Errorf("it did not finish within %s", probeTimeout)
 
 // Probe tests whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it
 // can't, or the cause of the context's end if that came first. If a busy machine kills or delays the probe, the result
@@ -157,7 +157,7 @@ func Probe(ctx context.Context, programs Programs) (err error) {
 			break
 		}
 	}
-	return fmt.Errorf("trying whether there can be a node: %w", err)
+	return fmt.Errorf("testing whether this machine can have a node: %w", err)
 }
 
 // probe is one attempt. Its folders are in a run folder, which is removed whatever ends the probe or us. retry is true
@@ -187,7 +187,7 @@ func probe(ctx context.Context, programs Programs) (s plan.Status, retry bool, e
 	retry = errors.Is(err, errProbeSlow) || failed && ended.ExitCode() < 0
 	switch text := strings.TrimSpace(stderr.String()); {
 	case err == nil:
-		err = fmt.Errorf("it said %q: %w", stdout.String(), parseErr)
+		err = fmt.Errorf("unexpected output %q: %w", stdout.String(), parseErr)
 	case text != "":
 		err = fmt.Errorf("%w: %s", err, text)
 	}

@@ -22,11 +22,11 @@ func TestKilledProbe(t *testing.T) {
 	const leaves = "#!/bin/sh\nmkdir -p \"$TMPDIR/operator-labs-probe-1/log\" \"$TMPDIR/operator-labs-probe-1/root\"\n"
 	for _, test := range []struct{ name, script, wrong string }{
 		{"once", leaves + "[ -e \"$0.tried\" ] && echo '{}' && exit\n: > \"$0.tried\"\nkill -9 $$\n", ""},
-		{"each time", leaves + "kill -9 $$\n", "trying whether there can be a node: signal: killed"},
+		{"each time", leaves + "kill -9 $$\n", "testing whether this machine can have a node: signal: killed"},
 		{
 			"not at all, and it fails", leaves + ": >> \"$0.tried\"; [ -s \"$0.tried\" ] && echo '{}' && exit; " +
 				"echo x > \"$0.tried\"; echo no disk >&2; exit 1\n",
-			"trying whether there can be a node: exit status 1: no disk",
+			"testing whether this machine can have a node: exit status 1: no disk",
 		},
 		{"when all is said", leaves + "echo '{\"reason\": \"no namespaces\"}'\nkill -9 $$\n", "no namespaces"},
 	} {

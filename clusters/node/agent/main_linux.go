@@ -38,8 +38,8 @@ const outwards = 3
 
 func main() {
 	node := flag.String("node", "", "the node's name")
-	kubeconfig := flag.String("kubeconfig", "", "how to reach the API server; without it there are no Services")
-	cgroups := flag.String("cgroups", "", "the control group whose children are ours")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig for the API server; without it, Services are not served")
+	cgroups := flag.String("cgroups", "", "control group below which the agent creates those of containers")
 	flag.Parse()
 	log.SetFlags(log.LstdFlags | log.LUTC | log.Lmsgprefix)
 	log.SetPrefix("agent: ")
@@ -64,7 +64,7 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 	go func() {
 		// Without it, Pods still reach each other.
 		if err := outside.Run(ctx, machine); err != nil && ctx.Err() == nil {
-			log.Printf("Pods do not reach the world: %v", err)
+			log.Printf("Pods cannot connect to the outside: %v", err)
 		}
 	}()
 	network := &network{pods: pods}
@@ -85,7 +85,7 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 		return err
 	}
 	if files.Copies() {
-		log.Print("this kernel lets no user mount overlayfs: each container has a copy of its image")
+		log.Print("this kernel does not let users mount overlayfs: each container gets a copy of its image")
 	}
 	runtime, err := cri.New(ctx, cri.Options{
 		Dir: plan.State, NodeIP: plan.NodeIP, Init: plan.InitPath, Keeper: &keeper.Client{Socket: plan.KeeperSocket}, Files: files,
@@ -112,7 +112,7 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading how to reach the API server: %w", err)
+		return nil, fmt.Errorf("reading the agent's kubeconfig: %w", err)
 	}
 	config.QPS = -1
 	return kubernetes.NewForConfig(config)

@@ -79,7 +79,7 @@ func (n *network) Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadat
 		Name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: types.UID(pod.Uid), Address: address, Namespace: namespace,
 	})
 	if err != nil {
-		log.Printf("a Pod ends though it may still be asked: %v", err)
+		log.Printf("stopping a Pod that may still receive connections: %v", err)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 			var messages []string
 			err := Read(stream, func(message string) { messages = append(messages, message) })
 			if !slices.Equal(messages, []string{"one", "two"}) {
-				t.Errorf("it heard %q", messages)
+				t.Errorf("the messages are %q", messages)
 			}
 			switch {
 			case test.is != nil && !errors.Is(err, test.is), test.is == nil && fmt.Sprint(err) != fmt.Sprint(test.err):
@@ -43,6 +43,6 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 func TestMissingResultIsAnError(t *testing.T) {
 	t.Parallel()
 	if err := Read(bytes.NewReader(Progress("one")), func(string) {}); err == nil {
-		t.Error("it is taken for made")
+		t.Error("a build without a result succeeded")
 	}
 }

@@ -27,7 +27,7 @@ const mounted = "/sys/fs/cgroup"
 const prefix = "operator-labs-"
 
 // ErrNone reports that this machine provides no control groups.
-var ErrNone = errors.New("this machine gives us no control groups of version 2")
+var ErrNone = errors.New("this machine has no cgroup v2 hierarchy that this user can manage")
 
 // Base returns the group below which root creates the nodes' groups, and the controllers that it delegates. The error
 // is ErrNone if it can't be divided, or delegates no controller that limits memory or processors.
@@ -84,10 +84,10 @@ func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 func Make(base, name string, controllers []string, user, group int) (*Group, error) {
 	g := &Group{Dir: filepath.Join(base, prefix+name), Controllers: controllers}
 	if err := g.make(base); err != nil {
-		return nil, fmt.Errorf("making a control group: %w", err)
+		return nil, fmt.Errorf("creating a control group: %w", err)
 	}
 	if err := g.prepare(user, group); err != nil {
-		return nil, errors.Join(fmt.Errorf("making a control group: %w", err), g.Remove())
+		return nil, errors.Join(fmt.Errorf("creating a control group: %w", err), g.Remove())
 	}
 	return g, nil
 }

@@ -28,9 +28,9 @@ func hierarchy(t *testing.T) string {
 		}
 	}
 	if os.Getuid() == 0 && os.Getenv("OPERATOR_LABS_CGROUPS") == "required" { // as in package nodetest
-		t.Fatal("OPERATOR_LABS_CGROUPS=required, and there are no control groups of version 2 that root may change")
+		t.Fatal("OPERATOR_LABS_CGROUPS=required, but there are no cgroups v2 that root can change")
 	}
-	t.Skip("there are no control groups of version 2 that we may change")
+	t.Skip("there are no cgroups v2 that this user can change")
 	return ""
 }
 

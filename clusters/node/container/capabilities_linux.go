@@ -47,7 +47,7 @@ func WithCapabilities(list, add, drop []string) ([]string, error) {
 		for _, name := range names {
 			name = strings.TrimPrefix(strings.ToUpper(name), "CAP_")
 			if _, known := capabilities[name]; !known && name != "ALL" {
-				return fmt.Errorf("there is no capability %q: capabilities(7) lists them", name)
+				return fmt.Errorf("unknown capability %q (see capabilities(7))", name)
 			}
 			if name != "ALL" {
 				has[name] = value
@@ -89,7 +89,7 @@ func limitCapabilities(keep []string) error {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); errors.Is(err, unix.EINVAL) {
 			break // this kernel has no more
 		} else if err != nil {
-			return fmt.Errorf("taking a capability away: %w", err)
+			return fmt.Errorf("dropping a capability: %w", err)
 		}
 	}
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
@@ -106,7 +106,7 @@ func dropCapabilities(keep []string) error {
 		data[number/32].Effective |= 1 << (number % 32)
 	}
 	if err := unix.Capset(&header, &data[0]); err != nil {
-		return fmt.Errorf("taking capabilities away: %w", err)
+		return fmt.Errorf("dropping capabilities: %w", err)
 	}
 	return nil
 }

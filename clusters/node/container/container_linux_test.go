@@ -321,8 +321,8 @@ func TestImageVolumeSubPath(t *testing.T) {
 		}
 	}
 	for sub, want := range map[string]string{
-		"../" + filepath.Base(outside): "leaves the image", "out/secret": "leaves the image",
-		"away": "leaves the image", "/etc": "leaves the image", "nosuch": "no such file",
+		"../" + filepath.Base(outside): "points outside the image", "out/secret": "points outside the image",
+		"away": "points outside the image", "/etc": "points outside the image", "nosuch": "no such file",
 	} {
 		spec := shell(t, "true")
 		spec.Mounts = append(spec.Mounts, container.Mount{Source: lower + ":" + upper, Image: true, SubPath: sub, Target: "/volume"})

@@ -130,7 +130,7 @@ func (t tree) system(s *Spec) error {
 		return t.at("/dev", folder, func(p string) error { return unix.Mount("/dev", p, "", unix.MS_BIND|unix.MS_REC, "") })
 	}
 	if err := t.at("/dev", folder, func(p string) error { return t.devices(p, s) }); err != nil {
-		return fmt.Errorf("making /dev: %w", err)
+		return fmt.Errorf("creating /dev: %w", err)
 	}
 	return nil
 }

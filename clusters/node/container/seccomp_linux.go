@@ -62,7 +62,7 @@ func defaultProfile(capabilities []string) (*specs.LinuxSeccomp, error) {
 	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: bounding}}
 	profile, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
 	if err != nil {
-		return nil, fmt.Errorf("reading the default profile of system calls: %w", err)
+		return nil, fmt.Errorf("loading the default seccomp profile: %w", err)
 	}
 	return profile, nil
 }
@@ -229,7 +229,7 @@ func condition(argument specs.LinuxSeccompArg) ([]unix.SockFilter, error) {
 		}
 	default:
 	}
-	return nil, fmt.Errorf("no filter is known for the comparison %s with %d", argument.Op, argument.Value)
+	return nil, fmt.Errorf("unsupported comparison %s with %d", argument.Op, argument.Value)
 }
 
 func actionOf(rule specs.LinuxSyscall) (uint32, error) {
@@ -242,7 +242,7 @@ func actionOf(rule specs.LinuxSyscall) (uint32, error) {
 		}
 		return refusal(unix.Errno(*rule.ErrnoRet)), nil
 	default:
-		return 0, fmt.Errorf("the rule for %v: no filter is known for the action %s", rule.Names, rule.Action)
+		return 0, fmt.Errorf("the rule for %v: unsupported action %s", rule.Names, rule.Action)
 	}
 }
 

@@ -44,13 +44,13 @@ func Main() {
 func (s *Spec) become() error {
 	if s.Cgroup != "" {
 		if err := os.WriteFile(filepath.Join(s.Cgroup, "cgroup.procs"), []byte("0"), 0); err != nil {
-			return fmt.Errorf("joining its control group: %w", err)
+			return fmt.Errorf("joining the control group: %w", err)
 		}
 		if !s.Enter {
 			// From here on it is the root of all groups that the container sees, so that programs find their limits where they
 			// look.
 			if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-				return fmt.Errorf("joining its control group: %w", err)
+				return fmt.Errorf("joining the control group: %w", err)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Spec) makeFiles() error {
 	// What the node mounts from here on may appear in a container's volumes (HostToContainer), and nothing of ours at the
 	// node.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("taking the mounts for ourselves: %w", err)
+		return fmt.Errorf("making the mounts private: %w", err)
 	}
 	t, err := s.Root.mount()
 	if err != nil {
@@ -205,18 +205,18 @@ func (s *Spec) changeUser() error {
 		return fmt.Errorf("joining the groups %v: %w", s.Groups, err)
 	}
 	if err := unix.Setresgid(s.Group, s.Group, s.Group); err != nil {
-		return fmt.Errorf("becoming a member of group %d: %w", s.Group, idError(err))
+		return fmt.Errorf("changing to group %d: %w", s.Group, idError(err))
 	}
 	// With the change from root to another user all capabilities go.
 	if err := unix.Setresuid(s.User, s.User, s.User); err != nil {
-		return fmt.Errorf("becoming user %d: %w", s.User, idError(err))
+		return fmt.Errorf("changing to user %d: %w", s.User, idError(err))
 	}
 	return nil
 }
 
 func idError(err error) error {
 	if errors.Is(err, unix.EINVAL) {
-		return errors.New("the node has no such id: it has those from 0 to 65535 (see /proc/self/uid_map)")
+		return errors.New("the ID is not mapped on the node: use 0 to 65535 (see /proc/self/uid_map)")
 	}
 	return err
 }
@@ -225,7 +225,7 @@ func idError(err error) error {
 func (s *Spec) filter(single bool) error {
 	if s.NoNewPrivileges {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("giving up new privileges: %w", err)
+			return fmt.Errorf("setting no_new_privs: %w", err)
 		}
 	}
 	if s.Seccomp {

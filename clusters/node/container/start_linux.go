@@ -162,7 +162,7 @@ func fork(cmd *exec.Cmd, joined Joined) error {
 	if joined.Processes != nil {
 		// Of a namespace of processes one does not become a member: only children do (pid_namespaces(7)).
 		if err := unix.Setns(int(joined.Processes.Fd()), unix.CLONE_NEWPID); err != nil {
-			return fmt.Errorf("entering the processes of a container: %w", err)
+			return fmt.Errorf("entering the PID namespace of a container: %w", err)
 		}
 		cmd.SysProcAttr.Cloneflags &^= unix.CLONE_NEWPID
 	}

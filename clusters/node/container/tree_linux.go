@@ -104,7 +104,7 @@ func (t tree) part(name string) (mount int, is wanted, err error) {
 	defer unix.Close(root)
 	found, err := unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
 	if errors.Is(err, unix.EXDEV) {
-		return -1, folder, fmt.Errorf("the subPath %q leaves the image", name)
+		return -1, folder, fmt.Errorf("the subPath %q points outside the image", name)
 	}
 	if err != nil {
 		return -1, folder, fmt.Errorf("the subPath %q of the image: %w", name, err)

@@ -117,7 +117,7 @@ func stopSignal(wanted runtimeapi.Signal, image string) (int, error) {
 	if signal := unix.SignalNum(name); signal != 0 {
 		return int(signal), nil
 	}
-	return 0, fmt.Errorf("there is no signal %q", name)
+	return 0, fmt.Errorf("unknown signal %q", name)
 }
 
 // StartContainer starts the program.
@@ -238,7 +238,7 @@ func (s *Server) end(ctx context.Context, c *containerRecord, grace time.Duratio
 		defer cancel()
 		s.drain(patience, c)
 		if err := s.Keeper.Signal(ctx, c.ID, unix.Signal(c.Stop)); err != nil {
-			return fmt.Errorf("asking a container to end: %w", err)
+			return fmt.Errorf("sending the stop signal to a container: %w", err)
 		}
 		select {
 		case <-done:
@@ -250,7 +250,7 @@ func (s *Server) end(ctx context.Context, c *containerRecord, grace time.Duratio
 		}
 	}
 	if err := s.Keeper.Kill(ctx, c.ID); err != nil {
-		return fmt.Errorf("ending a container: %w", err)
+		return fmt.Errorf("killing a container: %w", err)
 	}
 	select {
 	case <-done:

@@ -42,7 +42,7 @@ func (s *Server) run(ctx context.Context, id string, p program) (int, error) {
 		return 0, err
 	}
 	if !c.running() {
-		return 0, status.Error(codes.FailedPrecondition, "the container does not run")
+		return 0, status.Error(codes.FailedPrecondition, "the container is not running")
 	}
 	b, err := s.sandbox(c.Sandbox)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *Server) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi
 	if c, err := s.container(r.ContainerId); err != nil {
 		return nil, err
 	} else if !c.running() {
-		return nil, status.Error(codes.FailedPrecondition, "the container does not run")
+		return nil, status.Error(codes.FailedPrecondition, "the container is not running")
 	}
 	return s.stream.GetExec(r)
 }
@@ -207,7 +207,7 @@ func (s *Server) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtim
 	if c, err := s.container(r.ContainerId); err != nil {
 		return nil, err
 	} else if !c.running() {
-		return nil, status.Error(codes.FailedPrecondition, "the container does not run")
+		return nil, status.Error(codes.FailedPrecondition, "the container is not running")
 	}
 	return s.stream.GetAttach(r)
 }

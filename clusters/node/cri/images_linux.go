@@ -22,7 +22,7 @@ import (
 // imageError says of an image that can't be had what to do.
 func imageError(reference string, err error) error {
 	if errors.Is(err, named.ErrUnknown) {
-		return status.Errorf(codes.NotFound, "this cluster knows no image %q, and has no registry to ask: "+
+		return status.Errorf(codes.NotFound, "image %q is unknown, and this cluster has no registry to pull it from: "+
 			"build it with `make docker-build IMG=%s` in a lab's folder, or use one of those that `cluster images` lists", reference, reference)
 	}
 	return status.Error(codes.InvalidArgument, err.Error())

@@ -117,10 +117,10 @@ func (s *Server) write(folder, id string, what any, config proto.Message) error 
 	}
 	file := s.path(folder, id)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("writing down what runs: %w", err)
+		return fmt.Errorf("writing a record: %w", err)
 	}
 	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		return fmt.Errorf("writing down what runs: %w", err)
+		return fmt.Errorf("writing a record: %w", err)
 	}
 	return os.Rename(file+".new", file)
 }
@@ -131,7 +131,7 @@ func (s *Server) writeContainer(c *containerRecord) error {
 
 func (s *Server) erase(folder, id string) error {
 	if err := os.Remove(s.path(folder, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forgetting what ran: %w", err)
+		return fmt.Errorf("removing a record: %w", err)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (s *Server) load(ctx context.Context) error {
 			c.Started = state.Started
 			s.follow(c)
 		case !c.Started.IsZero() && c.Finished.IsZero():
-			c.Finished, c.ExitCode, c.Reason, c.Message = time.Now(), unknownCode, "ContainerStatusUnknown", "how it ended is unknown"
+			c.Finished, c.ExitCode, c.Reason, c.Message = time.Now(), unknownCode, "ContainerStatusUnknown", "the exit code is unknown"
 			return s.writeContainer(c)
 		}
 		return nil

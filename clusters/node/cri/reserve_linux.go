@@ -32,7 +32,7 @@ func (r *reserve) keep() {
 		return
 	}
 	if err := r.fill(); err != nil {
-		log.Printf("keeping some room on the node's disk: %v", err)
+		log.Printf("reserving space on the node's disk: %v", err)
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *reserve) spend() error {
 		return err
 	}
 	if err := os.Truncate(r.file, max(0, info.Size()-piece)); err != nil {
-		return fmt.Errorf("making room for the kubelet: %w", err)
+		return fmt.Errorf("freeing disk space for the kubelet: %w", err)
 	}
 	return nil
 }

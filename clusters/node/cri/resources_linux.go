@@ -25,7 +25,7 @@ func (s *Server) makeCgroup(c *containerRecord) (string, error) {
 	}
 	dir := filepath.Join(s.Cgroups, c.ID)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making the control group of a container: %w", err)
+		return "", fmt.Errorf("creating the control group of a container: %w", err)
 	}
 	return dir, limit(dir, c.config.GetLinux().GetResources())
 }

@@ -35,7 +35,7 @@ func (s *Server) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxR
 	}()
 	if dir := r.Config.GetLogDirectory(); dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("making the folder of a Pod's logs: %w", err)
+			return nil, fmt.Errorf("creating the folder of a Pod's logs: %w", err)
 		}
 	}
 	if err := s.connect(b); err != nil {

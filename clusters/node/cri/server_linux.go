@@ -69,7 +69,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.reserve.keep()
 	if err := s.load(ctx); err != nil {
-		return nil, fmt.Errorf("finding the Pods that run already: %w", err)
+		return nil, fmt.Errorf("restoring the running Pods: %w", err)
 	}
 	return s, nil
 }
@@ -166,7 +166,7 @@ func findIn[T any](s *Server, all map[string]T, what, id string) (none T, err er
 			return found, nil
 		}
 	}
-	return none, status.Errorf(codes.NotFound, "there is no %s %q", what, id)
+	return none, status.Errorf(codes.NotFound, "%s %q not found", what, id)
 }
 
 func matches(selector, labels map[string]string) bool {

@@ -67,7 +67,7 @@ func (s *Server) process(b *sandbox, c *containerRecord) (container.Spec, error)
 	case runtimeapi.SecurityProfile_RuntimeDefault:
 		spec.Seccomp = !security.GetPrivileged()
 	case runtimeapi.SecurityProfile_Localhost:
-		return spec, fmt.Errorf("the node has no seccomp profile %q: there are RuntimeDefault and Unconfined",
+		return spec, fmt.Errorf("the node has no seccomp profile %q: use RuntimeDefault or Unconfined",
 			security.GetSeccomp().GetLocalhostRef())
 	default:
 	}

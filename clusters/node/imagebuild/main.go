@@ -30,7 +30,7 @@ func main() {
 	if len(os.Args) == 3 {
 		err = build(ctx, os.Args[1], os.Args[2])
 	} else {
-		err = fmt.Errorf("give the folder of a checkout and the name of an image")
+		err = fmt.Errorf("usage: imagebuild CHECKOUT IMAGE")
 	}
 	if _, printErr := os.Stdout.Write(builds.Answer(err)); printErr != nil {
 		os.Exit(1) //nolint:gocritic // no client waits any more, and nothing else is deferred

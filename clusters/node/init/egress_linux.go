@@ -91,7 +91,7 @@ func connectTarget(reader *bufio.Reader) (address string, err error) {
 	}
 	fields := strings.Fields(first)
 	if len(fields) < 2 || fields[0] != "CONNECT" {
-		return "", fmt.Errorf("%q is no CONNECT", first)
+		return "", fmt.Errorf("%q is not a CONNECT request", first)
 	}
 	for {
 		line, err := reader.ReadString('\n')

@@ -90,7 +90,7 @@ func run(status *os.File) error {
 		// When who started us ends, so do we, though the kernel should have seen to that.
 		ends <- errors.Join(
 			namespace.ServeCrossing(os.NewFile(inwards, "crossing"), (&net.Dialer{}).DialContext, nil),
-			errors.New("who started the node has gone"))
+			errors.New("the process that started the node has exited"))
 	}()
 	start(k, p, ends)
 	text, _ := json.Marshal(plan.Status{}) // strings

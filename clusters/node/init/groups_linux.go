@@ -89,7 +89,7 @@ func guardGroups(dir string) (life io.Closer, err error) {
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := guard.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("watching over the control groups: %w", err), write.Close())
+		return nil, errors.Join(fmt.Errorf("starting the guard of the control groups: %w", err), write.Close())
 	}
 	go func() { _ = guard.Wait() }()
 	return write, nil // no other process has this end of the pipe
@@ -98,7 +98,7 @@ func guardGroups(dir string) (life io.Closer, err error) {
 // removeGroups waits for the end of its standard input and removes a control group.
 func removeGroups(arguments []string) error {
 	if len(arguments) != 1 {
-		return errors.New("give the folder of a control group")
+		return errors.New("usage: operator-labs-groups FOLDER")
 	}
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err

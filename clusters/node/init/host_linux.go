@@ -35,7 +35,7 @@ const readyFile = 3
 // host makes the node and carries what crosses. It ends with the node, and the node with it.
 func host(arguments []string) error {
 	if len(arguments) != 1 {
-		return errors.New("give the file of a plan")
+		return errors.New("usage: host PLAN")
 	}
 	enterGroup(arguments[0])
 	unix.CloseOnExec(readyFile) // who waits for what we say waits for its end
@@ -129,7 +129,7 @@ func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace
 	for _, name := range []string{"agent.log", "kubelet.log"} {
 		log, err := os.OpenFile(filepath.Join(h.Dir, "log", name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
-			return nil, nil, fmt.Errorf("making the logs of a node: %w", err)
+			return nil, nil, fmt.Errorf("creating the node's logs: %w", err)
 		}
 		defer log.Close()
 		logs = append(logs, log)
@@ -173,7 +173,7 @@ func dialFor(path string) namespace.Dial {
 		if found, ok := dialLocal(ctx, path, address).(*buffered); ok && network == "tcp" {
 			return found.Conn, nil // nothing was said yet
 		}
-		return nil, fmt.Errorf("no program of the machine lets Pods reach it as %s", address)
+		return nil, fmt.Errorf("no program on the machine accepts connections from Pods at %s", address)
 	}
 }
 
@@ -219,7 +219,7 @@ func await(status *os.File) error {
 	}
 	var s plan.Status
 	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("the node's first process ended before the node was there: %w", err)
+		return fmt.Errorf("the node's first process exited before it reported a status: %w", err)
 	}
 	switch {
 	case s.Reason != "":
@@ -256,7 +256,7 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 		filepath.Join(h.Dir, "log", "pods"), unpacked,
 	} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return root, nil, fmt.Errorf("making the node's folders: %w", err)
+			return root, nil, fmt.Errorf("creating the node's folders: %w", err)
 		}
 	}
 	written := []string{filepath.Join(h.Dir, "log", "pods"), unpacked}
@@ -274,7 +274,7 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 		}
 		for _, path := range written {
 			if err := os.Chown(path, user, group); err != nil {
-				return root, nil, fmt.Errorf("giving the node its files: %w", err)
+				return root, nil, fmt.Errorf("changing the owner of the node's files: %w", err)
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 			closeFiles(trees)
 			// Copying a mount takes the right that making a namespace takes, and a container's filter of system calls refuses
 			// both.
-			return root, nil, namespace.Explain(fmt.Errorf("showing the node its files: %w", err))
+			return root, nil, namespace.Explain(fmt.Errorf("copying the mounts of the node's files: %w", err))
 		}
 		root.Mounts[i].Tree = firstTree + len(trees)
 		trees = append(trees, tree)

@@ -16,7 +16,7 @@ import (
 // lie in folders that no other user may enter.
 func remove(arguments []string) error {
 	if len(arguments) != 1 {
-		return errors.New("give a folder")
+		return errors.New("usage: remove FOLDER")
 	}
 	mapping := namespace.Choose()
 	if user, _ := mapping.Owner(); user != os.Geteuid() {
@@ -42,7 +42,7 @@ func removeInside(arguments []string) error {
 
 func removeAll(dir string) error {
 	if err := removal.All(dir); err != nil {
-		return fmt.Errorf("removing what a node has left: %w", err)
+		return fmt.Errorf("removing the node's data: %w", err)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 // owners runs a command for which chown and setuid succeed and do nothing.
 func owners(command []string) error {
 	if len(command) < 2 {
-		return errors.New("give the program's file, its name and its arguments")
+		return errors.New("usage: operator-labs-owners FILE NAME [ARGUMENT...]")
 	}
 	runtime.LockOSThread()
 	// It gains nothing by programs that it starts, so that no capability is needed for the filter.
@@ -84,7 +84,7 @@ func parseMount(arguments []string) (c mountCall, err error) {
 		case argument == "--bind", argument == "--rbind":
 			options = append(options, strings.TrimPrefix(argument, "--"))
 		case strings.HasPrefix(argument, "-"):
-			return c, fmt.Errorf("the node's mount has no option %s", argument)
+			return c, fmt.Errorf("unsupported option of mount: %s", argument)
 		default:
 			places = append(places, argument)
 		}
@@ -105,7 +105,7 @@ func parseMount(arguments []string) (c mountCall, err error) {
 	case 2:
 		c.source, c.target = places[0], places[1]
 	default:
-		return c, errors.New("give what to mount and where")
+		return c, errors.New("usage: mount [OPTION...] [SOURCE] TARGET")
 	}
 	return c, nil
 }
@@ -136,7 +136,7 @@ func umount(arguments []string) error {
 		case argument == "-l":
 			flags |= unix.MNT_DETACH
 		case strings.HasPrefix(argument, "-"):
-			return fmt.Errorf("the node's umount has no option %s", argument)
+			return fmt.Errorf("unsupported option of umount: %s", argument)
 		default:
 			if err := unix.Unmount(argument, flags); err != nil {
 				// util-linux's words: the kubelet looks for them.

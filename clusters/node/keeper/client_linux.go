@@ -43,11 +43,11 @@ type Start struct {
 func (c *Client) dial(ctx context.Context) (*net.UnixConn, func(), error) {
 	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking for a container: %w", err)
+		return nil, nil, fmt.Errorf("sending a request to the keeper: %w", err)
 	}
 	socket, ok := connection.(*net.UnixConn)
 	if !ok {
-		return nil, nil, errors.Join(errors.New("asking for a container: it is no Unix socket"), connection.Close())
+		return nil, nil, errors.Join(errors.New("sending a request to the keeper: not a Unix socket"), connection.Close())
 	}
 	stop := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
 	return socket, func() {
@@ -89,7 +89,7 @@ func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("asking for a container: %w", err)
+	return fmt.Errorf("sending a request to the keeper: %w", err)
 }
 
 // Start starts a container. The error is a *container.StartError if the program can't be started.

@@ -111,7 +111,7 @@ func (k *Keeper) about(connection *net.UnixConn, r request) (*State, error) {
 		err = signal(c.program.process, unix.SIGKILL) // with its end, all its others end
 	case askWait:
 		if !waitFor(connection, c.ended) {
-			return nil, errors.New("the client no longer waits")
+			return nil, errors.New("the client has disconnected")
 		}
 	case askReopen:
 		err = c.log.reopen(r.Log)
@@ -122,7 +122,7 @@ func (k *Keeper) about(connection *net.UnixConn, r request) (*State, error) {
 			err = resize(c.terminal, r.Signal)
 		}
 	default:
-		err = fmt.Errorf("unknown request: %q a container", r.Ask)
+		err = fmt.Errorf("unknown request %q", r.Ask)
 	}
 	state := c.snapshot()
 	return &state, err
@@ -146,7 +146,7 @@ func (k *Keeper) list() []State {
 
 func (k *Keeper) forget(id string, c *kept) error {
 	if c.snapshot().Running() {
-		return errors.New("the container runs")
+		return errors.New("the container is still running")
 	}
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -181,7 +181,7 @@ func (k *Keeper) reserve(id string) (release func(), err error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	if k.containers[id] != nil || k.starting[id] {
-		return nil, fmt.Errorf("there is a container %s already", id)
+		return nil, fmt.Errorf("container %s already exists", id)
 	}
 	k.starting[id] = true
 	return func() {
@@ -323,7 +323,7 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 		return err
 	}
 	if !c.snapshot().Running() {
-		return errors.New("the container does not run")
+		return errors.New("the container is not running")
 	}
 	processes, err := handle(c.program.process)
 	if err != nil {

@@ -64,7 +64,7 @@ func newLog(path string, ended <-chan struct{}) (*containerLog, error) {
 // reopen goes on in a new file: the kubelet has renamed the old one, since it was too long.
 func (l *containerLog) reopen(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the folder of a log: %w", err)
+		return fmt.Errorf("creating the folder of a log: %w", err)
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err != nil {

@@ -39,7 +39,7 @@ type members struct {
 func membersOf(first int, cgroup string) (*members, error) {
 	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", first))
 	if err != nil {
-		return nil, fmt.Errorf("looking at the mounts of a container: %w", err)
+		return nil, fmt.Errorf("opening the mount namespace of a container: %w", err)
 	}
 	return &members{mounts, cgroup}, nil
 }

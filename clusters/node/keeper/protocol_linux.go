@@ -79,7 +79,7 @@ type State struct {
 func (s State) Running() bool { return s.Ended.IsZero() }
 
 // ErrMissing reports that the keeper has no container with that name.
-var ErrMissing = errors.New("there is no such container")
+var ErrMissing = errors.New("no such container")
 
 const (
 	// lengthSize is that of the number before a message.

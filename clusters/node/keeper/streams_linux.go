@@ -76,7 +76,7 @@ func closeStreams(s container.Streams) {
 // OpenTerminal opens a pseudoterminal (pty(7)): data that is written to one end is read at the other.
 func OpenTerminal() (ours, theirs *os.File, err error) {
 	if ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		return nil, nil, fmt.Errorf("making a terminal: %w", err)
+		return nil, nil, fmt.Errorf("creating a terminal: %w", err)
 	}
 	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -86,7 +86,7 @@ func OpenTerminal() (ours, theirs *os.File, err error) {
 		theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("making a terminal: %w", err), ours.Close())
+		return nil, nil, errors.Join(fmt.Errorf("creating a terminal: %w", err), ours.Close())
 	}
 	return ours, theirs, nil
 }

@@ -56,7 +56,7 @@ const (
 func CrossingPair() (asks, serves *os.File, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a crossing between two networks: %w", err)
+		return nil, nil, fmt.Errorf("creating a crossing between two networks: %w", err)
 	}
 	return os.NewFile(uintptr(ends[0]), "crossing"), os.NewFile(uintptr(ends[1]), "crossing"), nil
 }
@@ -78,7 +78,7 @@ func packets(end *os.File) (*net.UnixConn, error) {
 	}
 	unixConnection, ok := connection.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(errors.New("it is no Unix socket"), connection.Close())
+		return nil, errors.Join(errors.New("not a Unix socket"), connection.Close())
 	}
 	return unixConnection, nil
 }
@@ -271,7 +271,7 @@ func (q question) socket(dial Dial) (*os.File, error) {
 	case "packet":
 		opened, err = net.ListenPacket(q.Network, q.Address)
 	default:
-		err = fmt.Errorf("%q is not known", q.How)
+		err = fmt.Errorf("unknown request %q", q.How)
 	}
 	if err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func (q question) socket(dial Dial) (*os.File, error) {
 	defer opened.Close()
 	socket, ok := opened.(interface{ File() (*os.File, error) })
 	if !ok {
-		return nil, fmt.Errorf("a socket of network %q can't be passed on", strings.ToLower(q.Network))
+		return nil, fmt.Errorf("a socket of network %q can't be passed", strings.ToLower(q.Network))
 	}
 	return socket.File()
 }

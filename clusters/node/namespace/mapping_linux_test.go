@@ -48,11 +48,11 @@ func TestExplain(t *testing.T) {
 			map[string]string{"sys/user/max_net_namespaces": "0\n"},
 			"kind net", "sysctl user.max_net_namespaces=15000",
 		},
-		"all in use": {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "10\n"}, "as many namespaces", "lsns"},
+		"all in use": {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "10\n"}, "limit of namespaces", "lsns"},
 		"Debian's setting": {
 			syscall.EPERM,
 			map[string]string{"sys/kernel/unprivileged_userns_clone": "0\n"},
-			"root only", "unprivileged_userns_clone=1",
+			"only root", "unprivileged_userns_clone=1",
 		},
 		"Ubuntu's AppArmor": {
 			syscall.EACCES,

@@ -35,11 +35,11 @@ func NewSet(dir, hostname string) (*Set, error) {
 	}
 	err := OnThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWIPC | unix.CLONE_NEWUTS); err != nil {
-			return fmt.Errorf("making namespaces for a Pod: %w", err)
+			return fmt.Errorf("creating the namespaces of a Pod: %w", err)
 		}
 		if hostname != "" {
 			if err := unix.Sethostname([]byte(hostname)); err != nil {
-				return fmt.Errorf("naming a Pod's host %q: %w", hostname, err)
+				return fmt.Errorf("setting a Pod's hostname to %q: %w", hostname, err)
 			}
 		}
 		return errors.Join(s.pin("ipc", "/proc/thread-self/ns/ipc"), s.pin("uts", "/proc/thread-self/ns/uts"))
@@ -107,7 +107,7 @@ func (s *Set) Close() error {
 	for kind := range kinds {
 		if err := unix.Unmount(filepath.Join(s.Dir, kind), unix.MNT_DETACH); err != nil &&
 			!errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			problems = append(problems, fmt.Errorf("letting go of a Pod's %s namespace: %w", kind, err))
+			problems = append(problems, fmt.Errorf("releasing the %s namespace of a Pod: %w", kind, err))
 		}
 	}
 	return errors.Join(append(problems, os.RemoveAll(s.Dir))...)

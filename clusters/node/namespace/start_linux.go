@@ -100,23 +100,23 @@ func Begin() error {
 	if waiting := os.Getenv(waitVariable); waiting != "" {
 		var descriptor int
 		if _, err := fmt.Sscan(waiting, &descriptor); err != nil {
-			return fmt.Errorf("waiting for our ids: %w", err)
+			return fmt.Errorf("waiting for the ID mapping: %w", err)
 		}
 		if n, err := unix.Read(descriptor, make([]byte, 1)); n != 1 {
-			return fmt.Errorf("waiting for our ids: %w", errors.Join(err, errors.New("who started us has gone")))
+			return fmt.Errorf("waiting for the ID mapping: %w", errors.Join(err, errors.New("the parent process has exited")))
 		}
 		if err := errors.Join(unix.Close(descriptor), os.Unsetenv(waitVariable)); err != nil {
-			return fmt.Errorf("waiting for our ids: %w", err)
+			return fmt.Errorf("waiting for the ID mapping: %w", err)
 		}
 		// We were nobody when this program began, and so lost all capabilities. Now that we are root, we get them by
 		// beginning again.
-		return fmt.Errorf("beginning again with our ids: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+		return fmt.Errorf("restarting with the mapped IDs: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	}
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return fmt.Errorf("asking to end with our parent: %w", err)
+		return fmt.Errorf("setting the parent death signal: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("taking the mounts for ourselves: %w", err)
+		return fmt.Errorf("making the mounts private: %w", err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func KeepingNetwork(f func() error) error {
 		runtime.LockOSThread()
 		before, err := os.Open("/proc/thread-self/ns/net")
 		if err != nil {
-			result <- fmt.Errorf("looking at our own network namespace: %w", err)
+			result <- fmt.Errorf("opening the current network namespace: %w", err)
 			return
 		}
 		defer before.Close()

@@ -83,22 +83,24 @@ func Explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return &Unavailable{
-			"there are as many namespaces as this machine allows",
-			"end what holds them (lsns), or let root raise sysctl user.max_user_namespaces", err,
+			"the machine's limit of namespaces has been reached",
+			"end the processes that hold them (see lsns), or let root raise sysctl user.max_user_namespaces", err,
 		}
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
 		return &Unavailable{"this machine's kernel lacks namespaces, or is too old", "Linux 5.12 or later is needed", err}
 	case refused && is("sys/kernel/unprivileged_userns_clone", 0):
-		return &Unavailable{"user namespaces are for root only on this machine", "let root run: sysctl kernel.unprivileged_userns_clone=1", err}
+		return &Unavailable{
+			"only root can create user namespaces on this machine", "let root run: sysctl kernel.unprivileged_userns_clone=1", err,
+		}
 	case refused && is("sys/kernel/apparmor_restrict_unprivileged_userns", 1) && !filtered():
 		return &Unavailable{
-			"AppArmor takes the rights away that user namespaces have, as Ubuntu does since 24.04",
+			"AppArmor restricts unprivileged user namespaces, as Ubuntu has done since 24.04",
 			"let root run: sysctl kernel.apparmor_restrict_unprivileged_userns=0, " +
 				"until the next restart (docs/reference/machines.md has what lasts)", err,
 		}
 	case refused:
 		return &Unavailable{
-			"this process may make no namespaces, as in a container without privileges",
+			"this process is not allowed to create namespaces, as in a container without privileges",
 			"run it on the machine itself, or start the container with --privileged", err,
 		}
 	}

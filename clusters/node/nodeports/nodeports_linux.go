@@ -171,20 +171,21 @@ func (p *Ports) listen(port, frontend services.Frontend) (io.Closer, error) {
 		})
 		return packets, nil
 	}
-	return nil, fmt.Errorf("%s port %d of this machine can't lead into the cluster: only TCP and UDP can", port.Protocol, port.Port)
+	return nil, fmt.Errorf("%s port %d of this machine can't be forwarded into the cluster: only TCP and UDP ports can",
+		port.Protocol, port.Port)
 }
 
 func explain(port services.Frontend, err error) error {
 	what := fmt.Sprintf("%s port %d of this machine's 127.0.0.1", port.Protocol, port.Port)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s is taken by another program: end that one, or choose another port "+
-			"(see it with: ss -ln 'sport = :%s'); inside the cluster the port works",
+		return fmt.Errorf("%s is in use by another program: stop that program, or choose another port "+
+			"(to find it, run: ss -ln 'sport = :%s'); inside the cluster the port works",
 			what, strconv.Itoa(int(port.Port)))
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s is for root alone: choose a port from 1024 on; inside the cluster the port works", what)
+		return fmt.Errorf("%s requires root: choose port 1024 or higher; inside the cluster the port works", what)
 	}
-	return fmt.Errorf("%s can't be had: %w", what, err)
+	return fmt.Errorf("%s can't be opened: %w", what, err)
 }
 
 var dialer = net.Dialer{Timeout: 10 * time.Second}

@@ -179,7 +179,7 @@ func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 	ports, problems := newPorts(t, machine)
 	ports.Publish([]services.Port{tcp, udp})
 	ports.Publish([]services.Port{tcp, udp})
-	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is taken by another program"; problems.count() != 1 ||
+	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is in use by another program"; problems.count() != 1 ||
 		!strings.HasPrefix(problems.all[0], want) {
 		t.Errorf("reported is %q", problems.all)
 	}
@@ -200,7 +200,7 @@ func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	low := services.Frontend{Protocol: corev1.ProtocolTCP, Port: 80}
-	if err := explain(low, &net.OpError{Op: "listen", Err: syscall.EACCES}); !strings.Contains(err.Error(), "choose a port from 1024 on") {
+	if err := explain(low, &net.OpError{Op: "listen", Err: syscall.EACCES}); !strings.Contains(err.Error(), "choose port 1024 or higher") {
 		t.Error(err)
 	}
 	if err := explain(low, context.DeadlineExceeded); !errors.Is(err, context.DeadlineExceeded) {

@@ -53,7 +53,7 @@ func makeGroup(mapping namespace.Mapping) (*cgroup.Group, error) {
 		}
 	}
 	if os.Getenv(groupsVariable) == "required" {
-		return nil, fmt.Errorf("%s=required, and there are no control groups of version 2 that root may change", groupsVariable)
+		return nil, fmt.Errorf("%s=required, but there are no cgroups v2 that root can change", groupsVariable)
 	}
 	return nil, nil
 }

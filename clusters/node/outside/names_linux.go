@@ -90,12 +90,12 @@ func listenForNames(ctx context.Context) (*names, error) {
 	address := netip.AddrPortFrom(podnet.NodeAddress, 53).String()
 	packets, err := config.ListenPacket(ctx, "udp4", address)
 	if err != nil {
-		return nil, fmt.Errorf("listening for questions about names: %w", err)
+		return nil, fmt.Errorf("listening for DNS queries: %w", err)
 	}
 	listener, err := config.Listen(ctx, "tcp4", address)
 	if err != nil {
 		packets.Close()
-		return nil, fmt.Errorf("listening for questions about names: %w", err)
+		return nil, fmt.Errorf("listening for DNS queries: %w", err)
 	}
 	return &names{packets, listener}, nil
 }

@@ -54,7 +54,7 @@ func Run(ctx context.Context, machine Machine) error {
 	defer names.Close()
 	// The rules come last, so that the packets that they send here find a listener.
 	if err := addRules(portOf(listener.Addr()), portOf(packets.LocalAddr())); err != nil {
-		return fmt.Errorf("leading to the outside: %w", err)
+		return fmt.Errorf("redirecting connections to the outside: %w", err)
 	}
 	var work sync.WaitGroup
 	work.Go(func() { w.connections(ctx, listener) })

@@ -107,7 +107,7 @@ func addRules(tcp, udp uint16) error {
 		&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: adminProhibited},
 	}})
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("making the kernel's rules: %w", err)
+		return fmt.Errorf("updating the nftables rules: %w", err)
 	}
 	return addDefaultRoute()
 }
@@ -141,7 +141,7 @@ func addDefaultRoute() error {
 		Dst: podnet.Prefix(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Src: podnet.NodeAddress.AsSlice(),
 	}
 	if err := netlink.RouteReplace(route); err != nil {
-		return fmt.Errorf("making the default route: %w", err)
+		return fmt.Errorf("adding the default route: %w", err)
 	}
 	return nil
 }

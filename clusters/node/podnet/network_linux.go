@@ -52,7 +52,7 @@ func Open() (*Network, error) {
 	pods, err := attached()
 	if err != nil {
 		node.Close()
-		return nil, fmt.Errorf("looking for the interfaces of Pods: %w", err)
+		return nil, fmt.Errorf("listing the interfaces of Pods: %w", err)
 	}
 	n := newNetwork(pods)
 	n.node = node
@@ -110,14 +110,14 @@ func setUpNode() error {
 		return err
 	}
 	if err := netlink.LinkSetUp(lo); err != nil {
-		return fmt.Errorf("lo: %w", err)
+		return fmt.Errorf("bringing up lo: %w", err)
 	}
 	if err := netlink.AddrReplace(lo, &netlink.Addr{IPNet: host(NodeAddress)}); err != nil {
-		return fmt.Errorf("the node's address: %w", err)
+		return fmt.Errorf("adding the node's address: %w", err)
 	}
 	// An address that no Pod has is unreachable at once, not after a time-out.
 	if err := netlink.RouteReplace(&netlink.Route{Dst: Prefix(PodNetwork), Type: unix.RTN_UNREACHABLE}); err != nil {
-		return fmt.Errorf("the route of addresses that no Pod has: %w", err)
+		return fmt.Errorf("adding the route for unassigned addresses: %w", err)
 	}
 	for _, setting := range []setting{
 		{"net/ipv4/ip_forward", "1"}, // a node is a router
@@ -210,7 +210,7 @@ func (n *Network) reserve(id string) (netip.Addr, error) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	if _, ok := n.pods[id]; ok {
-		return netip.Addr{}, fmt.Errorf("it is attached already")
+		return netip.Addr{}, errors.New("already attached")
 	}
 	for address := following(n.last); address != n.last; address = following(address) {
 		if !n.taken[address] {
@@ -218,7 +218,7 @@ func (n *Network) reserve(id string) (netip.Addr, error) {
 			return address, nil
 		}
 	}
-	return netip.Addr{}, errors.New("all addresses are taken")
+	return netip.Addr{}, errors.New("no address is free")
 }
 
 var broadcast = netip.MustParseAddr("10.244.255.255")

@@ -35,7 +35,7 @@ type Pod struct {
 func (n *Network) Attach(id string) (*Pod, error) {
 	address, err := n.reserve(id)
 	if err != nil {
-		return nil, fmt.Errorf("giving the Pod %s an address: %w", id, err)
+		return nil, fmt.Errorf("assigning an address to the Pod %s: %w", id, err)
 	}
 	file, err := n.newNamespace(address)
 	if err == nil {
@@ -46,14 +46,14 @@ func (n *Network) Attach(id string) (*Pod, error) {
 	}
 	_ = removeLink(interfaceName(address))
 	n.release(id)
-	return nil, fmt.Errorf("making the network of the Pod %s: %w", id, err)
+	return nil, fmt.Errorf("creating the network of the Pod %s: %w", id, err)
 }
 
 // newNamespace makes a namespace with its end of the cable. The other end is in the node's namespace, and down.
 func (n *Network) newNamespace(address netip.Addr) (file *os.File, err error) {
 	err = namespace.KeepingNetwork(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("making a network namespace: %w", err)
+			return fmt.Errorf("creating a network namespace: %w", err)
 		}
 		if file, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (n *Network) newNamespace(address netip.Addr) (file *os.File, err error) {
 			PeerNamespace: netlink.NsFd(n.node.Fd()),
 		}
 		if err := netlink.LinkAdd(cable); err != nil {
-			return fmt.Errorf("making a veth pair: %w", err)
+			return fmt.Errorf("creating a veth pair: %w", err)
 		}
 		return setUpPod(address)
 	})
@@ -129,12 +129,12 @@ func (n *Network) connect(id string, address netip.Addr) error {
 	if err := netlink.NeighSet(&netlink.Neigh{
 		LinkIndex: index, State: netlink.NUD_PERMANENT, IP: address.AsSlice(), HardwareAddr: podHardware(address),
 	}); err != nil {
-		return fmt.Errorf("the node's neighbour: %w", err)
+		return fmt.Errorf("adding the neighbour entry of the Pod: %w", err)
 	}
 	// Without a source of its own the route would take the first address of any interface.
 	route := &netlink.Route{LinkIndex: index, Dst: host(address), Scope: netlink.SCOPE_LINK, Src: NodeAddress.AsSlice()}
 	if err := netlink.RouteReplace(route); err != nil {
-		return fmt.Errorf("the route to the Pod: %w", err)
+		return fmt.Errorf("adding the route to the Pod: %w", err)
 	}
 	return netlink.LinkSetAlias(link, id)
 }
@@ -184,7 +184,7 @@ func (n *Network) Detach(id string) error {
 		return fmt.Errorf("removing the network of the Pod %s: %w", id, err)
 	}
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, connectionsOf(address)); err != nil {
-		return fmt.Errorf("forgetting the connections of the Pod %s: %w", id, err)
+		return fmt.Errorf("deleting the connections of the Pod %s from conntrack: %w", id, err)
 	}
 	n.release(id)
 	return nil

@@ -34,7 +34,7 @@ func New(images, layers, containers string) (*Store, error) {
 	s := &Store{Images: images, Layers: layers, Containers: containers}
 	for _, dir := range []string{layers, containers} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("making the folders of containers: %w", err)
+			return nil, fmt.Errorf("creating the folders of containers: %w", err)
 		}
 	}
 	overlays, err := s.overlays()
@@ -47,12 +47,12 @@ func (s *Store) overlays() (can bool, err error) {
 	dir := filepath.Join(s.Containers, ".try")
 	_ = unix.Unmount(filepath.Join(dir, "merged"), unix.MNT_DETACH)
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
-		return false, fmt.Errorf("trying overlayfs: %w", err)
+		return false, fmt.Errorf("testing overlayfs: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	for _, name := range []string{"lower", "upper", "work", "merged"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			return false, fmt.Errorf("trying overlayfs: %w", err)
+			return false, fmt.Errorf("testing overlayfs: %w", err)
 		}
 	}
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -168,13 +168,13 @@ func (s *Store) Prepare(id string, image Image) (container.Root, error) {
 	}
 	for _, folder := range folders {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return root, fmt.Errorf("making the files of a container: %w", err)
+			return root, fmt.Errorf("preparing the files of a container: %w", err)
 		}
 	}
 	if s.copies {
 		for _, layer := range s.Folders(image) {
 			if err := copyLayer(layer, root.Dir); err != nil {
-				return root, fmt.Errorf("making the files of a container: %w", err)
+				return root, fmt.Errorf("preparing the files of a container: %w", err)
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func (s *Store) Written(id string) (bytes, files uint64) {
 func (s *Store) Keep(known func(id string) bool) error {
 	entries, err := os.ReadDir(s.Containers)
 	if err != nil {
-		return fmt.Errorf("looking for the files of containers: %w", err)
+		return fmt.Errorf("listing the files of containers: %w", err)
 	}
 	for _, entry := range entries {
 		if !known(entry.Name()) {
@@ -224,7 +224,7 @@ func (s *Store) Keep(known func(id string) bool) error {
 // Remove removes the files that a container has written.
 func (s *Store) Remove(id string) error {
 	if id == "" || strings.ContainsRune(id, '/') {
-		return fmt.Errorf("%q is no container", id)
+		return fmt.Errorf("%q is not the ID of a container", id)
 	}
 	// overlayfs leaves a folder without rights in work, and a container may do so anywhere.
 	if err := removal.All(filepath.Join(s.Containers, id)); err != nil {

@@ -48,7 +48,7 @@ func (s *Store) unpackOnce(layer named.Blob) (err error) {
 	}
 	blob, err := os.Open(layer.Path(s.Images))
 	if err != nil {
-		return fmt.Errorf("a layer is missing in the store: build the image again: %w", err)
+		return fmt.Errorf("a layer is missing from the store; build the image again: %w", err)
 	}
 	defer blob.Close()
 	unfinished := target + ".new"
@@ -71,7 +71,7 @@ func (s *Store) unpackOnce(layer named.Blob) (err error) {
 
 func explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("there is no space left where the layers of images lie (.cache/images/unpacked): %w", err)
+		return fmt.Errorf("no space left for the layers of images (.cache/images/unpacked): %w", err)
 	}
 	return err
 }

@@ -51,12 +51,12 @@ func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return fmt.Errorf("asking whether the Pod %s is being deleted: %w", pod.Name, err)
+		return fmt.Errorf("checking whether the Pod %s is being deleted: %w", pod.Name, err)
 	case object.UID == pod.UID && object.DeletionTimestamp == nil && !finished(object):
 		return nil
 	}
 	if err := p.drained(ctx, pod); err != nil {
-		return fmt.Errorf("waiting until no connection is led to the Pod %s: %w", pod.Name, err)
+		return fmt.Errorf("draining the Pod %s: %w", pod.Name, err)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("they are still led to %s: %w", pod.Address, context.Cause(ctx))
+			return fmt.Errorf("connections are still routed to %s: %w", pod.Address, context.Cause(ctx))
 		}
 	}
 }
@@ -157,7 +157,7 @@ var beginning = []uint8{1, 2}
 func connecting(pod Pod) (bool, error) {
 	known, err := netlink.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
 	if err != nil {
-		return false, fmt.Errorf("asking for the kernel's connections: %w", err)
+		return false, fmt.Errorf("listing the kernel's connections: %w", err)
 	}
 	return slices.ContainsFunc(known, func(flow *netlink.ConntrackFlow) bool {
 		tcp, ok := flow.ProtoInfo.(*netlink.ProtoInfoTCP)
@@ -178,7 +178,7 @@ func queued(pod Pod) (waits bool, err error) {
 		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 			sockets, err := netlink.SocketDiagTCP(family)
 			if err != nil {
-				return fmt.Errorf("asking for the Pod's sockets: %w", err)
+				return fmt.Errorf("listing the Pod's sockets: %w", err)
 			}
 			for _, socket := range sockets {
 				waits = waits || socket.State == listening && socket.RQueue > 0

@@ -35,7 +35,7 @@ func forgetFlows(before, after Plan, changed []string) error {
 		return nil
 	}
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, current); err != nil {
-		return fmt.Errorf("making the kernel forget conversations by UDP: %w", err)
+		return fmt.Errorf("deleting stale UDP flows from conntrack: %w", err)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (k *kernel) connect() (err error) {
 	// As large as this user may have it: the kernel cuts what is too much.
 	buffer := nftables.WithSockOptions(func(conn *mdnetlink.Conn) error { return conn.SetReadBuffer(1 << 20) })
 	if k.conn, err = nftables.New(nftables.AsLasting(), buffer); err != nil {
-		return fmt.Errorf("connecting to the kernel's rules: %w", err)
+		return fmt.Errorf("connecting to nftables: %w", err)
 	}
 	return nil
 }
@@ -105,12 +105,12 @@ func (k *kernel) prepare() error {
 		Dst: podnet.Prefix(podnet.ServiceNetwork), Src: podnet.NodeAddress.AsSlice(),
 	}
 	if err := netlink.RouteReplace(route); err != nil {
-		return fmt.Errorf("making the route of the Services' network: %w", err)
+		return fmt.Errorf("adding the route to the Service network: %w", err)
 	}
 	// What came from 127.0.0.1 to a NodePort may leave by another interface than lo; the chain "loopback" keeps others
 	// from coming in by it.
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0); err != nil {
-		return fmt.Errorf("letting NodePorts be at 127.0.0.1: %w", err)
+		return fmt.Errorf("enabling NodePorts on 127.0.0.1: %w", err)
 	}
 	// A connection is remembered for two minutes after its end, in case a packet is still on its way somewhere in the
 	// Internet. Here nothing is on its way, and a load test would fill the table. A kernel that doesn't let a user say so
@@ -180,12 +180,12 @@ func (k *kernel) change(before, after Plan, changed []string) error {
 			}
 		}
 		if err := k.conn.Flush(); err != nil {
-			return fmt.Errorf("changing the kernel's rules: %w", err)
+			return fmt.Errorf("updating the nftables rules: %w", err)
 		}
 	}
 	// Nothing was changed, but the table may have to be made.
 	if err := k.conn.Flush(); err != nil {
-		return fmt.Errorf("changing the kernel's rules: %w", err)
+		return fmt.Errorf("updating the nftables rules: %w", err)
 	}
 	return nil
 }

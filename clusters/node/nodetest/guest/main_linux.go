@@ -31,7 +31,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "guest: say how to behave")
+		fmt.Fprintln(os.Stderr, "usage: guest BEHAVIOUR [ARGUMENT...]")
 		os.Exit(2)
 	}
 	if err := behave(os.Args[1], os.Args[2:]); err != nil {
@@ -160,7 +160,7 @@ func talk(amount string) error {
 
 func fill(arguments []string) error {
 	if len(arguments) != 2 {
-		return errors.New("give a file and a number of bytes")
+		return errors.New("usage: fill FILE BYTES")
 	}
 	bytes, err := strconv.Atoi(arguments[1])
 	if err != nil {
