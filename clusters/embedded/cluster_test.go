@@ -142,7 +142,7 @@ func TestServerAndKubectlReportTheirVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if server.GitVersion != program.Version || server.Major != "1" || server.Minor != "36" {
-		t.Errorf("the server says %s (major %s, minor %s), want %s", server.GitVersion, server.Major, server.Minor, program.Version)
+		t.Errorf("the server's version is %s (major %s, minor %s), want %s", server.GitVersion, server.Major, server.Minor, program.Version)
 	}
 	kubectl := exec.Command(program.Path, "kubectl", "version", "--output=json")
 	kubectl.Env = []string{"KUBECONFIG=" + cluster.Kubeconfig, "HOME=" + t.TempDir()}
@@ -155,7 +155,7 @@ func TestServerAndKubectlReportTheirVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if versions.ClientVersion.GitVersion != program.Version || versions.ServerVersion.GitVersion != program.Version {
-		t.Errorf("kubectl says %+v, want %s twice", versions, program.Version)
+		t.Errorf("kubectl's versions are %+v, want %s twice", versions, program.Version)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestUnauthenticatedRequestsAreRejected(t *testing.T) {
 		}
 	}
 	if got := status(cluster.Config(), "/api/v1/namespaces"); got != http.StatusOK {
-		t.Errorf("the administrator gets %d, want 200", got)
+		t.Errorf("the administrator's status is %d, want 200", got)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestServiceAccountTokenHasNoPermissions(t *testing.T) {
 	}
 	_, err = account.CoreV1().ConfigMaps(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:serviceaccount:default:default") {
-		t.Errorf("it gets %v, want Forbidden", err)
+		t.Errorf("the error is %v, want Forbidden", err)
 	}
 }
 
@@ -380,15 +380,15 @@ func TestAuditLogHasBodiesOfCourseKindsOnly(t *testing.T) {
 	}
 	if created := events[i]; !bytes.Contains(created.RequestObject, []byte("green")) ||
 		!bytes.Contains(created.ResponseObject, []byte("green")) || bytes.Contains(created.ResponseObject, []byte("managedFields")) {
-		t.Errorf("the log has of its creation: request %s, response %s", created.RequestObject, created.ResponseObject)
+		t.Errorf("the log of the creation has request %s, response %s", created.RequestObject, created.ResponseObject)
 	}
 	if listed, ok := findEvent(events, "list", "auditeds", ""); !ok || listed.ResponseObject != nil {
-		t.Errorf("of the list, the log has %v %s, want it without its content", ok, listed.ResponseObject)
+		t.Errorf("the list is in the log: %t, with the content %s; want it without content", ok, listed.ResponseObject)
 	}
 	for _, event := range events {
 		if strings.HasPrefix(event.RequestURI, "/readyz") || strings.HasPrefix(event.RequestURI, "/version") ||
 			strings.HasPrefix(event.User.Username, "system:kube-") || event.User.Username == "system:apiserver" {
-			t.Errorf("nobody wants to know that %s asked for %s", event.User.Username, event.RequestURI)
+			t.Errorf("the log has the request of %s for %s, want it left out", event.User.Username, event.RequestURI)
 		}
 		if event.ObjectRef.APIGroup != "demo.lva.io" && event.RequestObject != nil {
 			t.Errorf("the log has the whole %s %s", event.ObjectRef.Resource, event.ObjectRef.Name)

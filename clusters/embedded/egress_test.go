@@ -164,7 +164,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	router.Route(fails.service, right.address)
 	fails.await(t, "certificate signed by unknown authority")
 	if asked := hook.asked.Load() + right.asked.Load(); asked != 0 {
-		t.Errorf("webhooks whose certificate is wrong were asked %d times", asked)
+		t.Errorf("webhooks with a wrong certificate were called %d times", asked)
 	}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	configuration, err := configurations.Get(t.Context(), fails.namespace, metav1.GetOptions{})
@@ -177,7 +177,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	}
 	fails.await(t, "denied the request: no sundae, says "+host(fails))
 	if right.asked.Load() == 0 {
-		t.Error("it was never asked")
+		t.Error("the webhook was never called")
 	}
 
 	// Down again: what was connected does not count, as soon as the API server has noticed that.
@@ -186,7 +186,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	}
 	fails.await(t, "dial unix egress.sock: connect: no such file or directory")
 	if err := ignores.create(t); err != nil {
-		t.Errorf("what may be ignored is not: %v", err)
+		t.Errorf("a webhook with the failure policy Ignore refuses: %v", err)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestPlaygroundInDeepFolderReachesWebhooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !up(t, playground) {
-		t.Error("a playground that was started with other flags was left as it is")
+		t.Error("a playground that was started with other flags was not restarted")
 	}
 	client := clientAt(t, playground)
 	router, err := egress.Listen(playground.Egress())

@@ -139,7 +139,7 @@ func (g *guests) await(t *testing.T, name, what string, so func(*corev1.Pod) boo
 // wantLog waits until a Pod has said lines.
 func (g *guests) wantLog(t *testing.T, name string, lines ...string) {
 	t.Helper()
-	g.await(t, name, "has begun", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
+	g.await(t, name, "has started", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
 	want := strings.Join(lines, "\n")
 	var last string
 	t.Cleanup(func() {
@@ -170,7 +170,7 @@ func (g *guests) remove(t *testing.T, name string) {
 // events waits until one of a Pod's Events of a reason has a message, and returns all of the reason.
 func (g *guests) events(t *testing.T, name, reason, message string) (found []corev1.Event) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s is told of %s: %s", name, reason, message), func() (bool, error) {
+	eventually(t, fmt.Sprintf("%s has an Event %s: %s", name, reason, message), func() (bool, error) {
 		all, err := g.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(),
 			metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 		if err != nil {
@@ -220,7 +220,7 @@ func (g *guests) deaf(t *testing.T, name string) {
 		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if ended := pod.Status.ContainerStatuses[0].State.Terminated; ended.ExitCode != 137 || ended.Reason != "Error" {
-		t.Errorf("it ended as %+v", ended)
+		t.Errorf("the termination state is %+v", ended)
 	}
 	if _, err := pods.Patch(t.Context(), name, types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
@@ -251,7 +251,7 @@ func (g *guests) exits(t *testing.T, name string) {
 			s[0].LastTerminationState.Terminated != nil
 	})
 	if ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended.ExitCode != 3 || ended.Reason != "Error" {
-		t.Errorf("it ended as %+v", ended)
+		t.Errorf("the termination state is %+v", ended)
 	}
 	g.remove(t, name)
 }
@@ -316,11 +316,11 @@ func (g *guests) waitsForImage(t *testing.T, name string) {
 	t.Helper()
 	g.invite(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
 	if events := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(events) != 1 || events[0].Count < 2 {
-		t.Errorf("one Event is to be told again and again, and told is %+v", events)
+		t.Errorf("want one Event that is updated repeatedly, got %+v", events)
 	}
 	g.events(t, name, "Failed", "slow.go:1: no such word")
 	if output, _ := kubectl(t, g.program, g.Kubeconfig, "describe", "pod", name); !strings.Contains(output, "5 of 9 packages compiled") {
-		t.Errorf("described is\n%s", output)
+		t.Errorf("the description is\n%s", output)
 	}
 	g.remove(t, name)
 }
@@ -402,7 +402,7 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	})
 	g.wantLog(t, "in-volume", "write /volume/file: no space left on device")
 	if output, code := kubectl(t, program, g.Kubeconfig, "exec", "bystander", "--", "/manager", "exit", "3"); code != 3 {
-		t.Errorf("on the full disk a program ends with %d: %s", code, output)
+		t.Errorf("on the full disk a program exits with %d: %s", code, output)
 	}
 	g.cleared(t, "in-volume")
 	g.invite(t, "in-layer", []string{"hoard", "/tmp/file"})
@@ -410,7 +410,7 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 
 	after := g.await(t, "bystander", "runs", running)
 	if now, then := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; now.ContainerID != then.ContainerID {
-		t.Errorf("the other Pod has another container: %+v, and had %+v", now, then)
+		t.Errorf("the container of the other Pod was replaced: it is %+v, and was %+v", now, then)
 	}
 	if now := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet"); now != kubelet {
 		t.Errorf("the kubelet is process %d, and was %d", now, kubelet)

@@ -85,7 +85,7 @@ func TestConcurrentClustersAreIndependent(t *testing.T) {
 		t.Error("the port is still taken when Stop returns")
 	}
 	if _, err := clientOf(t, clusters[1]).Discovery().ServerVersion(); err != nil {
-		t.Errorf("the cluster beside it: %v", err)
+		t.Errorf("another cluster is affected: %v", err)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestKilledOwnerLeavesNothing(t *testing.T) {
 		}
 	}
 	if len(o.PIDs) != 4 || !exists(o.Dir) || free(o.Port) {
-		t.Fatalf("there is nothing that could outlive its owner: %+v", o)
+		t.Fatalf("the cluster is incomplete: %+v", o)
 	}
 	owner.kill()
 	wantGone(t, o)
@@ -194,11 +194,11 @@ func wantNoRun(t *testing.T, tmp string) {
 func TestFailedStartGivesReasonAndCleansUp(t *testing.T) {
 	tests := []struct{ name, script, want string }{
 		{
-			"etcd says something and ends", "[ $1 = etcd ] || exec sleep 1000\necho 'no disk'\necho 'that is all' >&2\nexit 1\n",
+			"etcd ends with output", "[ $1 = etcd ] || exec sleep 1000\necho 'no disk'\necho 'that is all' >&2\nexit 1\n",
 			"the API server to be ready: etcd has ended; the last lines of its log:\n  no disk\n  that is all",
 		},
 		{
-			"etcd ends without a word", "[ $1 = etcd ] || exec sleep 1000\nexit 1\n",
+			"etcd ends without output", "[ $1 = etcd ] || exec sleep 1000\nexit 1\n",
 			"the API server to be ready: etcd has ended",
 		},
 		{
@@ -281,7 +281,7 @@ func TestReservedPortsAreUnique(t *testing.T) {
 		}
 		held[port.Port] = true
 		if free(port.Port) {
-			t.Errorf("port %d can be had though it is reserved", port.Port)
+			t.Errorf("port %d is free although it is reserved", port.Port)
 		}
 	}
 }
@@ -315,7 +315,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 			named := strings.HasPrefix(output, fmt.Sprintf("error: starting a cluster: "+
 				"the system allows a program %d open files, and a cluster needs %d: raise ", limit, openfiles.Least))
 			if named == starts || starts && !strings.HasPrefix(output, "{") {
-				t.Errorf("with %d open files it must start: %t, and says %s", limit, starts, output)
+				t.Errorf("with %d open files, want a start: %t; the output is %s", limit, starts, output)
 			}
 		})
 	}

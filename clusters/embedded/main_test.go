@@ -138,11 +138,11 @@ func (a *actor) readOwned(t *testing.T) owned {
 	t.Helper()
 	line, err := a.stdout.ReadString('\n')
 	if err != nil {
-		t.Fatalf("an owner said %q: %v", line, err)
+		t.Fatalf("an owner printed %q: %v", line, err)
 	}
 	var o owned
 	if err := json.Unmarshal([]byte(line), &o); err != nil {
-		t.Fatalf("an owner said %q", line)
+		t.Fatalf("an owner printed %q", line)
 	}
 	return o
 }

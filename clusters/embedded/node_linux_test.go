@@ -227,15 +227,15 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 
 	if output, code := kubectl(t, program, cluster.Kubeconfig,
 		"exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(output, "web answers") {
-		t.Errorf("in the Pod, %q was said, and the exit code is %d", output, code)
+		t.Errorf("in the Pod, the output is %q, and the exit code is %d", output, code)
 	}
 	if output, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 ||
 		!strings.Contains(output, "usage") {
-		t.Errorf("in the Pod, %q was said, and the exit code is %d", output, code)
+		t.Errorf("in the Pod, the output is %q, and the exit code is %d", output, code)
 	}
 	if output, _ := kubectl(t, program, cluster.Kubeconfig,
 		"get", "--raw", "/api/v1/namespaces/default/pods/web:8080/proxy/"); !strings.HasPrefix(output, "web answers") {
-		t.Errorf("the API server was told %q by the Pod", output)
+		t.Errorf("through the API server, the Pod answers %q", output)
 	}
 
 	wantKubeletGuarded(t, cluster, program)
@@ -263,11 +263,11 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 	now, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil || now.Status.ContainerStatuses[0].RestartCount != 0 ||
 		now.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
-		t.Errorf("the Pod of before is %+v, %v", now.Status, err)
+		t.Errorf("the earlier Pod is %+v, %v", now.Status, err)
 	}
 	if output, code := kubectl(t, program, cluster.Kubeconfig,
 		"exec", "web", "--", "/probe", "get", "http://"+other.Status.PodIP+":8080"); code != 0 {
-		t.Errorf("from Pod to Pod, %q was said, and the exit code is %d", output, code)
+		t.Errorf("from Pod to Pod, the output is %q, and the exit code is %d", output, code)
 	}
 
 	// It would crash the kubelet.
@@ -308,7 +308,7 @@ func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Progr
 			fmt.Fprintf(connection, "CONNECT %s HTTP/1.1\r\n\r\n", address)
 			answer := make([]byte, len("HTTP/1.1 200 connected\r\n\r\n"))
 			if _, err := io.ReadFull(connection, answer); err != nil || !strings.Contains(string(answer), " 200 ") {
-				return nil, fmt.Errorf("the way to the node answers %q: %w", answer, err)
+				return nil, fmt.Errorf("the tunnel to the node answers %q: %w", answer, err)
 			}
 			return connection, nil
 		},
@@ -321,7 +321,7 @@ func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Progr
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("a stranger gets %s at the kubelet's %s", response.Status, path)
+			t.Errorf("without a credential, the status is %s for the kubelet's %s", response.Status, path)
 		}
 	}
 	kubelet := filepath.Join(cluster.Dir, kubeletKubeconfig)
@@ -332,11 +332,11 @@ func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Progr
 	} {
 		if output, code := kubectl(t, program, kubelet, args...); code == 0 ||
 			!strings.Contains(output, "forbidden") && !strings.Contains(output, "Forbidden") {
-			t.Errorf("the kubelet's credential may %v: %s", args, output)
+			t.Errorf("the kubelet's credential allows %v: %s", args, output)
 		}
 	}
 	if output, code := kubectl(t, program, kubelet, "get", "node", NodeName); code != 0 {
-		t.Errorf("the kubelet's credential may not see its own node: %s", output)
+		t.Errorf("the kubelet's credential does not allow to get its own node: %s", output)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		started, err := playground.UpWithNode(t.Context(), controlPlane(t), parts)
 		if err != nil || started != first {
-			t.Fatalf("UpWithNode says %t, %v; want %t", started, err, first)
+			t.Fatalf("UpWithNode returned %t, %v; want %t", started, err, first)
 		}
 	}
 	status, err := playground.Status(t.Context())
@@ -43,15 +43,15 @@ func TestPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	}
 	wantEnded(t, processes)
 	if started, err := playground.UpWithNode(t.Context(), controlPlane(t), parts); err != nil || !started {
-		t.Fatalf("UpWithNode says %t, %v", started, err)
+		t.Fatalf("UpWithNode returned %t, %v", started, err)
 	}
 	if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
-		t.Errorf("the Pod of before: %v", err)
+		t.Errorf("the earlier Pod: %v", err)
 	}
 	state = stateOf(t, playground)
 	processes = inside(t, state.PIDs["node"])
 	if was, err := playground.Down(); !was || err != nil {
-		t.Errorf("Down says %t, %v", was, err)
+		t.Errorf("Down returned %t, %v", was, err)
 	}
 	wantEnded(t, processes)
 	if exists(playground.Dir) {
@@ -72,7 +72,7 @@ func TestPlaygroundReportsWhyItHasNoNode(t *testing.T) {
 	up := func(again bool, start func() (bool, error)) {
 		t.Helper()
 		if started, err := start(); err != nil || started != again {
-			t.Fatalf("it says %t, %v; want %t", started, err, again)
+			t.Fatalf("the start returned %t, %v; want %t", started, err, again)
 		}
 	}
 	withNode := func(parts NodeParts) func() (bool, error) {

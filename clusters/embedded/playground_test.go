@@ -89,16 +89,16 @@ func TestCommandsReportMissingPlayground(t *testing.T) {
 	t.Parallel()
 	playground := NewPlayground(t.TempDir())
 	if was, err := playground.Down(); was || err != nil {
-		t.Errorf("Down says %t, %v", was, err)
+		t.Errorf("Down returned %t, %v", was, err)
 	}
 	if _, err := playground.Status(t.Context()); !errors.Is(err, ErrDown) {
-		t.Errorf("Status says %v, want %v", err, ErrDown)
+		t.Errorf("Status returned %v, want %v", err, ErrDown)
 	}
 	if _, err := playground.Config(); !errors.Is(err, ErrDown) {
-		t.Errorf("Config says %v, want %v", err, ErrDown)
+		t.Errorf("Config returned %v, want %v", err, ErrDown)
 	}
 	if exists(playground.Dir) {
-		t.Error("looking made the folder")
+		t.Error("a read-only command created the folder")
 	}
 }
 
@@ -112,10 +112,10 @@ func TestPlaygroundLockExcludesOtherCommands(t *testing.T) {
 	defer unlock()
 	const want = "another command is starting or stopping the playground: wait until it has finished"
 	if _, err := playground.Up(t.Context(), &multicall.Program{}); err == nil || err.Error() != want {
-		t.Errorf("Up says %v, want %s", err, want)
+		t.Errorf("Up returned %v, want %s", err, want)
 	}
 	if _, err := playground.Down(); err == nil || err.Error() != want {
-		t.Errorf("Down says %v, want %s", err, want)
+		t.Errorf("Down returned %v, want %s", err, want)
 	}
 }
 
@@ -136,10 +136,10 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	interrupted.kill()
 	before := stateOf(t, playground)
 	if len(processesOf(before.Scope)) == 0 {
-		t.Fatal("the interrupted Up left no processes: the test has lost its point")
+		t.Fatal("the interrupted Up left no processes, so there is nothing to test")
 	}
 	if status, err := playground.Status(t.Context()); err == nil && status.running() {
-		t.Error("after an interrupted Up, Status says that all runs")
+		t.Error("after an interrupted Up, Status reports that everything is running")
 	}
 
 	// The second one ends what the first one left, succeeds, and is killed afterwards.
@@ -154,7 +154,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !status.running() || status.Ready != nil || status.Version != controlPlane(t).Version || len(status.Programs) != 4 {
-		t.Fatalf("after the death of the command that started it: %+v", status)
+		t.Fatalf("after the command that started it was killed, the status is %+v", status)
 	}
 	config, err := playground.Config()
 	if err != nil {
@@ -186,7 +186,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	if err := syscall.Kill(running.PIDs["etcd"], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "Status says that etcd has ended", func() (bool, error) {
+	eventually(t, "Status reports that etcd has ended", func() (bool, error) {
 		status, err := playground.Status(t.Context())
 		return err == nil && !status.Programs["etcd"] && status.Programs["kube-apiserver"], err
 	})
@@ -197,29 +197,29 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 			regexp.MustCompile(`^it is not ready: its checks of etcd(, [a-z-]+)* fail$`).MatchString(status.Ready.Error()), err
 	})
 	if !up(t, playground) {
-		t.Error("Up did not mend the playground")
+		t.Error("Up did not repair the playground")
 	}
 	for name, pid := range running.PIDs {
-		eventually(t, name+" of before has ended", func() (bool, error) { return !runs(pid), nil })
+		eventually(t, "the earlier "+name+" has ended", func() (bool, error) { return !runs(pid), nil })
 	}
 	after, err := os.ReadFile(playground.Kubeconfig())
 	if err != nil || !bytes.Equal(after, kubeconfig) {
-		t.Errorf("the kubeconfig is not what it was (%v)", err)
+		t.Errorf("the kubeconfig has changed (%v)", err)
 	}
 	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
-		t.Errorf("what was made before: %v", err)
+		t.Errorf("the earlier ConfigMap: %v", err)
 	}
 
 	ending := stateOf(t, playground)
 	if was, err := playground.Down(); !was || err != nil {
-		t.Errorf("Down says %t, %v", was, err)
+		t.Errorf("Down returned %t, %v", was, err)
 	}
 	wantGone(t, owned{Dir: playground.Dir, Port: portIn(t, config.Host), PIDs: ending.PIDs})
 	if left := processesOf(ending.Scope); len(left) > 0 {
 		t.Errorf("after Down, %v still run", left)
 	}
 	if was, err := playground.Down(); was || err != nil {
-		t.Errorf("Down again says %t, %v", was, err)
+		t.Errorf("the second Down returned %t, %v", was, err)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestFailedPlaygroundStartLeavesNoProcess(t *testing.T) {
 		t.Errorf("%v still run", left)
 	}
 	if was, err := playground.Down(); !was || err != nil {
-		t.Errorf("Down says %t, %v", was, err)
+		t.Errorf("Down returned %t, %v", was, err)
 	}
 }
 
@@ -267,9 +267,9 @@ func TestBrokenPlaygroundStateGivesRemedy(t *testing.T) {
 	}
 	want := fmt.Sprintf("remove %s, and", playground.Dir)
 	if _, err := playground.Up(t.Context(), &multicall.Program{}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Up says %v", err)
+		t.Errorf("Up returned %v", err)
 	}
 	if _, err := playground.Down(); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Down says %v", err)
+		t.Errorf("Down returned %v", err)
 	}
 }

@@ -145,7 +145,7 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 		t.Errorf("a cluster with a prepared store and one without differ in %d objects:\n%s", len(differ), strings.Join(differ, "\n"))
 	}
 	if all := contents(t, prepared); all["the port of the API server"] != "true" {
-		t.Error("the Service kubernetes leads to another port than the API server's")
+		t.Error("the Service kubernetes has a port other than the API server's")
 	}
 	if have := len(contents(t, fresh)); have < 100 {
 		t.Errorf("only %d objects were compared", have)
@@ -179,7 +179,7 @@ func TestServerIsReadyBeforeControllers(t *testing.T) {
 	}
 	programs := slices.Sorted(maps.Keys(cluster.PIDs()))
 	if !slices.Equal(programs, []string{"etcd", "kube-apiserver", "kube-controller-manager"}) {
-		t.Errorf("in the end these run: %v", programs)
+		t.Errorf("the running programs are %v", programs)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestExitedControllersAreAnError(t *testing.T) {
 	const why = "kube-controller-manager has ended; the last lines of its log:\n  no memory"
 	program := withoutControllers(t)
 	if cluster, err := Start(t.Context(), program); cluster != nil || err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("the error of a start is %v", err)
+		t.Errorf("Start returned %v", err)
 	}
 	cluster, err := StartServer(t.Context(), program)
 	if err != nil {
@@ -209,7 +209,7 @@ func TestExitedControllersAreAnError(t *testing.T) {
 	stop(t, cluster)
 	<-cluster.working
 	if err := cluster.Failed(); err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("the server says %v", err)
+		t.Errorf("Failed returned %v", err)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestUsedOfKeepsSegmentEnd(t *testing.T) {
 	} {
 		segment := append(bytes.Repeat([]byte{1}, test.used), make([]byte, test.size-test.used)...)
 		if got := usedOf(segment); got != test.want {
-			t.Errorf("of %d bytes, of which %d are used, %d are kept, not %d", test.size, test.used, got, test.want)
+			t.Errorf("of %d bytes with %d used, %d are kept, want %d", test.size, test.used, got, test.want)
 		}
 	}
 }
