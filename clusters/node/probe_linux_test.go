@@ -21,14 +21,14 @@ func TestKilledProbe(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	const leaves = "#!/bin/sh\nmkdir -p \"$TMPDIR/operator-labs-probe-1/log\" \"$TMPDIR/operator-labs-probe-1/root\"\n"
 	for _, test := range []struct{ name, script, wrong string }{
-		{"once", leaves + "[ -e \"$0.tried\" ] && echo '{}' && exit\n: > \"$0.tried\"\nkill -9 $$\n", ""},
-		{"each time", leaves + "kill -9 $$\n", "testing whether this machine can have a node: signal: killed"},
+		{"killed once", leaves + "[ -e \"$0.tried\" ] && echo '{}' && exit\n: > \"$0.tried\"\nkill -9 $$\n", ""},
+		{"always killed", leaves + "kill -9 $$\n", "testing whether this machine can have a node: signal: killed"},
 		{
-			"not at all, and it fails", leaves + ": >> \"$0.tried\"; [ -s \"$0.tried\" ] && echo '{}' && exit; " +
+			"not killed, and fails", leaves + ": >> \"$0.tried\"; [ -s \"$0.tried\" ] && echo '{}' && exit; " +
 				"echo x > \"$0.tried\"; echo no disk >&2; exit 1\n",
 			"testing whether this machine can have a node: exit status 1: no disk",
 		},
-		{"when all is said", leaves + "echo '{\"reason\": \"no namespaces\"}'\nkill -9 $$\n", "no namespaces"},
+		{"killed after its report", leaves + "echo '{\"reason\": \"no namespaces\"}'\nkill -9 $$\n", "no namespaces"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "init")
@@ -37,7 +37,7 @@ func TestKilledProbe(t *testing.T) {
 			}
 			err := Probe(t.Context(), Programs{Init: program})
 			if (err != nil) != (test.wrong != "") || err != nil && !strings.HasPrefix(err.Error(), test.wrong) {
-				t.Errorf("it must say %q and says %v", test.wrong, err)
+				t.Errorf("the error is %v, want %q", err, test.wrong)
 			}
 			wantNoProbe(t, tmp)
 		})
@@ -66,7 +66,7 @@ func TestCancelledRunEndsProbe(t *testing.T) {
 	}
 	cancel(errSaved)
 	if err := <-ended; !errors.Is(err, errSaved) {
-		t.Errorf("its run was ended because a file was saved, and it says %v", err)
+		t.Errorf("the error is %v, want the cause of the cancellation", err)
 	}
 	wantNoProbe(t, tmp)
 }
@@ -75,7 +75,7 @@ func wantNoProbe(t *testing.T, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(entry.Name(), "operator-labs-probe-") {
-			t.Errorf("%s is left", path)
+			t.Errorf("%s was not removed", path)
 		}
 		return err
 	}); err != nil {

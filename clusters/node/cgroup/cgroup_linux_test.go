@@ -121,11 +121,11 @@ func TestMakeRemovesAbandonedGroups(t *testing.T) {
 		}
 	}()
 	if _, err := os.Stat(left.Dir); !os.IsNotExist(err) {
-		t.Errorf("the one that was left is still there: %v", err)
+		t.Errorf("the abandoned group is still there: %v", err)
 	}
 	for name, g := range map[string]*Group{"is used": used, "is about to be used": unused} {
 		if _, err := os.Stat(g.Programs()); err != nil {
-			t.Errorf("the one that %s is gone: %v", name, err)
+			t.Errorf("the group that %s was removed: %v", name, err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func init() {
 	passed, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.subtree_control"))
 	own, ownErr := os.ReadFile("/proc/self/cgroup")
 	if got := strings.Join(g.Controllers, " "); got != strings.TrimSpace(string(passed)) {
-		err = errors.Join(err, fmt.Errorf("the group says that it passes on %q", got))
+		err = errors.Join(err, fmt.Errorf("the group reports the controllers %q", got))
 	}
 	fmt.Println("passed", string(passed), string(own), errors.Join(err, ownErr, os.Mkdir(filepath.Join(g.Dir, "container"), 0o755)))
 	os.Exit(0)
@@ -68,14 +68,14 @@ func TestEnterUsesSystemdScope(t *testing.T) {
 	}
 	for _, want := range []string{"passed", "memory", ".scope/node\n", "<nil>"} { // memory is lent by all versions of systemd
 		if !strings.Contains(output, want) {
-			t.Errorf("it said %q, without %q", output, want)
+			t.Errorf("the output is %q, without %q", output, want)
 		}
 	}
 }
 
 func TestEnterWithoutSystemd(t *testing.T) {
 	if output := enter(t, "PATH="+t.TempDir()); !strings.Contains(output, ErrNone.Error()) {
-		t.Errorf("it said %q", output)
+		t.Errorf("the output is %q", output)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestDivideEnablesDelegatedControllers(t *testing.T) {
 		g, err := divide(dir)
 		if want == "" {
 			if !errors.Is(err, ErrNone) {
-				t.Errorf("of %q the group is %+v, %v; want none", lent, g, err)
+				t.Errorf("for %q the group is %+v, %v; want none", lent, g, err)
 			}
 			continue
 		}
@@ -106,15 +106,15 @@ func TestDivideEnablesDelegatedControllers(t *testing.T) {
 		}
 		passed, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 		if err != nil || string(passed) != "+"+strings.ReplaceAll(want, " ", " +") {
-			t.Errorf("of %q it passes on %q, %v; want %s", lent, passed, err, want)
+			t.Errorf("for %q the enabled controllers are %q, %v; want %s", lent, passed, err, want)
 		}
 		for _, controller := range []string{"cpu", "memory"} {
 			if g.Limits(controller) != strings.Contains(want, controller) {
-				t.Errorf("of %q it says %t of %s", lent, g.Limits(controller), controller)
+				t.Errorf("for %q, Limits(%q) is %t", lent, controller, g.Limits(controller))
 			}
 		}
 	}
 	if (*Group)(nil).Limits("memory") {
-		t.Error("limits hold in no group at all")
+		t.Error("a nil group reports limits")
 	}
 }

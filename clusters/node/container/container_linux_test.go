@@ -65,7 +65,7 @@ func run(t *testing.T, spec container.Spec, joined container.Joined) result {
 func wantOutput(t *testing.T, spec container.Spec, want string) {
 	t.Helper()
 	if got := run(t, spec, container.Joined{}); got.out != want || got.code != 0 {
-		t.Errorf("%q said %q and ended with %d; want %q and 0", spec.Args[len(spec.Args)-1], got.out, got.code, want)
+		t.Errorf("%q printed %q and exited with %d; want %q and 0", spec.Args[len(spec.Args)-1], got.out, got.code, want)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestProgramSeesOnlyItsOwnFiles(t *testing.T) {
 func TestExitCodeIsTheProgramsOwn(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255} {
 		if got := run(t, shell(t, script), container.Joined{}); got.code != want {
-			t.Errorf("%q ended with %d, want %d", script, got.code, want)
+			t.Errorf("%q exited with %d, want %d", script, got.code, want)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestContainerCannotUnshareUnderTheFilter(t *testing.T) {
 	spec := shell(t, script)
 	spec.Seccomp = true
 	if got := run(t, spec, container.Joined{}); !strings.HasSuffix(got.out, "refused") {
-		t.Errorf("with the filter it said %q", got.out)
+		t.Errorf("with the filter the output is %q", got.out)
 	}
 	wantOutput(t, shell(t, script), "allowed")
 }
@@ -224,7 +224,7 @@ func TestVolumeMounts(t *testing.T) {
 		container.Mount{Source: filepath.Join(volume, "file"), Target: "/one"})
 	wantOutput(t, spec, "contentrefused\ncontent")
 	if content, err := os.ReadFile(filepath.Join(volume, "new")); err != nil || string(content) != "new\n" {
-		t.Errorf("what it wrote is %q, %v", content, err)
+		t.Errorf("the written file is %q, %v", content, err)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestMaskedAndReadOnlyPaths(t *testing.T) {
 	spec.Masked, spec.ReadOnly = []string{"/proc/version", "/proc/fs", "/proc/scsi", "/proc/nosuch"}, []string{"/proc/sys", "/proc/none"}
 	got := run(t, spec, container.Joined{})
 	if strings.Contains(got.out, "Linux") || !strings.HasSuffix(got.out, "refused") {
-		t.Errorf("it said %q", got.out)
+		t.Errorf("the output is %q", got.out)
 	}
 }
 
@@ -354,7 +354,7 @@ func TestContainersJoinPodNamespaces(t *testing.T) {
 	script := `hostname; readlink /proc/self/ns/ipc`
 	one, two := run(t, shell(t, script), joined), run(t, shell(t, script), joined)
 	if one != two || !strings.HasPrefix(one.out, "the-pod\n") {
-		t.Errorf("the containers say %q and %q", one.out, two.out)
+		t.Errorf("the outputs of the containers are %q and %q", one.out, two.out)
 	}
 }
 
@@ -387,14 +387,14 @@ func TestProgramEntersRunningContainer(t *testing.T) {
 	enter := shell(t, `cat /there; while [ "$(cat /proc/1/comm)" = sh ]; do :; done; cat /proc/1/comm`)
 	enter.Enter = true
 	if got := run(t, enter, container.Joined{Processes: first}); got.out != "inside\nsleep" {
-		t.Errorf("it said %q", got.out)
+		t.Errorf("the output is %q", got.out)
 	}
 }
 
 func TestNoProcessOutlivesItsContainer(t *testing.T) {
 	spec := shell(t, `(setsid sleep 1000 &) ; (trap "" TERM HUP INT; sleep 1000) & sleep 0.1; exit 3`)
 	if got := run(t, spec, container.Joined{}); got.code != 3 {
-		t.Errorf("it ended with %d", got.code)
+		t.Errorf("the exit code is %d", got.code)
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

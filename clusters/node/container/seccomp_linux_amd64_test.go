@@ -107,16 +107,16 @@ func TestFilterKillsI386Calls(t *testing.T) {
 		t.Log("this kernel has no i386")
 		return
 	} else if got != 0 {
-		t.Fatalf("without the filter it ended with %d", got)
+		t.Fatalf("without the filter the exit code is %d", got)
 	}
 	if got := filtered(t, program); got != -1 {
-		t.Errorf("with the filter it ended with %d; want it killed by a signal", got)
+		t.Errorf("with the filter the exit code is %d; want it killed by a signal", got)
 	}
 }
 
 func TestFilterRejectsX32Calls(t *testing.T) {
 	if got := filtered(t, systemCall(t, x32Bit|unix.SYS_GETPID)); got != int(unix.ENOSYS) {
-		t.Errorf("it ended with %d, want ENOSYS (%d)", got, unix.ENOSYS)
+		t.Errorf("the exit code is %d, want ENOSYS (%d)", got, unix.ENOSYS)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestFilterForbidsUserNamespaces(t *testing.T) {
 			t.Fatalf("%s fails with %s without the filter, too", name, test.want)
 		}
 		if got := filtered(t, test.program); got != int(test.want) {
-			t.Errorf("%s ended with %d, want %s (%d)", name, got, test.want, test.want)
+			t.Errorf("%s exited with %d, want %s (%d)", name, got, test.want, test.want)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestFilterAllowsOnlyListedCalls(t *testing.T) {
 		"the personality that one asks": {systemCall(t, unix.SYS_PERSONALITY, 0xffffffff), 0},
 	} {
 		if got := filtered(t, test.program); got != int(test.want) {
-			t.Errorf("%s: the program ended with %d, want %d", name, got, int(test.want))
+			t.Errorf("%s: the program exited with %d, want %d", name, got, int(test.want))
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestCapabilityAllowsItsCalls(t *testing.T) {
 		"get_mempolicy": {systemCall(t, unix.SYS_GET_MEMPOLICY, 0, 0, 0, 0), "SYS_NICE"},
 	} {
 		if got := filtered(t, test.program, test.capability); got != 0 {
-			t.Errorf("%s with %s ended with %d, want 0", name, test.capability, got)
+			t.Errorf("%s with %s exited with %d, want 0", name, test.capability, got)
 		}
 	}
 }

@@ -17,23 +17,23 @@ func TestContainerLifecycle(t *testing.T) {
 	p := r.pod(t)
 	id := p.create("c", `echo hello; read line; exit 3`, func(c *runtimeapi.ContainerConfig) { c.Stdin = true })
 	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_CREATED || s.CreatedAt == 0 || s.StartedAt != 0 {
-		t.Errorf("before it is started it is %v", s)
+		t.Errorf("before the start, the status is %v", s)
 	}
 	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING || s.StartedAt < s.CreatedAt || s.FinishedAt != 0 {
-		t.Errorf("when it runs it is %v", s)
+		t.Errorf("while it runs, the status is %v", s)
 	}
 	if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 128+9 ||
 		s.Reason != "Error" || s.FinishedAt < s.StartedAt {
-		t.Errorf("when it was stopped it is %v", s)
+		t.Errorf("after the stop, the status is %v", s)
 	}
 	if _, s := p.ends("well", "true"); s.ExitCode != 0 || s.Reason != "Completed" {
-		t.Errorf("one that ended well is %v", s)
+		t.Errorf("after a successful exit, the status is %v", s)
 	}
 }
 
@@ -64,13 +64,13 @@ func TestStopSendsSIGTERMFirst(t *testing.T) {
 		}
 	}
 	if s := r.status(t, polite); s.ExitCode != 0 || !strings.Contains(p.logText("polite"), "asked") {
-		t.Errorf("the polite one is %v", s)
+		t.Errorf("the container that handles SIGTERM is %v", s)
 	}
 	if s := r.status(t, deaf); s.ExitCode != 128+9 {
-		t.Errorf("the deaf one is %v", s)
+		t.Errorf("the container that ignores SIGTERM is %v", s)
 	}
 	if len(r.network.drained) != 2 {
-		t.Errorf("the network was asked for %v", r.network.drained)
+		t.Errorf("the drained containers are %v", r.network.drained)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestStopSignalComesFromPodOrImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if output := p.logText(name); !strings.HasSuffix(output, name) {
-			t.Errorf("it said %q, want %s", output, name)
+			t.Errorf("the output is %q, want %s", output, name)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestPodEnvironmentOverridesImage(t *testing.T) {
 		c.Envs = []*runtimeapi.KeyValue{{Key: "BOTH", Value: []byte("pod")}}
 	})
 	if output != "image pod the-pod /" {
-		t.Errorf("it said %q", output)
+		t.Errorf("the output is %q", output)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestPodSetsUserAndGroup(t *testing.T) {
 			&runtimeapi.Int64Value{Value: 2000}
 	})
 	if output != "1000\n2000" || s.User.Linux.Uid != 1000 || s.User.Linux.Gid != 2000 {
-		t.Errorf("it said %q and is %v", output, s.User)
+		t.Errorf("the output is %q, and the user is %v", output, s.User)
 	}
 }
 
@@ -158,10 +158,10 @@ func TestExecSync(t *testing.T) {
 		return output, strings.HasPrefix(output, "there")
 	})
 	if output != "there\nthe-pod\nimage" {
-		t.Errorf("it said %q", output)
+		t.Errorf("the output is %q", output)
 	}
 	if _, code := r.exec(t, id, "exit 42"); code != 42 {
-		t.Errorf("it ended with %d", code)
+		t.Errorf("the exit code is %d", code)
 	}
 	done, err := r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"nosuch"}})
 	if err != nil || done.ExitCode != 127 || !strings.Contains(string(done.Stderr), "not found") {
@@ -173,6 +173,6 @@ func TestExecSync(t *testing.T) {
 	}
 	// One that leaves another behind, which holds its output open.
 	if output, code := r.exec(t, id, "sleep 1000 & echo done"); output != "done" || code != 0 {
-		t.Errorf("it said %q and ended with %d", output, code)
+		t.Errorf("the output is %q, and the exit code is %d", output, code)
 	}
 }

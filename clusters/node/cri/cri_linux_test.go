@@ -163,7 +163,7 @@ func TestPodHasAddressHostnameAndDNS(t *testing.T) {
 	}
 	output, _ := p.ends("c", `hostname; cat /etc/hostname; cat /etc/resolv.conf; cat /proc/net/fib_trie`)
 	if want := "the-pod\nthe-pod\nnameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n"; !strings.HasPrefix(output, want) {
-		t.Errorf("it said %q, want %q first", output, want)
+		t.Errorf("the output is %q, want %q first", output, want)
 	}
 	if !strings.Contains(output, s.Status.Network.Ip) {
 		t.Errorf("the address %q is not the container's", s.Status.Network.Ip)
@@ -204,7 +204,7 @@ func TestHostNetworkPodSharesNodeNetwork(t *testing.T) {
 	}
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
 	if err != nil || s.Status.Network.Ip != "" {
-		t.Errorf("its address is said to be %q, %v", s.Status.Network.Ip, err)
+		t.Errorf("its address is reported as %q, %v", s.Status.Network.Ip, err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestContainersSurviveServerRestart(t *testing.T) {
 	wantPublished := func(when string) {
 		t.Helper()
 		if got, want := r.network.published[p.id], p.config.Metadata.Name+" 80->8080"; got != want {
-			t.Errorf("%s, published is %q, want %q", when, got, want)
+			t.Errorf("%s, the published port is %q, want %q", when, got, want)
 		}
 	}
 	wantPublished("at first")
@@ -291,15 +291,15 @@ func TestContainersSurviveServerRestart(t *testing.T) {
 	wantPublished("afterwards")
 
 	if after := r.status(t, survivor); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING || after.StartedAt != before.StartedAt {
-		t.Errorf("the one that goes on is %v", after)
+		t.Errorf("the running container is %v", after)
 	}
 	until(t, "more lines", func() (struct{}, bool) { return struct{}{}, strings.Count(p.logText("on"), "tick") > lines })
 	if s := r.status(t, over); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 2 {
-		t.Errorf("the one that was over is %v", s)
+		t.Errorf("the earlier exited container is %v", s)
 	}
 	r.exec(t, ends, "touch /stop") // which may end with the container
 	if s := r.await(t, ends, runtimeapi.ContainerState_CONTAINER_EXITED); s.ExitCode != 6 {
-		t.Errorf("the one that has ended is %v", s)
+		t.Errorf("the later exited container is %v", s)
 	}
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
 	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_READY || s.Status.Network.Ip == "" {
@@ -327,7 +327,7 @@ func TestUnrecordedPodIsRemoved(t *testing.T) {
 	}
 	r.serve(t, parts)
 	if s := r.status(t, kept); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		t.Errorf("the one that is known is %v", s)
+		t.Errorf("the recorded container is %v", s)
 	}
 	states, err := parts.keeper.List(t.Context())
 	if err != nil || len(states) != 1 || states[0].ID != kept {
@@ -363,7 +363,7 @@ func TestPullImageBuildsImage(t *testing.T) {
 	r := newRuntime(t)
 	spec := &runtimeapi.ImageSpec{Image: "test/built:v1"}
 	if s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec}); err != nil || s.Image != nil {
-		t.Errorf("before, it is %v, %v", s, err)
+		t.Errorf("before the pull, the image is %v, %v", s, err)
 	}
 	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "impatient"}}
 	pulled, err := r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec, SandboxConfig: pod})
@@ -375,11 +375,11 @@ func TestPullImageBuildsImage(t *testing.T) {
 	}
 	s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil || s.Image.Id != pulled.ImageRef || !slices.Contains(s.Image.RepoTags, "docker.io/test/built:v1") {
-		t.Errorf("afterwards, it is %v, %v", s, err)
+		t.Errorf("after the pull, the image is %v, %v", s, err)
 	}
 	_, err = r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "test/nosuch:v1"}})
 	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "make docker-build") {
-		t.Errorf("the error of an image that nobody knows is %v", err)
+		t.Errorf("the error of an unknown image is %v", err)
 	}
 }
 
@@ -390,7 +390,7 @@ func TestNewContainerUsesChangedImage(t *testing.T) {
 		r.putImage(t, "test/changes:v1", `{"config":{"Env":["VERSION=`+version+`"]}}`)
 		output, _ := p.ends(version, "echo $VERSION", func(c *runtimeapi.ContainerConfig) { c.Image.Image = "test/changes:v1" })
 		if output != version {
-			t.Errorf("it said %q, want %q", output, version)
+			t.Errorf("the output is %q, want %q", output, version)
 		}
 	}
 }

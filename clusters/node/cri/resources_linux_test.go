@@ -48,7 +48,7 @@ func TestResourceLimitsAndOOMKill(t *testing.T) {
 	}
 	r.exec(t, id, "touch /stop") // which may end with the container
 	if s := r.await(t, id, runtimeapi.ContainerState_CONTAINER_EXITED); s.Reason != "OOMKilled" || s.ExitCode != 137 {
-		t.Errorf("it ended as %s with %d", s.Reason, s.ExitCode)
+		t.Errorf("the reason is %s, and the exit code is %d", s.Reason, s.ExitCode)
 	}
 	for _, file := range []string{"memory.max", "memory.events", "cpu.max", "cpu.weight", "cgroup.procs"} {
 		if err := os.Remove(filepath.Join(dir, file)); err != nil { // the kernel's go with their folder

@@ -192,8 +192,8 @@ func TestEgressFailureGivesShortReason(t *testing.T) {
 		t.Errorf("the answer is %+v, %v; want %q", answer, err, want)
 	}
 	late := fmt.Errorf("dial tcp %s in the other network: %w", closedPort, context.DeadlineExceeded)
-	if output, want := reason(late), "nobody answers there within 5s"; output != want {
-		t.Errorf("of an answer that does not come it says %q, want %q", output, want)
+	if got, want := reason(late), "nobody answers there within 5s"; got != want {
+		t.Errorf("the reason after a time-out is %q, want %q", got, want)
 	}
 }
 
@@ -209,7 +209,7 @@ func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.
 	output, err := cmd.Output()
 	var s plan.Status
 	if parseErr := json.Unmarshal(output, &s); parseErr != nil {
-		t.Fatalf("the probe said %q: %v, %v", output, parseErr, err)
+		t.Fatalf("the probe printed %q: %v, %v", output, parseErr, err)
 	}
 	return s
 }
@@ -226,7 +226,7 @@ func alone() *syscall.SysProcAttr {
 func TestProbeSucceedsWithNamespaces(t *testing.T) {
 	t.Parallel()
 	if s := probeIn(t, "true", nil); s != (plan.Status{}) {
-		t.Errorf("the probe says %+v", s)
+		t.Errorf("the probe reports %+v", s)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestProbeNamesDisablingSetting(t *testing.T) {
 	for _, kind := range []string{"user", "net", "mnt", "pid"} {
 		s := probeIn(t, "echo 0 > /proc/sys/user/max_"+kind+"_namespaces", alone())
 		if !strings.Contains(s.Reason, "kind "+kind) || !strings.Contains(s.Remedy, "sysctl user.max_"+kind+"_namespaces=") {
-			t.Errorf("without %s namespaces the probe says %+v", kind, s)
+			t.Errorf("without %s namespaces the probe reports %+v", kind, s)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestProbeNamesDisablingSetting(t *testing.T) {
 func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 	t.Parallel()
 	if user, _ := namespace.Choose().Owner(); user == os.Getuid() {
-		t.Skip("only root of the whole machine takes ids that are nobody's")
+		t.Skip("only root outside a user namespace can map IDs that it does not own")
 	}
 	everybody := []syscall.SysProcIDMap{{Size: 1<<32 - 1}}
 	s := probeIn(t, "echo 0 > /proc/sys/user/max_user_namespaces", &syscall.SysProcAttr{
@@ -252,7 +252,7 @@ func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: everybody, GidMappings: everybody, GidMappingsEnableSetgroups: true,
 	})
 	if !strings.Contains(s.Reason, "kind user") || !strings.Contains(s.Remedy, "sysctl user.max_user_namespaces=") {
-		t.Errorf("the probe says %+v", s)
+		t.Errorf("the probe reports %+v", s)
 	}
 }
 
@@ -294,10 +294,10 @@ func TestProbeDetectsUnprivilegedContainer(t *testing.T) {
 	output, err := cmd.Output()
 	var s plan.Status
 	if parseErr := json.Unmarshal(output, &s); parseErr != nil {
-		t.Fatalf("the probe said %q: %v, %v", output, parseErr, err)
+		t.Fatalf("the probe printed %q: %v, %v", output, parseErr, err)
 	}
 	if !strings.Contains(s.Reason, "as in a container without privileges") || !strings.Contains(s.Remedy, "--privileged") {
-		t.Errorf("the probe says %+v", s)
+		t.Errorf("the probe reports %+v", s)
 	}
 }
 

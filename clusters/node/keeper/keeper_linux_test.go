@@ -133,7 +133,7 @@ func TestFailedContainerIsNotKept(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err := c.Wait(ctx, t.Name()); !errors.Is(err, keeper.ErrMissing) {
-		t.Errorf("it is kept: %v", err)
+		t.Errorf("it is still there: %v", err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestConcurrentStartRunsOnce(t *testing.T) {
 	}
 	await(ctx, t, "the program", func() bool { return running("sleep", "779") > 0 })
 	if found := running("sleep", "779"); started != 1 || found != 1 {
-		t.Errorf("%d of %d calls have started it, and %d processes run", started, callers, found)
+		t.Errorf("%d of %d calls started it, and %d processes run", started, callers, found)
 	}
 	if err := c.Kill(ctx, s.ID); err != nil {
 		t.Fatal(err)
@@ -179,10 +179,10 @@ func TestRunExecutesInContainer(t *testing.T) {
 	}
 	code, err := c.Run(ctx, id, shell(t, `cat /file; exit 4`), container.Streams{Out: write})
 	if err != nil || code != 4 {
-		t.Errorf("it ended with %d, %v", code, err)
+		t.Errorf("the exit code is %d, %v", code, err)
 	}
 	if output, err := io.ReadAll(read); err != nil || string(output) != "there\n" {
-		t.Errorf("it said %q, %v", output, err)
+		t.Errorf("the output is %q, %v", output, err)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != "heard a\nheard b\n" || errs.String() != "and a\nand b\n" {
-		t.Errorf("it said %q and %q", out.String(), errs.String())
+		t.Errorf("the output is %q and %q", out.String(), errs.String())
 	}
 	if state := wait(ctx, t, c, id); state.Code != 5 {
 		t.Errorf("it is %+v", state)
@@ -229,7 +229,7 @@ func TestTerminal(t *testing.T) {
 	}
 	if !contains(log, "stdout F yes") {
 		content, _ := os.ReadFile(log)
-		t.Errorf("it said %q", content)
+		t.Errorf("the output is %q", content)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestForgetRequiresExitedContainer(t *testing.T) {
 	c, ctx := client(t)
 	id, _ := start(ctx, t, c, `exec sleep 1000`)
 	if err := c.Forget(ctx, id); err == nil {
-		t.Error("one that runs was forgotten")
+		t.Error("a running container was forgotten")
 	}
 	if err := c.Kill(ctx, id); err != nil {
 		t.Fatal(err)

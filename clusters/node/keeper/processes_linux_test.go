@@ -98,7 +98,7 @@ func TestKillEmptiesControlGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(ctx, t, c, id)
-	await(ctx, t, "the end of what has left the container", func() bool { return running("sleep", "787") == 0 })
+	await(ctx, t, "the end of the detached process", func() bool { return running("sleep", "787") == 0 })
 	if found := running("sleep", "786"); found != 1 {
 		t.Errorf("%d processes of another container run", found)
 	}

@@ -107,7 +107,7 @@ func TestHelperPodMatchesAPITypes(t *testing.T) {
 		if decoded, _, err := strict.Decode([]byte(config.Data["helperPod.yaml"]), nil, nil); err != nil {
 			t.Error(err)
 		} else if _, ok := decoded.(*corev1.Pod); !ok {
-			t.Errorf("it is a %T", decoded)
+			t.Errorf("helperPod.yaml is a %T", decoded)
 		}
 		return
 	}

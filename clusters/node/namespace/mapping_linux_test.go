@@ -22,7 +22,7 @@ func TestSubordinateIDsByNameOrNumber(t *testing.T) {
 		"by number":        {[]string{"bert", "1001"}, 300000, 1000},
 		"nobody":           {[]string{"carl", "1002"}, 0, 0},
 		"without a name":   {[]string{"", "1002"}, 0, 0},
-		"what is no range": {[]string{"broken"}, 0, 0},
+		"an invalid range": {[]string{"broken"}, 0, 0},
 	} {
 		got, found := rangeOf(strings.NewReader(file), test.names...)
 		if found != (test.size > 0) || found && (got.HostID != test.first || got.Size != test.size || got.ContainerID != 1) {
@@ -94,13 +94,13 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if !errors.Is(err, test.err) {
-			t.Errorf("%s: the kernel's error is gone: %v", name, err)
+			t.Errorf("%s: the kernel's error is not wrapped: %v", name, err)
 		}
 	}
 	if other := errors.New("no such program"); !errors.Is(Explain(other), other) || errors.As(Explain(other), new(*Unavailable)) {
-		t.Error("an error that has nothing to do with namespaces is taken for one that has")
+		t.Error("an unrelated error became an Unavailable")
 	}
 	if Explain(nil) != nil {
-		t.Error("no error is one")
+		t.Error("Explain(nil) is not nil")
 	}
 }

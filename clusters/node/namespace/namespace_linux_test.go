@@ -77,7 +77,7 @@ func TestCrossingPassesSockets(t *testing.T) {
 	}
 	defer connection.Close()
 	if content, err := io.ReadAll(connection); err != nil || string(content) != "hello" {
-		t.Errorf("it said %q, %v", content, err)
+		t.Errorf("the connection received %q, %v", content, err)
 	}
 	packets, err := c.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestCrossingPreservesErrors(t *testing.T) {
 	listener.Close()
 	const closedPort = "127.0.0.1:1" // not the one that was closed: the other side may not have let go of it yet
 	if _, err := c.DialContext(t.Context(), "tcp", closedPort); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("the error of a port where nobody listens is %v", err)
+		t.Errorf("the error of a port without a listener is %v", err)
 	}
 	if _, err := c.DialContext(t.Context(), "carrier pigeon", taken); err == nil || !strings.Contains(err.Error(), "pigeon") {
 		t.Errorf("the error of a network that does not exist is %v", err)
@@ -135,7 +135,7 @@ func TestCrossingOpensFiles(t *testing.T) {
 		t.Errorf("the error of a file that does not exist is %v", err)
 	}
 	if _, err := c.Open(t.Context(), "write", path); err == nil {
-		t.Error("a word that the other side does not know was answered")
+		t.Error("an unknown request was answered")
 	}
 }
 

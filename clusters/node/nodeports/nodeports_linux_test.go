@@ -133,7 +133,7 @@ func TestMachineReachesNodePorts(t *testing.T) {
 	// Each program of the machine has a conversation of its own.
 	one, _ := exchange(t, machine, "udp", "127.0.0.1:30080")
 	if other, _ := exchange(t, machine, "udp", "127.0.0.1:30080"); one == other {
-		t.Errorf("two of them are one to the Pod: %s", one)
+		t.Errorf("two clients have the same address for the Pod: %s", one)
 	}
 	if problems.count() > 0 || ports.String() != "tcp/30080 tcp/30081 udp/30080" {
 		t.Errorf("the open ports are %s; %v", ports, problems.all)
@@ -158,14 +158,14 @@ func TestUnpublishedPortRefusesNewConnections(t *testing.T) {
 		t.Errorf("the port: %v", err)
 	}
 	if answer, err := exchangeOn(open); err != nil || answer != "hello" {
-		t.Errorf("a connection that was open hears %q, %v", answer, err)
+		t.Errorf("an open connection receives %q, %v", answer, err)
 	}
 	if _, err := exchange(t, machine, "udp", "127.0.0.1:30080"); err != nil {
 		t.Errorf("the other port: %v", err)
 	}
 	ports.Close()
 	if _, err := exchangeOn(open); err == nil {
-		t.Error("after the end a connection is open")
+		t.Error("a connection is still open after Close")
 	}
 }
 
@@ -181,19 +181,19 @@ func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 	ports.Publish([]services.Port{tcp, udp})
 	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is in use by another program"; problems.count() != 1 ||
 		!strings.HasPrefix(problems.all[0], want) {
-		t.Errorf("reported is %q", problems.all)
+		t.Errorf("the reported problems are %q", problems.all)
 	}
 	if ports.String() != "udp/30080" || len(ports.Failed()) != 1 {
-		t.Errorf("open are %s, failed %v", ports, ports.Failed())
+		t.Errorf("the open ports are %s, the failed ones %v", ports, ports.Failed())
 	}
 	taken.Close()
 	for deadline := time.Now().Add(patience); ports.String() != "tcp/30080 udp/30080"; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("open are %s", ports)
+			t.Fatalf("the open ports are %s", ports)
 		}
 	}
 	if answer, err := exchange(t, machine, "tcp", "127.0.0.1:30080"); err != nil || answer != "hello" {
-		t.Errorf("it hears %q, %v", answer, err)
+		t.Errorf("the reply is %q, %v", answer, err)
 	}
 }
 

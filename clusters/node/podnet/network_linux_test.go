@@ -111,7 +111,7 @@ func TestPodsAndNodeSeeRealAddresses(t *testing.T) {
 		{"one asks its own lo", func() (string, error) { return askFrom(one, "127.0.0.1:80") }, netip.MustParseAddr("127.0.0.1")},
 	} {
 		if got, err := test.ask(); err != nil || got != test.want.String() {
-			t.Errorf("%s: who asks is %q, %v; want %s", test.name, got, err, test.want)
+			t.Errorf("%s: the client's address is %q, %v; want %s", test.name, got, err, test.want)
 		}
 	}
 }
@@ -176,10 +176,10 @@ func TestDetachRemovesEverything(t *testing.T) {
 		t.Errorf("the interfaces were %s, and are %s", before, after)
 	}
 	if _, err := ask(pod.Address.String() + ":80"); !errors.Is(err, syscall.EHOSTUNREACH) {
-		t.Errorf("it is reached: %v", err)
+		t.Errorf("connecting to a detached Pod: %v, want EHOSTUNREACH", err)
 	}
 	if next := attach(t, network, "two"); next.Address == pod.Address {
-		t.Error("its address is another's at once")
+		t.Error("its address was reused immediately")
 	}
 }
 
@@ -205,13 +205,13 @@ func TestOpenFindsAttachedPods(t *testing.T) {
 		t.Fatalf("there were %v, and there are %v", first.Pods(), second.Pods())
 	}
 	if _, err := ask(pod.Address.String() + ":80"); err != nil {
-		t.Errorf("meanwhile it is not reached: %v", err)
+		t.Errorf("the Pod is not reachable after the second Open: %v", err)
 	}
 	if _, err := second.Attach("one"); err == nil {
-		t.Error("it is attached twice")
+		t.Error("the Pod was attached twice")
 	}
 	if other := attach(t, second, "other"); other.Address == pod.Address {
-		t.Error("two have one address")
+		t.Error("two Pods have the same address")
 	}
 	if err := second.Detach("one"); err != nil {
 		t.Error(err)
@@ -269,7 +269,7 @@ func TestPodCannotSpoofAddresses(t *testing.T) {
 	received := make([]byte, 100)
 	n, _, err := listener.ReadFrom(received)
 	if err != nil || string(received[:n]) != "the truth" {
-		t.Errorf("it has heard %q, %v", received[:n], err)
+		t.Errorf("the other Pod received %q, %v", received[:n], err)
 	}
 }
 
@@ -366,6 +366,6 @@ func TestNamespaceEndsWithItsLastUser(t *testing.T) {
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
 	}
 	if err := network.Detach("one"); err != nil {
-		t.Errorf("its interface has gone before: %v", err)
+		t.Errorf("Detach after the interface is gone: %v", err)
 	}
 }

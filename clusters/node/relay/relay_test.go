@@ -60,7 +60,7 @@ func await(t *testing.T, over <-chan struct{}) {
 	select {
 	case <-over:
 	case <-time.After(patience):
-		t.Fatal("it goes on")
+		t.Fatal("it did not end")
 	}
 }
 
@@ -73,14 +73,14 @@ func TestJoinCopiesBothDirectionsUntilEOF(t *testing.T) {
 		_ = one.CloseWrite()
 	}()
 	if received, err := io.ReadAll(other); err != nil || string(received) != question {
-		t.Errorf("of %d bytes were heard %d: %v", len(question), len(received), err)
+		t.Errorf("of %d bytes, %d were received: %v", len(question), len(received), err)
 	}
 	go func() { // only now, when the first has said all
 		_, _ = io.WriteString(other, answer)
 		_ = other.CloseWrite()
 	}()
 	if received, err := io.ReadAll(one); err != nil || string(received) != answer {
-		t.Errorf("of %d bytes were heard %d: %v", len(answer), len(received), err)
+		t.Errorf("of %d bytes, %d were received: %v", len(answer), len(received), err)
 	}
 	await(t, over)
 }
@@ -179,7 +179,7 @@ func TestPackets(t *testing.T) {
 	// After a silence it is another conversation.
 	for deadline := time.Now().Add(patience); dialed.Load() == 3; {
 		if time.Now().After(deadline) {
-			t.Fatal("a conversation goes on for ever")
+			t.Fatal("an idle conversation does not end")
 		}
 		<-time.After(2 * quiet)
 		exchange(clients[0])
@@ -220,7 +220,7 @@ func TestPacketsBacksOffOnPersistentError(t *testing.T) {
 	const span, most = 200 * time.Millisecond, 50
 	<-time.After(span)
 	if asked := socket.asked.Load(); asked == 0 || asked > most {
-		t.Errorf("in %s it was tried %d times", span, asked)
+		t.Errorf("in %s there were %d attempts", span, asked)
 	}
 	if err := socket.SetReadDeadline(time.Time{}); err != nil {
 		t.Fatal(err)

@@ -208,11 +208,11 @@ func TestContainersDoNotShareWrites(t *testing.T) {
 		}
 		look(t, two, func(dir string) {
 			if content, err := os.ReadFile(filepath.Join(dir, "shared")); err != nil || string(content) != "layer" {
-				t.Errorf("the other one sees %q, %v", content, err)
+				t.Errorf("the other container sees %q, %v", content, err)
 			}
 		})
 		if bytes, files := s.Written("one"); bytes == 0 || files == 0 {
-			t.Errorf("it has written %d bytes in %d files", bytes, files)
+			t.Errorf("Written returned %d bytes in %d files", bytes, files)
 		}
 		if err := s.Remove("one"); err != nil {
 			t.Error(err)
@@ -266,7 +266,7 @@ func TestUnpackKeepsModesAndLinks(t *testing.T) {
 		}
 	}
 	if target, err := os.Readlink(filepath.Join(dir, "link")); err != nil || target != "/anywhere/else" {
-		t.Errorf("the link leads to %q, %v", target, err)
+		t.Errorf("the link points to %q, %v", target, err)
 	}
 	a, errA := os.Stat(filepath.Join(dir, "a"))
 	b, errB := os.Stat(filepath.Join(dir, "b"))
@@ -368,7 +368,7 @@ func TestNewCleansUpInterruptedOverlayTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if next.Copies() != s.Copies() {
-		t.Errorf("that containers have copies is %v, and was %v", next.Copies(), s.Copies())
+		t.Errorf("Copies is %v, and was %v", next.Copies(), s.Copies())
 	}
 	if left, err := os.ReadDir(s.Containers); err != nil || len(left) > 0 {
 		t.Errorf("there is %v, %v", left, err)

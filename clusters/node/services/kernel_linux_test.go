@@ -62,7 +62,7 @@ func TestServiceBalancesAcrossPods(t *testing.T) {
 				reached[pod]++
 			}
 			if reached["one"] < 5 || reached["other"] < 5 {
-				t.Errorf("of 40 there came to each: %v", reached)
+				t.Errorf("of 40 connections, the Pods got %v", reached)
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func TestPodReachesItselfThroughItsService(t *testing.T) {
 	))
 	for network, address := range map[string]string{"tcp": "10.96.0.7:80", "udp": "10.96.0.7:53"} {
 		if pod, seen, err := w.ask("one", network, address); err != nil || pod != "one" || seen != podnet.NodeAddress.String() {
-			t.Errorf("by %s it is answered by %q, which sees %q: %v", network, pod, seen, err)
+			t.Errorf("over %s, %q answers and sees %q: %v", network, pod, seen, err)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestRulesFollowThePlan(t *testing.T) {
 			reached[pod] = true
 		}
 		if got := slices.Sorted(maps.Keys(reached)); !slices.Equal(got, want) {
-			t.Errorf("%s is answered by %v, want %v", address, got, want)
+			t.Errorf("the answers of %s come from %v, want %v", address, got, want)
 		}
 	}
 	other := Frontend{Address: netip.MustParseAddr("10.96.0.9"), Protocol: corev1.ProtocolTCP, Port: 80}
@@ -140,7 +140,7 @@ func TestRulesFollowThePlan(t *testing.T) {
 	reaches("10.96.0.7:80", "refused")
 	reaches("10.96.0.9:80", "refused")
 	if left := w.contents(); left != w.emptyContents() {
-		t.Errorf("there is left:\n%s", left)
+		t.Errorf("left over:\n%s", left)
 	}
 }
 
@@ -197,16 +197,16 @@ func TestRestartedAgentReplacesRules(t *testing.T) {
 	}
 	defer next.close()
 	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
-		t.Errorf("what it will do later holds no longer: %v", err)
+		t.Errorf("before it applies a plan, the earlier rules no longer work: %v", err)
 	}
 	if err := next.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("two")})); err != nil {
 		t.Fatal(err)
 	}
 	if pod, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil || pod != "two" {
-		t.Errorf("it leads to %q, %v", pod, err)
+		t.Errorf("the connection reaches %q, %v; want two", pod, err)
 	}
 	if _, _, err := w.ask("client", "tcp", "10.244.0.1:30080"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("what is not in its plan: %v", err)
+		t.Errorf("a frontend that is not in its plan: %v", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestSessionAffinity(t *testing.T) {
 		}
 		for range 20 {
 			if pod, _, err := w.ask(from, "tcp", "10.96.0.7:80"); err != nil || pod != first {
-				t.Fatalf("it came to %s, and now to %q, %v", first, pod, err)
+				t.Fatalf("the first connection reached %s, a later one %q, %v", first, pod, err)
 			}
 		}
 		return first
@@ -236,7 +236,7 @@ func TestSessionAffinity(t *testing.T) {
 	route.Backends = w.backends("one", "two", "three", "four")
 	w.apply(planOf(route))
 	if again := keeps("client"); again != first {
-		t.Errorf("it came to %s, and since there are more of them, to %s", first, again)
+		t.Errorf("the client reached %s, and after a Pod was added, %s", first, again)
 	}
 	// The one that goes is forgotten.
 	route.Backends = slices.DeleteFunc(slices.Clone(route.Backends), func(backend netip.AddrPort) bool {
@@ -244,7 +244,7 @@ func TestSessionAffinity(t *testing.T) {
 	})
 	w.apply(planOf(route))
 	if again := keeps("client"); again == first {
-		t.Error("it is led to one that counts no longer")
+		t.Error("the client reaches a removed backend")
 	}
 	// And who no longer keeps to one is free.
 	route.Affinity = 0
@@ -258,11 +258,11 @@ func TestSessionAffinity(t *testing.T) {
 		reached[pod] = true
 	}
 	if len(reached) != 3 {
-		t.Errorf("it comes to %v", reached)
+		t.Errorf("without affinity, the client reaches %v", reached)
 	}
 	w.apply(Plan{})
 	if left := w.contents(); left != w.emptyContents() {
-		t.Errorf("there is left:\n%s", left)
+		t.Errorf("left over:\n%s", left)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestConnectionRenewsAffinity(t *testing.T) {
 		}
 		known, err := w.kernel.conn.GetSetElements(w.kernel.clients(route, route.Backends[0]))
 		if err != nil || len(known) != 1 {
-			t.Fatalf("known are %v, %v", known, err)
+			t.Fatalf("the affinity entries are %v, %v", known, err)
 		}
 		return known[0].Expires, time.Since(began)
 	}
@@ -314,7 +314,7 @@ func TestAffinityExpires(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it is still known: %v", known)
+			t.Fatalf("the affinity has not expired: %v", known)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestUDPFlowFollowsRouteChange(t *testing.T) {
 		w.apply(plan)
 		pod, _, err := askOn(client)
 		if pod != want || (want == "") != errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("it is answered by %q, %v; want %q", pod, err, want)
+			t.Errorf("the answer comes from %q, %v; want %q", pod, err, want)
 		}
 	}
 }
@@ -356,7 +356,7 @@ func TestOpenConnectionSurvivesRouteChange(t *testing.T) {
 	for _, plan := range []Plan{planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("two")}), {}} {
 		w.apply(plan)
 		if pod, _, err := askOn(client); err != nil || pod != "one" {
-			t.Errorf("it is answered by %q, %v", pod, err)
+			t.Errorf("the answer comes from %q, %v", pod, err)
 		}
 	}
 }
@@ -388,7 +388,7 @@ func TestManyServices(t *testing.T) {
 	}
 	began := time.Now()
 	w.apply(plan)
-	t.Logf("to tell of 1000 Services took %s", time.Since(began))
+	t.Logf("applying 1000 Services took %s", time.Since(began))
 	for _, address := range []string{"10.96.1.1:80", "10.96.3.77:80", "10.96.5.200:80"} {
 		if _, _, err := w.ask("client", "tcp", address); err != nil {
 			t.Errorf("%s: %v", address, err)
@@ -397,12 +397,12 @@ func TestManyServices(t *testing.T) {
 	began = time.Now()
 	plan.add(Route{Name: "one-more", Frontends: []Frontend{web}, Backends: w.backends("one")})
 	w.apply(plan)
-	t.Logf("to tell of one more took %s", time.Since(began))
+	t.Logf("adding one Service took %s", time.Since(began))
 	began = time.Now()
 	w.apply(Plan{})
-	t.Logf("to tell that there is none took %s", time.Since(began))
+	t.Logf("removing all Services took %s", time.Since(began))
 	if left := w.contents(); left != w.emptyContents() {
-		t.Errorf("there is left:\n%s", left)
+		t.Errorf("left over:\n%s", left)
 	}
 }
 
@@ -440,7 +440,7 @@ func TestConnectionToRemovedPodIsReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pod, _, err := askOn(client); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("it is answered by %q, %v", pod, err)
+		t.Errorf("the answer comes from %q, %v", pod, err)
 	}
 }
 

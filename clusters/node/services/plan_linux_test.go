@@ -62,7 +62,7 @@ func TestRules(t *testing.T) {
 		{"nothing", State{}, nil},
 		{"no endpoints", State{Services: services(service())}, nil},
 		{
-			"endpoints that are ready, and of which nothing is said",
+			"endpoints that are ready, or without conditions",
 			State{Services: services(service()), Slices: slicesOf(slice(at(b, ""), at(a, "ready")))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080 10.244.0.6:8080"},
 		},
@@ -72,47 +72,47 @@ func TestRules(t *testing.T) {
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080 10.244.0.6:8080"},
 		},
 		{
-			"who is not ready, and who is ending, do not count",
+			"endpoints that are not ready or terminating are left out",
 			State{Services: services(service()), Slices: slicesOf(slice(at(a, "ready"), at(b, "not ready"), at(c, "ending")))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080"},
 		},
 		{
-			"if none is ready, who is ending and answers counts",
+			"without ready endpoints, those terminating and serving are used",
 			State{Services: services(service()), Slices: slicesOf(slice(at(a, "not ready"), at(b, "ending"), at(c, "ended")))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.6:8080"},
 		},
-		{"if none answers, none counts", State{Services: services(service()), Slices: slicesOf(slice(at(a, "not ready"), at(c, "ended")))}, nil},
+		{"without serving endpoints, there is no route", State{Services: services(service()), Slices: slicesOf(slice(at(a, "not ready"), at(c, "ended")))}, nil},
 		{
 			"endpoints without a Service", State{Slices: slicesOf(slice(at(a, "ready")))}, nil,
 		},
 		{
-			"a Service of the same name elsewhere",
+			"a Service of the same name in another namespace",
 			State{Services: services(service(func(s *corev1.Service) { s.Namespace = "other" })), Slices: slicesOf(slice(at(a, "ready")))},
 			nil,
 		},
 		{
-			"a headless one is DNS's",
+			"a headless Service",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.ClusterIP = corev1.ClusterIPNone
 			})), Slices: slicesOf(slice(at(a, "ready")))},
 			nil,
 		},
 		{
-			"an ExternalName is DNS's",
+			"a Service of type ExternalName",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.Type = corev1.ServiceTypeExternalName
 			})), Slices: slicesOf(slice(at(a, "ready")))},
 			nil,
 		},
 		{
-			"what somebody else serves",
+			"a Service of another proxy",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "another"}
 			})), Slices: slicesOf(slice(at(a, "ready")))},
 			nil,
 		},
 		{
-			"addresses that are not IPv4's",
+			"addresses that are not IPv4",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "fd00::7")
 			})), Slices: slicesOf(
@@ -125,7 +125,7 @@ func TestRules(t *testing.T) {
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080", "tcp node:30080 -> 10.244.0.5:8080"},
 		},
 		{
-			"several ports, one number by two protocols",
+			"one port number for two protocols",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 80})
 			})), Slices: slicesOf(func() *discoveryv1.EndpointSlice {
@@ -136,7 +136,7 @@ func TestRules(t *testing.T) {
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080", "udp 10.96.0.7:80 -> 10.244.0.5:5353"},
 		},
 		{
-			"each slice has its own number for a port",
+			"slices with different numbers for a port",
 			State{Services: services(service()), Slices: slicesOf(slice(at(a, "ready")), func() *discoveryv1.EndpointSlice {
 				s := slice(at(b, "ready"))
 				s.Ports[0].Port = ptr.To[int32](9090)
@@ -156,14 +156,14 @@ func TestRules(t *testing.T) {
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080"},
 		},
 		{
-			"clients that keep to one Pod",
+			"session affinity",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			})), Slices: slicesOf(slice(at(a, "ready")))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080 for 3h0m0s"},
 		},
 		{
-			"clients that keep to one Pod for a time",
+			"session affinity with a timeout",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)}}
@@ -171,21 +171,21 @@ func TestRules(t *testing.T) {
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080 for 1m0s"},
 		},
 		{
-			"by a ClusterIP only to Pods of this node",
+			"internalTrafficPolicy Local",
 			State{Services: services(service(nodePort, func(s *corev1.Service) {
 				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
 			})), Slices: slicesOf(slice(at(a, "ready"), elsewhere(at(b, "ready"))))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080", "tcp node:30080 -> 10.244.0.5:8080 10.244.0.6:8080"},
 		},
 		{
-			"from outside only to Pods of this node, of which none is ready",
+			"externalTrafficPolicy Local without ready endpoints on the node",
 			State{Services: services(service(nodePort, func(s *corev1.Service) {
 				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 			})), Slices: slicesOf(slice(at(a, "ending"), elsewhere(at(b, "ready"))))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.6:8080", "tcp node:30080 -> 10.244.0.5:8080"},
 		},
 		{
-			"addresses that others lead here",
+			"external IPs and load balancer addresses",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Spec.ExternalIPs = []string{"192.0.2.1"}
 				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
@@ -197,7 +197,7 @@ func TestRules(t *testing.T) {
 			},
 		},
 		{
-			"two that want one address: the first name has it",
+			"an address of two Services belongs to the first name",
 			State{Services: services(service(func(s *corev1.Service) { s.Name = "zebra" }), service()), Slices: slicesOf(
 				slice(at(a, "ready")), func() *discoveryv1.EndpointSlice {
 					s := slice(at(b, "ready"))
@@ -207,7 +207,7 @@ func TestRules(t *testing.T) {
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080"},
 		},
 		{
-			"a Pod's own ports of the node",
+			"host ports",
 			State{HostPorts: map[string]HostPorts{"abc": {Address: a, Ports: []HostPort{
 				{HostPort: 8888, ContainerPort: 80},
 				{HostPort: 8889, ContainerPort: 81, HostIP: netip.MustParseAddr("127.0.0.1"), Protocol: corev1.ProtocolUDP},
@@ -239,7 +239,7 @@ func TestPublished(t *testing.T) {
 	})
 	want := []Port{{nodePort, owner}, {at, owner}}
 	if got := plan.Published(); !slices.Equal(got, want) {
-		t.Errorf("published are %v, want %v", got, want)
+		t.Errorf("the published ports are %v, want %v", got, want)
 	}
 }
 
@@ -251,6 +251,6 @@ func TestPublishedHostPortBelongsToItsPod(t *testing.T) {
 	}})
 	want := []Port{{Frontend{Protocol: corev1.ProtocolTCP, Port: 8888}, owner}}
 	if got := plan.Published(); !slices.Equal(got, want) {
-		t.Errorf("published are %v, want %v", got, want)
+		t.Errorf("the published ports are %v, want %v", got, want)
 	}
 }

@@ -31,7 +31,7 @@ func startAPI(t *testing.T) kubernetes.Interface {
 		err = unix.Access(filepath.Dir(program.Path), unix.W_OK)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		t.Skip("the checkout is another user's, who has run this test")
+		t.Skip("the checkout belongs to another user, who has run this test")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 	proxy.SetHostPorts("abc", HostPorts{Address: w.pods["one"].Address, Ports: []HostPort{{HostPort: 8888, ContainerPort: 8080}}})
 	until("the Pod's own port answers", answers("10.244.0.1:8888"))
 	proxy.ClearHostPorts("abc")
-	until("it does no longer", refuses("10.244.0.1:8888"))
+	until("the Pod's own port refuses", refuses("10.244.0.1:8888"))
 
 	drained := func(limit time.Duration) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
@@ -157,13 +157,13 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 		})
 	}
 	if err := drained(apiPatience); err != nil {
-		t.Errorf("a container of a Pod that is not being deleted waits: %v", err)
+		t.Errorf("draining a Pod that is not being deleted: %v", err)
 	}
 	if err := client.CoreV1().Pods("default").Delete(ctx, "one", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := drained(time.Second); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a Pod that is being deleted while connections are led to it: %v", err)
+		t.Errorf("a deleted Pod to which connections are routed: the error is %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- drained(apiPatience) }()
@@ -172,10 +172,10 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("it is in no slice any more: %v", err)
+		t.Errorf("the Pod is no longer in a slice: %v", err)
 	}
 	if !refuses(address)() {
-		t.Error("it was told to end while connections were led to it")
+		t.Error("the Pod was drained while connections were routed to it")
 	}
 	until("the NodePort is published no longer", func() bool { return !ports.has(30080) })
 

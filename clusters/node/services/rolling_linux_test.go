@@ -179,11 +179,11 @@ func TestDrained(t *testing.T) {
 		{managed, "not ready", false},
 		{managed, "ending", false}, // it is the last one and still gets connections, and no other will take over
 		{managed, "ended", false},
-		{"somebody", "ready", false}, // who promises nothing about Pods
+		{"another-controller", "ready", false}, // it promises nothing about Pods
 	} {
 		follow(test.managedBy, test.condition)
 		if got := waits(); got != test.want {
-			t.Errorf("for a Pod that is %s, by a slice of %s: it waits: %v", test.condition, test.managedBy, got)
+			t.Errorf("Pod %s in a slice managed by %s: waits is %v", test.condition, test.managedBy, got)
 		}
 	}
 }
