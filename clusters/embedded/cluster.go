@@ -74,11 +74,11 @@ func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, err
 
 // startOptions are the differences between the clusters that this package starts.
 type startOptions struct {
-	durable   bool       // what it holds survives a power failure
-	scheduler bool       // clients may create Pods
-	node      *NodeParts // Pods run, if it is not nil
-	noNode    string     // why they don't, said of Pods that are Pending
-	done      []string   // start-up hooks whose work was done before: they are not awaited
+	durable       bool       // what it holds survives a power failure
+	scheduler     bool       // clients may create Pods
+	node          *NodeParts // Pods run, if it is not nil
+	noNode        string     // why they don't, said of Pods that are Pending
+	preparedHooks []string   // start-up hooks whose work was done before: they are not awaited
 }
 
 // startPrepared starts a cluster's server, which begins with a prepared store if it can.
@@ -96,7 +96,7 @@ func startPrepared(ctx context.Context, program *multicall.Program, options star
 		return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), scope.Close())
 	}
 	if taken {
-		options.done = prepares
+		options.preparedHooks = preparedHooks
 	}
 	return start(ctx, program, scope, options)
 }
@@ -157,7 +157,7 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, o
 	if err := c.launch(program, etcd(options.durable), server); err != nil {
 		return err
 	}
-	return c.waitAPIReady(ctx, options.done...)
+	return c.waitAPIReady(ctx, options.preparedHooks...)
 }
 
 func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, options startOptions) error {

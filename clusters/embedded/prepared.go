@@ -40,8 +40,8 @@ import (
 // The store holds no secret, and nothing of a certificate authority: its API server had none. It lies beside the
 // program, of which it is made once.
 
-// prepares are the start-up hooks for whose work a cluster with a prepared store does not wait.
-var prepares = []string{"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes"}
+// preparedHooks are the start-up hooks for whose work a cluster with a prepared store does not wait.
+var preparedHooks = []string{"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes"}
 
 // dataDir is etcd's folder in the run folder, and preparedPrefix begins the names of the prepared stores beside the
 // program.

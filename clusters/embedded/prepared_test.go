@@ -59,19 +59,19 @@ func contents(t *testing.T, cluster *Cluster) map[string]string {
 			for _, object := range objects.Items {
 				if resource.Name == "services" && object.GetName() == "kubernetes" {
 					port := fmt.Sprintf(`"targetPort":%d`, cluster.port.Port)
-					all["the port of the API server"] = strconv.FormatBool(strings.Contains(lasting(t, object), port))
+					all["the port of the API server"] = strconv.FormatBool(strings.Contains(stableFields(t, object), port))
 					continue
 				}
-				all[strings.Join([]string{version.Group, resource.Name, object.GetNamespace(), object.GetName()}, " ")] = lasting(t, object)
+				all[strings.Join([]string{version.Group, resource.Name, object.GetNamespace(), object.GetName()}, " ")] = stableFields(t, object)
 			}
 		}
 	}
 	return all
 }
 
-// lasting is what an object says, but for who made it when, certificates, and what the controllers write after the
+// stableFields returns an object without its metadata, its certificates, and what the controllers write after the
 // start.
-func lasting(t *testing.T, object unstructured.Unstructured) string {
+func stableFields(t *testing.T, object unstructured.Unstructured) string {
 	t.Helper()
 	for _, field := range []string{"metadata", "status", "data", "rules"} {
 		if field != "rules" || object.Object["aggregationRule"] != nil {
