@@ -35,13 +35,13 @@ func Base() (dir string, passed []string, err error) {
 	if !version2() || unix.Access(mounted, unix.W_OK) != nil {
 		return "", nil, ErrNone
 	}
-	passed, err = lent(filepath.Join(mounted, "cgroup.subtree_control"))
+	passed, err = delegated(filepath.Join(mounted, "cgroup.subtree_control"))
 	return mounted, passed, err
 }
 
-// lent are those of our controllers that a file of a group lists. With some only, some limits hold: before version 252,
-// systemd keeps cpu from ordinary users. The error is ErrNone if no limit would.
-func lent(file string) ([]string, error) {
+// delegated returns those of our controllers that a file of a group lists. With some only, some limits hold: before
+// version 252, systemd keeps cpu from ordinary users. The error is ErrNone if no limit would.
+func delegated(file string) ([]string, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
@@ -79,9 +79,9 @@ func (g *Group) Limits(controller string) bool {
 // Programs returns the folder of the group of the node's own programs.
 func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 
-// Make creates the group of a node that root runs, delegates these controllers to it, and gives it to the user and
+// Create creates the group of a node that root runs, delegates these controllers to it, and gives it to the user and
 // group that are root in the node.
-func Make(base, name string, controllers []string, user, group int) (*Group, error) {
+func Create(base, name string, controllers []string, user, group int) (*Group, error) {
 	g := &Group{Dir: filepath.Join(base, prefix+name), Controllers: controllers}
 	if err := g.make(base); err != nil {
 		return nil, fmt.Errorf("creating a control group: %w", err)

@@ -36,7 +36,7 @@ func hierarchy(t *testing.T) string {
 
 func TestProcessStartsInProgramsGroup(t *testing.T) {
 	base := hierarchy(t)
-	g, err := Make(base, "test-born", nil, os.Getuid(), os.Getgid())
+	g, err := Create(base, "test-born", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestProcessStartsInProgramsGroup(t *testing.T) {
 }
 
 // Every user can open the folder of all groups, and lock it.
-func TestMakeIgnoresLockOfAnotherUser(t *testing.T) {
+func TestCreateIgnoresLockOfAnotherUser(t *testing.T) {
 	base := hierarchy(t)
 	all, err := os.Open(base)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestMakeIgnoresLockOfAnotherUser(t *testing.T) {
 	if err := filelock.Alone(all); err != nil {
 		t.Fatal(err)
 	}
-	g, err := Make(base, "test-locked", nil, os.Getuid(), os.Getgid())
+	g, err := Create(base, "test-locked", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,18 +82,18 @@ func TestMakeIgnoresLockOfAnotherUser(t *testing.T) {
 	}
 }
 
-func TestMakeRemovesAbandonedGroups(t *testing.T) {
+func TestCreateRemovesAbandonedGroups(t *testing.T) {
 	base := hierarchy(t)
-	left, err := Make(base, "test-left", nil, os.Getuid(), os.Getgid())
+	left, err := Create(base, "test-left", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	left.held.Close() // as by the end of its maker
-	unused, err := Make(base, "test-unused", nil, os.Getuid(), os.Getgid())
+	unused, err := Create(base, "test-unused", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	used, err := Make(base, "test-used", nil, os.Getuid(), os.Getgid())
+	used, err := Create(base, "test-used", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestMakeRemovesAbandonedGroups(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(used.Programs(), "cgroup.procs"), []byte(strconv.Itoa(sleeper.Process.Pid)), 0); err != nil {
 		t.Fatal(err)
 	}
-	next, err := Make(base, "test-next", nil, os.Getuid(), os.Getgid())
+	next, err := Create(base, "test-next", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func Own(name string) (*Group, error) {
 }
 
 func divide(dir string) (*Group, error) {
-	passed, err := lent(filepath.Join(dir, "cgroup.controllers"))
+	passed, err := delegated(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func TestEnterWithoutSystemd(t *testing.T) {
 
 // The files are ordinary ones, because systemd decides what it delegates: before version 252, memory and pids.
 func TestDivideEnablesDelegatedControllers(t *testing.T) {
-	for lent, want := range map[string]string{
+	for delegated, want := range map[string]string{
 		"cpuset cpu io memory hugetlb pids rdma misc\n": "cpu memory pids",
 		"memory pids\n": "memory pids",
 		"cpu pids\n":    "cpu pids",
@@ -89,7 +89,7 @@ func TestDivideEnablesDelegatedControllers(t *testing.T) {
 		"\n":            "",
 	} {
 		dir := t.TempDir()
-		for file, content := range map[string]string{"cgroup.controllers": lent, "cgroup.subtree_control": ""} {
+		for file, content := range map[string]string{"cgroup.controllers": delegated, "cgroup.subtree_control": ""} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestDivideEnablesDelegatedControllers(t *testing.T) {
 		g, err := divide(dir)
 		if want == "" {
 			if !errors.Is(err, ErrNone) {
-				t.Errorf("for %q the group is %+v, %v; want none", lent, g, err)
+				t.Errorf("for %q the group is %+v, %v; want none", delegated, g, err)
 			}
 			continue
 		}
@@ -106,11 +106,11 @@ func TestDivideEnablesDelegatedControllers(t *testing.T) {
 		}
 		passed, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 		if err != nil || string(passed) != "+"+strings.ReplaceAll(want, " ", " +") {
-			t.Errorf("for %q the enabled controllers are %q, %v; want %s", lent, passed, err, want)
+			t.Errorf("for %q the enabled controllers are %q, %v; want %s", delegated, passed, err, want)
 		}
 		for _, controller := range []string{"cpu", "memory"} {
 			if g.Limits(controller) != strings.Contains(want, controller) {
-				t.Errorf("for %q, Limits(%q) is %t", lent, controller, g.Limits(controller))
+				t.Errorf("for %q, Limits(%q) is %t", delegated, controller, g.Limits(controller))
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Cl
 		mapping = mapping.Alone()
 	}
 	user, group := mapping.Owner()
-	if groups, err = cgroup.Make(base, name, passed, user, group); err != nil {
+	if groups, err = cgroup.Create(base, name, passed, user, group); err != nil {
 		return nil, nil, err
 	}
 	if life, err = guardGroups(groups.Dir); err != nil {

@@ -68,7 +68,7 @@ type mountCall struct {
 }
 
 func parseMount(arguments []string) (c mountCall, err error) {
-	var options, places []string
+	var options, paths []string
 	for i := 0; i < len(arguments); i++ {
 		switch argument := arguments[i]; {
 		case (argument == "-t" || argument == "-o") && i+1 < len(arguments):
@@ -86,7 +86,7 @@ func parseMount(arguments []string) (c mountCall, err error) {
 		case strings.HasPrefix(argument, "-"):
 			return c, fmt.Errorf("unsupported option of mount: %s", argument)
 		default:
-			places = append(places, argument)
+			paths = append(paths, argument)
 		}
 	}
 	var data []string
@@ -99,11 +99,11 @@ func parseMount(arguments []string) (c mountCall, err error) {
 		c.flags = c.flags&^flag.clear | flag.set
 	}
 	c.data = strings.Join(data, ",")
-	switch len(places) {
+	switch len(paths) {
 	case 1:
-		c.target = places[0]
+		c.target = paths[0]
 	case 2:
-		c.source, c.target = places[0], places[1]
+		c.source, c.target = paths[0], paths[1]
 	default:
 		return c, errors.New("usage: mount [OPTION...] [SOURCE] TARGET")
 	}

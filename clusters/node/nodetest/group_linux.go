@@ -49,7 +49,7 @@ func makeGroup(mapping namespace.Mapping) (*cgroup.Group, error) {
 		var system unix.Statfs_t
 		if unix.Statfs(dir, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC && unix.Access(dir, unix.W_OK) == nil {
 			user, group := mapping.Owner()
-			return cgroup.Make(dir, fmt.Sprint("nodetest-", os.Getpid()), nil, user, group)
+			return cgroup.Create(dir, fmt.Sprint("nodetest-", os.Getpid()), nil, user, group)
 		}
 	}
 	if os.Getenv(groupsVariable) == "required" {

@@ -81,7 +81,11 @@ func TestRules(t *testing.T) {
 			State{Services: services(service()), Slices: slicesOf(slice(at(a, "not ready"), at(b, "ending"), at(c, "ended")))},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.6:8080"},
 		},
-		{"without serving endpoints, there is no route", State{Services: services(service()), Slices: slicesOf(slice(at(a, "not ready"), at(c, "ended")))}, nil},
+		{
+			"without serving endpoints, there is no route",
+			State{Services: services(service()), Slices: slicesOf(slice(at(a, "not ready"), at(c, "ended")))},
+			nil,
+		},
 		{
 			"endpoints without a Service", State{Slices: slicesOf(slice(at(a, "ready")))}, nil,
 		},
