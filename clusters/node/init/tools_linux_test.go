@@ -65,7 +65,7 @@ func TestParseMountAcceptsKubeletCommandLines(t *testing.T) {
 	}
 }
 
-func TestParseConnectRequest(t *testing.T) {
+func TestConnectTarget(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"CONNECT 10.96.0.1:443 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\n\r\nmore": "10.96.0.1:443",
