@@ -83,7 +83,7 @@ func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 // group that are root in the node.
 func Create(base, name string, controllers []string, user, group int) (*Group, error) {
 	g := &Group{Dir: filepath.Join(base, prefix+name), Controllers: controllers}
-	if err := g.make(base); err != nil {
+	if err := g.create(base); err != nil {
 		return nil, fmt.Errorf("creating a control group: %w", err)
 	}
 	if err := g.prepare(user, group); err != nil {
@@ -96,8 +96,8 @@ func Create(base, name string, controllers []string, user, group int) (*Group, e
 // take the lock, and must not keep root's nodes from starting.
 const sweepPatience = 2 * time.Second
 
-// make makes the folder and holds it. No other maker sweeps meanwhile.
-func (g *Group) make(base string) error {
+// create makes the folder and holds it. No other maker sweeps meanwhile.
+func (g *Group) create(base string) error {
 	all, err := os.Open(base)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (g *Group) make(base string) error {
 }
 
 func (g *Group) prepare(user, group int) error {
-	if err := g.pass(); err != nil {
+	if err := g.delegate(); err != nil {
 		return err
 	}
 	if err := os.Mkdir(g.Programs(), 0o755); err != nil {
@@ -141,8 +141,8 @@ func (g *Group) prepare(user, group int) error {
 	return nil
 }
 
-// pass lets groups below this one have its controllers.
-func (g *Group) pass() error {
+// delegate lets groups below this one have its controllers.
+func (g *Group) delegate() error {
 	if len(g.Controllers) == 0 {
 		return nil
 	}

@@ -89,7 +89,7 @@ func divide(dir string) (*Group, error) {
 	if err := errors.Join(
 		os.Mkdir(g.Programs(), 0o755),
 		os.WriteFile(filepath.Join(g.Programs(), "cgroup.procs"), []byte("0"), 0),
-		g.pass(),
+		g.delegate(),
 	); err != nil {
 		return nil, fmt.Errorf("dividing a control group: %w", err)
 	}

@@ -63,7 +63,7 @@ func (s *Spec) become() error {
 		if err := s.enter(); err != nil {
 			return err
 		}
-	} else if err := s.makeFiles(); err != nil {
+	} else if err := s.createFiles(); err != nil {
 		return err
 	}
 	if err := s.changeDir(); err != nil {
@@ -99,8 +99,8 @@ func (s *Spec) enter() error {
 	return nil
 }
 
-// makeFiles puts the container's file system together and moves into it.
-func (s *Spec) makeFiles() error {
+// createFiles puts the container's file system together and moves into it.
+func (s *Spec) createFiles() error {
 	// What the node mounts from here on may appear in a container's volumes (HostToContainer), and nothing of ours at the
 	// node.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
@@ -119,12 +119,12 @@ func (s *Spec) makeFiles() error {
 		}
 	}
 	for _, hidden := range s.Masked {
-		if err := t.hide(hidden); err != nil {
+		if err := t.mask(hidden); err != nil {
 			return fmt.Errorf("hiding %s: %w", hidden, err)
 		}
 	}
 	for _, fixed := range s.ReadOnly {
-		if err := t.fix(fixed); err != nil {
+		if err := t.makeReadOnly(fixed); err != nil {
 			return fmt.Errorf("making %s read-only: %w", fixed, err)
 		}
 	}

@@ -136,14 +136,14 @@ func command(spec Spec, streams Streams, specRead, statusWrite *os.File) *exec.C
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWPID
 	}
 	if spec.User != 0 && namespace.SingleID() {
-		beUser(cmd.SysProcAttr, spec)
+		setUser(cmd.SysProcAttr, spec)
 	}
 	return cmd
 }
 
-// beUser gives a program that does not run as root its user and group where there is one id only: in a user namespace
+// setUser gives a program that does not run as root its user and group where there is one id only: in a user namespace
 // of its own that one id is called so. Before the program begins, the process needs the rights of root there.
-func beUser(attributes *syscall.SysProcAttr, spec Spec) {
+func setUser(attributes *syscall.SysProcAttr, spec Spec) {
 	attributes.Cloneflags |= unix.CLONE_NEWUSER
 	attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: spec.User, HostID: 0, Size: 1}}
 	attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: spec.Group, HostID: 0, Size: 1}}

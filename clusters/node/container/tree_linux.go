@@ -121,8 +121,8 @@ func (t tree) part(name string) (mount int, is wanted, err error) {
 	return mount, is, err
 }
 
-// hide makes a path empty, if it is there.
-func (t tree) hide(name string) error {
+// mask makes a path empty, if it is there.
+func (t tree) mask(name string) error {
 	descriptor, err := t.existing(name)
 	if err != nil || descriptor < 0 {
 		return err
@@ -139,8 +139,8 @@ func (t tree) hide(name string) error {
 	return unix.Mount("/dev/null", target, "", unix.MS_BIND, "")
 }
 
-// fix makes a path read-only, if it is there.
-func (t tree) fix(name string) error {
+// makeReadOnly makes a path read-only, if it is there.
+func (t tree) makeReadOnly(name string) error {
 	descriptor, err := t.existing(name)
 	if err != nil || descriptor < 0 {
 		return err

@@ -293,7 +293,7 @@ func (s *Server) remove(ctx context.Context, c *containerRecord) error {
 	if err := s.Keeper.Forget(ctx, c.ID); err != nil && !errors.Is(err, keeper.ErrMissing) {
 		return err
 	}
-	if err := errors.Join(s.Files.Remove(c.ID), s.erase(containers, c.ID), s.removeCgroup(c.ID)); err != nil {
+	if err := errors.Join(s.Files.Remove(c.ID), s.removeRecord(containers, c.ID), s.removeCgroup(c.ID)); err != nil {
 		return err
 	}
 	s.mutex.Lock()

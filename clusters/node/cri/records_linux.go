@@ -129,7 +129,7 @@ func (s *Server) writeContainer(c *containerRecord) error {
 	return s.write(containers, c.ID, c, c.config)
 }
 
-func (s *Server) erase(folder, id string) error {
+func (s *Server) removeRecord(folder, id string) error {
 	if err := os.Remove(s.path(folder, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing a record: %w", err)
 	}

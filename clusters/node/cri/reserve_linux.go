@@ -26,8 +26,8 @@ const (
 	piece    = 64 << 10 // bytes; what the kubelet writes for a Pod is less
 )
 
-// keep makes the reserve whole, as far as that is possible: a node without one does well until its disk is full.
-func (r *reserve) keep() {
+// replenish makes the reserve whole, as far as that is possible: a node without one does well until its disk is full.
+func (r *reserve) replenish() {
 	if r.file == "" {
 		return
 	}
@@ -55,8 +55,8 @@ func (r *reserve) fill() error {
 	return unix.Fallocate(int(file.Fd()), 0, 0, reserved)
 }
 
-// spend gives a piece back if the disk is full.
-func (r *reserve) spend() error {
+// shrink gives a piece back if the disk is full.
+func (r *reserve) shrink() error {
 	if r.file == "" {
 		return nil
 	}

@@ -18,8 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// makeCgroup makes the control group of a container and sets its limits. Empty: there are none to be had.
-func (s *Server) makeCgroup(c *containerRecord) (string, error) {
+// createCgroup makes the control group of a container and sets its limits. Empty: there are none to be had.
+func (s *Server) createCgroup(c *containerRecord) (string, error) {
 	if s.Cgroups == "" {
 		return "", nil
 	}

@@ -26,7 +26,7 @@ func (s *Server) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxR
 	if r.RuntimeHandler != "" {
 		return nil, fmt.Errorf("the node has no runtime class %q", r.RuntimeHandler)
 	}
-	s.reserve.keep()
+	s.reserve.replenish()
 	b := &sandbox{ID: newID(), Created: time.Now(), Ready: true, config: r.Config}
 	defer func() {
 		if err != nil {
@@ -169,7 +169,7 @@ func (s *Server) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandbo
 	if err != nil {
 		return &runtimeapi.StopPodSandboxResponse{}, nil //nolint:nilerr // what is not there needs no stop: the CRI demands it
 	}
-	return &runtimeapi.StopPodSandboxResponse{}, errors.Join(s.stop(ctx, b), s.reserve.spend())
+	return &runtimeapi.StopPodSandboxResponse{}, errors.Join(s.stop(ctx, b), s.reserve.shrink())
 }
 
 func (s *Server) stop(ctx context.Context, b *sandbox) error {
@@ -234,7 +234,7 @@ func (s *Server) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSa
 			return nil, err
 		}
 	}
-	if err := errors.Join(s.erase(sandboxes, b.ID), os.RemoveAll(s.path(b.ID))); err != nil {
+	if err := errors.Join(s.removeRecord(sandboxes, b.ID), os.RemoveAll(s.path(b.ID))); err != nil {
 		return nil, err
 	}
 	s.mutex.Lock()

@@ -67,7 +67,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{
 		Options: o, life: ctx, reserve: reserve{file: o.Reserve}, sandboxes: map[string]*sandbox{}, containers: map[string]*containerRecord{},
 	}
-	s.reserve.keep()
+	s.reserve.replenish()
 	if err := s.load(ctx); err != nil {
 		return nil, fmt.Errorf("restoring the running Pods: %w", err)
 	}

@@ -34,7 +34,7 @@ func (s *Server) spec(b *sandbox, c *containerRecord) (container.Spec, error) {
 		spec.Masked, spec.ReadOnly = security.GetMaskedPaths(), security.GetReadonlyPaths()
 	}
 	spec.Devices = security.GetPrivileged()
-	if spec.Cgroup, err = s.makeCgroup(c); err != nil {
+	if spec.Cgroup, err = s.createCgroup(c); err != nil {
 		return spec, err
 	}
 	spec.Mounts = []container.Mount{

@@ -37,12 +37,12 @@ func groupOf(plan string) string {
 	return fmt.Sprintf("%s-%d", filepath.Base(filepath.Dir(filepath.Dir(plan))), os.Getpid())
 }
 
-// makeGroups makes the node's control groups, which are there until life is closed, or ends with us. nil: there are
+// createGroups makes the node's control groups, which are there until life is closed, or ends with us. nil: there are
 // none to be had here.
-func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer) {
+func createGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer) {
 	var err error
 	if os.Geteuid() == 0 {
-		groups, life, err = makeRootsGroups(h, name)
+		groups, life, err = createRootGroups(h, name)
 	} else {
 		groups, err = cgroup.Own(name)
 	}
@@ -55,9 +55,9 @@ func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer)
 	return groups, life
 }
 
-// makeRootsGroups also starts the process that removes them. Unlike everything else of a node, and unlike the groups of
-// ordinary users, nothing else removes them when we are killed.
-func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer, err error) {
+// createRootGroups also starts the process that removes them. Unlike everything else of a node, and unlike the groups
+// of ordinary users, nothing else removes them when we are killed.
+func createRootGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer, err error) {
 	base, passed, err := cgroup.Base()
 	if err != nil {
 		return nil, nil, err

@@ -53,9 +53,9 @@ func host(arguments []string) error {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return fmt.Errorf("reading the plan of a node: %w", err)
 	}
-	groups, life := makeGroups(h, groupOf(arguments[0]))
+	groups, life := createGroups(h, groupOf(arguments[0]))
 	defer life.Close()
-	node, inside, err := begin(h, groups)
+	node, inside, err := startNode(h, groups)
 	if err != nil {
 		return errors.Join(err, report(statusOf(err)))
 	}
@@ -79,7 +79,7 @@ func probe([]string) error {
 	if err != nil {
 		return err
 	}
-	node, _, err := begin(plan.Host{Name: "probe", Dir: dir, Init: self, Images: dir}, nil)
+	node, _, err := startNode(plan.Host{Name: "probe", Dir: dir, Init: self, Images: dir}, nil)
 	text, _ := json.Marshal(statusOf(err)) // strings
 	if err == nil {
 		err = node.Process.Kill()
@@ -92,8 +92,8 @@ func probe([]string) error {
 	return err
 }
 
-// begin starts the first process of the node and waits until it is there. inside asks it for sockets.
-func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace.Crossing, err error) {
+// startNode starts the first process of the node and waits until it is there. inside asks it for sockets.
+func startNode(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace.Crossing, err error) {
 	mapping := namespace.Choose()
 	if h.SingleID {
 		mapping = mapping.Alone()

@@ -80,7 +80,7 @@ func (k *Keeper) serve(connection *net.UnixConn) {
 	case askList:
 		a.States = k.list()
 	default:
-		a.State, err = k.about(connection, r)
+		a.State, err = k.handleContainer(connection, r)
 	}
 	var notStarted *container.StartError
 	if err != nil {
@@ -98,8 +98,8 @@ func (k *Keeper) find(id string) (*kept, error) {
 	return nil, ErrMissing
 }
 
-// about does what concerns a container that is there.
-func (k *Keeper) about(connection *net.UnixConn, r request) (*State, error) {
+// handleContainer answers a request that names an existing container.
+func (k *Keeper) handleContainer(connection *net.UnixConn, r request) (*State, error) {
 	c, err := k.find(r.ID)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (k *Keeper) joined(r request, files []*os.File) (j container.Joined, rest [
 		if err != nil {
 			return j, nil, fmt.Errorf("sharing the processes of %s: %w", r.Processes, err)
 		}
-		if j.Processes, err = handle(first.program.process); err != nil {
+		if j.Processes, err = pidfd(first.program.process); err != nil {
 			return j, nil, fmt.Errorf("sharing the processes of %s: %w", r.Processes, err)
 		}
 	}
@@ -325,7 +325,7 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 	if !c.snapshot().Running() {
 		return errors.New("the container is not running")
 	}
-	processes, err := handle(c.program.process)
+	processes, err := pidfd(c.program.process)
 	if err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}
@@ -346,7 +346,7 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 	closeStreams(streams) // the program has its own; who reads from it must see its end
 	started := State{ID: r.ID, PID: p.process.Pid, Started: time.Now()}
 	if err := send(connection, answer{State: &started}); err != nil {
-		endTree(p.process)
+		killTree(p.process)
 		return nil
 	}
 	done := make(chan struct{})
@@ -356,7 +356,7 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 		close(done)
 	}()
 	if !waitFor(connection, done) {
-		endTree(p.process)
+		killTree(p.process)
 		<-done
 		return nil
 	}

@@ -15,12 +15,12 @@ import (
 	"lva.io/operators/clusters/process/pid"
 )
 
-// handle is a descriptor of a process, for a program that enters its namespaces (pidfd_open(2)).
-func handle(process *os.Process) (*os.File, error) {
+// pidfd returns a descriptor of a process, for a program that enters its namespaces (pidfd_open(2)).
+func pidfd(process *os.Process) (*os.File, error) {
 	descriptor := -1
 	var duplicateErr error
-	err := process.WithHandle(func(handle uintptr) {
-		descriptor, duplicateErr = unix.FcntlInt(handle, unix.F_DUPFD_CLOEXEC, 0)
+	err := process.WithHandle(func(pidfd uintptr) {
+		descriptor, duplicateErr = unix.FcntlInt(pidfd, unix.F_DUPFD_CLOEXEC, 0)
 	})
 	if err = errors.Join(err, duplicateErr); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (m *members) end() {
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); <-time.After(pause) {
 		found := false
 		for _, number := range pid.All() {
-			found = endIn(mounts, number) || found
+			found = killIn(mounts, number) || found
 		}
 		if !found {
 			return
@@ -71,8 +71,8 @@ func (m *members) end() {
 	}
 }
 
-// endIn ends the process that has a number, if it is in a mount namespace.
-func endIn(mounts os.FileInfo, number int) bool {
+// killIn ends the process that has a number, if it is in a mount namespace.
+func killIn(mounts os.FileInfo, number int) bool {
 	process, there := pid.Open(number) // before we look at it
 	if !there {
 		return false
@@ -82,8 +82,8 @@ func endIn(mounts os.FileInfo, number int) bool {
 	return err == nil && os.SameFile(mounts, other) && process.Signal(unix.SIGKILL)
 }
 
-// endTree ends a process and those below it, as far as they have not been left by their parents.
-func endTree(process *os.Process) {
+// killTree ends a process and those below it, as far as they have not been left by their parents.
+func killTree(process *os.Process) {
 	below := pid.Below(process.Pid)
 	if process.Signal(unix.Signal(0)) != nil {
 		return // it has ended, and its number may have been another's when we looked

@@ -29,8 +29,8 @@ const (
 // Mapping maps the users and groups of a namespace to the machine's IDs (user_namespaces(7)). Root inside is 0.
 type Mapping struct {
 	Users, Groups []syscall.SysProcIDMap
-	// lent reports that the IDs are subordinate ones, which only newuidmap and newgidmap may map.
-	lent bool
+	// subordinate reports that the IDs are subordinate ones, which only newuidmap and newgidmap may map.
+	subordinate bool
 }
 
 // Choose returns the best mapping that this machine allows:
@@ -40,7 +40,8 @@ type Mapping struct {
 //     users.
 //   - Without subordinate IDs there is only one ID, and all programs run as the same user.
 func Choose() Mapping {
-	if os.Geteuid() == 0 && able(unix.CAP_SETUID) && able(unix.CAP_SETGID) && known("/proc/self/uid_map") && known("/proc/self/gid_map") {
+	if os.Geteuid() == 0 && hasCapability(unix.CAP_SETUID) && hasCapability(unix.CAP_SETGID) &&
+		known("/proc/self/uid_map") && known("/proc/self/gid_map") {
 		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: unclaimed, Size: enough}}
 		return Mapping{Users: all, Groups: all}
 	}
@@ -48,10 +49,10 @@ func Choose() Mapping {
 	m := Mapping{
 		Users: []syscall.SysProcIDMap{own(os.Geteuid())}, Groups: []syscall.SysProcIDMap{own(os.Getegid())},
 	}
-	users, usersOK := lent("/etc/subuid")
-	groups, groupsOK := lent("/etc/subgid")
+	users, usersOK := subordinateRange("/etc/subuid")
+	groups, groupsOK := subordinateRange("/etc/subgid")
 	if _, err := exec.LookPath("newuidmap"); err == nil && usersOK && groupsOK {
-		m.Users, m.Groups, m.lent = append(m.Users, users), append(m.Groups, groups), true
+		m.Users, m.Groups, m.subordinate = append(m.Users, users), append(m.Groups, groups), true
 	}
 	return m
 }
@@ -72,8 +73,8 @@ func SingleID() bool {
 	return err == nil && len(fields) == 3 && fields[2] == "1"
 }
 
-// able reports whether we have a capability.
-func able(capability int) bool {
+// hasCapability reports whether we have a capability.
+func hasCapability(capability int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&header, &data[0]) == nil && data[capability/32].Effective&(1<<(capability%32)) != 0
@@ -94,8 +95,8 @@ func known(file string) bool {
 	return false
 }
 
-// lent is the first range in a file of subordinate ids (subuid(5)) that is ours.
-func lent(file string) (syscall.SysProcIDMap, bool) {
+// subordinateRange returns the first range in a file of subordinate ids (subuid(5)) that is ours.
+func subordinateRange(file string) (syscall.SysProcIDMap, bool) {
 	content, err := os.Open(file)
 	if err != nil {
 		return syscall.SysProcIDMap{}, false

@@ -90,7 +90,7 @@ func (r Root) Enter() error {
 			return err
 		}
 	}
-	if err := makeDevices(devs); err != nil {
+	if err := createDevices(devs); err != nil {
 		return err
 	}
 	for path, content := range r.Files {
@@ -217,7 +217,7 @@ func mountCgroups() error {
 	return ReadOnly(base + groups)
 }
 
-func makeDevices(trees []int) error {
+func createDevices(trees []int) error {
 	dev := base + "/dev"
 	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755,size=64m"); err != nil {
 		return fmt.Errorf("mounting /dev: %w", err)

@@ -42,7 +42,7 @@ type Command struct {
 // other processes in them. It is killed when we end. If an error of the kernel or of newuidmap means that this machine
 // allows no namespaces, it is returned as an *Unavailable.
 func Start(c Command) (*exec.Cmd, error) {
-	if c.Mapping.lent {
+	if c.Mapping.subordinate {
 		cmd, err := start(c)
 		if err == nil {
 			return cmd, nil
@@ -63,7 +63,7 @@ func start(c Command) (*exec.Cmd, error) {
 	if c.Cgroup != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(c.Cgroup.Fd())
 	}
-	if !c.Mapping.lent {
+	if !c.Mapping.subordinate {
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = c.Mapping.Users, c.Mapping.Groups
 		cmd.SysProcAttr.GidMappingsEnableSetgroups = !c.Mapping.Single()
 		if user, _ := c.Mapping.Owner(); user != os.Geteuid() {

@@ -50,14 +50,14 @@ type Ports struct {
 func New(machine Machine, report func(port services.Port, err error)) *Ports {
 	p := &Ports{machine: machine, report: report, open: map[services.Frontend]io.Closer{}, failed: map[services.Frontend]error{}}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	p.work.Go(p.keepTrying)
+	p.work.Go(p.retryFailed)
 	return p
 }
 
 // retryInterval is how often Ports retries to open a port that another program had.
 const retryInterval = 2 * time.Second
 
-func (p *Ports) keepTrying() {
+func (p *Ports) retryFailed() {
 	ticker := time.NewTicker(retryInterval)
 	defer ticker.Stop()
 	for {

@@ -43,8 +43,8 @@ func Group(t *testing.T) (dir string) {
 	return dir
 }
 
-// makeGroup makes the group in which root's tests run, or none where that is not required.
-func makeGroup(mapping namespace.Mapping) (*cgroup.Group, error) {
+// createGroup makes the group in which root's tests run, or none where that is not required.
+func createGroup(mapping namespace.Mapping) (*cgroup.Group, error) {
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		var system unix.Statfs_t
 		if unix.Statfs(dir, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC && unix.Access(dir, unix.W_OK) == nil {

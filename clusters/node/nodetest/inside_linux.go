@@ -69,7 +69,7 @@ func enter(inGroup bool) error {
 func first(mapping namespace.Mapping) error { return start(namespace.Command{Mapping: mapping}) }
 
 func firstInGroup(mapping namespace.Mapping) (err error) {
-	group, err := makeGroup(mapping)
+	group, err := createGroup(mapping)
 	if group == nil || err != nil {
 		return errors.Join(err, first(mapping))
 	}

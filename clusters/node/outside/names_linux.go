@@ -85,7 +85,7 @@ type names struct {
 	listener net.Listener
 }
 
-func listenForNames(ctx context.Context) (*names, error) {
+func listenDNS(ctx context.Context) (*names, error) {
 	var config net.ListenConfig
 	address := netip.AddrPortFrom(podnet.NodeAddress, 53).String()
 	packets, err := config.ListenPacket(ctx, "udp4", address)
@@ -126,7 +126,7 @@ func (n *names) serve(ctx context.Context, machine Machine) {
 		select {
 		case free <- struct{}{}:
 		default:
-			_, _ = n.packets.WriteTo(failure(question), d.from)
+			_, _ = n.packets.WriteTo(serverFailure(question), d.from)
 			return
 		}
 		work.Go(func() {
@@ -148,7 +148,7 @@ func ask(ctx context.Context, machine Machine, question []byte) (answer []byte) 
 			return answer
 		}
 	}
-	return failure(question)
+	return serverFailure(question)
 }
 
 func askOne(ctx context.Context, server net.Conn, question []byte) ([]byte, error) {
@@ -192,9 +192,9 @@ func (n *names) connections(ctx context.Context, machine Machine) {
 // of each kind follow.
 const headerSize = 12
 
-// failure answers that there is no resolver to ask (SERVFAIL), so that the client need not wait. It repeats the
+// serverFailure answers that there is no resolver to ask (SERVFAIL), so that the client need not wait. It repeats the
 // question.
-func failure(question []byte) []byte {
+func serverFailure(question []byte) []byte {
 	answer := bytes.Clone(question)
 	answer[2] |= 0x80              // this is an answer
 	answer[3] = answer[3]&0x70 | 2 // SERVFAIL; and what is left of the flags are not ours to set

@@ -47,7 +47,7 @@ func Run(ctx context.Context, machine Machine) error {
 		return fmt.Errorf("listening for datagrams to the outside: %w", err)
 	}
 	defer packets.Close()
-	names, err := listenForNames(ctx)
+	names, err := listenDNS(ctx)
 	if err != nil {
 		return err
 	}

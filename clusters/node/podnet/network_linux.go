@@ -92,8 +92,8 @@ func (n *Network) Namespace(address netip.Addr) *os.File {
 	return n.namespaces[address]
 }
 
-// keep holds a namespace of ours besides the one that we give away.
-func (n *Network) keep(address netip.Addr, namespace *os.File) error {
+// pin holds a namespace of ours besides the one that we give away.
+func (n *Network) pin(address netip.Addr, namespace *os.File) error {
 	descriptor, err := unix.FcntlInt(namespace.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (n *Network) reserve(id string) (netip.Addr, error) {
 	if _, ok := n.pods[id]; ok {
 		return netip.Addr{}, errors.New("already attached")
 	}
-	for address := following(n.last); address != n.last; address = following(address) {
+	for address := nextAddress(n.last); address != n.last; address = nextAddress(address) {
 		if !n.taken[address] {
 			n.pods[id], n.taken[address], n.last = address, true, address
 			return address, nil
@@ -223,7 +223,7 @@ func (n *Network) reserve(id string) (netip.Addr, error) {
 
 var broadcast = netip.MustParseAddr("10.244.255.255")
 
-func following(address netip.Addr) netip.Addr {
+func nextAddress(address netip.Addr) netip.Addr {
 	if next := address.Next(); PodNetwork.Contains(next) {
 		return next
 	}

@@ -39,7 +39,7 @@ func (n *Network) Attach(id string) (*Pod, error) {
 	}
 	file, err := n.newNamespace(address)
 	if err == nil {
-		if err = errors.Join(n.connect(id, address), n.keep(address, file), await(file, address)); err == nil {
+		if err = errors.Join(n.connect(id, address), n.pin(address, file), await(file, address)); err == nil {
 			return &Pod{ID: id, Address: address, Namespace: file}, nil
 		}
 		file.Close()
@@ -86,7 +86,7 @@ func setUpPod(address netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	silence("eth0")
+	disableIPv6("eth0")
 	index := eth0.Attrs().Index
 	for _, step := range []struct {
 		what string
@@ -121,7 +121,7 @@ func (n *Network) connect(id string, address netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	silence(interfaceName(address))
+	disableIPv6(interfaceName(address))
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("setting up %s: %w", link.Attrs().Name, err)
 	}
@@ -213,8 +213,8 @@ func removeLink(name string) error {
 	return err
 }
 
-// silence keeps an interface from talking IPv6 about itself. Programs may listen on [::] all the same.
-func silence(name string) { _ = setting{"net/ipv6/conf/" + name + "/disable_ipv6", "1"}.write() }
+// disableIPv6 keeps an interface from talking IPv6 about itself. Programs may listen on [::] all the same.
+func disableIPv6(name string) { _ = setting{"net/ipv6/conf/" + name + "/disable_ipv6", "1"}.write() }
 
 // The hardware addresses of a cable's two ends are made from the Pod's address. The second bit of the first byte says
 // that no manufacturer assigned them.

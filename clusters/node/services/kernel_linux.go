@@ -131,7 +131,7 @@ func (k *kernel) apply(plan Plan) (err error) {
 	}()
 	if before == nil {
 		// In one transaction with the first Routes: what an earlier agent has left holds until then.
-		k.begin()
+		k.recreateTable()
 		before = Plan{}
 	}
 	var changed []string

@@ -28,8 +28,8 @@ const (
 
 type expressions []expr.Any
 
-// begin recreates the table with everything but the Routes.
-func (k *kernel) begin() {
+// recreateTable recreates the table with everything but the Routes.
+func (k *kernel) recreateTable() {
 	k.conn.AddTable(k.table) // it must be there to be deleted
 	k.conn.DelTable(k.table)
 	k.conn.AddTable(k.table)
