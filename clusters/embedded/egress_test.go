@@ -126,7 +126,7 @@ func (r registration) create(t *testing.T) error {
 // learns of a configuration a moment after it was made.
 func (r registration) await(t *testing.T, want string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("a creation is answered with %q", want), func() (bool, error) {
+	eventually(t, fmt.Sprintf("creating a ConfigMap returns %q", want), func() (bool, error) {
 		err := r.create(t)
 		if want == "" {
 			return err == nil, nil
@@ -207,7 +207,7 @@ func TestPlaygroundInDeepFolderReachesWebhooks(t *testing.T) {
 	})
 	up(t, playground)
 	if up(t, playground) {
-		t.Error("Up started a playground that ran")
+		t.Error("Up restarted a running playground")
 	}
 	older := stateOf(t, playground)
 	older.Flags = "others"

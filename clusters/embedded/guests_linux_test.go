@@ -199,10 +199,10 @@ func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 			})
 		}
 	})
-	t.Run("a port that is taken", g.takenPort)
+	t.Run("taken port", g.takenPort)
 	for pid, name := range inside(t, g.PIDs()["node"]) {
 		if name == "manager" {
-			eventually(t, fmt.Sprintf("process %d of a guest that has left is gone", pid), func() (bool, error) { return !runs(pid), nil })
+			eventually(t, fmt.Sprintf("process %d of a deleted guest has ended", pid), func() (bool, error) { return !runs(pid), nil })
 		}
 	}
 }
@@ -261,9 +261,9 @@ func (g *guests) talks(t *testing.T, name string) {
 	const much, most = 1 << 30, 512 << 20 // bytes
 	g.invite(t, name, []string{"talk", fmt.Sprint(much)})
 	dir := filepath.Join(g.Dir, "node", "log", "pods")
-	within(t, 2*time.Minute, "the log has its end", func() (bool, error) {
+	within(t, 2*time.Minute, "the log is complete", func() (bool, error) {
 		if size := sizeOf(filepath.Join(dir, metav1.NamespaceDefault+"_"+name+"_*")); size > most {
-			return false, fmt.Errorf("there are %d MiB of its log", size>>20)
+			return false, fmt.Errorf("its log takes %d MiB", size>>20)
 		}
 		output, code := kubectl(t, g.program, g.Kubeconfig, "logs", name, "--tail=1")
 		return code == 0 && output == "the end", nil
@@ -348,13 +348,13 @@ func (g *guests) takenPort(t *testing.T) {
 		output, _ := bufio.NewReader(connection).ReadString('\n')
 		return output == "welcome\n", nil
 	}
-	eventually(t, "the port leads to the Pod", welcome)
+	eventually(t, "the port reaches the Pod", welcome)
 	agent := pidOf(t, inside(t, g.PIDs()["node"]), "agent")
 	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the agent has ended", func() (bool, error) { return !runs(agent), nil })
-	eventually(t, "the port leads to the Pod again", welcome)
+	eventually(t, "the port reaches the Pod again", welcome)
 	g.remove(t, name)
 	eventually(t, "the port is free", func() (bool, error) {
 		listener, err := net.ListenTCP("tcp4", address)
@@ -434,5 +434,5 @@ func (g *guests) cleared(t *testing.T, name string) {
 		pod, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
 		return err == nil && pod.Status.Reason == "Evicted" && strings.Contains(pod.Status.Message, "low on resource: ephemeral-storage"), err
 	})
-	within(t, patience, "the node is under no DiskPressure", pressed(corev1.ConditionFalse))
+	within(t, patience, "the node is no longer under DiskPressure", pressed(corev1.ConditionFalse))
 }

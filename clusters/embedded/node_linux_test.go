@@ -187,7 +187,7 @@ func pidOf(t *testing.T, processes map[int]string, name string) int {
 			return pid
 		}
 	}
-	t.Fatalf("no %q is among %v", name, processes)
+	t.Fatalf("there is no process %q among %v", name, processes)
 	return 0
 }
 
@@ -246,7 +246,7 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "agent and kubelet run again", func() (bool, error) {
+	eventually(t, "the agent and the kubelet have been restarted", func() (bool, error) {
 		now := inside(t, cluster.PIDs()["node"])
 		again := 0
 		for pid, name := range now {
@@ -336,7 +336,7 @@ func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Progr
 		}
 	}
 	if output, code := kubectl(t, program, kubelet, "get", "node", NodeName); code != 0 {
-		t.Errorf("the kubelet's credential does not allow to get its own node: %s", output)
+		t.Errorf("the kubelet's credential does not allow reading its own node: %s", output)
 	}
 }
 

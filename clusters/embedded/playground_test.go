@@ -146,7 +146,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	commanded := upElsewhere(t, playground)
 	commanded.readOwned(t)
 	if left := processesOf(before.Scope); len(left) > 0 {
-		t.Errorf("of the interrupted Up, %v still run", left)
+		t.Errorf("processes of the interrupted Up still run: %v", left)
 	}
 	commanded.kill()
 	status, err := playground.Status(t.Context())
@@ -176,7 +176,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	// The third one has nothing to do.
 	running := stateOf(t, playground)
 	if up(t, playground) {
-		t.Error("Up started a playground that ran")
+		t.Error("Up restarted a running playground")
 	}
 	if now := stateOf(t, playground); !maps.Equal(now.PIDs, running.PIDs) || now.Scope != running.Scope {
 		t.Errorf("Up changed the playground from %+v to %+v", running, now)
@@ -191,7 +191,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 		return err == nil && !status.Programs["etcd"] && status.Programs["kube-apiserver"], err
 	})
 	// The page of its checks has 2,000 characters.
-	eventually(t, "the API server's check of etcd fails, and is named", func() (bool, error) {
+	eventually(t, "Status names the API server's failed check of etcd", func() (bool, error) {
 		status, err := playground.Status(t.Context())
 		return err == nil && status.Ready != nil &&
 			regexp.MustCompile(`^it is not ready: its checks of etcd(, [a-z-]+)* fail$`).MatchString(status.Ready.Error()), err
@@ -216,7 +216,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	}
 	wantGone(t, owned{Dir: playground.Dir, Port: portIn(t, config.Host), PIDs: ending.PIDs})
 	if left := processesOf(ending.Scope); len(left) > 0 {
-		t.Errorf("after Down, %v still run", left)
+		t.Errorf("after Down, these processes still run: %v", left)
 	}
 	if was, err := playground.Down(); was || err != nil {
 		t.Errorf("the second Down returned %t, %v", was, err)

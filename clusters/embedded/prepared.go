@@ -162,7 +162,7 @@ func removeOwnService(ctx context.Context, config *rest.Config) error {
 	return await.Until(ctx, 20*time.Millisecond, "the Service kubernetes", func(ctx context.Context) (string, error) {
 		err := services.Delete(ctx, "kubernetes", metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
-			return "the API server has not made it", nil
+			return "the API server has not created it", nil
 		}
 		return "", err
 	})

@@ -161,7 +161,7 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if trusted := trusted.Data["client-ca-file"]; strings.TrimSpace(trusted) != string(bytes.TrimSpace(ca)) {
-			t.Errorf("the cluster trusts another authority than its own:\n%s", trusted)
+			t.Errorf("the cluster does not trust its own authority:\n%s", trusted)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if slices.Sort(stores); len(have) != 1 || len(slices.Compact(stores)) != 1 || stores[0] != have[0] {
-		t.Errorf("there are %v, and these were found: %v", have, stores)
+		t.Errorf("the stores on disk are %v, and those returned %v", have, stores)
 	}
 }
 
@@ -249,11 +249,11 @@ func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{&os.PathError{Op: "open", Err: os.ErrPermission}, fmt.Errorf("copying: %w", os.ErrPermission)} {
 		if got := ignoreUnwritable(err); got != nil {
-			t.Errorf("%v ends the start: %v", err, got)
+			t.Errorf("%v is not ignored: %v", err, got)
 		}
 	}
 	if ignoreUnwritable(os.ErrNotExist) == nil {
-		t.Error("another error is dropped")
+		t.Error("os.ErrNotExist is ignored")
 	}
 }
 

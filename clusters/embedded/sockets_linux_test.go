@@ -64,7 +64,7 @@ func TestOnlyTheAPIServerListensAndOnlyOnLoopback(t *testing.T) {
 	for _, socket := range []string{"etcd-client:0", "etcd-peer:0"} {
 		info, err := os.Lstat(filepath.Join(cluster.Dir, socket))
 		if err != nil || info.Mode().Type() != fs.ModeSocket {
-			t.Errorf("%s is no Unix socket (%v)", socket, err)
+			t.Errorf("%s is not a Unix socket (%v)", socket, err)
 		}
 	}
 }
