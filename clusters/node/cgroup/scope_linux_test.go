@@ -60,7 +60,7 @@ func enter(t *testing.T, environment ...string) string {
 
 func TestEnterUsesSystemdScope(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root takes no scope")
+		t.Skip("root does not use a systemd scope")
 	}
 	output := enter(t)
 	if strings.Contains(output, ErrNone.Error()) {

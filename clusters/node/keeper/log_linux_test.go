@@ -64,7 +64,7 @@ func TestLongLineIsSplit(t *testing.T) {
 		t.Errorf("%d of %d characters are there", found, length)
 	}
 	if !strings.Contains(string(content), " stdout P x") || !strings.HasSuffix(string(content), " stdout F end\n") {
-		t.Errorf("there are no parts, or the end is missing")
+		t.Errorf("the long line is not split, or the last line is missing")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestReopenSwitchesToNewLogFile(t *testing.T) {
 	}
 	wait(ctx, t, c, id)
 	if !contains(log, "after") || contains(log, "before") || !contains(log+".1", "before") {
-		t.Error("the lines are not in their files")
+		t.Error("the lines are not in the expected files")
 	}
 }
 

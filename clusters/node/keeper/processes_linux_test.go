@@ -65,7 +65,7 @@ func TestSharedPIDNamespaceLeavesNoProcess(t *testing.T) {
 			}
 			wait(ctx, t, c, id)
 			if left := running("sleep", "783"); left != 0 {
-				t.Errorf("%d processes of it are left", left)
+				t.Errorf("%d of its processes are left", left)
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestSharedPIDNamespaceLeavesNoProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(states, func(s keeper.State) bool { return s.ID == id && s.Running() }) {
-			t.Errorf("%s does not run any more", id)
+			t.Errorf("%s is no longer running", id)
 		}
 	}
 	if found := running("sleep", "781"); found != 1 {

@@ -85,7 +85,7 @@ func TestEveryImageIsInTheCatalogue(t *testing.T) {
 	}
 	for _, image := range running {
 		if !slices.Contains(known, image) {
-			t.Errorf("clusters/images/catalogue.yaml does not know %s", image)
+			t.Errorf("clusters/images/catalogue.yaml lacks the image %s", image)
 		}
 	}
 }
@@ -111,5 +111,5 @@ func TestHelperPodMatchesAPITypes(t *testing.T) {
 		}
 		return
 	}
-	t.Error("there is no such ConfigMap")
+	t.Error("the ConfigMap local-path-config is missing")
 }

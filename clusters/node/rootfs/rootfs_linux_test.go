@@ -172,7 +172,7 @@ func TestUpperLayerDoesNotFollowSymlinks(t *testing.T) {
 		look(t, root, func(dir string) {
 			for _, name := range []string{"written", "removed", "replaced", "hidden", "folder"} {
 				if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
-					t.Errorf("%s of the upper layer is no folder: %v, %v", name, info, err)
+					t.Errorf("%s of the upper layer is not a folder: %v, %v", name, info, err)
 				}
 			}
 		})

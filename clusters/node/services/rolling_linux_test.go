@@ -140,7 +140,7 @@ func TestRollingUpdateLosesNoConnection(t *testing.T) {
 	load.Wait()
 	select {
 	case err := <-failed:
-		t.Errorf("after %d that were answered, a connection fails: %v", answered.Load(), err)
+		t.Errorf("after %d answered connections, one failed: %v", answered.Load(), err)
 	default:
 	}
 	t.Logf("%d connections were answered", answered.Load())

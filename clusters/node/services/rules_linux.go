@@ -139,7 +139,7 @@ func load(what expr.Any, register uint32) expressions {
 		loaded.Register = register
 		return expressions{&loaded}
 	}
-	panic("it is not of a packet")
+	panic("not an expression that reads a packet")
 }
 
 // equals goes on if what is loaded is that, and differs if it isn't.
