@@ -16,7 +16,7 @@ import (
 )
 
 // Without nodes there is no network to wait for, but the test can see what the chart renders from our values.
-func TestCiliumsChartTakesOurValues(t *testing.T) {
+func TestCiliumChartUsesOurValues(t *testing.T) {
 	s := newScene(t)
 	s.target.AirGap = true
 	s.target.APIHost, s.target.APIPort = "labs-control-plane", 6443
@@ -88,7 +88,7 @@ func inCatalogue(t *testing.T, catalogue *images.Catalogue, pods []corev1.PodSpe
 	}
 }
 
-func TestCertManagersImagesAreInTheCatalogue(t *testing.T) {
+func TestCertManagerImagesAreInTheCatalogue(t *testing.T) {
 	s := newScene(t)
 	s.install(t)
 	catalogue, err := images.Load()
@@ -111,7 +111,7 @@ func TestCertManagersImagesAreInTheCatalogue(t *testing.T) {
 	}
 }
 
-func TestTheNetworkOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestForeignNetworkPluginIsKept(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
@@ -129,7 +129,7 @@ func TestTheNetworkOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutANetworkIsNamed(t *testing.T) {
+func TestNodeWithoutNetworkIsNamed(t *testing.T) {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	for _, test := range []struct {

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-func TestKindsThatSomebodyLeftBehindAreTakenOver(t *testing.T) {
+func TestInstallAdoptsLeftoverCRDs(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	ours := s.define(t, "certificates", "Certificate", "cert-manager.io", "v1")
@@ -57,7 +57,7 @@ func TestKindsThatSomebodyLeftBehindAreTakenOver(t *testing.T) {
 	}
 }
 
-func TestObjectsOfAVersionThatIsNoMoreAreNotThrownAway(t *testing.T) {
+func TestInstallKeepsObjectsOfRemovedVersions(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	old := s.define(t, "issuers", "Issuer", "cert-manager.io", "v1alpha2")
@@ -72,7 +72,7 @@ func TestObjectsOfAVersionThatIsNoMoreAreNotThrownAway(t *testing.T) {
 	}
 }
 
-func TestNothingOfSomebodyElseIsTouchedOnTheirCluster(t *testing.T) {
+func TestSharedClusterKeepsForeignCRDs(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
@@ -91,7 +91,7 @@ func TestNothingOfSomebodyElseIsTouchedOnTheirCluster(t *testing.T) {
 	}
 }
 
-func TestACertManagerOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestForeignCertManagerIsKept(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
@@ -131,7 +131,7 @@ func TestACertManagerOfSomebodyElseIsLeftAlone(t *testing.T) {
 }
 
 // `kubectl apply` of cert-manager's own manifests creates all its objects, but no Helm release.
-func TestWhatKubectlAppliedIsTakenOverOnOurCluster(t *testing.T) {
+func TestInstallAdoptsKubectlAppliedObjects(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)

@@ -23,7 +23,7 @@ import (
 
 // An embedded cluster has the rule from the start, so that its DNS need not be restarted. A kind cluster gets the same
 // rule.
-func TestTheNodesDNSHasTheRuleForLabNames(t *testing.T) {
+func TestCorefileHasTheLabRule(t *testing.T) {
 	t.Parallel()
 	objects, err := nodemanifests.Objects()
 	if err != nil {
@@ -88,7 +88,7 @@ func mustYAML(t *testing.T, object *unstructured.Unstructured) string {
 }
 
 // On a shared cluster the DNS is not changed, and the error shows the rule to add.
-func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
+func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
@@ -121,7 +121,7 @@ func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
 
 // The DNS of a kind cluster gets the rule, and its Pods get a new annotation, even if an earlier run was killed between
 // the two.
-func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
+func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	one := int32(1)
@@ -220,7 +220,7 @@ func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
 }
 
 // A cluster that has a class keeps it, and does not get our controller. Uninstall removes ours completely.
-func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
+func TestExistingIngressClassIsUsed(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	if err := Ingress().Install(t.Context(), s.target, s.say); err != nil {

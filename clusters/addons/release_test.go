@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-func TestASecondInstallChangesNothing(t *testing.T) {
+func TestSecondInstallChangesNothing(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
@@ -55,7 +55,7 @@ func versions(t *testing.T, client kubernetes.Interface) string {
 	return strings.Join(words, ", ")
 }
 
-func TestWhatSomebodyDeletedIsPutBack(t *testing.T) {
+func TestInstallRestoresDeletedObjects(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
@@ -71,7 +71,7 @@ func TestWhatSomebodyDeletedIsPutBack(t *testing.T) {
 }
 
 // A killed install leaves a release record in a pending state, and any part of the objects.
-func TestAnInterruptedOperationIsRecovered(t *testing.T) {
+func TestInterruptedOperationIsRecovered(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
@@ -166,7 +166,7 @@ func (s *scene) upgradeTo(t *testing.T, before, after release.Status) {
 }
 
 // The test kills the program for real, at moments between the first request and the last.
-func TestAKilledInstallIsTakenUp(t *testing.T) {
+func TestKilledInstallIsResumed(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	charts(t)
@@ -188,7 +188,7 @@ func TestAKilledInstallIsTakenUp(t *testing.T) {
 	s.installed(t)
 }
 
-func TestANamespaceThatIsBeingDeletedIsWaitedFor(t *testing.T) {
+func TestInstallWaitsForTerminatingNamespace(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -217,7 +217,7 @@ func TestANamespaceThatIsBeingDeletedIsWaitedFor(t *testing.T) {
 	s.installed(t)
 }
 
-func TestUninstallLeavesTheKindsAndAnotherInstallTakesThemUp(t *testing.T) {
+func TestUninstallKeepsCRDsForTheNextInstall(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
@@ -242,7 +242,7 @@ func TestUninstallLeavesTheKindsAndAnotherInstallTakesThemUp(t *testing.T) {
 	s.installed(t)
 }
 
-func TestAChartWithAPlaceholderGetsItsModulesVersion(t *testing.T) {
+func TestPlaceholderVersionBecomesModuleVersion(t *testing.T) {
 	source, err := charts(t).Chart(t.Context(), "cert-manager")
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestAChartWithAPlaceholderGetsItsModulesVersion(t *testing.T) {
 	}
 }
 
-func TestValuesOverrideThoseBefore(t *testing.T) {
+func TestLaterValuesOverrideEarlierOnes(t *testing.T) {
 	merged, err := mergeValues([]byte("a: {b: 1, c: 2}\nd: 3\n"), []byte("a: {c: 4}\n"))
 	if err != nil {
 		t.Fatal(err)

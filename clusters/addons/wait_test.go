@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-func TestATimeOutExplainsItself(t *testing.T) {
+func TestTimeoutErrorExplainsPods(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)

@@ -113,7 +113,7 @@ func TestChange(t *testing.T) {
 }
 
 // An API server that no longer has the events since a version answers with an error, and the wait ends.
-func TestChangeSinceAVersionThatIsGone(t *testing.T) {
+func TestChangeSinceExpiredVersion(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewResourceExpired("too old resource version")
 	asked := &script{watches: [][]watch.Event{{{Type: watch.Error, Object: new(gone.Status())}}}}

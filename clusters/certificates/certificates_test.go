@@ -23,7 +23,7 @@ func leaf(t *testing.T, pair Pair, err error) *x509.Certificate {
 	return both.Leaf
 }
 
-func TestACertificateIsGoodForItsPurposeOnly(t *testing.T) {
+func TestCertificateIsValidOnlyForItsPurpose(t *testing.T) {
 	t.Parallel()
 	authority, err := NewAuthority("ours")
 	if err != nil {

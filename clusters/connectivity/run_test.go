@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 // kubeconfigVariable names the kubeconfig of a cluster with nodes, in which the course's images are loaded.
 const kubeconfigVariable = "OPERATOR_LABS_CONNECTIVITY_KUBECONFIG"
 
-func TestTheNetworkOfARealCluster(t *testing.T) {
+func TestClusterNetwork(t *testing.T) {
 	kubeconfig := os.Getenv(kubeconfigVariable)
 	if kubeconfig == "" {
 		t.Skip("set " + kubeconfigVariable + " to try it on a cluster with nodes: `make e2e-kind` does that with a cluster of its own")
@@ -40,7 +40,7 @@ func TestTheNetworkOfARealCluster(t *testing.T) {
 	}
 }
 
-func TestAClusterThatDoesNotAnswerIsOneSentence(t *testing.T) {
+func TestUnreachableClusterIsReported(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(`
 apiVersion: v1
@@ -58,14 +58,14 @@ current-context: c
 	}
 }
 
-func TestATestThatDoesNotExistIsAnError(t *testing.T) {
+func TestUnknownNetworkTestIsAnError(t *testing.T) {
 	err := Run(t.Context(), Options{Only: []string{Names()[0], "Pods fly"}}, func(Result) {})
 	if err == nil || !strings.Contains(err.Error(), `"Pods fly": they are ["Pods reach each other`) {
 		t.Errorf("error: %v", err)
 	}
 }
 
-func TestATestThatIsInterruptedEnds(t *testing.T) {
+func TestInterruptedRunEnds(t *testing.T) {
 	cause := errors.New("somebody pressed control and C")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -75,7 +75,7 @@ func TestATestThatIsInterruptedEnds(t *testing.T) {
 }
 
 // The real command can't be installed from a module. A script in its place records the arguments.
-func TestCiliumsOwnTestIsRunWhereItsCommandIs(t *testing.T) {
+func TestCiliumCommandRunsIfInstalled(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)
 	if there, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); there || err != nil {
@@ -99,7 +99,7 @@ func TestCiliumsOwnTestIsRunWhereItsCommandIs(t *testing.T) {
 	}
 }
 
-func TestWaitingRepeatsWhatStoodAgainstIt(t *testing.T) {
+func TestTimeoutErrorRepeatsLastError(t *testing.T) {
 	err := eventually(t.Context(), time.Millisecond, "an answer", func(context.Context) error { return errors.New("nobody is there") })
 	if err == nil || err.Error() != "an answer: not within 1ms: nobody is there" {
 		t.Errorf("error: %v", err)

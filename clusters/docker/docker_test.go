@@ -33,7 +33,7 @@ func TestNodesAreListedControlPlanesFirst(t *testing.T) {
 	}
 }
 
-func TestTheGatewayIsAnIPv4Address(t *testing.T) {
+func TestGatewayIsAnIPv4Address(t *testing.T) {
 	t.Parallel()
 	for output, want := range map[string]string{
 		`[{"Subnet":"fc00:f853:ccd:e793::/64"},{"Subnet":"172.18.0.0/16","Gateway":"172.18.0.1"}]`: "172.18.0.1",
@@ -62,7 +62,7 @@ func TestImageIDsAreByReference(t *testing.T) {
 	}
 }
 
-func TestReferencesAreWrittenAsContainerdDoes(t *testing.T) {
+func TestReferencesAreNormalizedLikeContainerd(t *testing.T) {
 	t.Parallel()
 	for reference, want := range map[string]string{
 		"busybox:1":                      "docker.io/library/busybox:1",
@@ -79,7 +79,7 @@ func TestReferencesAreWrittenAsContainerdDoes(t *testing.T) {
 	}
 }
 
-func TestWithoutDockerOneSentenceSaysSo(t *testing.T) {
+func TestMissingDockerIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := Nodes(t.Context(), "any")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "apt-get install docker.io") {
@@ -87,7 +87,7 @@ func TestWithoutDockerOneSentenceSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatHangsIsFollowedNoLongerThanItIsWanted(t *testing.T) {
+func TestFollowEndsWithItsContext(t *testing.T) {
 	folder := t.TempDir()
 	const hangs = "#!/bin/sh\necho here\ntrap '' TERM\nexec 2>&-\nwhile :; do sleep 0.1; done\n"
 	if err := os.WriteFile(filepath.Join(folder, "docker"), []byte(hangs), 0o755); err != nil {
@@ -113,7 +113,7 @@ func TestWhatHangsIsFollowedNoLongerThanItIsWanted(t *testing.T) {
 	}
 }
 
-func TestWhyNoEngineWasReachedIsSaid(t *testing.T) {
+func TestUnreachableEngineErrors(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]error{
 		"permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock": ErrForbidden,

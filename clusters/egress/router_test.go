@@ -77,7 +77,7 @@ func ask(t *testing.T, socket, question string) (connection *net.UnixConn, answe
 	return dialed.(*net.UnixConn), answer, rest
 }
 
-func TestAConnectionIsLedToTheProcessThatServesTheService(t *testing.T) {
+func TestConnectionReachesTheServer(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "egress.sock")
 	router := newRouter(t, socket)
 	router.Route("10.96.0.7:443", "127.0.0.1:1")
@@ -101,7 +101,7 @@ func TestAConnectionIsLedToTheProcessThatServesTheService(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyServesTheFirstLineSaysSo(t *testing.T) {
+func TestStatusLineNamesTheError(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "egress.sock")
 	router := newRouter(t, socket)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,7 +129,7 @@ func TestWhereNobodyServesTheFirstLineSaysSo(t *testing.T) {
 	}
 }
 
-func TestCloseEndsWhatIsOpenAndTheNextMayListen(t *testing.T) {
+func TestCloseEndsConnectionsAndFreesTheSocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "egress.sock")
 	router := newRouter(t, socket)
 	router.Route("10.96.0.7:443", echo(t))
@@ -154,7 +154,7 @@ func TestCloseEndsWhatIsOpenAndTheNextMayListen(t *testing.T) {
 	}
 }
 
-func TestOneListensAtATime(t *testing.T) {
+func TestSecondListenerFails(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "egress.sock")
 	router := newRouter(t, socket)
 	router.Route("10.96.0.7:443", echo(t))
@@ -166,7 +166,7 @@ func TestOneListensAtATime(t *testing.T) {
 	}
 }
 
-func TestASocketThatAKilledProcessLeftIsReplaced(t *testing.T) {
+func TestStaleSocketIsReplaced(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "egress.sock")
 	killed, err := net.Listen("unix", socket)
 	if err != nil {
@@ -184,7 +184,7 @@ func TestASocketThatAKilledProcessLeftIsReplaced(t *testing.T) {
 	}
 }
 
-func TestASocketInADeepFolder(t *testing.T) {
+func TestSocketInDeepFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("deep/", 40))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestASocketInADeepFolder(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotThere(t *testing.T) {
+func TestListenInMissingFolder(t *testing.T) {
 	_, err := Listen(filepath.Join(t.TempDir(), "gone", "egress.sock"))
 	if err == nil || !strings.Contains(err.Error(), "locking the API server's way out: ") {
 		t.Errorf("it says %v", err)
@@ -215,7 +215,7 @@ func TestAFolderThatIsNotThere(t *testing.T) {
 }
 
 // A process that is being replaced does not listen for a moment. A client that connects then waits for its successor.
-func TestWhoComesWhileAProcessIsReplacedWaits(t *testing.T) {
+func TestConnectionWaitsForServerRestart(t *testing.T) {
 	t.Parallel()
 	router := newRouter(t, filepath.Join(t.TempDir(), "egress.sock"))
 	old, err := net.Listen("tcp", "127.0.0.1:0")

@@ -32,7 +32,7 @@ COMMIT
 COMMIT
 `
 
-func TestOnlyDockersRulesAreRemoved(t *testing.T) {
+func TestOnlyDockerRulesAreRemoved(t *testing.T) {
 	const want = `*filter
 :INPUT ACCEPT [0:0]
 :FORWARD ACCEPT [0:0]
@@ -49,7 +49,7 @@ COMMIT
 	}
 }
 
-func TestARootWithoutACapabilityIsSeen(t *testing.T) {
+func TestRootWithoutCapability(t *testing.T) {
 	if mayRaiseLimits("CapBnd:\t000001fffeffffff\n") {
 		t.Error("without bit 24 it may raise limits")
 	}
@@ -58,7 +58,7 @@ func TestARootWithoutACapabilityIsSeen(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatWeDidNotStartIsNotOurs(t *testing.T) {
+func TestForeignEngineIsNotOurs(t *testing.T) {
 	root := t.TempDir()
 	if engine := ours(root); engine != nil {
 		t.Errorf("without a file, it is %v", engine)

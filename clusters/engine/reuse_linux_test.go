@@ -76,7 +76,7 @@ func endReused(root string) error {
 	return nil
 }
 
-func TestNoOtherProcessEndsThatHasTheNumberOfTheEngine(t *testing.T) {
+func TestStopSparesProcessThatReusesThePID(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.MkdirAll(folder(root), 0o700); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // An account has the rights that it was granted, and can't grant more than those.
-func TestAnAccountHasWhatItWasGranted(t *testing.T) {
+func TestAccountHasGrantedRights(t *testing.T) {
 	c := opened(t)
 	t.Cleanup(func() {
 		if _, err := c.Clean(context.WithoutCancel(t.Context())); err != nil {

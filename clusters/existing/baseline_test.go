@@ -38,7 +38,7 @@ func scoops(field string) *unstructured.Unstructured {
 	}}
 }
 
-func TestAClusterIsBroughtBackToWhatItWas(t *testing.T) {
+func TestBaselineRestoresCluster(t *testing.T) {
 	cluster := opened(t)
 	baseline, err := NewBaseline(t.Context(), cluster)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestAClusterIsBroughtBackToWhatItWas(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeUndoneIsSaid(t *testing.T) {
+func TestIrreversibleChangeIsReported(t *testing.T) {
 	cluster := opened(t)
 	client, err := kubernetes.NewForConfig(cluster.Config())
 	if err != nil {

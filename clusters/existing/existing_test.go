@@ -72,7 +72,7 @@ func want(t *testing.T, err error, part string) {
 	}
 }
 
-func TestWhatAContextLeadsTo(t *testing.T) {
+func TestContextSelectsCluster(t *testing.T) {
 	c := opened(t)
 	if c.Version != shared.Version || c.Config().Host != shared.Host() {
 		t.Errorf("it is %s at %s", c.Version, c.Config().Host)
@@ -95,7 +95,7 @@ func TestWhatAContextLeadsTo(t *testing.T) {
 	}
 }
 
-func TestAClusterThatIsNotThere(t *testing.T) {
+func TestUnreachableCluster(t *testing.T) {
 	content, err := os.ReadFile(shared.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-func TestOneAtATime(t *testing.T) {
+func TestLeaseHasOneHolder(t *testing.T) {
 	c := opened(t)
 	first, err := c.Hold(t.Context(), "Ada", func(string) { t.Error("it waits for nobody") })
 	if err != nil {
@@ -164,7 +164,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-func TestTheTurnOfOneWhoWasKilledPasses(t *testing.T) {
+func TestLeaseOfKilledHolderExpires(t *testing.T) {
 	c := opened(t)
 	killed, err := c.Hold(t.Context(), "Ada", func(string) {})
 	if err != nil {
@@ -194,7 +194,7 @@ func TestTheTurnOfOneWhoWasKilledPasses(t *testing.T) {
 }
 
 // The answer to a renewal can be lost although the renewal succeeded. The Lease is then newer than its holder knows.
-func TestARenewalWithoutAnAnswerCounts(t *testing.T) {
+func TestRenewalWithLostResponseCounts(t *testing.T) {
 	c := opened(t)
 	leases := kubernetes.NewForConfigOrDie(c.Config()).CoordinationV1().Leases(leaseNamespace)
 	renewUnseen := func() {
@@ -224,7 +224,7 @@ func TestARenewalWithoutAnAnswerCounts(t *testing.T) {
 	}
 }
 
-func TestWhoLosesTheTurnIsTold(t *testing.T) {
+func TestLostLeaseIsSignaled(t *testing.T) {
 	c := opened(t)
 	h, err := c.Hold(t.Context(), "Ada", func(string) {})
 	if err != nil {
@@ -244,7 +244,7 @@ func TestWhoLosesTheTurnIsTold(t *testing.T) {
 	}
 }
 
-func TestWaitingEndsWithTheContext(t *testing.T) {
+func TestHoldEndsWithItsContext(t *testing.T) {
 	c := opened(t)
 	h, err := c.Hold(t.Context(), "Ada", func(string) {})
 	if err != nil {
@@ -258,7 +258,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsOursIsRemoved(t *testing.T) {
+func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config())
 	namespacesOf := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -320,7 +320,7 @@ func TestOnlyWhatIsOursIsRemoved(t *testing.T) {
 }
 
 // Clean removes our APIServices and keeps those of others.
-func TestOurAPIServicesAreRemoved(t *testing.T) {
+func TestCleanRemovesOurAPIServices(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config()).Resource(apiServicesResource)
 	for group, labels := range map[string]map[string]string{"ours.example.com": {Label: "true"}, "theirs.example.com": nil} {
@@ -354,7 +354,7 @@ func TestOurAPIServicesAreRemoved(t *testing.T) {
 
 // The conversion webhook of our kinds is gone. Objects that are stored in another version than the current storage
 // version are removed all the same.
-func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
+func TestCleanRemovesCRDWithDeadConverter(t *testing.T) {
 	c := opened(t)
 	client := dynamic.NewForConfigOrDie(c.Config())
 	version := func(name string, storage bool) map[string]any {

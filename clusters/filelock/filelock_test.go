@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-func TestOneHolder(t *testing.T) {
+func TestLockHasOneHolder(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	unlock, err := filelock.Wait(t.Context(), name)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestOneHolder(t *testing.T) {
 	unlock()
 }
 
-func TestNoFolder(t *testing.T) {
+func TestLockInMissingFolder(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "nowhere", "lock")
 	if _, err := filelock.Wait(t.Context(), name); err == nil {
 		t.Error("a file in a folder that is not there was waited for")

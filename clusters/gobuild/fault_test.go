@@ -18,7 +18,7 @@ import (
 )
 
 // Go 1.26 printed each output, on a machine with that fault.
-func TestWhatTheMachineDidIsToldFromWhatIsWrongWithTheCode(t *testing.T) {
+func TestMachineFault(t *testing.T) {
 	t.Parallel()
 	const get = `main.go:3:8: golang.org/x/text@v0.30.0: `
 	const reading = get + `reading http://127.0.0.1:8081/golang.org/x/text/@v/v0.30.0.zip: `
@@ -147,7 +147,7 @@ func TestWhatTheMachineDidIsToldFromWhatIsWrongWithTheCode(t *testing.T) {
 	}
 }
 
-func TestALongLineIsShortenedToItsCause(t *testing.T) {
+func TestLongLineIsShortenedToItsCause(t *testing.T) {
 	t.Parallel()
 	long := "https://proxy.example/" + strings.Repeat("é", 500)
 	reason, is := MachineFault(`go: x@v1.0.0: Get "` + long + `": dial tcp: lookup proxy.example: no such host`)
@@ -194,7 +194,7 @@ func withTools(t *testing.T, tool, script string) (goroot string) {
 	return goroot
 }
 
-func TestAKilledCompilerIsTheMachinesFault(t *testing.T) {
+func TestKilledCompilerIsMachineFault(t *testing.T) {
 	for _, tool := range longtest.First([]string{"compile", "link"}) {
 		t.Run(tool, func(t *testing.T) {
 			t.Setenv("GOROOT", withTools(t, tool, "kill -9 $$"))
@@ -210,13 +210,13 @@ func TestAKilledCompilerIsTheMachinesFault(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsTheMachinesFault(t *testing.T) {
+func TestFullDiskIsMachineFault(t *testing.T) {
 	longtest.Proof(t)
 	if os.Getenv("OPERATOR_LABS_SMALL_DISK") == "" {
 		// A disk of a megabyte, for the run's folder: in a mount namespace, which goes with the test.
 		small := t.TempDir()
 		command := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-			`mount -t tmpfs -o size=1m tmpfs "$TMPDIR" || exit 111; exec "$0" -test.run '^TestAFullDiskIsTheMachinesFault$' -test.v`, os.Args[0])
+			`mount -t tmpfs -o size=1m tmpfs "$TMPDIR" || exit 111; exec "$0" -test.run '^TestFullDiskIsMachineFault$' -test.v`, os.Args[0])
 		command.Env = append(os.Environ(), "OPERATOR_LABS_SMALL_DISK=1", "TMPDIR="+small)
 		out, err := command.CombinedOutput()
 		if missing := errors.Is(err, exec.ErrNotFound); missing ||
@@ -238,7 +238,7 @@ func TestAFullDiskIsTheMachinesFault(t *testing.T) {
 
 // Settings that a user or a company has made for all work in Go must not break a build. Their module sources stay in
 // effect.
-func TestTheUsersSettingsDoNotBreakABuild(t *testing.T) {
+func TestUserSettingsDoNotBreakABuild(t *testing.T) {
 	cache, empty, configuration := cacheOf(t), t.TempDir(), t.TempDir()
 	written := filepath.Join(configuration, "go", "env")
 	nonsense := "nonsense\n=\nGOFLAGS=nonsense\nGOOS=nonsense\nGOPATH=here\nGO111MODULE=off\n"
@@ -276,7 +276,7 @@ func cacheOf(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-func TestWhereModulesComeFromIsTheUsersToSay(t *testing.T) {
+func TestUserChoosesModuleSources(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "env")
 	if err := os.WriteFile(file, []byte("GOPROXY=https://written.example\nGOPRIVATE=git.example\nGOFLAGS=-mod=mod\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func goEnv(t *testing.T, name string) string {
 }
 
 // TMPDIR may be in memory, as on Debian 13.
-func TestABuildWorksBesideItsProgram(t *testing.T) {
+func TestBuildUsesTempFolderNextToItsOutput(t *testing.T) {
 	arguments := filepath.Join(t.TempDir(), "arguments")
 	t.Setenv("GOROOT", withTools(t, "link", `echo "$@" >`+arguments+"; exit 1"))
 	target := newTarget(t)
@@ -326,7 +326,7 @@ func TestABuildWorksBesideItsProgram(t *testing.T) {
 	}
 }
 
-func TestABuildLeavesNothingInTheTemporaryFolder(t *testing.T) {
+func TestBuildLeavesTMPDIREmpty(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	// It fails while the compiler runs, and the go command is killed before it can clean up.

@@ -74,7 +74,7 @@ func wantOnlyResults(t *testing.T, target Target, want ...string) {
 	}
 }
 
-func TestAProgramIsBuiltOnceForEachStateOfItsSources(t *testing.T) {
+func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	if target.Fresh() {
@@ -137,7 +137,7 @@ func TestAProgramIsBuiltOnceForEachStateOfItsSources(t *testing.T) {
 }
 
 // A package that is in Go's cache is not compiled again, and is not counted.
-func TestOnlyWhatIsNotCompiledYetIsCounted(t *testing.T) {
+func TestCachedPackagesAreNotCounted(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	write(t, target, "page.html", target.Output)
@@ -160,7 +160,7 @@ func TestOnlyWhatIsNotCompiledYetIsCounted(t *testing.T) {
 	}
 }
 
-func TestATestBinaryIsAlsoMadeFromTests(t *testing.T) {
+func TestTestBinaryIncludesTestFiles(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	target.Test = true
@@ -201,7 +201,7 @@ func TestLinkFlagsReachTheProgram(t *testing.T) {
 	}
 }
 
-func TestTwoAtOnceBuildOnce(t *testing.T) {
+func TestConcurrentCallsBuildOnce(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	var built [2]os.FileInfo
@@ -222,7 +222,7 @@ func TestTwoAtOnceBuildOnce(t *testing.T) {
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 }
 
-func TestACompileErrorIsReportedWithItsPlace(t *testing.T) {
+func TestCompileErrorHasItsPosition(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	built := ensure(t, target)
@@ -242,7 +242,7 @@ func TestACompileErrorIsReportedWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestWithoutGoOnePlainSentenceSaysSo(t *testing.T) {
+func TestMissingGoIsReported(t *testing.T) {
 	target := newTarget(t)
 	t.Setenv("PATH", t.TempDir())
 	err := target.Ensure(t.Context(), nil)
@@ -252,7 +252,7 @@ func TestWithoutGoOnePlainSentenceSaysSo(t *testing.T) {
 	}
 }
 
-func TestAProgramThatWasChangedIsBuiltAgain(t *testing.T) {
+func TestModifiedProgramIsRebuilt(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	ensure(t, target)
@@ -287,7 +287,7 @@ func TestAProgramThatWasChangedIsBuiltAgain(t *testing.T) {
 }
 
 // Files of a cache that was copied or unpacked have other times and inode numbers.
-func TestAProgramThatWasCopiedIsFresh(t *testing.T) {
+func TestCopiedProgramIsFresh(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	ensure(t, target)
@@ -311,7 +311,7 @@ func TestAProgramThatWasCopiedIsFresh(t *testing.T) {
 }
 
 // Without Go on PATH, the user keeps a program that took minutes to build, and can use it.
-func TestWithoutGoWhatIsBuiltStays(t *testing.T) {
+func TestBuiltProgramIsKeptWithoutGo(t *testing.T) {
 	target := newTarget(t)
 	built := ensure(t, target)
 	t.Setenv("PATH", t.TempDir())
@@ -329,7 +329,7 @@ func TestWithoutGoWhatIsBuiltStays(t *testing.T) {
 	}
 }
 
-func TestTheSameSourcesAreTheSameProgramInAnotherFolderAndCommit(t *testing.T) {
+func TestBuildIsReproducible(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
@@ -360,7 +360,7 @@ func TestTheSameSourcesAreTheSameProgramInAnotherFolderAndCommit(t *testing.T) {
 	}
 }
 
-func TestAProgramIsForTheProcessorThatIsAskedFor(t *testing.T) {
+func TestProgramIsForRequestedArchitecture(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t) // it compiles the standard library
 	target := newTarget(t)
@@ -386,7 +386,7 @@ func TestAProgramIsForTheProcessorThatIsAskedFor(t *testing.T) {
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-func TestTagsChooseFilesAndMakeAProgramStale(t *testing.T) {
+func TestTagsSelectFilesAndMakeProgramStale(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	write(t, target, "main.go", "//go:build !polite\n\n"+hello)

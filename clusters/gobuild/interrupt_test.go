@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-func TestWhoeverWaitsForABuildCanGiveUp(t *testing.T) {
+func TestWaitForAnotherBuildCanBeCanceled(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	if err := os.MkdirAll(filepath.Dir(target.Output), 0o755); err != nil {
@@ -45,7 +45,7 @@ func TestWhoeverWaitsForABuildCanGiveUp(t *testing.T) {
 	}
 }
 
-func TestAKilledBuildsFilesGo(t *testing.T) {
+func TestFilesOfKilledBuildAreRemoved(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	if err := os.MkdirAll(filepath.Dir(target.Output), 0o755); err != nil {
@@ -64,7 +64,7 @@ func TestAKilledBuildsFilesGo(t *testing.T) {
 }
 
 // `kill -9` of a build ends its compilers a moment later. Until then they write.
-func TestABuildDoesNotWaitForTheCompilersOfAKilledOne(t *testing.T) {
+func TestBuildIgnoresCompilersOfKilledBuild(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	abandoned := target.Output + workplaceSuffix
@@ -99,7 +99,7 @@ func TestABuildDoesNotWaitForTheCompilersOfAKilledOne(t *testing.T) {
 }
 
 // The cache is empty, so the standard library's packages are compiled, too, and there is time for an interruption.
-func TestACancelledBuildLeavesNothingAndTheNextOneCountsToTheEnd(t *testing.T) {
+func TestCanceledBuildLeavesNothing(t *testing.T) {
 	cache, temporary := t.TempDir(), t.TempDir()
 	t.Setenv("GOCACHE", cache)
 	t.Setenv("TMPDIR", temporary)

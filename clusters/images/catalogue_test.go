@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/clusters/node/targets"
 )
 
-func TestTheCatalogueIsRight(t *testing.T) {
+func TestCatalogueIsValid(t *testing.T) {
 	c, err := Load()
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestTheCatalogueIsRight(t *testing.T) {
 	}
 }
 
-func TestEveryProgramHasItsModule(t *testing.T) {
+func TestEveryProgramHasAModule(t *testing.T) {
 	c := load(t)
 	s := checkout(t)
 	for name, p := range c.Programs {
@@ -52,7 +52,7 @@ func TestEveryProgramHasItsModule(t *testing.T) {
 
 // kubeadm and kind pull images of fixed versions. Ours must have the same names, or a node would look for others. `make
 // up` compiles the programs of the node's own Pods in the foreground: nothing is compiled without the user's knowledge.
-func TestProgramsOfANodesPodsAreBuiltAsTheCatalogueSays(t *testing.T) {
+func TestNodeProgramsMatchTheCatalogue(t *testing.T) {
 	c, root := load(t), filepath.Join("..", "..")
 	s := StoreOf(root)
 	running, err := manifests.Images()
@@ -99,7 +99,7 @@ func wantBuiltAsCatalogued(t *testing.T, c *Catalogue, s *Store, built []targets
 	}
 }
 
-func TestProgramsOfAddonsAreBuiltAsTheCatalogueSays(t *testing.T) {
+func TestAddonProgramsMatchTheCatalogue(t *testing.T) {
 	c, root := load(t), filepath.Join("..", "..")
 	for _, name := range known.Names() {
 		built, err := targets.Addon(root, name)
@@ -113,7 +113,7 @@ func TestProgramsOfAddonsAreBuiltAsTheCatalogueSays(t *testing.T) {
 	}
 }
 
-func TestReferencesAreThoseThatKubeadmAndKindAskFor(t *testing.T) {
+func TestReferencesMatchKubeadmAndKind(t *testing.T) {
 	c := load(t)
 	s := checkout(t)
 	kubernetes, version, err := s.moduleFolder(t.Context(), Module{Path: "k8s.io/kubernetes", RequiredBy: "../../controlplane"})
@@ -173,7 +173,7 @@ func constantOf(t *testing.T, file, name string) string {
 }
 
 // The tag of an add-on's image is the version of the module that it is built from.
-func TestPebblesImageIsOfItsModule(t *testing.T) {
+func TestPebbleImageHasItsModulesVersion(t *testing.T) {
 	c := load(t)
 	version, err := checkout(t).ModuleVersion("pebble")
 	if err != nil {
@@ -185,7 +185,7 @@ func TestPebblesImageIsOfItsModule(t *testing.T) {
 }
 
 // Images of clusters, and of a bundle for an air gap, must not need files that another command writes.
-func TestUsualImagesNeedNoOtherCommand(t *testing.T) {
+func TestDefaultImagesNeedNoOtherCommand(t *testing.T) {
 	c := load(t)
 	for _, image := range c.Usual() {
 		for _, layer := range image.Layers {
@@ -198,7 +198,7 @@ func TestUsualImagesNeedNoOtherCommand(t *testing.T) {
 	}
 }
 
-func TestAWrongCatalogueIsRefused(t *testing.T) {
+func TestInvalidCatalogueIsRejected(t *testing.T) {
 	const image = "images: [{reference: 'a/b:1', set: x, layers: [{programs: {/p: hello}}]}]\n"
 	const program = "programs: {hello: {module: hello}}\n"
 	if _, err := parse([]byte(program + image)); err != nil {

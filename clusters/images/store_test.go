@@ -81,7 +81,7 @@ func ensure(t *testing.T, s *Store, images []Image) []Built {
 	return built
 }
 
-func TestMadeTwiceAnImageIsTheSame(t *testing.T) {
+func TestImageBuildIsReproducible(t *testing.T) {
 	s, c := smallStore(t)
 	first := ensure(t, s, c.Images)
 	again := &Store{Dir: t.TempDir(), Programs: s.Programs}
@@ -99,7 +99,7 @@ func TestMadeTwiceAnImageIsTheSame(t *testing.T) {
 	}
 }
 
-func TestWhatIsThereIsNotMadeAgainAndWhatChangedIs(t *testing.T) {
+func TestOnlyChangedImagesAreRebuilt(t *testing.T) {
 	s, c := smallStore(t)
 	var made []string
 	s.Made = func(what string, _ time.Duration, _ int64) { made = append(made, what) }
@@ -123,7 +123,7 @@ func TestWhatIsThereIsNotMadeAgainAndWhatChangedIs(t *testing.T) {
 }
 
 // Another command writes the site's pages. Until it has run, only their image can't be built.
-func TestAnImageOfWhatACommandWrites(t *testing.T) {
+func TestImageOfCommandOutput(t *testing.T) {
 	root := t.TempDir()
 	c, err := parse([]byte(`images: [{reference: "a/site:v1", set: site, ` +
 		`layers: [{files: [{to: /site, command: make docs, from: out/site}]}]}]`))
@@ -154,7 +154,7 @@ func TestAnImageOfWhatACommandWrites(t *testing.T) {
 }
 
 // Where an add-on is installed without Go, the files that it needs come from its image.
-func TestAFileIsReadOutOfAnImageThatIsThere(t *testing.T) {
+func TestFileIsReadFromStoredImage(t *testing.T) {
 	s, c := smallStore(t)
 	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err == nil {
 		t.Errorf("before the image is made, the file is %q", text)
@@ -169,7 +169,7 @@ func TestAFileIsReadOutOfAnImageThatIsThere(t *testing.T) {
 	}
 }
 
-func TestALayerThatIsDamagedIsMadeAgain(t *testing.T) {
+func TestDamagedLayerIsRebuilt(t *testing.T) {
 	s, c := smallStore(t)
 	built := ensure(t, s, c.Set("small")[:1])
 	layer := s.blob(built[0].content.Layers[1].Digest)
@@ -184,7 +184,7 @@ func TestALayerThatIsDamagedIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestALayerWithOtherContentIsNotHandedOutAndIsMadeAgain(t *testing.T) {
+func TestLayerWithWrongDigestIsRebuilt(t *testing.T) {
 	s, c := smallStore(t)
 	built := ensure(t, s, c.Set("small")[:1])
 	layer := s.blob(built[0].content.Layers[1].Digest)
@@ -203,7 +203,7 @@ func TestALayerWithOtherContentIsNotHandedOutAndIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestWhatTheCatalogueHasNoMoreGoesAfterADay(t *testing.T) {
+func TestRemovedImagesArePrunedAfterADay(t *testing.T) {
 	s, c := smallStore(t)
 	ensure(t, s, c.Images)
 	before := blobs(t, s)
@@ -238,7 +238,7 @@ func blobs(t *testing.T, s *Store) []string {
 	return found
 }
 
-// killed is what the process does that TestAKillLeavesAStoreThatGoesOn kills.
+// killed is what the process does that TestStoreSurvivesKill kills.
 const killed = "OPERATOR_LABS_TEST_STORE"
 
 func TestMain(m *testing.M) {
@@ -257,7 +257,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAKillLeavesAStoreThatGoesOn(t *testing.T) {
+func TestStoreSurvivesKill(t *testing.T) {
 	want, c := smallStore(t)
 	expected := ensure(t, want, c.Images)
 	own, err := os.Executable()
@@ -291,7 +291,7 @@ func TestAKillLeavesAStoreThatGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnArchiveHasASharedLayerOnceAndItsSizeIsKnown(t *testing.T) {
+func TestArchiveHasSharedLayerOnce(t *testing.T) {
 	s, c := smallStore(t)
 	built := ensure(t, s, c.Set("small"))
 	var archive bytes.Buffer
@@ -364,7 +364,7 @@ func TestDockerLoadsAndRunsAnImage(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCouldNotRunIsRefused(t *testing.T) {
+func TestUnrunnableProgramIsRejected(t *testing.T) {
 	s := checkout(t)
 	script := filepath.Join(t.TempDir(), "script")
 	write(t, script, "#!/bin/sh\n")
@@ -381,7 +381,7 @@ func TestAProgramThatCouldNotRunIsRefused(t *testing.T) {
 	}
 }
 
-func TestABundleCarriesImagesToAMachineWithoutACompiler(t *testing.T) {
+func TestBundleRoundTrip(t *testing.T) {
 	s, c := smallStore(t)
 	if err := s.save(t.Context(), c, io.Discard); err == nil || !strings.Contains(err.Error(), "not there yet") {
 		t.Errorf("saving what is not there: %v", err)
@@ -413,7 +413,7 @@ func TestABundleCarriesImagesToAMachineWithoutACompiler(t *testing.T) {
 	}
 }
 
-func TestARootOfPackagesLosesWhatTellsWhenItWasMade(t *testing.T) {
+func TestDebianRootIsReproducible(t *testing.T) {
 	root := func(when time.Time) io.Reader {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
@@ -468,7 +468,7 @@ func TestARootOfPackagesLosesWhatTellsWhenItWasMade(t *testing.T) {
 	}
 }
 
-func TestAnEditThatNoLongerFitsIsAnError(t *testing.T) {
+func TestEditWithoutMatchIsAnError(t *testing.T) {
 	edits := []Replacement{{Find: "a = 1", With: "a = 2"}}
 	if got, err := edited([]byte("x\na = 1\n"), edits); err != nil || string(got) != "x\na = 2\n" {
 		t.Errorf("edited to %q, %v", got, err)

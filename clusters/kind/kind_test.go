@@ -32,7 +32,7 @@ func load(t *testing.T, name string) *Profile {
 	return profile
 }
 
-func TestTheProfilesAreWhatTheCourseNeeds(t *testing.T) {
+func TestProfilesFitTheCourse(t *testing.T) {
 	t.Parallel()
 	for name, nodes := range map[string]int{"student": 2, "classroom": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestTheProfilesAreWhatTheCourseNeeds(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerForOthersHasThisMachinesNames(t *testing.T) {
+func TestSharedAPIServerHasHostNames(t *testing.T) {
 	t.Parallel()
 	cluster, err := load(t, "classroom").forCluster("mine", "/folder")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestAnAPIServerForOthersHasThisMachinesNames(t *testing.T) {
 	}
 }
 
-func TestAWrongProfileIsAnError(t *testing.T) {
+func TestInvalidProfileIsAnError(t *testing.T) {
 	t.Parallel()
 	const head = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\n"
 	for name, test := range map[string]struct{ content, want string }{
@@ -112,7 +112,7 @@ func TestAWrongProfileIsAnError(t *testing.T) {
 	}
 }
 
-func TestAProfilesHashFollowsItsContent(t *testing.T) {
+func TestProfileHashFollowsItsContent(t *testing.T) {
 	t.Parallel()
 	const head = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: control-plane}]\n"
 	first, err := parseProfile("mine", []byte(head))
@@ -136,7 +136,7 @@ func fine() Facts {
 	}
 }
 
-func TestPreflightKnowsTroublesAndTheirFix(t *testing.T) {
+func TestPreflightNamesProblemsAndFixes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		profile string
@@ -185,7 +185,7 @@ func TestPreflightKnowsTroublesAndTheirFix(t *testing.T) {
 	}
 }
 
-func TestRoomForImagesAndNodes(t *testing.T) {
+func TestDiskSpaceForImagesAndNodes(t *testing.T) {
 	t.Parallel()
 	profile, err := LoadProfile("student")
 	if err != nil {
@@ -209,7 +209,7 @@ func TestRoomForImagesAndNodes(t *testing.T) {
 	}
 }
 
-func TestAClusterThatIsThereNeedsNoRoom(t *testing.T) {
+func TestExistingClusterNeedsNoDiskSpace(t *testing.T) {
 	t.Parallel()
 	facts := fine()
 	facts.Available, facts.DiskFree, facts.InotifyInstances = 1, 1, 40
@@ -218,7 +218,7 @@ func TestAClusterThatIsThereNeedsNoRoom(t *testing.T) {
 	}
 }
 
-func TestWithoutToleranceCgroupV1IsFatal(t *testing.T) {
+func TestUntoleratedCgroupV1IsFatal(t *testing.T) {
 	t.Parallel()
 	profile, err := parseProfile("mine", []byte("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: control-plane}]\n"))
 	if err != nil {
@@ -231,7 +231,7 @@ func TestWithoutToleranceCgroupV1IsFatal(t *testing.T) {
 	}
 }
 
-func TestWhatTheEngineAnsweredIsUnderstood(t *testing.T) {
+func TestParseEngineInfo(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		output      string
@@ -261,7 +261,7 @@ func TestWhatTheEngineAnsweredIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsFoundWithItsOwner(t *testing.T) {
+func TestOccupiedPortNamesItsOwner(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed below
 	if err != nil {
@@ -283,7 +283,7 @@ func TestAPortThatIsTakenIsFoundWithItsOwner(t *testing.T) {
 	}
 }
 
-func TestRegistriesAreToldFromWhatElseAnswers(t *testing.T) {
+func TestRegistryDetection(t *testing.T) {
 	t.Parallel()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	t.Cleanup(registry.Close)
@@ -302,7 +302,7 @@ func TestRegistriesAreToldFromWhatElseAnswers(t *testing.T) {
 	}
 }
 
-func TestLogsAreReadForKnownTroubles(t *testing.T) {
+func TestLogsAreSearchedForKnownProblems(t *testing.T) {
 	t.Parallel()
 	for log, want := range map[string]string{
 		"Failed to create inotify object: Too many open files":                                       "max_user_instances",
@@ -318,7 +318,7 @@ func TestLogsAreReadForKnownTroubles(t *testing.T) {
 	}
 }
 
-func TestKindsWordsArePlain(t *testing.T) {
+func TestKindMessagesHaveNoDecoration(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
 		" • Preparing nodes 📦 📦   ...\n": "Preparing nodes",
@@ -332,7 +332,7 @@ func TestKindsWordsArePlain(t *testing.T) {
 	}
 }
 
-func TestANodeIsReadyWhenItTakesPods(t *testing.T) {
+func TestNodeIsReadyWhenItAcceptsPods(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{}
 	if nodeState(node).Ready {
@@ -349,7 +349,7 @@ func TestANodeIsReadyWhenItTakesPods(t *testing.T) {
 	}
 }
 
-func TestWhatALibraryStartsEndsWithItsTime(t *testing.T) {
+func TestGuardedProcessEndsAtDeadline(t *testing.T) {
 	cluster, err := New(t.TempDir(), "mine")
 	if err != nil {
 		t.Fatal(err)
@@ -370,7 +370,7 @@ func TestWhatALibraryStartsEndsWithItsTime(t *testing.T) {
 	}
 }
 
-func TestAClustersNameIsOneOfAContainer(t *testing.T) {
+func TestClusterNameIsValidContainerName(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{
 		"operator-labs": true, "a": true,

@@ -34,7 +34,7 @@ func attend() error {
 	return err
 }
 
-func TestAttendNamesWhatIsLeft(t *testing.T) {
+func TestAttendNamesRemainingProcesses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ what, line, patience, limit, want string }{
 		{"nothing", "exit 3", "1h", "", `status 3, left ""`},

@@ -81,7 +81,7 @@ func contain(t *testing.T, scope *Scope, script string) (p *Process, output *buf
 
 // A contained program has the same environment as others. The descriptors by which other programs' user namespaces are
 // mapped do not count: the syscall package opens them without close-on-exec.
-func TestAContainedProgramFindsWhatOthersFind(t *testing.T) {
+func TestContainedProgramHasUsualEnvironment(t *testing.T) {
 	t.Parallel()
 	inherited, err := os.ReadDir("/proc/self/fd") // others inherit what our shell has left to us
 	must(t, err)
@@ -133,7 +133,7 @@ cat <&3`
 	})
 }
 
-func TestAContainedProgramIsNotTheFirstOfItsNamespaceAndFindsItselfInProc(t *testing.T) {
+func TestContainedProgramHasItsOwnProc(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	scope := newScope(t, Options{})
@@ -150,7 +150,7 @@ func TestAContainedProgramIsNotTheFirstOfItsNamespaceAndFindsItselfInProc(t *tes
 	}
 }
 
-func TestAContainedProgramEndsAsItEnded(t *testing.T) {
+func TestContainedProgramKeepsItsExitStatus(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		script, want string
@@ -185,7 +185,7 @@ func TestAContainedProgramEndsAsItEnded(t *testing.T) {
 	}
 }
 
-func TestAContainedProgramThatCannotBeStarted(t *testing.T) {
+func TestContainedProgramThatCannotStart(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -225,7 +225,7 @@ func startFromNoexec() error {
 	return nil
 }
 
-func TestWhereProgramsMayNotRunIsSaid(t *testing.T) {
+func TestNoexecFolderIsReported(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	owner := newActor(t, "from noexec", t.TempDir())
@@ -248,7 +248,7 @@ func inUserNamespace(others uintptr) *syscall.SysProcAttr {
 	}
 }
 
-func TestAContainedProgramIsAskedToEnd(t *testing.T) {
+func TestContainedProgramGetsSIGTERM(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -268,7 +268,7 @@ func TestAContainedProgramIsAskedToEnd(t *testing.T) {
 	})
 }
 
-func TestAContainedProgramThatDoesNotEndIsKilled(t *testing.T) {
+func TestHangingContainedProgramIsKilled(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -284,7 +284,7 @@ func TestAContainedProgramThatDoesNotEndIsKilled(t *testing.T) {
 
 // A process that was killed while it is traced stays until its tracer has waited for it, like one that waits for a
 // disk.
-func TestAProcessThatCannotBeEndedIsReported(t *testing.T) {
+func TestUnkillableProcessIsReported(t *testing.T) {
 	t.Parallel()
 	scope, err := NewScope(Options{withoutNamespaces: true, patience: 50 * time.Millisecond})
 	must(t, err)
@@ -319,7 +319,7 @@ func TestAProcessThatCannotBeEndedIsReported(t *testing.T) {
 	must(t, scope.Close())
 }
 
-func TestASupervisorBuriesOrphansAndMindsNoSignal(t *testing.T) {
+func TestSupervisorReapsOrphansAndIgnoresSignals(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -335,7 +335,7 @@ func TestASupervisorBuriesOrphansAndMindsNoSignal(t *testing.T) {
 
 // Processes that hold the output are killed before we wait for its end. If we waited first, we would wait for the whole
 // delay.
-func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
+func TestGrandchildHoldingOutputDoesNotDelayExit(t *testing.T) {
 	t.Parallel()
 	for _, mode := range modes {
 		for name, script := range map[string]string{
@@ -367,7 +367,7 @@ func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
 }
 
 // A grandchild that has left the group of a program that is not contained ends with the scope.
-func TestWaitingEndsWhileAGrandchildHoldsTheOutput(t *testing.T) {
+func TestWaitEndsWhileGrandchildHoldsOutput(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{waitDelay: time.Second})
 	number := filepath.Join(t.TempDir(), "number")
@@ -395,7 +395,7 @@ func startWithOutput(t *testing.T, scope *Scope, script string, contained bool) 
 	return p
 }
 
-func TestAContainedProgramInTheBackgroundGivesWay(t *testing.T) {
+func TestContainedBackgroundProgramIsNice(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -411,7 +411,7 @@ func TestAContainedProgramInTheBackgroundGivesWay(t *testing.T) {
 	})
 }
 
-func TestTheWeakestContainmentIsKnown(t *testing.T) {
+func TestScopeReportsWeakestContainment(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		without bool

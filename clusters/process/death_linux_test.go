@@ -92,7 +92,7 @@ func startHousehold(t *testing.T, role, tmp string) *household {
 	return h
 }
 
-func TestCloseEndsAProcessThatLeftItsGroup(t *testing.T) {
+func TestCloseEndsProcessOutsideItsGroup(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
 	p, output := startShell(t, scope, family)
@@ -107,7 +107,7 @@ func TestCloseEndsAProcessThatLeftItsGroup(t *testing.T) {
 	eventuallyEnded(t, p.PID(), number(t, group[1]), emigree)
 }
 
-func TestNothingOutlivesAnOwnerThatDies(t *testing.T) {
+func TestProcessesEndWithTheirOwner(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, role string
@@ -148,7 +148,7 @@ func TestNothingOutlivesAnOwnerThatDies(t *testing.T) {
 	}
 }
 
-func TestWhatKillsTheOwnersGroupDoesNotKillTheGuard(t *testing.T) {
+func TestGuardSurvivesKillOfOwnersGroup(t *testing.T) {
 	t.Parallel()
 	h := startHousehold(t, "owner", t.TempDir())
 	eventually(t, "the guard has begun to ignore signals", func() bool { return ignores(t, h.guard, syscall.SIGQUIT) })
@@ -182,7 +182,7 @@ func ignores(t *testing.T, pid int, signal syscall.Signal) bool {
 	return bits&(1<<(signal-1)) != 0
 }
 
-func TestTheNextScopeSweepsWhenOwnerAndGuardWereKilled(t *testing.T) {
+func TestNextScopeSweepsAfterOwnerAndGuardDied(t *testing.T) {
 	tmp := t.TempDir()
 	h := startHousehold(t, "owner", tmp)
 	if err := syscall.Kill(h.guard, syscall.SIGKILL); err != nil {
@@ -201,7 +201,7 @@ func TestTheNextScopeSweepsWhenOwnerAndGuardWereKilled(t *testing.T) {
 	}
 }
 
-func TestASweepLeavesAloneWhatHasAnOwner(t *testing.T) {
+func TestSweepKeepsOwnedScopes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	root, err := Root()
 	if err != nil {
@@ -243,7 +243,7 @@ func TestASweepLeavesAloneWhatHasAnOwner(t *testing.T) {
 	}
 }
 
-func TestReleasedProcessesOutliveTheirOwnerAndCanBeFound(t *testing.T) {
+func TestReleasedProcessesOutliveTheirOwner(t *testing.T) {
 	t.Parallel()
 	h := startHousehold(t, "releasing", t.TempDir())
 	h.owner.next(t)
@@ -269,7 +269,7 @@ func TestReleasedProcessesOutliveTheirOwnerAndCanBeFound(t *testing.T) {
 	}
 }
 
-func TestACommandEndsWithTheOneThatStartedIt(t *testing.T) {
+func TestCommandEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{"make", "make that dies early"} {
 		t.Run(role, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestACommandEndsWithTheOneThatStartedIt(t *testing.T) {
 	}
 }
 
-func TestACommandDoesNotStayWithWhoeverAdoptsIt(t *testing.T) {
+func TestAdoptedCommandEnds(t *testing.T) {
 	t.Parallel()
 	said := play(t, "adopter", t.TempDir()).line(t)
 	parent, command := number(t, said[0]), number(t, said[1])
@@ -297,7 +297,7 @@ func TestACommandDoesNotStayWithWhoeverAdoptsIt(t *testing.T) {
 	eventuallyEnded(t, command)
 }
 
-func TestABackgroundProcessGivesWay(t *testing.T) {
+func TestBackgroundProcessIsNice(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
 	p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "sleep 1000"}, Background: true})

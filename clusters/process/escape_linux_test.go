@@ -139,7 +139,7 @@ func livingIn(t *testing.T, dir string) (numbers []int) {
 	return numbers
 }
 
-func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
+func TestContainedProgramLeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		when string
@@ -174,8 +174,8 @@ func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
 }
 
 // The test kills processes with -9, together with the owner or without it. Without a namespace it must not kill the
-// supervisor. The program can't kill it either: see TestAContainedProgramCannotEndWhatIsOutside.
-func TestAContainedProgramLeavesNothingBehindAfterKill9(t *testing.T) {
+// supervisor. The program can't kill it either: see TestContainedProgramCannotSignalOutside.
+func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 	t.Parallel()
 	for _, mode := range ownerModes {
 		for _, test := range []struct {
@@ -257,10 +257,10 @@ func bomb(options Options, script string) error {
 	return nil
 }
 
-func TestAContainedForkBombIsEnded(t *testing.T) {
+func TestContainedForkBombIsKilled(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {
-		t.Skip("nothing bounds what root forks: TestAnOrdinaryUserContainsProgramsToo does this")
+		t.Skip("nothing bounds what root forks: TestUnprivilegedUserCanContainPrograms does this")
 	}
 	for _, mode := range ownerModes { // one after the other: what one takes, the other can't have
 		for name := range bombs {
@@ -282,7 +282,7 @@ func TestAContainedForkBombIsEnded(t *testing.T) {
 	}
 }
 
-func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t *testing.T) {
+func TestContainedProgramEndsIfOwnerDiesDuringStart(t *testing.T) {
 	t.Parallel()
 	for _, mode := range ownerModes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t
 
 // A kernel, a container or an administrator may forbid namespaces. In a user namespace of our own, we are that
 // administrator.
-func TestWhereNamespacesAreForbiddenAReaperContains(t *testing.T) {
+func TestForbiddenNamespacesFallBackToReaper(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := t.TempDir()
@@ -338,7 +338,7 @@ func forbidNamespaces() error {
 }
 
 // With a user namespace, an ordinary user may do what root may do.
-func TestAnOrdinaryUserContainsProgramsToo(t *testing.T) {
+func TestUnprivilegedUserCanContainPrograms(t *testing.T) {
 	longtest.Proof(t)
 	t.Parallel()
 	const nobody = 65534
@@ -351,11 +351,11 @@ func TestAnOrdinaryUserContainsProgramsToo(t *testing.T) {
 		t.Skipf("we are root of one user only: %v", err)
 	}
 	var output strings.Builder
-	tests := exec.Command("/proc/self/exe", "-test.run=Contained|Supervisor|Nobody|Forbidden", "-test.v", "-test.parallel=16")
+	tests := exec.Command("/proc/self/exe", "-test.run=Contained|Supervisor|GrandchildHolding|OutputIsFinal|EndedProcess|Forbidden", "-test.v", "-test.parallel=16")
 	tests.Env, tests.Dir = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir), dir
 	tests.Stdout, tests.Stderr = &output, &output
 	tests.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
-	if err := tests.Run(); err != nil || !strings.Contains(output.String(), "--- PASS: TestAContainedProgramLeavesNothingBehind ") {
+	if err := tests.Run(); err != nil || !strings.Contains(output.String(), "--- PASS: TestContainedProgramLeavesNoProcesses ") {
 		said := output.String()
 		if _, failed, ok := strings.Cut(said, "_test.go:"); ok {
 			said = failed[:min(len(failed), 2000)]

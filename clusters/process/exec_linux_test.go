@@ -18,7 +18,7 @@ import (
 
 // A process is between two programs for too short a time to catch it there. The test covers the states that must not be
 // mistaken for that one.
-func TestOnlyAProcessBetweenTwoProgramsIsUnsettled(t *testing.T) {
+func TestOnlyProcessDuringExecIsUnsettled(t *testing.T) {
 	t.Parallel()
 	bare := exec.Command("/bin/sleep", "1000")
 	bare.Env = []string{}
@@ -45,7 +45,7 @@ func TestOnlyAProcessBetweenTwoProgramsIsUnsettled(t *testing.T) {
 	}
 }
 
-func TestAThreadWithoutMemoryOfItsProgramIsFound(t *testing.T) {
+func TestThreadWithoutMemoryIsFound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	stat := func(state string, flags, environmentEnd int) string {
@@ -86,7 +86,7 @@ func TestAThreadWithoutMemoryOfItsProgramIsFound(t *testing.T) {
 
 // The first process of a PID namespace ends only after all others in it. Until then it has no environment, and its
 // first thread may have ended.
-func TestADyingNamespaceIsNotTakenForGone(t *testing.T) {
+func TestDyingNamespaceIsNotMistakenForGone(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	nsenter, err := exec.LookPath("nsenter")

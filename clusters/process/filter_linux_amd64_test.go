@@ -16,7 +16,7 @@ import (
 )
 
 // On another architecture, the same numbers mean other system calls, so a filter must not mistake them for its own.
-func TestAContainedProgramCannotLimitByCallsOfAnotherArchitecture(t *testing.T) {
+func TestContainedProgramCannotSetLimitsByOtherABI(t *testing.T) {
 	t.Parallel()
 	const (
 		rmdir = 84 // of no file

@@ -18,7 +18,7 @@ import (
 
 // We could not kill a setuid program that became another user's. Where we are not root, the filter for older kernels
 // makes us give up privileges ourselves.
-func TestAContainedProgramGetsNoPrivilegesWithoutNamespaces(t *testing.T) {
+func TestContainedProgramGetsNoPrivileges(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{"showing privileges", "showing privileges on an older kernel"} {
 		if said := play(t, role, t.TempDir()).line(t); said[len(said)-1] != "1" {
@@ -53,7 +53,7 @@ func needLandlockSignals(t *testing.T) {
 	}
 }
 
-func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
+func TestContainedProgramCannotSignalOutside(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -83,7 +83,7 @@ func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
 }
 
 // A process whose limit of processor time is 0 is killed, and setting a limit is not a signal.
-func TestAContainedProgramCannotLimitWhatIsOutside(t *testing.T) {
+func TestContainedProgramCannotSetLimitsOutside(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{withoutNamespaces: true})
 	victim := exec.Command("/bin/sleep", "1000")
@@ -139,7 +139,7 @@ func startInDeepestSandbox() error {
 	return scope.Close()
 }
 
-func TestAProgramThatCouldEndItsSupervisorIsNotStarted(t *testing.T) {
+func TestProgramThatCouldKillSupervisorIsNotStarted(t *testing.T) {
 	t.Parallel()
 	needLandlockSignals(t)
 	said := strings.Join(play(t, "in many sandboxes", t.TempDir()).line(t), " ")

@@ -27,7 +27,7 @@ func freeze(name string, frozen bool) error {
 	return unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }
 
-func TestWhatCannotBeRemovedIsSaidAndTriedAgain(t *testing.T) {
+func TestFailedRemovalIsReportedAndRetried(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	scope := newScope(t, Options{})
 	file := filepath.Join(scope.Dir, "file")

@@ -21,7 +21,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-func TestClosingRemovesWhatAProgramMadeHardToRemove(t *testing.T) {
+func TestCloseRemovesProtectedFolders(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -72,7 +72,7 @@ func TestClosingRemovesWhatAProgramMadeHardToRemove(t *testing.T) {
 	}
 }
 
-func TestRemovingFollowsNoLink(t *testing.T) {
+func TestRemoveDoesNotFollowLinks(t *testing.T) {
 	t.Parallel()
 	elsewhere := t.TempDir()
 	must(t, os.Mkdir(elsewhere+"/folder", 0o500), os.WriteFile(elsewhere+"/file", nil, 0o400))
@@ -91,7 +91,7 @@ func TestRemovingFollowsNoLink(t *testing.T) {
 }
 
 // Another process may put a link in place of the run folder.
-func TestALinkInPlaceOfTheFolderIsRemovedAndNotFollowed(t *testing.T) {
+func TestRemoveDoesNotFollowLinkAtRoot(t *testing.T) {
 	t.Parallel()
 	elsewhere := t.TempDir()
 	must(t, os.WriteFile(elsewhere+"/file", nil, 0o400))
@@ -105,7 +105,7 @@ func TestALinkInPlaceOfTheFolderIsRemovedAndNotFollowed(t *testing.T) {
 	}
 }
 
-func TestASweepRemovesAFolderThatForbidsToLook(t *testing.T) {
+func TestSweepRemovesUnreadableFolder(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	root, err := Root()
 	must(t, err)
@@ -122,7 +122,7 @@ func TestASweepRemovesAFolderThatForbidsToLook(t *testing.T) {
 	}
 }
 
-func TestATreeDeeperThanDescriptorsGoIsRemoved(t *testing.T) {
+func TestRemoveTreeDeeperThanDescriptorLimit(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
 	must(t, os.Mkdir(tmp+"/deep", 0o700))

@@ -307,7 +307,7 @@ func startAs(number int) (innocent, error) {
 	return ended, nil
 }
 
-func TestNoSignalReachesAnotherGroupThatHasTheNumber(t *testing.T) {
+func TestSignalsSpareGroupThatReusesTheID(t *testing.T) {
 	t.Parallel()
 	for role, signals := range map[string][]string{
 		"machine": {"a signal", "the guard"}, "machine with a late guard": {"the guard"},
@@ -323,7 +323,7 @@ func TestNoSignalReachesAnotherGroupThatHasTheNumber(t *testing.T) {
 	}
 }
 
-func TestNoSignalReachesAnotherProcessThatHasTheNumber(t *testing.T) {
+func TestSignalsSpareProcessThatReusesTheID(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"the handle was used: false", "the handle has reached no other process",

@@ -69,7 +69,7 @@ func (u *unguarded) Write(p []byte) (int, error) {
 }
 
 // After a program ends, its output can be read, even if another process that it started continues to write.
-func TestNobodyWritesToAnOutputAfterTheEnd(t *testing.T) {
+func TestOutputIsFinalAfterExit(t *testing.T) {
 	t.Parallel()
 	for _, contained := range []bool{false, true} {
 		scope := newScope(t, Options{})
@@ -94,7 +94,7 @@ func TestNobodyWritesToAnOutputAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestOnlyItsUserCanEnterAScopesFolder(t *testing.T) {
+func TestScopeFolderIsPrivate(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
 	for _, dir := range []string{scope.Dir, filepath.Dir(scope.Dir)} {
@@ -108,7 +108,7 @@ func TestOnlyItsUserCanEnterAScopesFolder(t *testing.T) {
 	}
 }
 
-func TestAScopeBeginsOnlyBelowAFolderThatIsOurs(t *testing.T) {
+func TestScopeNeedsOwnedRootFolder(t *testing.T) {
 	tests := []struct {
 		name string
 		make func(root string) error
@@ -141,7 +141,7 @@ func TestAScopeBeginsOnlyBelowAFolderThatIsOurs(t *testing.T) {
 	}
 }
 
-func TestAFolderThatASubmissionOpenedOrShutIsPutRight(t *testing.T) {
+func TestFolderPermissionsAreRestored(t *testing.T) {
 	for _, mode := range []os.FileMode{0o777, 0o711, 0o500, 0} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
@@ -160,7 +160,7 @@ func TestAFolderThatASubmissionOpenedOrShutIsPutRight(t *testing.T) {
 	}
 }
 
-func TestAFolderForTemporaryFilesThatCannotBeUsedIsNamed(t *testing.T) {
+func TestUnusableTMPDIRIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -183,7 +183,7 @@ func TestAFolderForTemporaryFilesThatCannotBeUsedIsNamed(t *testing.T) {
 	}
 }
 
-func TestStopLetsAProcessEndByItself(t *testing.T) {
+func TestStopLetsProcessExit(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
 	p, output := startShell(t, scope, `trap 'echo bye; exit 0' TERM; sleep 1000 & echo ready; wait`)
@@ -197,7 +197,7 @@ func TestStopLetsAProcessEndByItself(t *testing.T) {
 	}
 }
 
-func TestStopKillsAProcessThatDoesNotEnd(t *testing.T) {
+func TestStopKillsHangingProcess(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
 	p, output := startShell(t, scope, `trap '' TERM; sleep 1000 & echo ready; wait`)
@@ -213,7 +213,7 @@ func TestStopKillsAProcessThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-func TestWhatAProcessLeavesInItsGroupEndsWithIt(t *testing.T) {
+func TestProcessGroupEndsWithItsLeader(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
 	var output strings.Builder // not a file: it has to be read to the end, which the sleep prevents
@@ -251,7 +251,7 @@ func TestCloseEndsProcessesAndRemovesTheFolder(t *testing.T) {
 	}
 }
 
-func TestCloseKeepsAFolderThatWasGiven(t *testing.T) {
+func TestCloseKeepsGivenFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	scope := newScope(t, Options{Dir: dir})
@@ -278,7 +278,7 @@ func TestNothingStartsAfterClose(t *testing.T) {
 	}
 }
 
-func TestStoppingAProcessThatHasEndedSignalsNobody(t *testing.T) {
+func TestStopOfEndedProcessSendsNoSignal(t *testing.T) {
 	t.Parallel()
 	scope := newScope(t, Options{})
 	p, _ := startShell(t, scope, "exit 3")

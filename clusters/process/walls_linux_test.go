@@ -113,7 +113,7 @@ func TestEachWallIsNeeded(t *testing.T) {
 }
 
 // A shell or make may have left us descriptors that are not closed when a program starts.
-func TestNoInheritedDescriptor(t *testing.T) { // alone: whatever is started meanwhile would inherit it, too
+func TestDescriptorsAreNotInherited(t *testing.T) { // alone: whatever is started meanwhile would inherit it, too
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
 		c := newCell(t, scope)
@@ -132,7 +132,7 @@ func TestNoInheritedDescriptor(t *testing.T) { // alone: whatever is started mea
 }
 
 // A program is not started without a wall that it requires, even if the machine had that wall when it was tested.
-func TestARequiredWall(t *testing.T) {
+func TestRequiredWall(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -182,7 +182,7 @@ func TestFilesWithoutNames(t *testing.T) {
 }
 
 // Without walls each of these accesses succeeds. So the tests of the walls can fail.
-func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
+func TestAccessSucceedsWithoutWalls(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -212,7 +212,7 @@ func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 }
 
 // The owner may be killed at any moment, and a walled program must not outlive it.
-func TestAWalledProgramStopsAndWrites(t *testing.T) {
+func TestWalledProgramStopsAndWrites(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -238,7 +238,7 @@ func TestAWalledProgramStopsAndWrites(t *testing.T) {
 }
 
 // Tests of a submission start an API server and connect to it, and to nothing else.
-func TestANetworkOfItsOwn(t *testing.T) {
+func TestPrivateNetwork(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	c := newCell(t, newScope(t, Options{}))

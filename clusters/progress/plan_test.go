@@ -43,7 +43,7 @@ func build(bar *Bar, modules int, download time.Duration, packages int, compile,
 
 var left = regexp.MustCompile(`(.*) \(.*, about (.*) left\)`)
 
-func TestAPlanSaysWhichOfHowManyItIsAndHowLongAllWillTake(t *testing.T) {
+func TestPlanShowsPositionAndTimeLeft(t *testing.T) {
 	t.Parallel()
 	log, content := newLog(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAPlanSaysWhichOfHowManyItIsAndHowLongAllWillTake(t *testing.T) {
 	}
 }
 
-func TestAPlanLearnsFromTheMachine(t *testing.T) {
+func TestPlanAdjustsToTheMachine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name              string
@@ -115,7 +115,7 @@ func TestAPlanLearnsFromTheMachine(t *testing.T) {
 }
 
 // A plan notices a slow machine during the first work, and adjusts the estimate for the works after it.
-func TestAPlanLearnsWhileItCompiles(t *testing.T) {
+func TestPlanAdjustsDuringCompilation(t *testing.T) {
 	t.Parallel()
 	log, content := newLog(t)
 	synctest.Test(t, func(*testing.T) {
@@ -140,7 +140,7 @@ func TestAPlanLearnsWhileItCompiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsDoneWithinSecondsNeedsNoPlan(t *testing.T) {
+func TestShortWorkHasNoPlan(t *testing.T) {
 	t.Parallel()
 	log, content := newLog(t)
 	synctest.Test(t, func(*testing.T) {
@@ -153,7 +153,7 @@ func TestWhatIsDoneWithinSecondsNeedsNoPlan(t *testing.T) {
 	}
 }
 
-func TestAWorkThatTakesLongerThanEverIsNotOver(t *testing.T) {
+func TestOverdueWorkIsNotShownAsDone(t *testing.T) {
 	t.Parallel()
 	log, content := newLog(t)
 	synctest.Test(t, func(*testing.T) {

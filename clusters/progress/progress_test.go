@@ -32,7 +32,7 @@ func newLog(t *testing.T) (log *os.File, content func() string) {
 	}
 }
 
-func TestALogGetsALineNowAndThen(t *testing.T) {
+func TestLogGetsPeriodicLines(t *testing.T) {
 	t.Parallel()
 	log, content := newLog(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ build: done in 32.1s
 	}
 }
 
-func TestQuickWorkHasOneLine(t *testing.T) {
+func TestShortWorkHasOneLine(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{"done": "build: done in 1.5s\n", "failed": "build: failed in 1.5s\n"} {
 		t.Run(how, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestQuickWorkHasOneLine(t *testing.T) {
 	}
 }
 
-func TestAPipeIsNoTerminal(t *testing.T) {
+func TestPipeIsNotATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -98,7 +98,7 @@ func TestAPipeIsNoTerminal(t *testing.T) {
 	}
 }
 
-func TestTheGaugeFillsFromNoneToAll(t *testing.T) {
+func TestGauge(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ done, total, filled int }{{0, 10, 0}, {1, 10, 2}, {5, 10, 12}, {10, 10, 24}, {11, 10, 24}} {
 		bar := &Bar{done: test.done, total: test.total}
@@ -112,7 +112,7 @@ func TestTheGaugeFillsFromNoneToAll(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftFollowsFromWhatIsDone(t *testing.T) {
+func TestTimeLeftFollowsFromProgress(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		done, total int

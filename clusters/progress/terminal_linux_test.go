@@ -51,7 +51,7 @@ func readUntil(t *testing.T, screen *os.File, end string) (text string) {
 	return text
 }
 
-func TestATerminalsLineMovesAndGivesWayToTheResult(t *testing.T) {
+func TestTerminalLineIsReplacedByTheResult(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	terminal, screen := newTerminal(t)
 	if !IsTerminal(terminal) {
@@ -73,7 +73,7 @@ func TestATerminalsLineMovesAndGivesWayToTheResult(t *testing.T) {
 	}
 }
 
-func TestATerminalThatCannotRedrawIsTreatedAsALog(t *testing.T) {
+func TestDumbTerminalIsTreatedAsLog(t *testing.T) {
 	terminal, _ := newTerminal(t)
 	for _, kind := range []string{"dumb", ""} {
 		t.Setenv("TERM", kind)

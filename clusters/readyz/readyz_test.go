@@ -57,7 +57,7 @@ func page(failing ...string) string {
 }
 
 // The answer has some 2,000 characters. The error has only the checks that fail.
-func TestTheComponentsThatFailAreNamedInOneShortLine(t *testing.T) {
+func TestFailedChecksAreNamedInOneLine(t *testing.T) {
 	t.Parallel()
 	for want, failing := range map[string][]string{
 		"it is not ready: its checks of etcd fail":                 {"etcd"},
@@ -73,7 +73,7 @@ func TestTheComponentsThatFailAreNamedInOneShortLine(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsReady(t *testing.T) {
+func TestReadyServer(t *testing.T) {
 	t.Parallel()
 	client, asked := answering(t, http.StatusOK, "ok")
 	if err := Ask(t.Context(), client, "etcd", "informer-sync"); err != nil {
@@ -85,7 +85,7 @@ func TestAServerThatIsReady(t *testing.T) {
 }
 
 // An answer that names no check is an error, too.
-func TestAnAnswerThatNamesNoCheck(t *testing.T) {
+func TestResponseWithoutChecks(t *testing.T) {
 	t.Parallel()
 	client, _ := answering(t, http.StatusForbidden, "no")
 	if err := Ask(t.Context(), client); err == nil {

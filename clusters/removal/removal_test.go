@@ -16,7 +16,7 @@ import (
 )
 
 // The tests of package process cover programs that make removal difficult.
-func TestAFolderIsRemovedAndNoneIsNoError(t *testing.T) {
+func TestRemoveIgnoresMissingFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "closed", "deep"), 0o755), os.Chmod(filepath.Join(dir, "closed"), 0)); err != nil {
@@ -32,7 +32,7 @@ func TestAFolderIsRemovedAndNoneIsNoError(t *testing.T) {
 	}
 }
 
-func TestWhatKilledProcessesLeftIsRemoved(t *testing.T) {
+func TestLeftoversOfKilledProcessesAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	gone := exec.CommandContext(t.Context(), "true")

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestASocketInADeepFolder(t *testing.T) {
+func TestSocketInDeepFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("deep/", 100))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -56,7 +56,7 @@ func TestASocketInADeepFolder(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestWhatIsWrongIsNamedByThePathThatOneKnows(t *testing.T) {
+func TestErrorsNameTheOriginalPath(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "taken")

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAllRunOnTheSameThread(t *testing.T) {
+func TestAllCallsRunOnTheSameThread(t *testing.T) {
 	t.Parallel()
 	want := errors.New("it did not work")
 	var mutex sync.Mutex

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCheckNamesTheAddonThatThereIsNot(t *testing.T) {
+func TestCheckNamesUnknownAddon(t *testing.T) {
 	t.Parallel()
 	if err := Check(Names()); err != nil {
 		t.Errorf("all of them: %v", err)

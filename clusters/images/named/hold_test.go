@@ -61,7 +61,7 @@ func expect(t *testing.T, store string, when string, want ...string) {
 	}
 }
 
-func TestANameLastsUntilTheLastHolderReleasesIt(t *testing.T) {
+func TestLastReleaseRemovesTheName(t *testing.T) {
 	store := t.TempDir()
 	first, second := hold(t, store, "lab/graded:a"), hold(t, store, "lab/graded:a")
 	if err := Write(store, Image{Reference: "lab/graded:left"}); err != nil {
@@ -84,7 +84,7 @@ func TestANameLastsUntilTheLastHolderReleasesIt(t *testing.T) {
 	expect(t, store, "with none", "other:b")
 }
 
-func TestWhatAKilledHolderLeavesIsRemoved(t *testing.T) {
+func TestNameOfKilledHolderIsRemoved(t *testing.T) {
 	store := t.TempDir()
 	holder := exec.CommandContext(t.Context(), os.Args[0])
 	holder.Env = append(os.Environ(), holding+"="+store)
@@ -129,7 +129,7 @@ func TestWhatAKilledHolderLeavesIsRemoved(t *testing.T) {
 
 // Two runs of the same submission begin and end at the same time as others do. A process that holds a name always finds
 // it.
-func TestAHeldNameIsNeverMissing(t *testing.T) {
+func TestHeldNameIsNeverMissing(t *testing.T) {
 	store := t.TempDir()
 	var wait sync.WaitGroup
 	for range 8 {

@@ -37,7 +37,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-func TestTheLastImageOfANameCounts(t *testing.T) {
+func TestLastImageOfANameWins(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
 	if _, err := Read(store, "web"); !errors.Is(err, ErrUnknown) {
@@ -69,7 +69,7 @@ func TestTheLastImageOfANameCounts(t *testing.T) {
 }
 
 // A file that is still being written has no name yet. The same is true if its writer was killed.
-func TestWhoListsSeesNothingUnfinished(t *testing.T) {
+func TestListOmitsUnfinishedNames(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
 	written := make(chan error, 1)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestBelowLeavesOutTheChildrenOfAnotherProcessThatHasTheNumber(t *testing.T) {
+func TestBelowOmitsChildrenOfReusedPID(t *testing.T) {
 	t.Parallel()
 	child, grandchild := Child{Number: 2, Parent: 1, began: 10}, Child{Number: 3, Parent: 2, began: 20}
 	for _, test := range []struct {
@@ -45,7 +45,7 @@ func TestBelowLeavesOutTheChildrenOfAnotherProcessThatHasTheNumber(t *testing.T)
 	}
 }
 
-func TestAProcessIsSeenWithItsParentAndWhenItBegan(t *testing.T) {
+func TestProcessHasParentAndStartTime(t *testing.T) {
 	t.Parallel()
 	sleep := exec.Command("/bin/sleep", "1000")
 	if err := sleep.Start(); err != nil {

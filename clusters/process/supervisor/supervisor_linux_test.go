@@ -46,7 +46,7 @@ func supervise(t *testing.T, program supervisor.Program, environment ...string) 
 }
 
 // Nearly every package that takes long to initialise needs fmt or reflect.
-func TestASupervisorRunsBeforeOtherPackagesAreInitialised(t *testing.T) {
+func TestSupervisorRunsBeforeOtherPackages(t *testing.T) {
 	t.Parallel()
 	messages, trace := supervise(t, supervisor.Program{Path: "/bin/true", Args: []string{"true"}, Dir: "/"}, "GODEBUG=inittrace=1")
 	if want := []supervisor.Message{{Kind: supervisor.Started}, {Kind: supervisor.Ended}}; !reflect.DeepEqual(messages, want) {

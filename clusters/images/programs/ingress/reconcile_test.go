@@ -82,7 +82,7 @@ func until(t *testing.T, what string, holds func() bool) {
 }
 
 // The test renews a certificate, creates a Service late, and has Ingresses of other classes.
-func TestTheTableFollowsTheCluster(t *testing.T) {
+func TestTableFollowsTheCluster(t *testing.T) {
 	r, api := start(t)
 	class, other := "lab", "nginx"
 	page := networkingv1.HTTPIngressPath{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{

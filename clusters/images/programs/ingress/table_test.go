@@ -18,7 +18,7 @@ import (
 // to is a backend that is known by its name.
 func to(name string) backend { return backend{url: &url.URL{Scheme: "http", Host: name}} }
 
-func TestWhichServiceARequestIsFor(t *testing.T) {
+func TestRequestSelectsService(t *testing.T) {
 	t.Parallel()
 	exact, prefix, specific := networkingv1.PathTypeExact, networkingv1.PathTypePrefix, networkingv1.PathTypeImplementationSpecific
 	table := newTable()
@@ -56,7 +56,7 @@ func TestWhichServiceARequestIsFor(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	t.Parallel()
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Was-Asked", r.Host+" "+r.URL.Path+" "+r.Header.Get("X-Forwarded-Proto"))
@@ -105,7 +105,7 @@ func TestAnswers(t *testing.T) {
 
 // A Service selects a Pod for each connection. A connection that is kept open would still lead to a Pod that was
 // replaced meanwhile.
-func TestEachRequestIsAConnectionOfItsOwn(t *testing.T) {
+func TestEachRequestOpensAConnection(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

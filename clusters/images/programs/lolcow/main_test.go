@@ -57,7 +57,7 @@ func TestCurlGetsTextAndABrowserGetsAPage(t *testing.T) {
 	}
 }
 
-func TestAGreetingIsEscaped(t *testing.T) {
+func TestGreetingIsEscaped(t *testing.T) {
 	const greeting = `<script>alert("moo")</script> & {{.}}`
 	page := ask(t, greeting, "/", "text/html").Body.String()
 	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;alert(&#34;moo&#34;)&lt;/script&gt; &amp; {{.}}") {
@@ -90,7 +90,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestTheBubbleIsNoWiderThanItMayBe(t *testing.T) {
+func TestBubbleRespectsMaximumWidth(t *testing.T) {
 	words := strings.Fields(strings.Repeat("the cow jumped over the moon ", 10))
 	bubble, _, _ := strings.Cut(say(strings.Join(words, " ")), "'--")
 	var said []string
@@ -106,7 +106,7 @@ func TestTheBubbleIsNoWiderThanItMayBe(t *testing.T) {
 	}
 }
 
-func TestOtherAnswers(t *testing.T) {
+func TestOtherRequests(t *testing.T) {
 	if got := ask(t, " ", "/", "").Body.String(); !strings.Contains(got, "| Moo. |") {
 		t.Errorf("without a greeting the cow says\n%s", got)
 	}
@@ -121,7 +121,7 @@ func TestOtherAnswers(t *testing.T) {
 	}
 }
 
-func TestARequestThatHasBegunIsAnsweredBeforeTheEnd(t *testing.T) {
+func TestShutdownCompletesOpenRequests(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestARequestThatHasBegunIsAnsweredBeforeTheEnd(t *testing.T) {
 	}
 }
 
-func TestSIGTERMEndsItWithoutAnError(t *testing.T) {
+func TestSIGTERMExitsWithoutError(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

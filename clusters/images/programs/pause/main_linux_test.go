@@ -46,7 +46,7 @@ func haveChild() error {
 }
 
 // On a busy machine a process of the Pod may end before the program listens for the signal.
-func TestChildrenThatEndedBeforeItStartedAreReaped(t *testing.T) {
+func TestEarlierZombiesAreReaped(t *testing.T) {
 	t.Parallel()
 	c := exec.CommandContext(t.Context(), os.Args[0])
 	c.Env = append(os.Environ(), pauseVariable+"=later")

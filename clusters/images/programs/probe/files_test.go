@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 )
 
-func TestAFolderIsServedAsASite(t *testing.T) {
+func TestServeFolderAsSite(t *testing.T) {
 	t.Parallel()
 	site := fstest.MapFS{
 		"index.html":       {Data: []byte("<h1>Operator Labs</h1>")},

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestTheClientGetsAnAnswerOverANewConnectionEachTime(t *testing.T) {
+func TestClientOpensConnectionPerRequest(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTheClientGetsAnAnswerOverANewConnectionEachTime(t *testing.T) {
 	}
 }
 
-func TestAWrongCallSaysWhatARightOneIs(t *testing.T) {
+func TestWrongArgumentsPrintUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"get"}, {"resolve"}, {"dance"}} {
 		if err := run(t.Context(), args, nil); err == nil || err.Error() != usage {
 			t.Errorf("probe %q: %v", args, err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestWhatTarPacksItUnpacks(t *testing.T) {
+func TestTarRoundTrip(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(from, "a", "empty"), 0o755); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestWhatTarPacksItUnpacks(t *testing.T) {
 	}
 }
 
-func TestTarLeavesItsFolderNever(t *testing.T) {
+func TestTarNeverLeavesItsFolder(t *testing.T) {
 	outer := t.TempDir()
 	folder := filepath.Join(outer, "folder")
 	if err := os.Mkdir(folder, 0o755); err != nil {

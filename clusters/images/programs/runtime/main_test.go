@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestACallOfRuncIsUnderstood(t *testing.T) {
+func TestParseRuncArguments(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want call
@@ -27,7 +27,7 @@ func TestACallOfRuncIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesThatTheHostLacksAreNamed(t *testing.T) {
+func TestMissingHostCapabilitiesAreNamed(t *testing.T) {
 	missing, err := lacking("Name:\tx\nCapBnd:\t000001fffeffffff\n")
 	if err != nil || !slices.Equal(missing, []string{"CAP_SYS_RESOURCE"}) {
 		t.Errorf("lacking = %q, %v", missing, err)
@@ -37,7 +37,7 @@ func TestCapabilitiesThatTheHostLacksAreNamed(t *testing.T) {
 	}
 }
 
-func TestAProcessGetsWhatTheHostGrants(t *testing.T) {
+func TestProcessGetsOnlyGrantedCapabilities(t *testing.T) {
 	process := map[string]any{
 		"capabilities": map[string]any{"bounding": []any{"CAP_KILL", "CAP_SYS_RESOURCE"}, "effective": []any{"CAP_SYS_RESOURCE"}},
 		"oomScoreAdj":  float64(-998), "rlimits": []any{map[string]any{"type": "RLIMIT_NOFILE"}}, "cwd": "/",

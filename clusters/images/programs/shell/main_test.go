@@ -14,7 +14,7 @@ import (
 )
 
 // The test runs the scripts of local-path storage with the arguments that its provisioner passes.
-func TestAVolumeIsMadeAndRemoved(t *testing.T) {
+func TestVolumeIsCreatedAndRemoved(t *testing.T) {
 	volume := filepath.Join(t.TempDir(), "a", "volume")
 	t.Setenv("VOL_DIR", volume)
 	script := func(text string) string {
