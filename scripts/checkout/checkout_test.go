@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-func TestAssetsAreTheControlPlane(t *testing.T) {
+func TestAssetsHaveTheControlPlane(t *testing.T) {
 	t.Parallel()
 	here, err := Find()
 	if err != nil {
@@ -36,7 +36,7 @@ func TestAssetsAreTheControlPlane(t *testing.T) {
 	}
 }
 
-func TestOnlySubmissionsOfTheCheckoutAreKeptBuilt(t *testing.T) {
+func TestBuildCache(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	c := &Checkout{Root: root}
@@ -52,7 +52,7 @@ func TestOnlySubmissionsOfTheCheckoutAreKeptBuilt(t *testing.T) {
 }
 
 // A store that an older checkout has filled has images of our names. One more may have been named so by a student.
-func TestAnImageOfTheSameNameMadeOfSomethingElseIsMadeAgain(t *testing.T) {
+func TestForeignImageOfSameNameIsReplaced(t *testing.T) {
 	t.Parallel()
 	here, err := Find()
 	if err != nil {

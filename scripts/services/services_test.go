@@ -36,7 +36,7 @@ func TestServicesOfLabs(t *testing.T) {
 }
 
 // What a person is shown to look at answers, of a service that is graded and of one that keeps what it knows.
-func TestAPersonCanLook(t *testing.T) {
+func TestServicesServeLookPath(t *testing.T) {
 	t.Parallel()
 	for _, service := range services.All() {
 		forOperator, forChecks := service.New()

@@ -28,7 +28,7 @@ const kills = 10
 
 // The install of all add-ons, killed at ten moments from its first request to its last proof: the next one always ends
 // with all of them usable. Then the playground goes, and nothing of it is left.
-func TestAfterAKillTheNextInstallEndsUsable(t *testing.T) {
+func TestInstallSucceedsAfterKill(t *testing.T) {
 	longtest.Proof(t)
 	here, err := checkout.Find()
 	if err != nil {

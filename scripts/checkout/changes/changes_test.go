@@ -69,7 +69,7 @@ func commit(t *testing.T, runner *command.Runner, root string) {
 	git(t, runner, root, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "Change")
 }
 
-func TestWhichPackagesAChangeTouches(t *testing.T) {
+func TestChangedPackages(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		file      string
@@ -115,7 +115,7 @@ func TestWhichPackagesAChangeTouches(t *testing.T) {
 }
 
 // A change of comments changes no code, so that it need not be graded. The linter looks at it.
-func TestAChangeOfComments(t *testing.T) {
+func TestCommentChange(t *testing.T) {
 	t.Parallel()
 	root, runner := repository(t)
 	write(t, root, map[string]string{"m/b/b.go": "// Package b is empty.\npackage b\n", "m/b/c/c.go": "package c\n\n//go:generate b\n"})
@@ -134,7 +134,7 @@ func TestAChangeOfComments(t *testing.T) {
 	}
 }
 
-func TestWhatAPackageImports(t *testing.T) {
+func TestPackageImports(t *testing.T) {
 	t.Parallel()
 	root, runner := repository(t)
 	changes, err := Since(t.Context(), runner, root, "HEAD")
@@ -152,7 +152,7 @@ func TestWhatAPackageImports(t *testing.T) {
 	}
 }
 
-func TestAFileAsItWas(t *testing.T) {
+func TestFileBeforeChange(t *testing.T) {
 	t.Parallel()
 	root, runner := repository(t)
 	write(t, root, map[string]string{"list.yaml": "labs: [a]\n", "new.yaml": "a\n"})
@@ -168,7 +168,7 @@ func TestAFileAsItWas(t *testing.T) {
 	}
 }
 
-func TestACommitThatIsNotThere(t *testing.T) {
+func TestUnknownCommit(t *testing.T) {
 	t.Parallel()
 	root, runner := repository(t)
 	if _, err := Since(t.Context(), runner, root, "0123abc"); err == nil ||

@@ -64,7 +64,7 @@ func Sell(a int, b string) error {
 }
 
 // What a skeleton has instead, and what an example prints, are comments that decide.
-func TestCommentsThatDecide(t *testing.T) {
+func TestSignificantComments(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]string{
 		"code of a skeleton": {
@@ -87,7 +87,7 @@ func TestCommentsThatDecide(t *testing.T) {
 }
 
 // The files of this repository have the same code without their comments, and as the printer of Go lays them out.
-func TestCommentsAreNoCode(t *testing.T) {
+func TestCommentsAreNotCode(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../*/*/*.go")
 	if err != nil {

@@ -64,7 +64,7 @@ func TestAddonsOfLabs(t *testing.T) {
 }
 
 // The list of this repository: what else would the other tests be worth.
-func TestLoadTheRealList(t *testing.T) {
+func TestLoadLabsYAML(t *testing.T) {
 	t.Parallel()
 	m, err := manifest.Load(repositoryRoot)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestLoadTheRealList(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRejects(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
 		{"broken YAML", "labs:\n", "labs: [\n", `^labs/labs.yaml is not valid YAML: .*line`},
@@ -237,7 +237,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesStepsThatCanNotBeDoneOneAfterTheOther(t *testing.T) {
+func TestLoadRejectsUnorderedSteps(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		steps map[string]int
@@ -265,7 +265,7 @@ func TestLoadRefusesStepsThatCanNotBeDoneOneAfterTheOther(t *testing.T) {
 }
 
 // Parts that are mixed can't be done one after the other.
-func TestLoadRefusesPartsThatAreMixed(t *testing.T) {
+func TestLoadRejectsMixedParts(t *testing.T) {
 	t.Parallel()
 	list := readFile(t, "testdata/repository/labs/labs.yaml")
 	for id, part := range map[string]string{"flips": "pan", "once": "air", "never-drops": "pan", "cold-pan": "pan"} {
@@ -278,7 +278,7 @@ func TestLoadRefusesPartsThatAreMixed(t *testing.T) {
 	wantError(t, err, `labs\[1\].checks\[2\].part: checks of another part stand between never-drops and the others of pan`)
 }
 
-func TestLoadTellsAllProblemsAtOnceInTheOrderOfTheFile(t *testing.T) {
+func TestLoadReportsAllProblemsInFileOrder(t *testing.T) {
 	t.Parallel()
 	list := readFile(t, "testdata/repository/labs/labs.yaml")
 	list = strings.NewReplacer("points: 60", "points: 61", "number: 2", "number: 1", "startsFrom: 01-pancake", "startsFrom: 01-x",

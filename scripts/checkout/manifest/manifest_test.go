@@ -42,7 +42,7 @@ func TestLabByAnyName(t *testing.T) {
 	}
 }
 
-func TestUnknownCheckNamesTheOnesThereAre(t *testing.T) {
+func TestUnknownCheckErrorListsChecks(t *testing.T) {
 	t.Parallel()
 	lab, err := load(t).Lab("2")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestDependents(t *testing.T) {
 	}
 }
 
-func TestOneCheckIsFirst(t *testing.T) {
+func TestStartingWith(t *testing.T) {
 	t.Parallel()
 	lab := manifest.Lab{Checks: []manifest.Check{
 		{ID: "served"},
@@ -120,7 +120,7 @@ func TestPreconditions(t *testing.T) {
 }
 
 // A part is graded as if those before it were done, and knows nothing of those after it.
-func TestALabIsLimitedToAPart(t *testing.T) {
+func TestLimitToPart(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Name: "07-oven", Title: "The oven", Checks: []manifest.Check{
 		{ID: "served"},
@@ -160,7 +160,7 @@ func TestALabIsLimitedToAPart(t *testing.T) {
 	wantError(t, err, `lab 01-pancake is not built in parts$`)
 }
 
-func TestALabIsLimitedToItsFirstSteps(t *testing.T) {
+func TestLimitToFirstSteps(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Name: "08-oven", Title: "The oven", Checks: []manifest.Check{
 		{ID: "served"},
@@ -189,7 +189,7 @@ func TestALabIsLimitedToItsFirstSteps(t *testing.T) {
 	wantError(t, err, `the checks of lab 01-pancake do not belong to numbered steps$`)
 }
 
-func TestALabIsLimitedToWhatNeedsNoNode(t *testing.T) {
+func TestLimitToChecksWithoutNode(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Name: "08-oven", Title: "The oven", Number: 8, Node: true, Checks: []manifest.Check{
 		{ID: "warm", Points: 70},
@@ -214,7 +214,7 @@ func TestALabIsLimitedToWhatNeedsNoNode(t *testing.T) {
 	wantError(t, err, `no check of lab 05-certificate can be decided without a node: leave out --without-node$`)
 }
 
-func TestWhatIsAskedOfTests(t *testing.T) {
+func TestOwnTestsPercentage(t *testing.T) {
 	t.Parallel()
 	var nothing *manifest.OwnTests
 	for _, test := range []struct {
@@ -227,7 +227,7 @@ func TestWhatIsAskedOfTests(t *testing.T) {
 	}
 }
 
-func TestOwnTestsAreACheckOnlyWhereTheyHavePoints(t *testing.T) {
+func TestOwnTestsAreACheckIfTheyHavePoints(t *testing.T) {
 	t.Parallel()
 	lab := manifest.Lab{Number: 9, Lecture: "docs/lectures/09-oven.md", Checks: []manifest.Check{{ID: "bakes", Points: 90}}}
 	for _, tests := range []*manifest.OwnTests{nil, {Find: 50}} {
@@ -244,7 +244,7 @@ func TestOwnTestsAreACheckOnlyWhereTheyHavePoints(t *testing.T) {
 	}
 }
 
-func TestPointsOfAnExtensionAreNotAmongTheLabs(t *testing.T) {
+func TestExtensionPointsAreNotLabPoints(t *testing.T) {
 	t.Parallel()
 	lab := manifest.Lab{Extension: &manifest.Extension{Version: "v1beta1"}, Checks: []manifest.Check{
 		{ID: "bakes", Points: 100}, {ID: "bakes-twice", Points: 10, Extension: true},

@@ -19,7 +19,7 @@ import (
 
 const root = "../../.."
 
-func TestAllProgramsCanBeBuiltForArm64(t *testing.T) {
+func TestAllProgramsBuildForArm64(t *testing.T) {
 	if os.Getenv("OPERATOR_LABS_ARM64") != "required" {
 		t.Skip("it compiles all programs for arm64: make prove PART=arm64")
 	}
@@ -44,7 +44,7 @@ func TestAllProgramsCanBeBuiltForArm64(t *testing.T) {
 	}
 }
 
-func TestWhatAGoalOfMakeNeeds(t *testing.T) {
+func TestMakeGoalPrograms(t *testing.T) {
 	t.Parallel()
 	labs, err := filepath.Glob(filepath.Join(root, "labs", "[0-9][0-9]-*"))
 	if err != nil || len(labs) < 4 {
@@ -106,7 +106,7 @@ func TestWhatAGoalOfMakeNeeds(t *testing.T) {
 }
 
 // The bootstrap reads less of labs.yaml than others do, and must read the same.
-func TestLabsNeedWhatTheManifestSays(t *testing.T) {
+func TestLabProgramsMatchTheManifest(t *testing.T) {
 	t.Parallel()
 	want, err := manifest.Load(root)
 	if err != nil {
@@ -144,7 +144,7 @@ func program(t *testing.T, name string) Program {
 	}
 }
 
-func TestOnlyWhatIsStaleIsPlanned(t *testing.T) {
+func TestOnlyStaleProgramsArePlanned(t *testing.T) {
 	t.Parallel()
 	one, two, three := program(t, "one"), program(t, "two"), program(t, "three")
 	ensure := func(all ...Program) string {
@@ -177,7 +177,7 @@ func TestOnlyWhatIsStaleIsPlanned(t *testing.T) {
 }
 
 // The checks of a lab import packages of two modules of this project, and a change of any of them counts.
-func TestTheChecksAreBuiltAgainWhenWhatTheyImportChanges(t *testing.T) {
+func TestImportChangeRebuildsChecks(t *testing.T) {
 	t.Parallel()
 	absolute, err := filepath.Abs(root)
 	if err != nil {

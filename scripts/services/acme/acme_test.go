@@ -25,7 +25,7 @@ func limited(t *testing.T) context.Context {
 
 var names = []string{"chocolate.example.test", "vanilla.example.test"}
 
-func TestOrderForTwoNamesIsProvedByHand(t *testing.T) {
+func TestOrderForTwoNames(t *testing.T) {
 	ctx := limited(t)
 	proofs := acmetest.Site{}
 	directory, client := acmetest.Start(t, proofs)
@@ -68,7 +68,7 @@ func TestOrderForTwoNamesIsProvedByHand(t *testing.T) {
 	}
 }
 
-func TestNameWithAWrongProofIsInvalidAndSaysWhy(t *testing.T) {
+func TestWrongChallengeResponseIsReported(t *testing.T) {
 	ctx := limited(t)
 	directory, client := acmetest.Start(t, acmetest.Site{})
 	account, err := acme.Register(ctx, directory, client)
@@ -92,7 +92,7 @@ func TestNameWithAWrongProofIsInvalidAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAccountAndOrderAreFoundAgain(t *testing.T) {
+func TestAccountAndOrderCanBeReopened(t *testing.T) {
 	ctx := limited(t)
 	proofs := acmetest.Site{}
 	directory, client := acmetest.Start(t, proofs)
@@ -138,7 +138,7 @@ func TestAccountAndOrderAreFoundAgain(t *testing.T) {
 	}
 }
 
-func TestJWKIsWhatTheKeyAuthorizationIsMadeOf(t *testing.T) {
+func TestKeyAuthorizationUsesTheJWK(t *testing.T) {
 	ctx := limited(t)
 	directory, client := acmetest.Start(t, acmetest.Site{})
 	account, err := acme.Register(ctx, directory, client)

@@ -87,7 +87,7 @@ func (s *sky) id(key, value string) string {
 
 const small = `{"token":"t-1","type":"small","image":"nginx","tags":{"owner":"u-1"}}`
 
-func TestATokenLaunchesOnceWhileItIsRemembered(t *testing.T) {
+func TestTokenLaunchesOnceUntilItExpires(t *testing.T) {
 	t.Parallel()
 	s := open(t, New())
 	first := s.demand("POST", "/v1/instances", small, 201, `"state":"pending"`, `"tags":{"owner":"u-1"}`)
@@ -118,7 +118,7 @@ func TestATokenLaunchesOnceWhileItIsRemembered(t *testing.T) {
 	}
 }
 
-func TestOneTokenAtTheSameTimeLaunchesOnce(t *testing.T) {
+func TestConcurrentLaunchesWithOneToken(t *testing.T) {
 	t.Parallel()
 	s := open(t, New())
 	var all sync.WaitGroup
@@ -133,7 +133,7 @@ func TestOneTokenAtTheSameTimeLaunchesOnce(t *testing.T) {
 	s.id("", "")
 }
 
-func TestAnswersAreBehind(t *testing.T) {
+func TestReadsLag(t *testing.T) {
 	t.Parallel()
 	s := open(t, New())
 	settings := Defaults()
@@ -161,7 +161,7 @@ func TestAnswersAreBehind(t *testing.T) {
 	s.demand("GET", "/v1/instances?tag=owner=u-1&tag=team=blue", "", 200, `"state":"terminated"`)
 }
 
-func TestATagKeepsItsValue(t *testing.T) {
+func TestTagKeepsItsValue(t *testing.T) {
 	t.Parallel()
 	s := open(t, New())
 	s.demand("POST", "/v1/instances", small, 201)
@@ -201,7 +201,7 @@ func TestCustomersAreThrottled(t *testing.T) {
 	}
 }
 
-func TestTheBill(t *testing.T) {
+func TestBill(t *testing.T) {
 	t.Parallel()
 	s := open(t, New())
 	s.demand("POST", "/v1/instances", small, 201)
@@ -225,7 +225,7 @@ func TestTheBill(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRejectedRequests(t *testing.T) {
 	t.Parallel()
 	s := open(t, New())
 	long := strings.Repeat("x", maxText+1)
@@ -265,7 +265,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestACloudInAFileRemembers(t *testing.T) {
+func TestCloudPersistsInItsFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cloud.json")
 	kept, err := Open(file)
@@ -300,7 +300,7 @@ func TestACloudInAFileRemembers(t *testing.T) {
 	s.id("", "")
 }
 
-func TestAFileOfAnotherKindIsNotOverwritten(t *testing.T) {
+func TestForeignFileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"cream", `{"instances":[{"id":"i-1"}]}`, `{"tokens":[{"token":"t","id":"i-1"}]}`} {
 		file := filepath.Join(t.TempDir(), "cloud.json")
@@ -316,7 +316,7 @@ func TestAFileOfAnotherKindIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestARequestIsDescribed(t *testing.T) {
+func TestDescribeRequest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ method, path, body, want string }{
 		{"POST", "/v1/instances", small, "launch small nginx, token t-1"},

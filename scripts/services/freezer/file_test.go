@@ -28,7 +28,7 @@ func open(t *testing.T, file string) *freezer.Client {
 	return client
 }
 
-func TestAFreezerInAFileRemembers(t *testing.T) {
+func TestFreezerPersistsInItsFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "freezer.json")
 	client := open(t, file)
@@ -61,7 +61,7 @@ func TestAFreezerInAFileRemembers(t *testing.T) {
 	}
 }
 
-func TestWhatCantBeKeptIsNotBooked(t *testing.T) {
+func TestUnsavedMovementIsNotBooked(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "playground")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -87,7 +87,7 @@ func TestWhatCantBeKeptIsNotBooked(t *testing.T) {
 	demandStock(t, open(t, file), "topping cream 998")
 }
 
-func TestAFileThatIsNoLedgerIsNotOverwritten(t *testing.T) {
+func TestForeignFileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ content, want string }{
 		"no JSON":    {"cream", "is not a ledger"},

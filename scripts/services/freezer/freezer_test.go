@@ -90,7 +90,7 @@ func demandOut(t *testing.T, client *freezer.Client, owner string, want ...freez
 }
 
 // The API to the letter: students write clients of it.
-func TestTheAPI(t *testing.T) {
+func TestAPI(t *testing.T) {
 	t.Parallel()
 	_, url := serve(t, freezer.New())
 	const cream = `{"owner":"u-1","direction":"out","kind":"topping","ingredient":"cream"}`
@@ -204,7 +204,7 @@ func TestTheAPI(t *testing.T) {
 	}
 }
 
-func TestWhatIsTakenAndReturned(t *testing.T) {
+func TestTakeAndReturn(t *testing.T) {
 	t.Parallel()
 	client, _ := serve(t, freezer.New())
 	vanilla := freezer.Ingredient{Kind: freezer.Flavour, Ingredient: "vanilla"}
@@ -248,7 +248,7 @@ func TestWhatIsTakenAndReturned(t *testing.T) {
 	}
 }
 
-func TestTheLastOneIsTakenOnce(t *testing.T) {
+func TestLastIngredientIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	client, _ := serve(t, freezer.New())
 	// A thousand and fifty want one, each of them twice, and all at once.
@@ -325,7 +325,7 @@ func TestClientErrors(t *testing.T) {
 	}
 }
 
-func TestARequestIsDescribed(t *testing.T) {
+func TestDescribeRequest(t *testing.T) {
 	t.Parallel()
 	const cream = `{"owner":"7f","direction":"out","kind":"topping","ingredient":"cream"}`
 	for _, test := range []struct{ method, path, body, want string }{

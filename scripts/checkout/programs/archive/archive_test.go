@@ -208,7 +208,7 @@ func (p place) wantArrived(t *testing.T) {
 	}
 }
 
-func TestAProgramArrivesFromAFile(t *testing.T) {
+func TestInstallFromFile(t *testing.T) {
 	t.Parallel()
 	reference, manifest := newPlace(t).save(t, "1234")
 	if manifest.System != (gobuild.Target{}).System() || manifest.Layers[0].Programs["bin/greeting"].Go != "go1.26.8" {
@@ -221,7 +221,7 @@ func TestAProgramArrivesFromAFile(t *testing.T) {
 	there.wantArrived(t)
 }
 
-func TestTheSameContentsAreTheSameArchive(t *testing.T) {
+func TestArchiveIsReproducible(t *testing.T) {
 	t.Parallel()
 	one, _ := newPlace(t).save(t, "1234")
 	two, _ := newPlace(t).save(t, "5678")
@@ -238,7 +238,7 @@ func TestTheSameContentsAreTheSameArchive(t *testing.T) {
 	}
 }
 
-func TestWhatWasMadeFromOtherThingsIsNotUsed(t *testing.T) {
+func TestMismatchedProgramIsNotUsed(t *testing.T) {
 	t.Parallel()
 	reference, _ := newPlace(t).save(t, "1234")
 	for name, change := range map[string]func(*place){
@@ -304,7 +304,7 @@ func layerOf(t *testing.T, manifest *Manifest, headers []tar.Header, contents []
 	return named.Reference{Source: filepath.Join(dir, "archive")}
 }
 
-func TestALayerCanTakeNothingElse(t *testing.T) {
+func TestLayerWithUnexpectedEntries(t *testing.T) {
 	t.Parallel()
 	_, manifest := newPlace(t).save(t, "1234")
 	const program = "programs/bin/greeting"
@@ -355,7 +355,7 @@ func TestALayerCanTakeNothingElse(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoArchive(t *testing.T) {
+func TestInvalidArchive(t *testing.T) {
 	t.Parallel()
 	reference, _ := newPlace(t).save(t, "1234")
 	content, err := os.ReadFile(reference.Source)

@@ -26,7 +26,7 @@ import (
 )
 
 // A server of an archive may do anything.
-func TestAnArchiveComesFromAServer(t *testing.T) {
+func TestDownload(t *testing.T) {
 	t.Parallel()
 	reference, manifest := newPlace(t).save(t, "1234")
 	content, err := os.ReadFile(reference.Source)
@@ -164,7 +164,7 @@ func TestAnArchiveComesFromAServer(t *testing.T) {
 }
 
 // A run that was killed leaves a part of a layer.
-func TestADownloadIsContinued(t *testing.T) {
+func TestDownloadIsResumed(t *testing.T) {
 	t.Parallel()
 	reference, manifest := newPlace(t).save(t, "1234")
 	there := newPlace(t)
@@ -195,7 +195,7 @@ func TestADownloadIsContinued(t *testing.T) {
 }
 
 // make in two terminals installs a layer once, and neither command fails.
-func TestTwoInstallALayerAtOnce(t *testing.T) {
+func TestConcurrentInstallsOfALayer(t *testing.T) {
 	t.Parallel()
 	reference, _ := newPlace(t).save(t, "1234")
 	var ranges atomic.Int64

@@ -35,7 +35,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-func TestTheLockFile(t *testing.T) {
+func TestLockFile(t *testing.T) {
 	for _, test := range []struct{ name, content, variable, want, reason string }{
 		{"none", "", "", "", ""},
 		{"only comments", "# linux/amd64 a.tar\n\n", "", "", ""},
