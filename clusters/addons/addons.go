@@ -39,9 +39,9 @@ type Addon interface {
 	Name() string
 	// Install installs the add-on or upgrades it to the pinned version, and waits until it is usable. It can be called
 	// again at any time: after a success it changes nothing, and after a failure or a kill it continues. The error of a
-	// time-out includes the Pods, Events and logs that explain it. Install reports what it is doing to say, a line at a
+	// time-out includes the Pods, Events and logs that explain it. Install passes its progress to report, a line at a
 	// time.
-	Install(ctx context.Context, target Target, say func(string)) error
+	Install(ctx context.Context, target Target, report func(string)) error
 	// State looks at the add-on without changing anything. It takes about a second at most.
 	State(ctx context.Context, target Target) (State, error)
 	// Uninstall removes what Install created, and leaves everything else. It is no error if there is nothing to remove.

@@ -55,7 +55,7 @@ type certManager struct {
 
 func (*certManager) Name() string { return "cert-manager" }
 
-func (c *certManager) Install(ctx context.Context, target Target, say func(string)) error {
+func (c *certManager) Install(ctx context.Context, target Target, report func(string)) error {
 	release, err := newHelm(target, c.Name(), certManagerNamespace)
 	if err != nil {
 		return err
@@ -65,9 +65,9 @@ func (c *certManager) Install(ctx context.Context, target Target, say func(strin
 		return err
 	}
 	if foreign != nil {
-		say(fmt.Sprintf("cert-manager %s is in namespace %s and not ours: leaving it as it is",
+		report(fmt.Sprintf("cert-manager %s is in namespace %s and not ours: leaving it as it is",
 			imageVersion(foreign.Spec.Template.Spec), foreign.Namespace))
-		return c.wait(ctx, target, foreign.Namespace, say)
+		return c.wait(ctx, target, foreign.Namespace, report)
 	}
 	source, err := c.charts(ctx, c.Name())
 	if err != nil {
@@ -81,17 +81,17 @@ func (c *certManager) Install(ctx context.Context, target Target, say func(strin
 	if err != nil {
 		return err
 	}
-	if err := clearLeftovers(ctx, release, chart, values, say); err != nil {
+	if err := clearLeftovers(ctx, release, chart, values, report); err != nil {
 		return err
 	}
-	if err := release.ensure(ctx, chart, values, say); err != nil {
+	if err := release.ensure(ctx, chart, values, report); err != nil {
 		return err
 	}
 	if !target.Pods {
-		say("its kinds are there; no Pods can run here, so nothing is issued")
+		report("its kinds are there; no Pods can run here, so nothing is issued")
 		return nil
 	}
-	return c.wait(ctx, target, certManagerNamespace, say)
+	return c.wait(ctx, target, certManagerNamespace, report)
 }
 
 // foreign finds a cert-manager that is not this release: two of them in a cluster fight. On a cluster that we made, one
@@ -115,13 +115,13 @@ func (c *certManager) foreign(ctx context.Context, release *helm) (*appsv1.Deplo
 }
 
 // wait waits until a certificate is issued.
-func (c *certManager) wait(ctx context.Context, target Target, namespace string, say func(string)) error {
-	if err := become(ctx, target, namespace, c.patience, "cert-manager", say, func(ctx context.Context) (string, error) {
+func (c *certManager) wait(ctx context.Context, target Target, namespace string, report func(string)) error {
+	if err := waitReady(ctx, target, namespace, c.patience, "cert-manager", report, func(ctx context.Context) (string, error) {
 		return certManagerObjection(ctx, target, namespace)
 	}); err != nil {
 		return err
 	}
-	return c.prove(ctx, target, namespace, say)
+	return c.testIssuance(ctx, target, namespace, report)
 }
 
 // certManagerObjection says what is missing until cert-manager's webhook admits: that its Deployments are available
@@ -174,8 +174,8 @@ func webhookObjection(ctx context.Context, target Target, namespace string) (str
 	return "", err
 }
 
-// prove has a certificate issued, and removes it.
-func (c *certManager) prove(ctx context.Context, target Target, namespace string, say func(string)) (err error) {
+// testIssuance requests a certificate, waits until it is issued, and removes it.
+func (c *certManager) testIssuance(ctx context.Context, target Target, namespace string, report func(string)) (err error) {
 	objects, err := dynamic.NewForConfig(target.Config)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (c *certManager) prove(ctx context.Context, target Target, namespace string
 			return fmt.Errorf("asking cert-manager for a certificate: %w", err)
 		}
 	}
-	return become(ctx, target, namespace, c.patience, "a certificate of cert-manager's", say, func(ctx context.Context) (string, error) {
+	return waitReady(ctx, target, namespace, c.patience, "a certificate of cert-manager's", report, func(ctx context.Context) (string, error) {
 		issued, err := objects.Resource(certificateKind).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return "", err

@@ -45,10 +45,10 @@ type cilium struct {
 
 func (*cilium) Name() string { return "cilium" }
 
-func (c *cilium) Install(ctx context.Context, target Target, say func(string)) error {
+func (c *cilium) Install(ctx context.Context, target Target, report func(string)) error {
 	if target.Shared {
-		say("the cluster has a network of its own: leaving it as it is")
-		return c.wait(ctx, target, say)
+		report("the cluster has a network of its own: leaving it as it is")
+		return c.wait(ctx, target, report)
 	}
 	source, err := c.charts(ctx, c.Name())
 	if err != nil {
@@ -66,14 +66,14 @@ func (c *cilium) Install(ctx context.Context, target Target, say func(string)) e
 	if err != nil {
 		return err
 	}
-	if err := release.ensure(ctx, chart, values, say); err != nil {
+	if err := release.ensure(ctx, chart, values, report); err != nil {
 		return err
 	}
 	if !target.Pods {
-		say("no Pods can run here, so it does nothing")
+		report("no Pods can run here, so it does nothing")
 		return nil
 	}
-	return c.wait(ctx, target, say)
+	return c.wait(ctx, target, report)
 }
 
 func ciliumValues(target Target) (map[string]any, error) {
@@ -106,8 +106,8 @@ func readValues(names ...string) (map[string]any, error) {
 }
 
 // wait waits until the network works.
-func (c *cilium) wait(ctx context.Context, target Target, say func(string)) error {
-	return become(ctx, target, ciliumNamespace, c.patience, "Cilium", say, func(ctx context.Context) (string, error) {
+func (c *cilium) wait(ctx context.Context, target Target, report func(string)) error {
+	return waitReady(ctx, target, ciliumNamespace, c.patience, "Cilium", report, func(ctx context.Context) (string, error) {
 		return ciliumObjection(ctx, target)
 	})
 }

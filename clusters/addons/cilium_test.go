@@ -22,7 +22,7 @@ func TestCiliumChartUsesOurValues(t *testing.T) {
 	s.target.APIHost, s.target.APIPort = "labs-control-plane", 6443
 	addon := Cilium(charts(t))
 	for range 2 {
-		if err := addon.Install(t.Context(), s.target, s.say); err != nil {
+		if err := addon.Install(t.Context(), s.target, s.report); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,11 +116,11 @@ func TestForeignNetworkPluginIsKept(t *testing.T) {
 	s := newScene(t)
 	s.target.Shared = true
 	addon := &cilium{charts: charts(t).Chart, patience: time.Second}
-	err := addon.Install(t.Context(), s.target, s.say)
+	err := addon.Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), "no node has joined the cluster") {
 		t.Errorf("error: %v", err)
 	}
-	if !s.heard("the cluster has a network of its own: leaving it as it is") {
+	if !s.reported("the cluster has a network of its own: leaving it as it is") {
 		t.Error("it does not say that it leaves the network alone")
 	}
 	sets, err := s.client.AppsV1().DaemonSets(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})

@@ -40,7 +40,7 @@ const (
 
 // ensureNames makes the cluster's DNS lead all names below lab.test to the Ingress controller. It returns the DNS's
 // address and port.
-func ensureNames(ctx context.Context, p *plain, say func(string)) (resolver string, err error) {
+func ensureNames(ctx context.Context, p *plain, report func(string)) (resolver string, err error) {
 	service, err := p.client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, dnsService, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !p.target.Shared {
 		// On an embedded cluster that is just starting, the DNS comes at the same time as we do.
@@ -70,13 +70,13 @@ func ensureNames(ctx context.Context, p *plain, say func(string)) (resolver stri
 				"Pebble needs this rule in the Corefile of the ConfigMap kube-system/%s, "+
 				"or take public names and a public issuer instead (docs/guides/rke2.md):\n%s", coredns, labNames)
 		}
-		say("adding lab.test to the cluster's DNS")
+		report("adding lab.test to the cluster's DNS")
 		if err := addLabNames(ctx, p, rules); err != nil {
 			return "", err
 		}
 	}
 	if digest := rules.Annotations[rewritten]; digest != "" {
-		if err := readAgain(ctx, p, &digest); err != nil {
+		if err := restartDNS(ctx, p, &digest); err != nil {
 			return "", err
 		}
 	}
@@ -125,12 +125,12 @@ func removeNames(ctx context.Context, p *plain) error {
 	if servers.Spec.Template.Annotations[rewritten] == "" {
 		return nil
 	}
-	return readAgain(ctx, p, nil)
+	return restartDNS(ctx, p, nil)
 }
 
-// readAgain replaces CoreDNS's Pods unless they were made after the file was changed: by themselves they would read it
+// restartDNS restarts CoreDNS unless its Pods are newer than the file. Without a restart, they would read the file
 // within two minutes. The digest is the file's, or nil if nothing in it is ours.
-func readAgain(ctx context.Context, p *plain, digest *string) error {
+func restartDNS(ctx context.Context, p *plain, digest *string) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{
 		"metadata": map[string]any{"annotations": map[string]*string{rewritten: digest}},
 	}}})
@@ -145,8 +145,9 @@ func readAgain(ctx context.Context, p *plain, digest *string) error {
 }
 
 // awaitNames waits until the cluster's DNS has read the rule.
-func awaitNames(ctx context.Context, p *plain, say func(string)) error {
-	return become(ctx, p.target, metav1.NamespaceSystem, plainPatience, "the cluster's DNS", say, func(ctx context.Context) (string, error) {
+func awaitNames(ctx context.Context, p *plain, report func(string)) error {
+	const what = "the cluster's DNS"
+	return waitReady(ctx, p.target, metav1.NamespaceSystem, plainPatience, what, report, func(ctx context.Context) (string, error) {
 		return namesObjection(ctx, p)
 	})
 }

@@ -143,13 +143,13 @@ func explainWarnings(ctx context.Context, client kubernetes.Interface, namespace
 	slices.SortFunc(events.Items, func(a, b corev1.Event) int {
 		return cmp.Or(when(b).Compare(when(a)), cmp.Compare(a.Name, b.Name))
 	})
-	said := map[string]bool{}
+	printed := map[string]bool{}
 	for _, event := range events.Items {
 		line := fmt.Sprintf("%s %s: %s: %s", event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason, strings.TrimSpace(event.Message))
-		if said[line] || len(said) == explainEvents {
+		if printed[line] || len(printed) == explainEvents {
 			continue
 		}
-		said[line] = true
+		printed[line] = true
 		fmt.Fprintf(out, "Event %s\n", line)
 	}
 }

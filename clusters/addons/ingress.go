@@ -27,7 +27,7 @@ type ingress struct{}
 
 func (ingress) Name() string { return known.Ingress }
 
-func (i ingress) Install(ctx context.Context, target Target, say func(string)) error {
+func (i ingress) Install(ctx context.Context, target Target, report func(string)) error {
 	p, err := newPlain(i.Name(), target)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (i ingress) Install(ctx context.Context, target Target, say func(string)) e
 		return err
 	}
 	if class != "" {
-		say(fmt.Sprintf("the cluster has the class %s, so it gets no Ingress controller of the course: "+
+		report(fmt.Sprintf("the cluster has the class %s, so it gets no Ingress controller of the course: "+
 			"let your Ingresses name that class", class))
 		return nil
 	}
@@ -45,15 +45,15 @@ func (i ingress) Install(ctx context.Context, target Target, say func(string)) e
 	if err != nil {
 		return err
 	}
-	say("installing the course's Ingress controller")
-	if err := p.apply(ctx, objects, say); err != nil {
+	report("installing the course's Ingress controller")
+	if err := p.apply(ctx, objects, report); err != nil {
 		return err
 	}
 	if !target.Pods {
-		say("its class is there; no Pods can run here, so nothing is served")
+		report("its class is there; no Pods can run here, so nothing is served")
 		return nil
 	}
-	return p.become(ctx, ingressPage, ingressAnswer, say)
+	return p.waitReady(ctx, ingressPage, ingressAnswer, report)
 }
 
 // foreignClass names an IngressClass that is not ours. It is empty if there is none.

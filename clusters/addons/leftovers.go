@@ -35,7 +35,7 @@ const leftoverPatience = 30 * time.Second
 //
 // On a cluster that we made, they are made to fit. Objects are kept, unless their kind was being deleted already. On
 // another user's cluster, nothing is changed, and the error says what to do.
-func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, values map[string]any, say func(string)) error {
+func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, values map[string]any, report func(string)) error {
 	objects, err := dynamic.NewForConfig(release.access)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, val
 	}
 	for _, definition := range foreign {
 		if definition.GetDeletionTimestamp() != nil {
-			if err := finishDeletion(ctx, objects, definition, say); err != nil {
+			if err := finishDeletion(ctx, objects, definition, report); err != nil {
 				return err
 			}
 		}
@@ -76,13 +76,13 @@ func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, val
 		if definition.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := dropUnknownVersions(ctx, objects, definition, served[definition.GetName()], say); err != nil {
+		if err := dropUnknownVersions(ctx, objects, definition, served[definition.GetName()], report); err != nil {
 			return err
 		}
 		adopted++
 	}
 	if adopted > 0 {
-		say(fmt.Sprintf("taking over %d kinds that an earlier %s left behind", adopted, release.name))
+		report(fmt.Sprintf("taking over %d kinds that an earlier %s left behind", adopted, release.name))
 	}
 	return nil
 }
@@ -107,9 +107,9 @@ func sharedLeftovers(release *helm, foreign []*unstructured.Unstructured) error 
 
 // finishDeletion waits until a kind that is being deleted is gone. Its objects have finalizers for a controller that is
 // not there any more: they are taken off.
-func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, say func(string)) error {
+func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, report func(string)) error {
 	name := definition.GetName()
-	say(fmt.Sprintf("%s is still being deleted: finishing that", name))
+	report(fmt.Sprintf("%s is still being deleted: finishing that", name))
 	return until(ctx, leftoverPatience, "the deletion of "+name, func(ctx context.Context) (string, error) {
 		current, err := objects.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -133,7 +133,7 @@ func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *
 			if len(object.GetFinalizers()) == 0 || object.GetDeletionTimestamp() == nil {
 				continue
 			}
-			say(fmt.Sprintf("%s %s/%s: taking off the finalizer %s, for which no controller is there",
+			report(fmt.Sprintf("%s %s/%s: taking off the finalizer %s, for which no controller is there",
 				object.GetKind(), object.GetNamespace(), object.GetName(), strings.Join(object.GetFinalizers(), ", ")))
 			_, err := objects.Resource(resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(),
 				types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -209,7 +209,7 @@ func servedVersions(release *helm, wanted *chart.Chart, values map[string]any) (
 // dropUnknownVersions deals with a definition that has stored objects in a version that the chart's no longer has: the
 // API server would refuse the chart's. Without objects, it is deleted. With objects there is no way that keeps them.
 func dropUnknownVersions(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured,
-	served []string, say func(string),
+	served []string, report func(string),
 ) error {
 	stored, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
 	unknown := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return slices.Contains(served, v) })
@@ -225,7 +225,7 @@ func dropUnknownVersions(ctx context.Context, objects dynamic.Interface, definit
 		return fmt.Errorf("the cluster has %s with objects in version %s, which this release no longer has: "+
 			"save them, delete the kind (kubectl delete crd %s), and try again", name, strings.Join(unknown, ", "), name)
 	}
-	say(fmt.Sprintf("deleting the old %s, which has no objects and another version (%s)", name, strings.Join(unknown, ", ")))
+	report(fmt.Sprintf("deleting the old %s, which has no objects and another version (%s)", name, strings.Join(unknown, ", ")))
 	if err := objects.Resource(definitions).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", name, err)
 	}

@@ -30,13 +30,13 @@ func TestInstallAdoptsLeftoverCRDs(t *testing.T) {
 	s.define(t, "certificates", "Certificate", "example.com", "v1") // none of its business
 
 	s.install(t)
-	said := strings.Join(s.said, "\n")
+	messages := strings.Join(s.messages, "\n")
 	for _, words := range []string{
 		"orders.acme.cert-manager.io is still being deleted", "taking off the finalizer acme.cert-manager.io/finalizer",
 		"deleting the old challenges.acme.cert-manager.io", "taking over 2 kinds",
 	} {
-		if !strings.Contains(said, words) {
-			t.Errorf("it did not say %q but\n%s", words, said)
+		if !strings.Contains(messages, words) {
+			t.Errorf("it did not say %q but\n%s", words, messages)
 		}
 	}
 	s.installed(t)
@@ -62,7 +62,7 @@ func TestInstallKeepsObjectsOfRemovedVersions(t *testing.T) {
 	s := newScene(t)
 	old := s.define(t, "issuers", "Issuer", "cert-manager.io", "v1alpha2")
 	s.object(t, old)
-	err := CertManager(charts(t)).Install(t.Context(), s.target, s.say)
+	err := CertManager(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), "issuers.cert-manager.io with objects in version v1alpha2") {
 		t.Errorf("error: %v", err)
 	}
@@ -77,7 +77,7 @@ func TestSharedClusterKeepsForeignCRDs(t *testing.T) {
 	s := newScene(t)
 	s.target.Shared = true
 	before := s.define(t, "certificates", "Certificate", "cert-manager.io", "v1")
-	err := CertManager(charts(t)).Install(t.Context(), s.target, s.say)
+	err := CertManager(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), "did not create (certificates.cert-manager.io)") ||
 		!strings.Contains(err.Error(), "kubectl --kubeconfig "+s.Kubeconfig+" delete crd certificates.cert-manager.io") {
 		t.Errorf("error: %v", err)
@@ -110,8 +110,8 @@ func TestForeignCertManagerIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	addon := &certManager{charts: charts(t).Chart, patience: 1}
-	err := addon.Install(t.Context(), s.target, s.say)
-	if !s.heard("cert-manager 1.18.0 is in namespace kube-system and not ours") {
+	err := addon.Install(t.Context(), s.target, s.report)
+	if !s.reported("cert-manager 1.18.0 is in namespace kube-system and not ours") {
 		t.Error("it does not say whose it uses")
 	}
 	// It is not usable, and the reason names it.
@@ -160,7 +160,7 @@ func TestInstallAdoptsKubectlAppliedObjects(t *testing.T) {
 		}
 	}
 	s.install(t)
-	if !s.heard("taking over 6 kinds") {
+	if !s.reported("taking over 6 kinds") {
 		t.Error("it does not say that it takes them over")
 	}
 	s.installed(t)

@@ -88,10 +88,10 @@ func charts(t *testing.T) *images.Store {
 // scene is a cluster without Pods and an add-on for it.
 type scene struct {
 	*embedded.Cluster
-	target  Target
-	client  kubernetes.Interface
-	dynamic dynamic.Interface
-	said    []string
+	target   Target
+	client   kubernetes.Interface
+	dynamic  dynamic.Interface
+	messages []string
 }
 
 func newScene(t *testing.T) *scene {
@@ -118,19 +118,19 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-func (s *scene) say(line string) { s.said = append(s.said, line) }
+func (s *scene) report(line string) { s.messages = append(s.messages, line) }
 
-// heard reports whether something was said that contains the words, and forgets all that was said.
-func (s *scene) heard(words string) bool {
-	said := strings.Join(s.said, "\n")
-	s.said = nil
-	return strings.Contains(said, words)
+// reported reports whether a message contains the words, and removes all messages.
+func (s *scene) reported(words string) bool {
+	messages := strings.Join(s.messages, "\n")
+	s.messages = nil
+	return strings.Contains(messages, words)
 }
 
 func (s *scene) install(t *testing.T) {
 	t.Helper()
-	s.said = nil
-	if err := CertManager(charts(t)).Install(t.Context(), s.target, s.say); err != nil {
+	s.messages = nil
+	if err := CertManager(charts(t)).Install(t.Context(), s.target, s.report); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -23,8 +23,8 @@ const (
 )
 
 // namespaceReady makes an add-on's namespace, after an earlier one of that name that is being deleted is gone.
-func namespaceReady(ctx context.Context, client kubernetes.Interface, name, addon string, say func(string)) error {
-	said := false
+func namespaceReady(ctx context.Context, client kubernetes.Interface, name, addon string, report func(string)) error {
+	reported := false
 	return until(ctx, namespacePatience, "the namespace "+name, func(ctx context.Context) (string, error) {
 		namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -41,9 +41,9 @@ func namespaceReady(ctx context.Context, client kubernetes.Interface, name, addo
 		if namespace.DeletionTimestamp == nil {
 			return "", nil
 		}
-		if !said {
-			say(fmt.Sprintf("waiting until the old namespace %s is gone", name))
-			said = true
+		if !reported {
+			report(fmt.Sprintf("waiting until the old namespace %s is gone", name))
+			reported = true
 		}
 		return "it is still being deleted" + terminating(namespace), nil
 	})

@@ -50,12 +50,12 @@ type pebble struct {
 
 func (*pebble) Name() string { return known.Pebble }
 
-func (a *pebble) Install(ctx context.Context, target Target, say func(string)) error {
+func (a *pebble) Install(ctx context.Context, target Target, report func(string)) error {
 	p, err := newPlain(a.Name(), target)
 	if err != nil {
 		return err
 	}
-	resolver, err := ensureNames(ctx, p, say)
+	resolver, err := ensureNames(ctx, p, report)
 	if err != nil {
 		return err
 	}
@@ -63,12 +63,12 @@ func (a *pebble) Install(ctx context.Context, target Target, say func(string)) e
 	if err != nil {
 		return err
 	}
-	say("installing Pebble")
+	report("installing Pebble")
 	// The namespace and the rest are made before: what the Pod mounts must be there first.
-	if err := p.apply(ctx, objects[:1], say); err != nil {
+	if err := p.apply(ctx, objects[:1], report); err != nil {
 		return err
 	}
-	digest, err := a.ensureCertificate(ctx, p, say)
+	digest, err := a.ensureCertificate(ctx, p, report)
 	if err != nil {
 		return err
 	}
@@ -79,17 +79,17 @@ func (a *pebble) Install(ctx context.Context, target Target, say func(string)) e
 			}
 		}
 	}
-	if err := p.apply(ctx, objects[1:], say); err != nil {
+	if err := p.apply(ctx, objects[1:], report); err != nil {
 		return err
 	}
 	if !target.Pods {
-		say("its objects are there; no Pods can run here, so nothing is issued")
+		report("its objects are there; no Pods can run here, so nothing is issued")
 		return nil
 	}
-	if err := p.become(ctx, pebbleDirectory, pebbleAnswer, say); err != nil {
+	if err := p.waitReady(ctx, pebbleDirectory, pebbleAnswer, report); err != nil {
 		return err
 	}
-	return awaitNames(ctx, p, say)
+	return awaitNames(ctx, p, report)
 }
 
 // complete adds to Pebble's Deployment what differs from cluster to cluster.
@@ -118,7 +118,7 @@ func complete(object *unstructured.Unstructured, resolver, digest string) error 
 // ensureCertificate makes the certificate of Pebble's HTTPS unless there is a good one, and says who signed it: the
 // authority in Pebble's own image, so that it is the same in every cluster and can be written into an Issuer once.
 // Everybody has its key; it is good for nothing but this. The digest is the certificate's.
-func (a *pebble) ensureCertificate(ctx context.Context, p *plain, say func(string)) (digest string, err error) {
+func (a *pebble) ensureCertificate(ctx context.Context, p *plain, report func(string)) (digest string, err error) {
 	objects, err := p.objects()
 	if err != nil {
 		return "", err
@@ -168,7 +168,7 @@ func (a *pebble) ensureCertificate(ctx context.Context, p *plain, say func(strin
 		made = append(made, &unstructured.Unstructured{Object: fields})
 	}
 	sum := sha256.Sum256(certificate)
-	return hex.EncodeToString(sum[:8]), p.apply(ctx, made, say)
+	return hex.EncodeToString(sum[:8]), p.apply(ctx, made, report)
 }
 
 // signedBy says whether a certificate is Pebble's, signed by an authority, and valid for long enough.

@@ -55,7 +55,7 @@ func (p *plain) objects() ([]*unstructured.Unstructured, error) {
 
 // apply waits until a namespace of before is gone, and writes the objects. On a cluster of others it writes into no
 // namespace of theirs.
-func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured, say func(string)) error {
+func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured, report func(string)) error {
 	if p.target.Shared {
 		namespace, err := p.client.CoreV1().Namespaces().Get(ctx, p.name, metav1.GetOptions{})
 		if err == nil && namespace.Labels[createdBy] == "" {
@@ -66,7 +66,7 @@ func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured,
 			return fmt.Errorf("looking for the namespace %s: %w", p.name, err)
 		}
 	}
-	if err := namespaceReady(ctx, p.client, p.name, p.name, say); err != nil {
+	if err := namespaceReady(ctx, p.client, p.name, p.name, report); err != nil {
 		return err
 	}
 	return apply.Objects(ctx, p.target.Config, fieldOwner, objects)
@@ -84,9 +84,9 @@ func (p *plain) deployment(ctx context.Context) (*appsv1.Deployment, error) {
 	return deployment, nil
 }
 
-// become waits until the Deployment is ready and its Service answers as it must.
-func (p *plain) become(ctx context.Context, path, wanted string, say func(string)) error {
-	return become(ctx, p.target, p.name, plainPatience, p.name, say, func(ctx context.Context) (string, error) {
+// waitReady waits until the Deployment is ready and its Service answers as it must.
+func (p *plain) waitReady(ctx context.Context, path, wanted string, report func(string)) error {
+	return waitReady(ctx, p.target, p.name, plainPatience, p.name, report, func(ctx context.Context) (string, error) {
 		return p.objection(ctx, path, wanted)
 	})
 }

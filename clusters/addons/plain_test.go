@@ -92,7 +92,7 @@ func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
-	err := Pebble(charts(t)).Install(t.Context(), s.target, s.say)
+	err := Pebble(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), `"kube-dns" not found`) {
 		t.Errorf("without a DNS: %v", err)
 	}
@@ -101,7 +101,7 @@ func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err = Pebble(charts(t)).Install(t.Context(), s.target, s.say)
+	err = Pebble(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), "not CoreDNS") {
 		t.Errorf("with a DNS that is not CoreDNS: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err = Pebble(charts(t)).Install(t.Context(), s.target, s.say)
+	err = Pebble(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), labNames) {
 		t.Errorf("without the rule: %v", err)
 	}
@@ -167,7 +167,7 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := Pebble(charts(t)).Install(t.Context(), s.target, s.say); err != nil {
+		if err := Pebble(charts(t)).Install(t.Context(), s.target, s.report); err != nil {
 			t.Fatalf("%s: %v", moment, err)
 		}
 		if file, pods := digests(); file == "" || file != pods {
@@ -223,7 +223,7 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 func TestExistingIngressClassIsUsed(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
-	if err := Ingress().Install(t.Context(), s.target, s.say); err != nil {
+	if err := Ingress().Install(t.Context(), s.target, s.report); err != nil {
 		t.Fatal(err)
 	}
 	if err := Ingress().Uninstall(t.Context(), s.target); err != nil {
@@ -239,7 +239,7 @@ func TestExistingIngressClassIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.target.Shared = true
-	if err := Ingress().Install(t.Context(), s.target, s.say); err == nil ||
+	if err := Ingress().Install(t.Context(), s.target, s.report); err == nil ||
 		!strings.Contains(err.Error(), "a namespace ingress that we did not create") {
 		t.Errorf("in a namespace of others: %v", err)
 	}
@@ -248,10 +248,10 @@ func TestExistingIngressClassIsUsed(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Ingress().Install(t.Context(), s.target, s.say); err != nil {
+	if err := Ingress().Install(t.Context(), s.target, s.report); err != nil {
 		t.Fatal(err)
 	}
-	if !s.heard("the cluster has the class nginx") {
+	if !s.reported("the cluster has the class nginx") {
 		t.Error("it does not say which class is taken")
 	}
 	state, err := Ingress().State(t.Context(), s.target)

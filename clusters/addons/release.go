@@ -116,9 +116,9 @@ func (h *helm) deployed() (*release.Release, error) {
 }
 
 // ensure makes the cluster hold this chart with these values. Where it does, nothing is changed.
-func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[string]any, say func(string)) error {
+func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[string]any, report func(string)) error {
 	// First of all: in a namespace that is being deleted, all objects may still be there.
-	if err := namespaceReady(ctx, h.client, h.namespace, h.name, say); err != nil {
+	if err := namespaceReady(ctx, h.client, h.namespace, h.name, report); err != nil {
 		return err
 	}
 	last, err := h.last()
@@ -134,15 +134,15 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 			return nil
 		}
 		if missing != "" {
-			say(fmt.Sprintf("%s is gone: putting it back", missing))
+			report(fmt.Sprintf("%s is gone: putting it back", missing))
 		}
 	}
-	last, err = h.recover(last, say)
+	last, err = h.recover(last, report)
 	if err != nil {
 		return err
 	}
 	if last == nil {
-		say(fmt.Sprintf("installing %s %s from its chart", h.name, wanted.Metadata.Version))
+		report(fmt.Sprintf("installing %s %s from its chart", h.name, wanted.Metadata.Version))
 		install := action.NewInstall(h.config)
 		install.ReleaseName, install.Namespace = h.name, h.namespace
 		install.Timeout = helmTimeout
@@ -154,7 +154,7 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 		}
 		return nil
 	}
-	say(fmt.Sprintf("bringing %s from chart %s to %s", h.name, last.Chart.Metadata.Version, wanted.Metadata.Version))
+	report(fmt.Sprintf("bringing %s from chart %s to %s", h.name, last.Chart.Metadata.Version, wanted.Metadata.Version))
 	upgrade := action.NewUpgrade(h.config)
 	upgrade.Namespace, upgrade.Timeout, upgrade.MaxHistory = h.namespace, helmTimeout, history
 	upgrade.Labels = map[string]string{createdBy: h.name}
@@ -204,7 +204,7 @@ func (h *helm) missing(revision *release.Release) (string, error) {
 // Helm itself refuses to go on from there: install says "cannot re-use a name that is still in use", and upgrade
 // "another operation is in progress". It can't know that the other one is dead. We can: who installs add-ons holds the
 // cluster's lock.
-func (h *helm) recover(last *release.Release, say func(string)) (*release.Release, error) {
+func (h *helm) recover(last *release.Release, report func(string)) (*release.Release, error) {
 	if last == nil {
 		return nil, nil
 	}
@@ -215,16 +215,16 @@ func (h *helm) recover(last *release.Release, say func(string)) (*release.Releas
 	case status == release.StatusUninstalled:
 		return nil, nil
 	case status == release.StatusUninstalling:
-		say(fmt.Sprintf("an earlier uninstall of %s was interrupted: finishing it", h.name))
+		report(fmt.Sprintf("an earlier uninstall of %s was interrupted: finishing it", h.name))
 		return nil, h.uninstall()
 	case status.IsPending():
-		say(fmt.Sprintf("an earlier %s of %s was interrupted: going on from there", strings.TrimPrefix(string(status), "pending-"), h.name))
+		report(fmt.Sprintf("an earlier %s of %s was interrupted: going on from there", strings.TrimPrefix(string(status), "pending-"), h.name))
 		last.SetStatus(release.StatusFailed, "Interrupted; recovered by Operator Labs")
 		if err := h.config.Releases.Update(last); err != nil {
 			return nil, fmt.Errorf("recording that revision %d of %s was interrupted: %w", last.Version, h.name, err)
 		}
 	case status == release.StatusFailed:
-		say(fmt.Sprintf("an earlier attempt at %s failed (%s): trying again", h.name, oneLine(last.Info.Description)))
+		report(fmt.Sprintf("an earlier attempt at %s failed (%s): trying again", h.name, oneLine(last.Info.Description)))
 	}
 	good, err := h.deployed()
 	if err != nil {

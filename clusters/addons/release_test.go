@@ -64,7 +64,7 @@ func TestInstallRestoresDeletedObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.install(t)
-	if !s.heard("Service cert-manager-webhook is gone") {
+	if !s.reported("Service cert-manager-webhook is gone") {
 		t.Error("it does not say what was missing")
 	}
 	s.installed(t)
@@ -78,7 +78,7 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 	steps := []struct {
 		name      string
 		interrupt func(*testing.T)
-		says      string
+		message   string
 		want      string
 	}{
 		{
@@ -90,12 +90,12 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			says: "an earlier install of cert-manager was interrupted", want: "1 deployed",
+			message: "an earlier install of cert-manager was interrupted", want: "1 deployed",
 		},
 		{
 			name:      "first install that failed",
 			interrupt: func(t *testing.T) { t.Helper(); s.setStatus(t, release.StatusFailed) },
-			says:      "an earlier attempt at cert-manager failed", want: "1 deployed",
+			message:   "an earlier attempt at cert-manager failed", want: "1 deployed",
 		},
 		{
 			name: "upgrade that failed",
@@ -103,7 +103,7 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 				t.Helper()
 				s.upgradeTo(t, release.StatusDeployed, release.StatusFailed)
 			},
-			says: "an earlier attempt at cert-manager failed", want: "1 superseded, 2 failed, 3 deployed",
+			message: "an earlier attempt at cert-manager failed", want: "1 superseded, 2 failed, 3 deployed",
 		},
 		{
 			name: "upgrade",
@@ -111,7 +111,7 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 				t.Helper()
 				s.upgradeTo(t, release.StatusDeployed, release.StatusPendingUpgrade)
 			},
-			says: "an earlier upgrade of cert-manager was interrupted", want: "3 superseded, 4 failed, 5 deployed",
+			message: "an earlier upgrade of cert-manager was interrupted", want: "3 superseded, 4 failed, 5 deployed",
 		},
 		{
 			name: "upgrade between its two last writes",
@@ -119,20 +119,20 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 				t.Helper()
 				s.upgradeTo(t, release.StatusSuperseded, release.StatusPendingUpgrade)
 			},
-			says: "an earlier upgrade of cert-manager was interrupted", want: "5 superseded, 6 failed, 7 deployed",
+			message: "an earlier upgrade of cert-manager was interrupted", want: "5 superseded, 6 failed, 7 deployed",
 		},
 		{
 			name:      "uninstall",
 			interrupt: func(t *testing.T) { t.Helper(); s.setStatus(t, release.StatusUninstalling) },
-			says:      "an earlier uninstall of cert-manager was interrupted", want: "1 deployed",
+			message:   "an earlier uninstall of cert-manager was interrupted", want: "1 deployed",
 		},
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
 			step.interrupt(t)
 			s.install(t)
-			if !s.heard(step.says) {
-				t.Errorf("it did not say %q", step.says)
+			if !s.reported(step.message) {
+				t.Errorf("it did not say %q", step.message)
 			}
 			s.installed(t)
 			if got := s.revisions(t); got != step.want {
@@ -211,7 +211,7 @@ func TestInstallWaitsForTerminatingNamespace(t *testing.T) {
 	})
 	defer release.Stop()
 	s.install(t)
-	if !s.heard("waiting until the old namespace cert-manager is gone") {
+	if !s.reported("waiting until the old namespace cert-manager is gone") {
 		t.Error("it does not say what it waits for")
 	}
 	s.installed(t)

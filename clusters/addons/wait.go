@@ -29,17 +29,17 @@ func until(ctx context.Context, patience time.Duration, what string, look func(c
 
 var errPatience = errors.New("patience is over")
 
-// become is until for a thing of an add-on: it says each objection that is another than the one before, and its
-// time-out explains itself by what is in the namespace.
-func become(ctx context.Context, target Target, namespace string, patience time.Duration, what string,
-	say func(string), look func(context.Context) (objection string, err error),
+// waitReady is until for an object of an add-on. It reports each new objection. The error of a time-out explains
+// the state of the namespace.
+func waitReady(ctx context.Context, target Target, namespace string, patience time.Duration, what string,
+	report func(string), look func(context.Context) (objection string, err error),
 ) error {
-	said := ""
+	reported := ""
 	err := until(ctx, patience, what, func(ctx context.Context) (string, error) {
 		objection, err := look(ctx)
-		if objection != "" && objection != said {
-			say(objection)
-			said = objection
+		if objection != "" && objection != reported {
+			report(objection)
+			reported = objection
 		}
 		return objection, err
 	})

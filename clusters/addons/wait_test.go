@@ -34,7 +34,7 @@ func TestTimeoutErrorExplainsPods(t *testing.T) {
 	}
 	s.target.Pods = true
 	addon := &certManager{charts: charts(t).Chart, patience: time.Second}
-	err := addon.Install(t.Context(), s.target, s.say)
+	err := addon.Install(t.Context(), s.target, s.report)
 	if err == nil {
 		t.Fatal("no error")
 	}

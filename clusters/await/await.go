@@ -38,11 +38,11 @@ func (e *LateError) Unwrap() error { return e.Cause }
 func Until(ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	objection := ""
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {
-		said, err := look(ctx)
+		current, err := look(ctx)
 		if ctx.Err() != nil {
 			return false, nil //nolint:nilerr // whatever look says: it was ended
 		}
-		objection = said
+		objection = current
 		return objection == "", err
 	})
 	switch {

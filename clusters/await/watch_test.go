@@ -37,12 +37,12 @@ func (s *script) Watch(_ context.Context, options metav1.ListOptions) (watch.Int
 	}
 	next := s.watches[0]
 	s.watches = s.watches[1:]
-	told := watch.NewFakeWithChanSize(len(next), false)
+	seen := watch.NewFakeWithChanSize(len(next), false)
 	for _, event := range next {
-		told.Action(event.Type, event.Object)
+		seen.Action(event.Type, event.Object)
 	}
-	told.Stop()
-	return told, nil
+	seen.Stop()
+	return seen, nil
 }
 
 func pod(name, version string) *corev1.Pod {
@@ -56,47 +56,47 @@ func TestChange(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		*script
-		told     []string
+		seen     []string
 		versions []string // of which the watches were asked for
 		err      error
 	}{
 		{
 			name: "it is there", script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}},
-			told: []string{"other", "wanted"},
+			seen: []string{"other", "wanted"},
 		},
 		{name: "the list is refused", script: &script{refused: forbidden}, err: forbidden},
 		{
 			name: "it comes", script: &script{watches: [][]watch.Event{{{Type: watch.Added, Object: pod("wanted", "8")}}}},
-			told: []string{"wanted"}, versions: []string{"7"},
+			seen: []string{"wanted"}, versions: []string{"7"},
 		},
 		{
 			name: "a watch ends before", script: &script{watches: [][]watch.Event{
 				{{Type: watch.Added, Object: pod("other", "8")}},
 				{{Type: watch.Added, Object: pod("wanted", "9")}},
 			}},
-			told: []string{"other", "wanted"}, versions: []string{"7", "8"},
+			seen: []string{"other", "wanted"}, versions: []string{"7", "8"},
 		},
 		{
 			name: "it never comes", script: &script{listed: []corev1.Pod{*pod("other", "5")}},
-			told: []string{"other"}, versions: []string{"7"}, err: late,
+			seen: []string{"other"}, versions: []string{"7"}, err: late,
 		},
-		{name: "who looks finds an error", script: &script{listed: []corev1.Pod{*pod("broken", "5")}}, told: []string{"broken"}, err: broken},
+		{name: "the callback fails", script: &script{listed: []corev1.Pod{*pod("broken", "5")}}, seen: []string{"broken"}, err: broken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, late)
 			defer cancel()
-			var told []string
+			var seen []string
 			err := Change(ctx, test.script, metav1.ListOptions{LabelSelector: "app=web"}, func(change watch.Event) (bool, error) {
 				pod := change.Object.(*corev1.Pod)
-				told = append(told, pod.Name)
+				seen = append(seen, pod.Name)
 				if pod.Name == "broken" {
 					return false, broken
 				}
 				return pod.Name == "wanted", nil
 			})
-			if !errors.Is(err, test.err) || !slices.Equal(told, test.told) {
-				t.Errorf("it was told of %v and ended with %v; want %v and %v", told, err, test.told, test.err)
+			if !errors.Is(err, test.err) || !slices.Equal(seen, test.seen) {
+				t.Errorf("it was told of %v and ended with %v; want %v and %v", seen, err, test.seen, test.err)
 			}
 			var versions []string
 			for _, options := range test.asked {

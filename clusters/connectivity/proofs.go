@@ -127,9 +127,9 @@ func nodePort(ctx context.Context, s *scene) error {
 			}
 		}
 		url := "http://" + net.JoinHostPort(address, port)
-		ask := func(ctx context.Context) error { return fromHere(ctx, url) }
+		ask := func(ctx context.Context) error { return getFromHost(ctx, url) }
 		if !s.options.Nodes {
-			from, there := s.elsewhere(node.Name)
+			from, there := s.podOnOtherNode(node.Name)
 			if !there {
 				return &skipError{"this machine does not reach the nodes, and there is no other node to ask from"}
 			}
@@ -145,8 +145,8 @@ func nodePort(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// elsewhere is a Pod on another node.
-func (s *scene) elsewhere(node string) (corev1.Pod, bool) {
+// podOnOtherNode returns a Pod on another node.
+func (s *scene) podOnOtherNode(node string) (corev1.Pod, bool) {
 	for _, pod := range s.pods[client] {
 		if pod.Spec.NodeName != node {
 			return pod, true
@@ -155,8 +155,8 @@ func (s *scene) elsewhere(node string) (corev1.Pod, bool) {
 	return corev1.Pod{}, false
 }
 
-// fromHere asks a URL from this machine, without a proxy that may be set.
-func fromHere(ctx context.Context, url string) error {
+// getFromHost requests a URL from this machine, without the proxy of its environment.
+func getFromHost(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -255,8 +255,8 @@ func (s *scene) ask(ctx context.Context, pod corev1.Pod, args ...string) (string
 	var out, problem bytes.Buffer
 	err := s.framework.Resources().ExecInPod(ctx, pod.Namespace, pod.Name, "probe", append([]string{"/probe"}, args...), &out, &problem)
 	if err != nil {
-		said, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
-		return out.String(), fmt.Errorf("from %s on %s: %w: %s", pod.Labels["app"], pod.Spec.NodeName, err, said)
+		output, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
+		return out.String(), fmt.Errorf("from %s on %s: %w: %s", pod.Labels["app"], pod.Spec.NodeName, err, output)
 	}
 	return out.String(), nil
 }

@@ -102,12 +102,12 @@ func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string)
 }
 
 // reason is why no engine was reached, if that is why a command failed.
-func reason(said string) error {
+func reason(stderr string) error {
 	switch {
-	case strings.Contains(said, "permission denied while trying to connect to the Docker"),
-		strings.Contains(said, "dial unix") && strings.Contains(said, "permission denied"):
+	case strings.Contains(stderr, "permission denied while trying to connect to the Docker"),
+		strings.Contains(stderr, "dial unix") && strings.Contains(stderr, "permission denied"):
 		return ErrForbidden
-	case strings.Contains(said, "Cannot connect to the Docker daemon"), strings.Contains(said, "error during connect"):
+	case strings.Contains(stderr, "Cannot connect to the Docker daemon"), strings.Contains(stderr, "error during connect"):
 		return ErrNoEngine
 	default:
 		return nil

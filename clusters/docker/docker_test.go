@@ -115,17 +115,17 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 
 func TestUnreachableEngineErrors(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]error{
+	for stderr, want := range map[string]error{
 		"permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock": ErrForbidden,
 		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":    ErrNoEngine,
 		"Error: No such container: a": nil,
 	} {
-		err := &Error{Args: []string{"ps"}, Stderr: said, Err: errors.New("exit status 1"), Reason: reason(said)}
+		err := &Error{Args: []string{"ps"}, Stderr: stderr, Err: errors.New("exit status 1"), Reason: reason(stderr)}
 		if want != nil && (!errors.Is(err, want) || err.Error() != want.Error()) {
-			t.Errorf("%q: %v; want %v", said, err, want)
+			t.Errorf("%q: %v; want %v", stderr, err, want)
 		}
-		if want == nil && !strings.Contains(err.Error(), said) {
-			t.Errorf("%q is not in %q", said, err)
+		if want == nil && !strings.Contains(err.Error(), stderr) {
+			t.Errorf("%q is not in %q", stderr, err)
 		}
 	}
 }

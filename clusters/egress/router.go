@@ -149,8 +149,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	var back sync.WaitGroup
-	back.Go(func() { carry(server, process) })
-	carry(process, struct{ io.Reader }{buffered})
+	back.Go(func() { copyThenClose(server, process) })
+	copyThenClose(process, struct{ io.Reader }{buffered})
 	back.Wait()
 }
 
@@ -180,8 +180,8 @@ func (r *Router) dial(service string) (process net.Conn, refusal string) {
 	return process, ""
 }
 
-// carry copies until one side has said all, and tells the other.
-func carry(to net.Conn, from io.Reader) {
+// copyThenClose copies until the end of from, and then closes the write side of to.
+func copyThenClose(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })
 	if err != nil || !ok {

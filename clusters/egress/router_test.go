@@ -87,17 +87,17 @@ func TestConnectionReachesTheServer(t *testing.T) {
 		t.Fatalf("the answer is %s", answer.Status)
 	}
 	// More than any buffer on the way holds.
-	said := strings.Repeat("vanilla ", 1<<17)
+	sent := strings.Repeat("vanilla ", 1<<17)
 	go func() {
-		_, _ = io.WriteString(connection, said)
+		_, _ = io.WriteString(connection, sent)
 		_ = connection.CloseWrite()
 	}()
-	heard, err := io.ReadAll(rest)
+	received, err := io.ReadAll(rest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(heard) != said+"over" {
-		t.Errorf("of %d bytes, and the end, there came back %d", len(said), len(heard))
+	if string(received) != sent+"over" {
+		t.Errorf("of %d bytes, and the end, there came back %d", len(sent), len(received))
 	}
 }
 
@@ -137,8 +137,8 @@ func TestCloseEndsConnectionsAndFreesTheSocket(t *testing.T) {
 	if err := router.Close(); err != nil {
 		t.Error(err)
 	}
-	if heard, err := io.ReadAll(rest); len(heard) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("after Close there is %q, %v", heard, err)
+	if received, err := io.ReadAll(rest); len(received) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after Close there is %q, %v", received, err)
 	}
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is there: %v", err)

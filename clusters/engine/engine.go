@@ -99,7 +99,7 @@ func ping(ctx context.Context) bool {
 // Start installs Docker's engine from Debian's packages unless it is installed, and starts it unless it runs. With
 // systemd, the engine is an ordinary service, and stays. Elsewhere it is a process of ours, with its data in the
 // checkout at root. That process outlives this command until Stop ends it. The returned text describes what was done.
-func Start(ctx context.Context, root string, say func(string)) (string, error) {
+func Start(ctx context.Context, root string, report func(string)) (string, error) {
 	if answers(ctx) {
 		return "runs", nil
 	}
@@ -120,7 +120,7 @@ func Start(ctx context.Context, root string, say func(string)) (string, error) {
 	}
 	var done []string
 	if _, err := exec.LookPath("dockerd"); err != nil {
-		say("installing docker.io with apt")
+		report("installing docker.io with apt")
 		if err := debian.Install(ctx, "docker.io"); err != nil {
 			return "", err
 		}
@@ -131,7 +131,7 @@ func Start(ctx context.Context, root string, say func(string)) (string, error) {
 			return "", err
 		}
 	}
-	say("starting it")
+	report("starting it")
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		command := exec.CommandContext(ctx, "systemctl", "start", "docker.service")
 		command.WaitDelay = time.Second
@@ -140,7 +140,7 @@ func Start(ctx context.Context, root string, say func(string)) (string, error) {
 		}
 		return strings.Join(append(done, "started docker.service"), ", "), nil
 	}
-	how, err := start(ctx, root, say)
+	how, err := start(ctx, root, report)
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +148,7 @@ func Start(ctx context.Context, root string, say func(string)) (string, error) {
 }
 
 // start runs the engine by hand.
-func start(ctx context.Context, root string, say func(string)) (string, error) {
+func start(ctx context.Context, root string, report func(string)) (string, error) {
 	dir := folder(root)
 	args := []string{
 		"--data-root", filepath.Join(dir, "data"), "--exec-root", runFolder, "--pidfile", pidFile(root),
@@ -160,7 +160,7 @@ func start(ctx context.Context, root string, say func(string)) (string, error) {
 		return "", err
 	}
 	if reason != "" {
-		say("building the container runtime for it")
+		report("building the container runtime for it")
 		program, err := buildRuntime(ctx, root)
 		if err != nil {
 			return "", err

@@ -90,7 +90,7 @@ func TestStopSparesProcessThatReusesThePID(t *testing.T) {
 		machine.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		machine.SysProcAttr.UidMappings, machine.SysProcAttr.GidMappings = identity(os.Getuid()), identity(os.Getgid())
 	}
-	if said, err := machine.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, said)
+	if output, err := machine.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
 	}
 }

@@ -90,7 +90,7 @@ func (b *Baseline) Restore(ctx context.Context) error {
 			return fmt.Errorf("%w: %s", ErrChanged, before)
 		}
 	}
-	return b.unpublished(ctx, kinds)
+	return b.waitUnpublished(ctx, kinds)
 }
 
 // remove removes what came. In a namespace that is being deleted nothing new can be made: when it is empty, it is
@@ -139,9 +139,9 @@ func (o object) same(now object) bool {
 	return o == now
 }
 
-// unpublished returns when the API server says nothing any more of the kinds that are gone: of a new one of the same
-// name it would say what the old one was.
-func (b *Baseline) unpublished(ctx context.Context, kinds []object) error {
+// waitUnpublished returns when the API server no longer publishes the deleted kinds. Until then it would describe a new
+// kind of the same name as the old one.
+func (b *Baseline) waitUnpublished(ctx context.Context, kinds []object) error {
 	groups := sets.New[string]()
 	for _, kind := range kinds {
 		_, group, _ := strings.Cut(kind.name, ".")

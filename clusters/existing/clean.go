@@ -83,7 +83,7 @@ type cleaner struct {
 func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()
-	withdrawn, err := c.withdraw(ctx)
+	withdrawn, err := c.removeAPIServices(ctx)
 	if err == nil {
 		err = c.endConversions(ctx)
 	}
@@ -98,8 +98,9 @@ func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	return withdrawn + removed, err
 }
 
-// withdraw removes our APIServices before the rest is requested: a server of a submission may answer anything.
-func (c *Cluster) withdraw(ctx context.Context) (removed int, err error) {
+// removeAPIServices removes our APIServices before the rest is requested, because a submission's server may answer
+// anything.
+func (c *Cluster) removeAPIServices(ctx context.Context) (removed int, err error) {
 	client, err := metadata.NewForConfig(c.config)
 	if err != nil {
 		return 0, fmt.Errorf("making a client: %w", err)

@@ -131,16 +131,16 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan string, 10)
+	reasons := make(chan string, 10)
 	second := make(chan *Hold, 1)
 	go func() {
-		h, err := c.Hold(context.WithoutCancel(t.Context()), "Bob", func(reason string) { told <- reason })
+		h, err := c.Hold(context.WithoutCancel(t.Context()), "Bob", func(reason string) { reasons <- reason })
 		if err != nil {
 			t.Error(err)
 		}
 		second <- h
 	}()
-	if reason := <-told; !strings.HasPrefix(reason, "Ada works on this cluster, since ") {
+	if reason := <-reasons; !strings.HasPrefix(reason, "Ada works on this cluster, since ") {
 		t.Errorf("it is told %q", reason)
 	}
 	// Longer than the Lease is good for: it is renewed.

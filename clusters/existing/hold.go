@@ -157,7 +157,7 @@ func (h *Hold) renew(ctx context.Context) {
 		attempt, cancel := context.WithTimeout(ctx, leaseDuration/2)
 		made, err := h.leases.Update(attempt, next, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
-			made, err = h.stillOurs(attempt, err)
+			made, err = h.ownLease(attempt, err)
 		}
 		cancel()
 		switch {
@@ -172,9 +172,9 @@ func (h *Hold) renew(ctx context.Context) {
 	}
 }
 
-// stillOurs is the Lease as it is now, if it was ourselves who wrote it: a renewal of which no answer came has been
-// done all the same. Otherwise the error is the one that was given.
-func (h *Hold) stillOurs(ctx context.Context, otherwise error) (*coordinationv1.Lease, error) {
+// ownLease returns the current Lease if we wrote it: a renewal may succeed although its response is lost. Otherwise it
+// returns the error that was given.
+func (h *Hold) ownLease(ctx context.Context, otherwise error) (*coordinationv1.Lease, error) {
 	now, err := h.leases.Get(ctx, leaseName, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	h.done.Wait()
 	err := h.delete(ctx)
 	if apierrors.IsConflict(err) {
-		ours, problem := h.stillOurs(ctx, err)
+		ours, problem := h.ownLease(ctx, err)
 		if err = problem; err == nil {
 			h.lease = ours
 			err = h.delete(ctx)

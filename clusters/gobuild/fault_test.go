@@ -319,10 +319,10 @@ func TestBuildUsesTempFolderNextToItsOutput(t *testing.T) {
 	if err := target.Ensure(t.Context(), nil); err == nil {
 		t.Fatal("it was linked")
 	}
-	said, err := os.ReadFile(arguments)
+	output, err := os.ReadFile(arguments)
 	beside := regexp.MustCompile("^-o " + regexp.QuoteMeta(target.Output+workplaceSuffix) + "[0-9]+/go-build")
-	if err != nil || !beside.Match(said) {
-		t.Errorf("the linker was called with %s (%v)", said, err)
+	if err != nil || !beside.Match(output) {
+		t.Errorf("the linker was called with %s (%v)", output, err)
 	}
 }
 

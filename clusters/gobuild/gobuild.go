@@ -155,7 +155,7 @@ func (t Target) build(ctx context.Context, progress Progress) (err error) {
 	if err := Install(temporary, t.Output); err != nil {
 		return err
 	}
-	return t.seal(made)
+	return t.writeStamp(made)
 }
 
 // listing is what the go command says of the packages that a program is made of.

@@ -81,8 +81,8 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 		t.Error("a program that was never built is fresh")
 	}
 	built := ensure(t, target)
-	if said, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(said) != "hello\n" {
-		t.Fatalf("the program says %q (%v)", said, err)
+	if output, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(output) != "hello\n" {
+		t.Fatalf("the program says %q (%v)", output, err)
 	}
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 
@@ -125,8 +125,8 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 		}
 		built = again
 	}
-	if said, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(said) != "goodbye\n" {
-		t.Errorf("the program says %q (%v)", said, err)
+	if output, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(output) != "goodbye\n" {
+		t.Errorf("the program says %q (%v)", output, err)
 	}
 	if err := os.Remove(target.Output); err != nil {
 		t.Fatal(err)
@@ -167,9 +167,9 @@ func TestTestBinaryIncludesTestFiles(t *testing.T) {
 	target.Package = "./tests"
 	write(t, target, "tests/one_test.go", strings.Replace(aTest, "main", "tests", 1))
 	built := ensure(t, target)
-	if said, err := exec.Command(target.Output, "-test.v").CombinedOutput(); err != nil ||
-		!strings.Contains(string(said), "--- PASS: TestNothing") {
-		t.Errorf("the test binary says %q (%v)", said, err)
+	if output, err := exec.Command(target.Output, "-test.v").CombinedOutput(); err != nil ||
+		!strings.Contains(string(output), "--- PASS: TestNothing") {
+		t.Errorf("the test binary says %q (%v)", output, err)
 	}
 	write(t, target, "main.go", goodby)
 	if !os.SameFile(built, ensure(t, target)) {
@@ -192,8 +192,8 @@ func TestLinkFlagsReachTheProgram(t *testing.T) {
 	write(t, target, "main.go", "package main\n\nvar version = \"none\"\n\nfunc main() { println(version) }\n")
 	target.LinkFlags = []string{"-X", "main.version=v1"}
 	ensure(t, target)
-	if said, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(said) != "v1\n" {
-		t.Errorf("the program says %q (%v)", said, err)
+	if output, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(output) != "v1\n" {
+		t.Errorf("the program says %q (%v)", output, err)
 	}
 	target.LinkFlags = []string{"-X", "main.version=v2"}
 	if target.Fresh() {

@@ -54,9 +54,9 @@ func Installed(ctx context.Context) (i Installation, err error) {
 	}
 	command := exec.CommandContext(ctx, path, "env", "-json", "GOVERSION", "GOROOT", "GOMODCACHE", "GOCACHE", "GOPROXY")
 	command.Env = Environment()
-	said, err := command.Output()
+	output, err := command.Output()
 	if err == nil {
-		err = json.Unmarshal(said, &i)
+		err = json.Unmarshal(output, &i)
 	}
 	if err != nil {
 		return i, fmt.Errorf("asking the go command about itself: %w", err)
@@ -120,5 +120,5 @@ func (t Target) Adopt(ctx context.Context, o Origin, file string) (err error) {
 	if err := errors.Join(os.Chmod(file, 0o755), os.Rename(file, t.Output)); err != nil { //nolint:gosec // a program
 		return fmt.Errorf("installing %s: %w", name, err)
 	}
-	return t.seal(stamp{Go: goProgram(), Recipe: o.Recipe, Packages: o.Packages, Sources: o.Sources})
+	return t.writeStamp(stamp{Go: goProgram(), Recipe: o.Recipe, Packages: o.Packages, Sources: o.Sources})
 }

@@ -110,8 +110,8 @@ func (t Target) intact(have stamp) bool {
 	return true
 }
 
-// seal writes the stamp of a program that was just built.
-func (t Target) seal(s stamp) error {
+// writeStamp writes the stamp of a newly built program.
+func (t Target) writeStamp(s stamp) error {
 	var err error
 	if s.Program, err = Digest(t.Output); err != nil {
 		return fmt.Errorf("reading the built program: %w", err)

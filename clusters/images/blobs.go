@@ -167,8 +167,8 @@ func (s *Store) place(folder, name string, content []byte) error {
 	return os.Rename(file.Name(), filepath.Join(s.Dir, folder, name))
 }
 
-// recall reads what was recorded. It reports false if nothing was, or nothing that can be read.
-func (s *Store) recall(folder, key string, value any) bool {
+// readRecord reads a record. It reports false if there is none, or if it can't be read.
+func (s *Store) readRecord(folder, key string, value any) bool {
 	content, err := os.ReadFile(filepath.Join(s.Dir, folder, key))
 	return err == nil && json.Unmarshal(content, value) == nil
 }

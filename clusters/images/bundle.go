@@ -94,7 +94,7 @@ func (s *Store) bundle(c *Catalogue) ([]bundlePart, error) {
 			return nil, err
 		}
 		var has content
-		if !s.recall("images", key, &has) || !s.complete(has) {
+		if !s.readRecord("images", key, &has) || !s.complete(has) {
 			return nil, fmt.Errorf("the image %s is not there yet: build the images first", image.Reference)
 		}
 		list.Images = append(list.Images, image.Reference)

@@ -234,106 +234,106 @@ func (c *Catalogue) Image(reference string) (Image, error) {
 // check finds what a person who edits the catalogue gets wrong, and says all of it.
 func (c *Catalogue) check() error {
 	var problems []error
-	say := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 
 	for _, key := range slices.Sorted(maps.Keys(c.Debian)) {
 		if d := c.Debian[key]; d.Suite == "" || len(d.Packages) == 0 {
-			say("debian %s: a suite and packages are needed", key)
+			report("debian %s: a suite and packages are needed", key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Programs)) {
 		p := c.Programs[key]
 		if p.Module == "" {
-			say("program %s: the folder of its module is needed", key)
+			report("program %s: the folder of its module is needed", key)
 		}
 		for _, variable := range p.Variables {
 			if strings.ContainsAny(variable, " \t\n'\"") {
-				say("program %s: %q must be without spaces and quotes: it is a word of the linker's", key, variable)
+				report("program %s: %q must be without spaces and quotes: it is a word of the linker's", key, variable)
 			}
 			if strings.Contains(variable, "$") && p.VersionOf == "" {
-				say("program %s: %q needs versionOf", key, variable)
+				report("program %s: %q needs versionOf", key, variable)
 			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Modules)) {
 		if m := c.Modules[key]; m.Path == "" || m.RequiredBy == "" {
-			say("module %s: path and requiredBy are needed", key)
+			report("module %s: path and requiredBy are needed", key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Charts)) {
 		s := c.Charts[key]
 		if _, there := c.Modules[s.Module]; !there || s.From == "" {
-			say("chart %s: one of the modules and from are needed", key)
+			report("chart %s: one of the modules and from are needed", key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Layers)) {
-		c.checkLayer("layer "+key, c.Layers[key], say)
+		c.checkLayer("layer "+key, c.Layers[key], report)
 		if c.Layers[key].Name != "" {
-			say("layer %s: is only another name of %s", key, c.Layers[key].Name)
+			report("layer %s: is only another name of %s", key, c.Layers[key].Name)
 		}
 	}
 	seen := map[string]bool{}
 	for _, image := range c.Images {
 		if err := checkReference(image.Reference); err != nil {
-			say("%w", err)
+			report("%w", err)
 		} else if seen[image.Reference] {
-			say("image %s: is there twice", image.Reference)
+			report("image %s: is there twice", image.Reference)
 		}
 		seen[image.Reference] = true
 		if image.Set == "" || len(image.Layers) == 0 {
-			say("image %s: a set and layers are needed", image.Reference)
+			report("image %s: a set and layers are needed", image.Reference)
 		}
 		for i, layer := range image.Layers {
-			c.checkLayer(fmt.Sprintf("image %s, layer %d", image.Reference, i+1), layer, say)
+			c.checkLayer(fmt.Sprintf("image %s, layer %d", image.Reference, i+1), layer, report)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-func (c *Catalogue) checkLayer(where string, l Layer, say func(string, ...any)) {
+func (c *Catalogue) checkLayer(where string, l Layer, report func(string, ...any)) {
 	if l.Name != "" {
 		if _, there := c.Layers[l.Name]; !there {
-			say("%s: there is no layer %s", where, l.Name)
+			report("%s: there is no layer %s", where, l.Name)
 		}
 		return
 	}
 	parts := len(l.Directories) + len(l.Programs) + len(l.Files) + len(l.Links) + len(l.Archives)
 	switch _, there := c.Debian[l.Debian]; {
 	case l.Debian != "" && !there:
-		say("%s: there is no Debian root %s", where, l.Debian)
+		report("%s: there is no Debian root %s", where, l.Debian)
 	case l.Debian != "" && parts > 0:
-		say("%s: a Debian root is a layer by itself", where)
+		report("%s: a Debian root is a layer by itself", where)
 	case l.Debian == "" && parts == 0:
-		say("%s: nothing is in it", where)
+		report("%s: nothing is in it", where)
 	}
 	paths := map[string]bool{}
 	once := func(p string) {
 		if problem := checkPath(p); problem != "" {
-			say("%s: %s %s", where, p, problem)
+			report("%s: %s %s", where, p, problem)
 		}
 		if paths[p] {
-			say("%s: %s is there twice", where, p)
+			report("%s: %s is there twice", where, p)
 		}
 		paths[p] = true
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Directories)) {
 		once(p)
 		if _, err := mode(l.Directories[p], 0); err != nil {
-			say("%s: %s: %w", where, p, err)
+			report("%s: %s: %w", where, p, err)
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Programs)) {
 		once(p)
 		if _, there := c.Programs[l.Programs[p]]; !there {
-			say("%s: there is no program %s", where, l.Programs[p])
+			report("%s: there is no program %s", where, l.Programs[p])
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Modes)) {
 		if _, there := l.Programs[p]; !there {
-			say("%s: %s has a mode, and is no program", where, p)
+			report("%s: %s has a mode, and is no program", where, p)
 		}
 		if _, err := mode(l.Modes[p], 0); err != nil {
-			say("%s: %s: %w", where, p, err)
+			report("%s: %s: %w", where, p, err)
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Links)) {
@@ -343,17 +343,17 @@ func (c *Catalogue) checkLayer(where string, l Layer, say func(string, ...any)) 
 		once(p)
 		for _, reference := range l.Archives[p] {
 			if _, err := c.Image(reference); err != nil {
-				say("%s: %w", where, err)
+				report("%s: %w", where, err)
 			}
 		}
 	}
 	for _, file := range l.Files {
 		once(file.To)
-		c.checkFile(where, file, say)
+		c.checkFile(where, file, report)
 	}
 }
 
-func (c *Catalogue) checkFile(where string, file File, say func(string, ...any)) {
+func (c *Catalogue) checkFile(where string, file File, report func(string, ...any)) {
 	sources := 0
 	for _, given := range []bool{file.Content != "", file.Debian != "", file.Module != "", file.Command != ""} {
 		if given {
@@ -364,16 +364,16 @@ func (c *Catalogue) checkFile(where string, file File, say func(string, ...any))
 	_, module := c.Modules[file.Module]
 	switch {
 	case sources != 1:
-		say("%s: %s comes from one of content, debian, module and command", where, file.To)
+		report("%s: %s comes from one of content, debian, module and command", where, file.To)
 	case file.Content == "" && file.From == "":
-		say("%s: %s needs from", where, file.To)
+		report("%s: %s needs from", where, file.To)
 	case file.Debian != "" && !root:
-		say("%s: there is no Debian root %s", where, file.Debian)
+		report("%s: there is no Debian root %s", where, file.Debian)
 	case file.Module != "" && !module:
-		say("%s: there is no module %s", where, file.Module)
+		report("%s: there is no module %s", where, file.Module)
 	}
 	if _, err := mode(file.Mode, 0o644); err != nil {
-		say("%s: %s: %w", where, file.To, err)
+		report("%s: %s: %w", where, file.To, err)
 	}
 }
 

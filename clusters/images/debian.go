@@ -90,7 +90,7 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 			}
 			if strings.HasPrefix(lines.Text(), "I: ") {
 				steps++
-				progress.say("Debian packages for "+name, steps, 0)
+				progress.report("Debian packages for "+name, steps, 0)
 			}
 		}
 	})

@@ -57,7 +57,7 @@ func (s *Store) ensureImage(ctx context.Context, image Image, progress Progress)
 		return content{}, err
 	}
 	var c content
-	if s.recall("images", key, &c) && s.complete(c) {
+	if s.readRecord("images", key, &c) && s.complete(c) {
 		return c, nil
 	}
 	started := time.Now()
@@ -169,7 +169,7 @@ func (s *Store) fromProgram(ctx context.Context, reference, program string) (Bui
 		return Built{}, err
 	}
 	var own blob
-	if !s.recall("layers", key, &own) || !s.has(own) {
+	if !s.readRecord("layers", key, &own) || !s.has(own) {
 		if own, err = s.write(nil, tree{"manager": {mode: 0o755, source: program}}.write); err != nil {
 			return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
 		}

@@ -90,7 +90,7 @@ func (s *Store) ensureLayer(ctx context.Context, c *Catalogue, l Layer, progress
 		return blob{}, err
 	}
 	var b blob
-	if s.recall("layers", key, &b) && s.has(b) {
+	if s.readRecord("layers", key, &b) && s.has(b) {
 		return b, nil
 	}
 	unlock, err := s.lock(ctx, key)
@@ -98,7 +98,7 @@ func (s *Store) ensureLayer(ctx context.Context, c *Catalogue, l Layer, progress
 		return blob{}, err
 	}
 	defer unlock()
-	if s.recall("layers", key, &b) && s.has(b) {
+	if s.readRecord("layers", key, &b) && s.has(b) {
 		return b, nil
 	}
 	started := time.Now()
@@ -109,7 +109,7 @@ func (s *Store) ensureLayer(ctx context.Context, c *Catalogue, l Layer, progress
 		if files, err = s.collect(ctx, c, l, progress); err != nil {
 			return blob{}, err
 		}
-		b, err = s.write(func(done int64) { progress.say("packing", done, 0) }, files.write)
+		b, err = s.write(func(done int64) { progress.report("packing", done, 0) }, files.write)
 	}
 	if err != nil {
 		return blob{}, err

@@ -51,7 +51,7 @@ func (s *Store) prune(c *Catalogue) error {
 	}
 	inUse := map[string]bool{}
 	for _, folder := range []string{"images", "layers", "charts"} {
-		if err := s.sift(folder, func(name string) bool { return current[name] }, func(file string) {
+		if err := s.pruneFolder(folder, func(name string) bool { return current[name] }, func(file string) {
 			var record struct {
 				content
 				blob
@@ -76,11 +76,11 @@ func (s *Store) prune(c *Catalogue) error {
 			inUse[filepath.Base(s.blob(b.Digest))] = true
 		}
 	}
-	return s.sift("blobs/sha256", func(name string) bool { return inUse[name] }, func(string) {})
+	return s.pruneFolder("blobs/sha256", func(name string) bool { return inUse[name] }, func(string) {})
 }
 
-// sift removes the files of a folder that are neither wanted nor young, and calls for those that stay.
-func (s *Store) sift(folder string, wanted func(name string) bool, stays func(file string)) error {
+// pruneFolder removes the files of a folder that are neither wanted nor young, and calls stays for the others.
+func (s *Store) pruneFolder(folder string, wanted func(name string) bool, stays func(file string)) error {
 	entries, err := os.ReadDir(filepath.Join(s.Dir, folder))
 	if err != nil {
 		return ignoreMissing(err)

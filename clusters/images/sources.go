@@ -41,7 +41,7 @@ type programSource struct {
 func (s *Store) programSource(p Program) (programSource, error) {
 	files, err := digestOf(filepath.Join(s.Programs, p.Module), func(name string, entry fs.DirEntry) bool {
 		if entry.IsDir() {
-			return !strings.HasPrefix(entry.Name(), ".") && entry.Name() != "testdata" && p.decides(name)
+			return !strings.HasPrefix(entry.Name(), ".") && entry.Name() != "testdata" && p.affectsProgram(name)
 		}
 		switch {
 		case strings.HasSuffix(name, "_test.go"), path.Dir(name) == "." && len(p.Sources) > 0 && strings.HasSuffix(name, ".go"):
@@ -57,8 +57,8 @@ func (s *Store) programSource(p Program) (programSource, error) {
 	}, nil
 }
 
-// decides reports whether files of a folder of the module, or of one below it, decide about the program.
-func (p Program) decides(folder string) bool {
+// affectsProgram reports whether files of a folder of the module, or of one below it, affect the program.
+func (p Program) affectsProgram(folder string) bool {
 	if len(p.Sources) == 0 {
 		return true
 	}
@@ -138,7 +138,7 @@ func (s *Store) ensureProgram(ctx context.Context, c *Catalogue, name string, pr
 	}
 	started := time.Now()
 	what := "program " + name
-	err = target.Ensure(ctx, func(_ string, done, total int) { progress.say(what, int64(done), int64(total)) })
+	err = target.Ensure(ctx, func(_ string, done, total int) { progress.report(what, int64(done), int64(total)) })
 	if err != nil {
 		return "", err
 	}
@@ -209,7 +209,7 @@ func (s *Store) fileOf(ctx context.Context, c *Catalogue, reference, name string
 		return nil, err
 	}
 	var there content
-	found := s.recall("images", key, &there) && s.complete(there)
+	found := s.readRecord("images", key, &there) && s.complete(there)
 	for i, layer := range image.Layers {
 		for _, file := range c.named(layer).Files {
 			switch {

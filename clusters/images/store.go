@@ -36,7 +36,7 @@ func StoreOf(root string) *Store {
 // is unknown. It may be called from several goroutines, one for each thing that is being built.
 type Progress func(what string, done, total int64)
 
-func (p Progress) say(what string, done, total int64) {
+func (p Progress) report(what string, done, total int64) {
 	if p != nil {
 		p(what, done, total)
 	}
@@ -115,7 +115,7 @@ func (s *Store) Find(images []Image) ([]Built, error) {
 			return nil, err
 		}
 		var c content
-		if s.recall("images", key, &c) && s.complete(c) {
+		if s.readRecord("images", key, &c) && s.complete(c) {
 			found = append(found, c.built(image.Reference))
 		}
 	}
@@ -177,7 +177,7 @@ func (s *Store) missing(images []Image) (roots, programs []string, err error) {
 			return err
 		}
 		var c content
-		if s.recall("images", key, &c) && s.complete(c) {
+		if s.readRecord("images", key, &c) && s.complete(c) {
 			return nil
 		}
 		for _, layer := range image.Layers {
@@ -187,7 +187,7 @@ func (s *Store) missing(images []Image) (roots, programs []string, err error) {
 				return err
 			}
 			var there blob
-			if s.recall("layers", key, &there) && s.has(there) {
+			if s.readRecord("layers", key, &there) && s.has(there) {
 				continue
 			}
 			roots = add(roots, layer.Debian)

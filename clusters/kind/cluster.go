@@ -151,9 +151,9 @@ func (c *Cluster) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// Make creates the cluster, which must be absent. say is called with each step. An error includes what the nodes
+// Make creates the cluster, which must be absent. report is called with each step. An error includes what the nodes
 // report, and the nodes are kept for inspection. The next Find reports the cluster as unfinished.
-func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say func(string)) error {
+func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, report func(string)) error {
 	c.access = ""
 	if err := c.prepare(ctx); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say
 		return err
 	}
 	create := func() error {
-		return c.guarded(ctx, say, func() error {
+		return c.guarded(ctx, report, func() error {
 			return c.provider.Create(c.Name,
 				cluster.CreateWithV1Alpha4Config(wanted), cluster.CreateWithNodeImage(marker.NodeImage), cluster.CreateWithRetain(true),
 				cluster.CreateWithKubeconfigPath(c.Kubeconfig()), cluster.CreateWithWaitForReady(0),
@@ -171,7 +171,7 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say
 		})
 	}
 	err = create()
-	if err != nil && ctx.Err() == nil && strings.Contains(words(err), "is already in use by container") {
+	if err != nil && ctx.Err() == nil && strings.Contains(commandOutput(err), "is already in use by container") {
 		// Docker was still at work for a command of ours that was killed.
 		if err = c.removeNodes(ctx); err == nil {
 			err = create()
@@ -212,8 +212,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 }
 
 // guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when
-// ctx does. say gets kind's messages. It may be nil.
-func (c *Cluster) guarded(ctx context.Context, say func(string), work func() error) error {
+// ctx does. report gets kind's messages. It may be nil.
+func (c *Cluster) guarded(ctx context.Context, report func(string), work func() error) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (c *Cluster) guarded(ctx context.Context, say func(string), work func() err
 		return err
 	}
 	defer abandon()
-	c.log.listen(say)
+	c.log.listen(report)
 	defer c.log.listen(nil)
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -317,8 +317,8 @@ func (c *Cluster) removeNodes(ctx context.Context) error {
 		if err == nil && len(nodes) == 0 {
 			return true, nil
 		}
-		if failed != nil && !strings.Contains(words(failed), "already in progress") {
-			return false, fmt.Errorf("%w: %s", failed, words(failed))
+		if failed != nil && !strings.Contains(commandOutput(failed), "already in progress") {
+			return false, fmt.Errorf("%w: %s", failed, commandOutput(failed))
 		}
 		return false, nil
 	})
@@ -358,10 +358,10 @@ func (c *Cluster) removeNetwork(ctx context.Context) error {
 
 // ExportLogs writes the nodes' logs into a folder: kind's own collection, with the logs of all Pods and the part of the
 // API server's audit log that was not rotated.
-func (c *Cluster) ExportLogs(ctx context.Context, dir string, say func(string)) error {
-	return c.guarded(ctx, say, func() error {
+func (c *Cluster) ExportLogs(ctx context.Context, dir string, report func(string)) error {
+	return c.guarded(ctx, report, func() error {
 		if err := c.provider.CollectLogs(c.Name, dir); err != nil {
-			return fmt.Errorf("collecting the logs of the cluster %s: %w: %s", c.Name, err, words(err))
+			return fmt.Errorf("collecting the logs of the cluster %s: %w: %s", c.Name, err, commandOutput(err))
 		}
 		nodes, err := docker.Nodes(ctx, c.Name)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // explainTime is how long an explanation may take. A machine on which nothing goes on any more gives none.
 const explainTime = 15 * time.Second
 
-// known are troubles that kind's users have had, by what the logs say of them
+// known are problems of kind's users, by the lines that they cause in the logs
 // (https://kind.sigs.k8s.io/docs/user/known-issues).
 var known = []struct {
 	sign *regexp.Regexp
@@ -54,11 +54,11 @@ var known = []struct {
 	},
 }
 
-// hint is the fix for a known trouble in a text, or "".
+// hint is the fix for a known problem in a text, or "".
 func hint(text string) string {
-	for _, trouble := range known {
-		if trouble.sign.MatchString(text) {
-			return trouble.fix
+	for _, problem := range known {
+		if problem.sign.MatchString(text) {
+			return problem.fix
 		}
 	}
 	return ""
@@ -70,8 +70,8 @@ func (c *Cluster) explained(ctx context.Context, err error) error {
 		return err // a person ended it, and knows why
 	}
 	text := err.Error()
-	if said := words(err); said != text {
-		text += "\n" + indent(said)
+	if output := commandOutput(err); output != text {
+		text += "\n" + indent(output)
 	}
 	text += c.Explain(ctx)
 	if fix := hint(text); fix != "" {

@@ -171,15 +171,15 @@ func TestPreflightNamesProblemsAndFixes(t *testing.T) {
 			t.Parallel()
 			facts := fine()
 			test.change(&facts)
-			troubles := facts.Troubles(load(t, test.profile), false)
+			problems := facts.Problems(load(t, test.profile), false)
 			if test.want == "" {
-				if len(troubles) > 0 {
-					t.Errorf("it complains: %v", troubles)
+				if len(problems) > 0 {
+					t.Errorf("it complains: %v", problems)
 				}
 				return
 			}
-			if len(troubles) != 1 || troubles[0].Fatal != test.fatal || !strings.Contains(troubles[0].String(), test.want) {
-				t.Errorf("it says %v; want one trouble, fatal: %t, that says %q", troubles, test.fatal, test.want)
+			if len(problems) != 1 || problems[0].Fatal != test.fatal || !strings.Contains(problems[0].String(), test.want) {
+				t.Errorf("it says %v; want one trouble, fatal: %t, that says %q", problems, test.fatal, test.want)
 			}
 		})
 	}
@@ -196,16 +196,17 @@ func TestDiskSpaceForImagesAndNodes(t *testing.T) {
 		free int64
 		full bool
 	}{{need, false}, {need - 1, true}, {1, true}, {0, false}} { // 0: unknown
-		if trouble, full := noRoom("/data", test.free, need, "a cluster", makeRoom); full != test.full || full && !trouble.Fatal {
-			t.Errorf("with %d bytes free of %d: full %t (%s), want %t", test.free, need, full, trouble, test.full)
+		if problem, full := diskProblem("/data", test.free, need, "a cluster", makeRoom); full != test.full || full && !problem.Fatal {
+			t.Errorf("with %d bytes free of %d: full %t (%s), want %t", test.free, need, full, problem, test.full)
 		}
 	}
-	if trouble, full := Room(filepath.Join(t.TempDir(), "missing"), profile); full {
-		t.Errorf("of a folder that is not there, it says: %s", trouble)
+	if problem, full := CheckDiskSpace(filepath.Join(t.TempDir(), "missing"), profile); full {
+		t.Errorf("of a folder that is not there, it says: %s", problem)
 	}
 	// The user has no Docker yet.
-	if trouble, _ := Room(t.TempDir(), profile); strings.Contains(trouble.Fix, "docker") || !strings.Contains(trouble.Fix, "make clean") {
-		t.Errorf("what helps is: %s", trouble.Fix)
+	problem, _ := CheckDiskSpace(t.TempDir(), profile)
+	if strings.Contains(problem.Fix, "docker") || !strings.Contains(problem.Fix, "make clean") {
+		t.Errorf("what helps is: %s", problem.Fix)
 	}
 }
 
@@ -213,8 +214,8 @@ func TestExistingClusterNeedsNoDiskSpace(t *testing.T) {
 	t.Parallel()
 	facts := fine()
 	facts.Available, facts.DiskFree, facts.InotifyInstances = 1, 1, 40
-	if troubles := facts.Troubles(load(t, "student"), true); len(troubles) > 0 {
-		t.Errorf("it complains: %v", troubles)
+	if problems := facts.Problems(load(t, "student"), true); len(problems) > 0 {
+		t.Errorf("it complains: %v", problems)
 	}
 }
 
@@ -226,8 +227,8 @@ func TestUntoleratedCgroupV1IsFatal(t *testing.T) {
 	}
 	facts := fine()
 	facts.Cgroup = "1"
-	if troubles := facts.Troubles(profile, false); len(troubles) != 1 || !troubles[0].Fatal {
-		t.Errorf("it says %v", troubles)
+	if problems := facts.Problems(profile, false); len(problems) != 1 || !problems[0].Fatal {
+		t.Errorf("it says %v", problems)
 	}
 }
 
@@ -320,14 +321,14 @@ func TestLogsAreSearchedForKnownProblems(t *testing.T) {
 
 func TestKindMessagesHaveNoDecoration(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]string{
+	for output, want := range map[string]string{
 		" • Preparing nodes 📦 📦   ...\n": "Preparing nodes",
 		" ✓ Preparing nodes 📦 📦 \n":      "",
 		"Creating cluster \"a\" ...\n":   "Creating cluster \"a\"",
 		"":                               "",
 	} {
-		if got := plain(said); got != want {
-			t.Errorf("%q is said as %q; want %q", said, got, want)
+		if got := plain(output); got != want {
+			t.Errorf("%q is said as %q; want %q", output, got, want)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Buil
 	written := make(chan error, 1)
 	go func() {
 		var done int64
-		err := store.Archive(ctx, &counter{to: write, tell: func(n int64) {
+		err := store.Archive(ctx, &counter{to: write, report: func(n int64) {
 			done += n
 			progress(done, image.Size)
 		}}, image)
@@ -76,7 +76,7 @@ func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.
 	lacking := make([][]images.Built, len(nodes))
 	missed := map[string]bool{}
 	var done atomic.Int64
-	if err := each(nodes, func(i int, node string) error {
+	if err := forEachNode(nodes, func(i int, node string) error {
 		ids, err := docker.ImageIDs(ctx, node)
 		if err != nil {
 			return err
@@ -95,19 +95,19 @@ func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.
 			missed[image.Reference] = true
 		}
 	}
-	return len(missed), each(nodes, func(i int, node string) error {
+	return len(missed), forEachNode(nodes, func(i int, node string) error {
 		if len(lacking[i]) == 0 {
 			return nil
 		}
 		return docker.Import(ctx, node, func(w io.Writer) error {
-			return store.Archive(ctx, &counter{to: w, tell: func(n int64) { progress(done.Add(n)) }}, lacking[i]...)
+			return store.Archive(ctx, &counter{to: w, report: func(n int64) { progress(done.Add(n)) }}, lacking[i]...)
 		})
 	})
 }
 
-// each does something for all nodes at once. One that fails does not end the others: they are soon done, and need not
-// begin again the next time.
-func each(nodes []string, do func(i int, node string) error) error {
+// forEachNode calls do for all nodes concurrently. A failure does not stop the other calls: they end soon, and need not
+// be repeated the next time.
+func forEachNode(nodes []string, do func(i int, node string) error) error {
 	failed := make([]error, len(nodes))
 	var group sync.WaitGroup
 	for i, node := range nodes {
@@ -119,12 +119,12 @@ func each(nodes []string, do func(i int, node string) error) error {
 
 // counter tells of each piece that was written how long it is.
 type counter struct {
-	to   io.Writer
-	tell func(n int64)
+	to     io.Writer
+	report func(n int64)
 }
 
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
-	c.tell(int64(n))
+	c.report(int64(n))
 	return n, err
 }

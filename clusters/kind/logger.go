@@ -15,21 +15,21 @@ import (
 
 // logger hears what kind says, and passes it on as what is being done. It is safe for concurrent use.
 type logger struct {
-	mutex sync.Mutex
-	say   func(string)
+	mutex  sync.Mutex
+	report func(string)
 }
 
-func (l *logger) listen(say func(string)) {
+func (l *logger) listen(report func(string)) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.say = say
+	l.report = report
 }
 
-func (l *logger) tell(message string) {
+func (l *logger) log(message string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if text := plain(message); l.say != nil && text != "" {
-		l.say(text)
+	if text := plain(message); l.report != nil && text != "" {
+		l.report(text)
 	}
 }
 
@@ -48,10 +48,10 @@ func plain(message string) string {
 }
 
 // Warn, Warnf, Error and Errorf report progress, too: the error that kind returns has what matters.
-func (l *logger) Warn(message string)               { l.tell(message) }
-func (l *logger) Warnf(format string, args ...any)  { l.tell(fmt.Sprintf(format, args...)) }
-func (l *logger) Error(message string)              { l.tell(message) }
-func (l *logger) Errorf(format string, args ...any) { l.tell(fmt.Sprintf(format, args...)) }
+func (l *logger) Warn(message string)               { l.log(message) }
+func (l *logger) Warnf(format string, args ...any)  { l.log(fmt.Sprintf(format, args...)) }
+func (l *logger) Error(message string)              { l.log(message) }
+func (l *logger) Errorf(format string, args ...any) { l.log(fmt.Sprintf(format, args...)) }
 
 // V returns the logger for kind's messages to users, and discards more detailed ones.
 func (l *logger) V(level log.Level) log.InfoLogger {
@@ -63,12 +63,12 @@ func (l *logger) V(level log.Level) log.InfoLogger {
 
 type info struct{ logger *logger }
 
-func (i info) Info(message string)              { i.logger.tell(message) }
-func (i info) Infof(format string, args ...any) { i.logger.tell(fmt.Sprintf(format, args...)) }
+func (i info) Info(message string)              { i.logger.log(message) }
+func (i info) Infof(format string, args ...any) { i.logger.log(fmt.Sprintf(format, args...)) }
 func (i info) Enabled() bool                    { return true }
 
-// words is what the command said that kind ran in vain, at its end: kind's errors do not have it in their text.
-func words(err error) string {
+// commandOutput returns the end of the output of kind's failed command, which the text of kind's errors lacks.
+func commandOutput(err error) string {
 	const lines = 12
 	failed := exec.RunErrorForError(err)
 	if failed == nil {

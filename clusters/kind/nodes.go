@@ -60,7 +60,7 @@ func nodeState(node *corev1.Node) NodeState {
 
 // WaitNodes waits until the expected number of Nodes are ready and accept Pods. The error names the ones that are not,
 // and the reason.
-func WaitNodes(ctx context.Context, config *rest.Config, count int, say func(string)) error {
+func WaitNodes(ctx context.Context, config *rest.Config, count int, report func(string)) error {
 	return await.Until(ctx, pollInterval, "the nodes to be ready", func(ctx context.Context) (string, error) {
 		states, err := NodeStates(ctx, config)
 		if err != nil {
@@ -68,7 +68,7 @@ func WaitNodes(ctx context.Context, config *rest.Config, count int, say func(str
 		}
 		objection := unready(states, count)
 		if objection != "" {
-			say(objection)
+			report(objection)
 		}
 		return objection, nil
 	})

@@ -104,10 +104,10 @@ func free(folder string) int64 {
 	return int64(stat.Bavail) * int64(stat.Bsize) //nolint:unconvert // its type differs between systems
 }
 
-// Room reports what is wrong, if anything, with the disk of a folder that will hold a cluster and the images that we
-// build. It is for callers that have no engine yet that could be asked.
-func Room(folder string, profile *Profile) (Trouble, bool) {
-	return noRoom(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", makeRoom)
+// CheckDiskSpace returns the problem, if any, of the disk of a folder that will hold a cluster and the images that we
+// build. It is for callers that have no engine yet.
+func CheckDiskSpace(folder string, profile *Profile) (Problem, bool) {
+	return diskProblem(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", makeRoom)
 }
 
 // What makes room where Docker keeps what it has, and in a checkout.
@@ -118,8 +118,8 @@ const (
 
 func diskOf(profile *Profile) int64 { return baseDisk + int64(profile.Nodes())*nodeDisk }
 
-func noRoom(folder string, free, need int64, what, fix string) (Trouble, bool) {
-	return Trouble{
+func diskProblem(folder string, free, need int64, what, fix string) (Problem, bool) {
+	return Problem{
 		fmt.Sprintf("%s are free in %s", size(free), folder), fmt.Sprintf("%s needs %s: %s", what, size(need), fix), true,
 	}, free > 0 && free < need
 }
@@ -155,31 +155,31 @@ func (f *Facts) engine(output string, err error) {
 	}
 }
 
-// Trouble is a problem that prevents the creation of a cluster, or that is worth a warning.
-type Trouble struct {
+// Problem is a problem that prevents the creation of a cluster, or that is worth a warning.
+type Problem struct {
 	// What is wrong, and the Fix.
 	What, Fix string
 	// Fatal reports that creating a cluster can't succeed.
 	Fatal bool
 }
 
-func (t Trouble) String() string { return t.What + ": " + t.Fix }
+func (t Problem) String() string { return t.What + ": " + t.Fix }
 
-// Troubles returns the problems that the facts show for the profile. A cluster that already exists needs no further
+// Problems returns the problems that the facts show for the profile. A cluster that already exists needs no further
 // resources.
-func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
+func (f *Facts) Problems(profile *Profile, there bool) []Problem {
 	if f.Missing {
-		return []Trouble{{
+		return []Problem{{
 			"there is no docker command on PATH",
 			"on Debian `apt-get install docker.io` as root installs it; elsewhere see https://docs.docker.com/engine/install", true,
 		}}
 	}
 	if f.Unreachable != "" {
-		return []Trouble{f.unreachable()}
+		return []Problem{f.unreachable()}
 	}
-	var troubles []Trouble
-	fatal := func(what, fix string) { troubles = append(troubles, Trouble{what, fix, true}) }
-	note := func(what, fix string) { troubles = append(troubles, Trouble{what, fix, false}) }
+	var problems []Problem
+	fatal := func(what, fix string) { problems = append(problems, Problem{what, fix, true}) }
+	note := func(what, fix string) { problems = append(problems, Problem{what, fix, false}) }
 
 	if older(f.Version, oldestDockerMajor, oldestDockerMinor) {
 		fatal("Docker's engine is version "+f.Version, fmt.Sprintf("kind needs %d.%d or newer", oldestDockerMajor, oldestDockerMinor))
@@ -201,7 +201,7 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 		}
 	}
 	if there {
-		return troubles
+		return problems
 	}
 	nodes := int64(profile.Nodes())
 	if need := baseMemory + nodes*nodeMemory; f.Memory > 0 && f.Memory < need {
@@ -213,8 +213,8 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 			fmt.Sprintf("%s needs %s: end other programs or clusters (`docker ps`), or take a smaller profile",
 				count(nodes), size(need)))
 	}
-	if trouble, full := noRoom(f.Root, f.DiskFree, diskOf(profile), count(nodes), makeDockersRoom); full {
-		troubles = append(troubles, trouble)
+	if problem, full := diskProblem(f.Root, f.DiskFree, diskOf(profile), count(nodes), makeDockersRoom); full {
+		problems = append(problems, problem)
 	}
 	need := instancesNeeded(profile)
 	if f.InotifyInstances > 0 && (f.InotifyInstances < need || f.InstancesFree >= 0 && f.InstancesFree < need) {
@@ -235,29 +235,29 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 				fmt.Sprintf("it is wanted for %s: end that program, or change the port in clusters/config/kind/%s.yaml", port.What, profile.Name))
 		}
 	}
-	return troubles
+	return problems
 }
 
-func (f *Facts) unreachable() Trouble {
-	said := strings.ToLower(f.Unreachable)
+func (f *Facts) unreachable() Problem {
+	answer := strings.ToLower(f.Unreachable)
 	switch {
-	case strings.Contains(said, "permission denied"):
-		return Trouble{
+	case strings.Contains(answer, "permission denied"):
+		return Problem{
 			"you may not use Docker's engine",
 			"`sudo usermod -aG docker $USER` allows it after you have logged in again; anyone in that group can become root on this machine", true,
 		}
-	case strings.Contains(said, "podman"):
-		return Trouble{
+	case strings.Contains(answer, "podman"):
+		return Problem{
 			"the docker command is podman's, by another name",
 			"take Docker's own: Cilium on kind was never tried with podman", true,
 		}
 	case os.Getenv("DOCKER_HOST") != "":
-		return Trouble{
+		return Problem{
 			"Docker's engine at DOCKER_HOST=" + os.Getenv("DOCKER_HOST") + " does not answer (" + f.Unreachable + ")",
 			"start it, or unset DOCKER_HOST", true,
 		}
 	default:
-		return Trouble{
+		return Problem{
 			"Docker's engine does not answer (" + f.Unreachable + ")",
 			"start it: `sudo systemctl start docker`, or Docker Desktop; as root on Debian this command starts one by itself", true,
 		}

@@ -51,7 +51,7 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 			break
 		}
 	}
-	for began := time.Now(); childIsLeft(); time.Sleep(attendPoll) { //nolint:forbidigo // no one call waits for a child and for a time
+	for began := time.Now(); reapChildren(); time.Sleep(attendPoll) { //nolint:forbidigo // no one call waits for a child and for a time
 		if time.Since(began) < patience {
 			continue
 		}
@@ -75,8 +75,8 @@ const (
 	killPatience = time.Minute
 )
 
-// childIsLeft takes leave of the children that have ended, and reports whether there are others.
-func childIsLeft() bool {
+// reapChildren waits for the children that have ended, and reports whether there are others.
+func reapChildren() bool {
 	for {
 		switch number, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); {
 		case errors.Is(err, unix.EINTR) || number > 0:

@@ -50,14 +50,14 @@ func TestAttendNamesRemainingProcesses(t *testing.T) {
 			a := newActor(t, "attending", t.TempDir())
 			a.Env = append(a.Env, "LINE="+test.line, "PATIENCE="+test.patience, "LIMIT="+test.limit)
 			a.start(t)
-			said := strings.Join(a.line(t), " ")
+			output := strings.Join(a.line(t), " ")
 			// One that has just been forked still has another name.
 			if got := strings.NewReplacer("(sh)", "(sleep)", "(setsid)", "(sleep)").Replace(
-				numbers.ReplaceAllString(said, "N (")); got != test.want {
-				t.Errorf("it says %s, want %s", said, test.want)
+				numbers.ReplaceAllString(output, "N (")); got != test.want {
+				t.Errorf("it says %s, want %s", output, test.want)
 			}
 			// What it has started is dead when it says so.
-			for _, name := range numbers.FindAllString(said, -1) {
+			for _, name := range numbers.FindAllString(output, -1) {
 				if pid := number(t, strings.TrimSuffix(name, " (")); runs(pid) {
 					t.Errorf("%d still runs", pid)
 				}

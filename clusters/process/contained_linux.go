@@ -41,7 +41,7 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 		Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir, Files: 3 + len(spec.Files),
 	}
 	if spec.Background {
-		program.Nice = niceInBackground()
+		program.Nice = backgroundNiceness()
 	}
 	namespaces := newNamespaces()
 	if spec.Walls != nil {
@@ -66,7 +66,7 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 		if program.Walls != nil {
 			program.Walls.NewNetwork = attributes.Cloneflags&syscall.CLONE_NEWNET != 0
 		}
-		if cmd.Path, err = ourselves(); err != nil {
+		if cmd.Path, err = executable(); err != nil {
 			return nil, err
 		}
 		cmd.Args, cmd.Dir, cmd.SysProcAttr = program.CommandLine(mode), "/", attributes
@@ -214,18 +214,18 @@ func (c *supervision) kill(s *os.Process) {
 		_ = s.Kill()
 		return
 	}
-	askToEnd(s)
+	stopReaper(s)
 }
 
 // askAgain is after how long a reaper that has not ended is asked again.
 const askAgain = time.Second
 
-// askToEnd asks a reaper to end all that is below it, until it has ended. Nobody kills a reaper: nothing would end what
-// is below it, and on a busy machine it needs long. It is asked again because the program may have stopped it in the
-// meantime.
-func askToEnd(reaper *os.Process) {
+// stopReaper asks a reaper to end all its descendants, until it has ended. It does not kill the reaper, because nothing
+// else would end the descendants. On a busy machine that takes long. It asks again because the program may have stopped
+// the reaper in the meantime.
+func stopReaper(reaper *os.Process) {
 	if reaper.Signal(supervisor.End) == nil && reaper.Signal(syscall.SIGCONT) == nil {
-		time.AfterFunc(askAgain, func() { askToEnd(reaper) })
+		time.AfterFunc(askAgain, func() { stopReaper(reaper) })
 	}
 }
 
@@ -233,11 +233,11 @@ func askToEnd(reaper *os.Process) {
 func (c *supervision) signal(s *os.Process, signal syscall.Signal) { _ = s.Signal(signal) }
 
 func (c *supervision) containment() Containment {
-	if c.byKernel() {
+	if c.endsByKernel() {
 		return Namespaces
 	}
 	return Supervised
 }
 
-// byKernel reports whether it is the kernel that ends everything when the supervisor is killed.
-func (c *supervision) byKernel() bool { return c.mode == supervisor.Namespace }
+// endsByKernel reports whether the kernel ends all descendants when the supervisor is killed.
+func (c *supervision) endsByKernel() bool { return c.mode == supervisor.Namespace }

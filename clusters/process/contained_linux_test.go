@@ -54,7 +54,7 @@ func needNamespaces(t *testing.T) {
 	p, err := newScope(t, Options{}).Start(Spec{Path: "/bin/true", Contained: true})
 	must(t, err)
 	switch {
-	case p.supervision.byKernel():
+	case p.supervision.endsByKernel():
 	case os.Getenv(namespacesVariable) == "required":
 		t.Fatalf("%s=required, and this machine has no PID namespaces for us", namespacesVariable)
 	default:
@@ -232,9 +232,9 @@ func TestNoexecFolderIsReported(t *testing.T) {
 	owner.SysProcAttr = inUserNamespace(syscall.CLONE_NEWNS)
 	owner.start(t)
 	for range 2 {
-		if said := strings.Join(owner.line(t), " "); !strings.HasPrefix(said, "starting operator: fork/exec ") || !strings.HasSuffix(said,
+		if output := strings.Join(owner.line(t), " "); !strings.HasPrefix(output, "starting operator: fork/exec ") || !strings.HasSuffix(output,
 			"/operator: permission denied: no program may run from there (noexec): set TMPDIR to a folder on another file system") {
-			t.Errorf("the error is %s", said)
+			t.Errorf("the error is %s", output)
 		}
 	}
 }
@@ -405,7 +405,7 @@ func TestContainedBackgroundProgramIsNice(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-p.Done()
-		if want := fmt.Sprintln(niceInBackground()); output.String() != want {
+		if want := fmt.Sprintln(backgroundNiceness()); output.String() != want {
 			t.Errorf("its niceness is %q, want %q", output.String(), want)
 		}
 	})

@@ -41,7 +41,7 @@ func adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	executable, err := ourselves()
+	executable, err := executable()
 	if err != nil {
 		return err
 	}
@@ -50,14 +50,14 @@ func adopt() error {
 	if _, err = command.StdinPipe(); err != nil {
 		return err
 	}
-	says, err := command.StdoutPipe()
+	stdout, err := command.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	if err := command.Start(); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(says).ReadString('\n')
+	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		return err
 	}
@@ -71,10 +71,10 @@ type household struct {
 	owner                  *actor
 	id, dir                string
 	guard                  int
-	leader, child, emigree int
+	leader, child, escapee int
 }
 
-func (h *household) all() []int { return []int{h.leader, h.child, h.emigree} }
+func (h *household) all() []int { return []int{h.leader, h.child, h.escapee} }
 
 func startHousehold(t *testing.T, role, tmp string) *household {
 	t.Helper()
@@ -83,7 +83,7 @@ func startHousehold(t *testing.T, role, tmp string) *household {
 	h.id, h.dir, h.guard = scope[0], scope[1], number(t, scope[2])
 	t.Cleanup(func() { KillMarked(h.id) })
 	group := h.owner.line(t)
-	h.leader, h.child, h.emigree = number(t, group[0]), number(t, group[1]), number(t, h.owner.line(t)[0])
+	h.leader, h.child, h.escapee = number(t, group[0]), number(t, group[1]), number(t, h.owner.line(t)[0])
 	for _, pid := range append(h.all(), h.guard) {
 		if !runs(pid) {
 			t.Fatalf("process %d does not run", pid)
@@ -97,14 +97,14 @@ func TestCloseEndsProcessOutsideItsGroup(t *testing.T) {
 	scope := newScope(t, Options{})
 	p, output := startShell(t, scope, family)
 	group := readLine(t, output)
-	emigree := number(t, readLine(t, output)[0])
-	if group, err := unix.Getpgid(emigree); err != nil || group == p.PID() {
+	escapee := number(t, readLine(t, output)[0])
+	if group, err := unix.Getpgid(escapee); err != nil || group == p.PID() {
 		t.Fatalf("the process is in group %d (%v): it has not left", group, err)
 	}
 	if err := scope.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyEnded(t, p.PID(), number(t, group[1]), emigree)
+	eventuallyEnded(t, p.PID(), number(t, group[1]), escapee)
 }
 
 func TestProcessesEndWithTheirOwner(t *testing.T) {
@@ -190,7 +190,7 @@ func TestNextScopeSweepsAfterOwnerAndGuardDied(t *testing.T) {
 	}
 	h.owner.kill()
 	eventuallyEnded(t, h.guard, h.leader) // the kernel ends the leader with its parent
-	if !runs(h.child) || !runs(h.emigree) || !exists(h.dir) {
+	if !runs(h.child) || !runs(h.escapee) || !exists(h.dir) {
 		t.Fatal("nothing is left to sweep")
 	}
 	t.Setenv("TMPDIR", tmp)
@@ -247,8 +247,8 @@ func TestReleasedProcessesOutliveTheirOwner(t *testing.T) {
 	t.Parallel()
 	h := startHousehold(t, "releasing", t.TempDir())
 	h.owner.next(t)
-	if said := h.owner.line(t)[0]; said != "released" {
-		t.Fatalf("the owner said %q", said)
+	if output := h.owner.line(t)[0]; output != "released" {
+		t.Fatalf("the owner said %q", output)
 	}
 	h.owner.kill()
 	eventuallyEnded(t, h.guard)
@@ -288,8 +288,8 @@ func TestCommandEndsWithItsParent(t *testing.T) {
 
 func TestAdoptedCommandEnds(t *testing.T) {
 	t.Parallel()
-	said := play(t, "adopter", t.TempDir()).line(t)
-	parent, command := number(t, said[0]), number(t, said[1])
+	output := play(t, "adopter", t.TempDir()).line(t)
+	parent, command := number(t, output[0]), number(t, output[1])
 	t.Cleanup(func() { _ = syscall.Kill(command, syscall.SIGKILL) })
 	if err := syscall.Kill(parent, syscall.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -94,9 +94,9 @@ func containing(options Options) error {
 	return nil
 }
 
-// nobodyHolds waits until no process has the output open. A process that we fork at this moment may have it until it
-// becomes another program.
-func nobodyHolds(t *testing.T, output io.Reader) {
+// waitOutputClosed waits until no process has the output open. A process that we fork at this moment may have it until
+// it becomes another program.
+func waitOutputClosed(t *testing.T, output io.Reader) {
 	t.Helper()
 	ended := make(chan struct{})
 	go func() {
@@ -113,7 +113,7 @@ func nobodyHolds(t *testing.T, output io.Reader) {
 // nothingLives waits until no process has the output open, and no process is in a folder.
 func nothingLives(t *testing.T, output io.Reader, dir string) {
 	t.Helper()
-	nobodyHolds(t, output)
+	waitOutputClosed(t, output)
 	eventually(t, "no process is in "+dir, func() bool { return len(livingIn(t, dir)) == 0 })
 }
 
@@ -160,8 +160,8 @@ func TestContainedProgramLeavesNoProcesses(t *testing.T) {
 					script += "sleep 1000"
 				}
 				p, output, dir := contain(t, scope, script)
-				if said := readLine(t, output)[0]; said != "escaped" {
-					t.Fatalf("it said %q", said)
+				if got := readLine(t, output)[0]; got != "escaped" {
+					t.Fatalf("it said %q", got)
 				}
 				if test.when != "it ends" {
 					allLive(t, dir)
@@ -197,10 +197,10 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 				}
 				dir := t.TempDir()
 				owner := play(t, mode.role, dir)
-				said := owner.line(t)
-				guard, supervisor := number(t, said[2]), number(t, said[3])
-				if said := owner.line(t)[0]; said != "escaped" {
-					t.Fatalf("it said %q", said)
+				got := owner.line(t)
+				guard, supervisor := number(t, got[2]), number(t, got[3])
+				if got := owner.line(t)[0]; got != "escaped" {
+					t.Fatalf("it said %q", got)
 				}
 				allLive(t, dir)
 				for _, pid := range test.kill(owner.Process.Pid, guard, supervisor) {
@@ -212,7 +212,7 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 					eventuallyEnded(t, supervisor)
 					owner.next(t) // it would hold the output open
 				}
-				nothingLives(t, owner.says, dir)
+				nothingLives(t, owner.output, dir)
 			})
 		}
 	}
@@ -267,16 +267,16 @@ func TestContainedForkBombIsKilled(t *testing.T) {
 			t.Run(mode.name+"/"+name, func(t *testing.T) {
 				owner := play(t, name+" "+mode.name, t.TempDir())
 				for {
-					said, err := owner.says.ReadString('\n')
+					got, err := owner.output.ReadString('\n')
 					if err != nil {
-						t.Fatalf("it said %q: %v", said, err)
+						t.Fatalf("it said %q: %v", got, err)
 					}
-					if strings.Contains(said, "Resource temporarily unavailable") {
+					if strings.Contains(got, "Resource temporarily unavailable") {
 						break
 					}
 				}
 				must(t, owner.Process.Kill())
-				nobodyHolds(t, owner.says)
+				waitOutputClosed(t, owner.output)
 			})
 		}
 	}
@@ -298,7 +298,7 @@ func TestContainedProgramEndsIfOwnerDiesDuringStart(t *testing.T) {
 				if err := owner.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
-				nobodyHolds(t, owner.says)
+				waitOutputClosed(t, owner.output)
 			}
 		})
 	}
@@ -313,18 +313,18 @@ func TestForbiddenNamespacesFallBackToReaper(t *testing.T) {
 	owner := newActor(t, "forbidding", dir)
 	owner.SysProcAttr = inUserNamespace(0)
 	owner.start(t)
-	said := owner.line(t)
-	arguments, err := os.ReadFile("/proc/" + said[3] + "/cmdline")
+	got := owner.line(t)
+	arguments, err := os.ReadFile("/proc/" + got[3] + "/cmdline")
 	if name, _, _ := strings.Cut(string(arguments), "\x00"); err != nil || name != "operator-labs-reaper" {
 		t.Errorf("the supervisor is called %q (%v)", name, err)
 	}
-	if said := owner.line(t)[0]; said != "escaped" {
-		t.Fatalf("it said %q", said)
+	if got := owner.line(t)[0]; got != "escaped" {
+		t.Fatalf("it said %q", got)
 	}
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	nothingLives(t, owner.says, dir)
+	nothingLives(t, owner.output, dir)
 }
 
 // forbidNamespaces takes effect in the user namespace in which it runs.
@@ -356,10 +356,10 @@ func TestUnprivilegedUserCanContainPrograms(t *testing.T) {
 	tests.Stdout, tests.Stderr = &output, &output
 	tests.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
 	if err := tests.Run(); err != nil || !strings.Contains(output.String(), "--- PASS: TestContainedProgramLeavesNoProcesses ") {
-		said := output.String()
-		if _, failed, ok := strings.Cut(said, "_test.go:"); ok {
-			said = failed[:min(len(failed), 2000)]
+		got := output.String()
+		if _, failed, ok := strings.Cut(got, "_test.go:"); ok {
+			got = failed[:min(len(failed), 2000)]
 		}
-		t.Errorf("as an ordinary user: %v\n%s", err, said)
+		t.Errorf("as an ordinary user: %v\n%s", err, got)
 	}
 }

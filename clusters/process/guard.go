@@ -60,7 +60,7 @@ func guard(pipe io.Reader, id, dir string) {
 }
 
 func (s *Scope) startGuard() error {
-	executable, err := ourselves()
+	executable, err := executable()
 	if err != nil {
 		return fmt.Errorf("finding our own program: %w", err)
 	}
@@ -85,13 +85,13 @@ func (s *Scope) startGuard() error {
 	return nil
 }
 
-func (s *Scope) tellGuard(word string, number int) {
+func (s *Scope) notifyGuard(word string, number int) {
 	// If the guard was killed, Close and the next sweep still clean up.
 	_, _ = fmt.Fprintln(s.pipe, word, number)
 }
 
 func (s *Scope) dismissGuard() {
-	s.tellGuard("dismiss", 0)
+	s.notifyGuard("dismiss", 0)
 	s.pipe.Close()
 	_ = s.guard.Wait()
 }

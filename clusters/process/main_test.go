@@ -83,7 +83,7 @@ func releaseAndExit() error {
 }
 
 func startCommandThatEndsWithUs(role string) error {
-	executable, err := ourselves()
+	executable, err := executable()
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func waitForLine() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n') }
 // actor is this test binary in one of the roles.
 type actor struct {
 	*exec.Cmd
-	says  *bufio.Reader
-	stdin io.Writer
+	output *bufio.Reader
+	stdin  io.Writer
 }
 
 // play starts the test binary in a role, with a TMPDIR of its own.
@@ -122,7 +122,7 @@ func play(t *testing.T, role, tmp string) *actor {
 
 func newActor(t *testing.T, role, tmp string) *actor {
 	t.Helper()
-	executable, err := ourselves()
+	executable, err := executable()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,14 +149,14 @@ func (a *actor) connect() error {
 	if a.stdin, err = a.StdinPipe(); err != nil {
 		return err
 	}
-	a.says = bufio.NewReader(stdout)
+	a.output = bufio.NewReader(stdout)
 	return a.Start()
 }
 
 // line is the next line that it says, in words.
 func (a *actor) line(t *testing.T) []string {
 	t.Helper()
-	line, err := a.says.ReadString('\n')
+	line, err := a.output.ReadString('\n')
 	if err != nil || strings.HasPrefix(line, "error") {
 		t.Fatalf("an owner said %q (%v)", line, err)
 	}

@@ -21,8 +21,8 @@ import (
 func TestContainedProgramGetsNoPrivileges(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{"showing privileges", "showing privileges on an older kernel"} {
-		if said := play(t, role, t.TempDir()).line(t); said[len(said)-1] != "1" {
-			t.Errorf("%s: %q, want 1", role, said)
+		if output := play(t, role, t.TempDir()).line(t); output[len(output)-1] != "1" {
+			t.Errorf("%s: %q, want 1", role, output)
 		}
 	}
 }
@@ -142,10 +142,10 @@ func startInDeepestSandbox() error {
 func TestProgramThatCouldKillSupervisorIsNotStarted(t *testing.T) {
 	t.Parallel()
 	needLandlockSignals(t)
-	said := strings.Join(play(t, "in many sandboxes", t.TempDir()).line(t), " ")
-	if !strings.HasPrefix(said, "it said: starting true: keeping it from ending its supervisor") ||
-		!strings.HasSuffix(said, unix.E2BIG.Error()) {
-		t.Error(said)
+	output := strings.Join(play(t, "in many sandboxes", t.TempDir()).line(t), " ")
+	if !strings.HasPrefix(output, "it said: starting true: keeping it from ending its supervisor") ||
+		!strings.HasSuffix(output, unix.E2BIG.Error()) {
+		t.Error(output)
 	}
 }
 

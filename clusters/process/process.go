@@ -50,9 +50,9 @@ const (
 	greatestNice   = 19
 )
 
-// niceInBackground is the niceness of processes in the background. We may be nice ourselves, and then they must be
+// backgroundNiceness is the niceness of processes in the background. We may be nice ourselves, and then they must be
 // nicer: only root may lower a niceness.
-func niceInBackground() int { return min(niceness()+backgroundNice, greatestNice) }
+func backgroundNiceness() int { return min(niceness()+backgroundNice, greatestNice) }
 
 // Process is a program started in a scope, in a process group of its own.
 type Process struct {
@@ -135,10 +135,10 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 		p.cmd, err = s.startFree(spec)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w%s", spec.Name, err, whyNot(spec.Path, err))
+		return nil, fmt.Errorf("starting %s: %w%s", spec.Name, err, explainStartError(spec.Path, err))
 	}
-	if p.supervision == nil || p.supervision.byKernel() {
-		s.tellGuard("group", p.PID())
+	if p.supervision == nil || p.supervision.endsByKernel() {
+		s.notifyGuard("group", p.PID())
 	}
 	s.processes[p] = struct{}{}
 	go p.wait()
@@ -151,7 +151,7 @@ func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
 		return nil, err
 	}
 	if spec.Background {
-		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, niceInBackground()) // it only would be slower
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, backgroundNiceness()) // it only would be slower
 	}
 	return cmd, nil
 }
@@ -192,7 +192,7 @@ func (p *Process) wait() {
 	if p.hasEnded() {
 		p.err = ending
 	} else {
-		p.err = p.stuckError()
+		p.err = p.unkillableError()
 		p.scope.stuck = append(p.scope.stuck, p)
 	}
 	p.scope.mutex.Unlock()
@@ -211,7 +211,7 @@ func (p *Process) hasEnded() bool {
 // patience is how long we wait for a process that was killed. On a busy machine, dying takes long.
 const patience = time.Minute
 
-func (p *Process) stuckError() error {
+func (p *Process) unkillableError() error {
 	what := fmt.Sprintf("process %d", p.PID())
 	if p.supervision != nil {
 		what = fmt.Sprintf("its supervisor, process %d, still ends what is below it: %s", p.PID(), namesBelow(p.PID()))
@@ -229,7 +229,7 @@ func (p *Process) forget() {
 	p.scope.mutex.Lock()
 	defer p.scope.mutex.Unlock()
 	if !p.scope.closed {
-		p.scope.tellGuard("forget", p.PID())
+		p.scope.notifyGuard("forget", p.PID())
 	}
 }
 

@@ -34,8 +34,9 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	return attributes
 }
 
-// ourselves is the file of this program, though its name may be another file's by now: make rebuilds the lab command.
-func ourselves() (string, error) {
+// executable returns the file of this program, even if its name belongs to another file by now: make rebuilds the lab
+// command.
+func executable() (string, error) {
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err == nil {
 		return running, nil
@@ -52,8 +53,8 @@ func niceness() int {
 	return 20 - priority
 }
 
-// whyNot explains an error of starting a program: a hardened system doesn't let users run programs from /tmp.
-func whyNot(path string, err error) string {
+// explainStartError explains why a program could not start: a hardened system doesn't let users run programs from /tmp.
+func explainStartError(path string, err error) string {
 	var system unix.Statfs_t
 	if errors.Is(err, unix.EACCES) && unix.Statfs(path, &system) == nil && system.Flags&unix.ST_NOEXEC != 0 {
 		return ": no program may run from there (noexec): set TMPDIR to a folder on another file system"

@@ -20,8 +20,8 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// ourselves is the file of this program.
-func ourselves() (string, error) { return os.Executable() }
+// executable returns the file of this program.
+func executable() (string, error) { return os.Executable() }
 
 // niceness is our own.
 func niceness() int {
@@ -32,8 +32,8 @@ func niceness() int {
 	return niceness
 }
 
-// whyNot says more of an error of starting a program.
-func whyNot(string, error) string { return "" }
+// explainStartError explains why a program could not start.
+func explainStartError(string, error) string { return "" }
 
 // await waits until the program and its output have ended, and ends what it left in its group.
 func await(cmd *exec.Cmd, forget func()) error {
@@ -78,7 +78,7 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 func (*supervision) ending(err error) error             { return err }
 func (*supervision) kill(*os.Process)                   {}
 func (*supervision) signal(*os.Process, syscall.Signal) {}
-func (*supervision) byKernel() bool                     { return false }
+func (*supervision) endsByKernel() bool                 { return false }
 func (*supervision) containment() Containment           { return Grouped }
 func (*supervision) walls() []Wall                      { return nil }
 

@@ -128,8 +128,8 @@ func TestRemoveTreeDeeperThanDescriptorLimit(t *testing.T) {
 	must(t, os.Mkdir(tmp+"/deep", 0o700))
 	makeDeep(t, tmp+"/deep", 4*descriptors)
 	remover := play(t, "removing", tmp)
-	if said := remover.line(t)[0]; said != "removed" || exists(tmp+"/deep") {
-		t.Errorf("it said %q", said)
+	if output := remover.line(t)[0]; output != "removed" || exists(tmp+"/deep") {
+		t.Errorf("it said %q", output)
 	}
 }
 

@@ -88,7 +88,7 @@ func startOwner(role string) (owner *actor, leader, guard int, err error) {
 	if err = owner.connect(); err != nil {
 		return nil, 0, 0, err
 	}
-	line, err := owner.says.ReadString('\n')
+	line, err := owner.output.ReadString('\n')
 	if err == nil {
 		_, err = fmt.Sscan(line, &leader, &guard)
 	}
@@ -109,7 +109,7 @@ func untilForgotten() error {
 	if _, err := fmt.Fprintln(owner.stdin); err != nil {
 		return err
 	}
-	if _, err := owner.says.ReadString('\n'); err != nil {
+	if _, err := owner.output.ReadString('\n'); err != nil {
 		return err
 	}
 	innocent.report("a signal")
@@ -204,7 +204,7 @@ func untilAttendedHasEnded() error {
 		return err
 	}
 	var program int
-	if _, err := fmt.Fscan(attending.says, &program); err != nil {
+	if _, err := fmt.Fscan(attending.output, &program); err != nil {
 		return err
 	}
 	wait(func() bool { return !exists(fmt.Sprint("/proc/", program)) })
@@ -314,10 +314,10 @@ func TestSignalsSpareGroupThatReusesTheID(t *testing.T) {
 		"machine with a supervisor": {"the supervisor"}, "machine with an older supervisor": {"the supervisor"},
 		"machine that attends": {"attending"},
 	} {
-		said := machineSays(t, role, len(signals))
+		output := machineOutput(t, role, len(signals))
 		for i, by := range signals {
-			if said[i] != by+" has reached no other process" {
-				t.Errorf("%s: %s", role, said[i])
+			if output[i] != by+" has reached no other process" {
+				t.Errorf("%s: %s", role, output[i])
 			}
 		}
 	}
@@ -329,31 +329,31 @@ func TestSignalsSpareProcessThatReusesTheID(t *testing.T) {
 		"the handle was used: false", "the handle has reached no other process",
 		"the child was found: false", "the child has reached no other process",
 	}
-	if said := machineSays(t, "machine with handles", len(want)); !slices.Equal(said, want) {
-		t.Errorf("%q, want %q", said, want)
+	if output := machineOutput(t, "machine with handles", len(want)); !slices.Equal(output, want) {
+		t.Errorf("%q, want %q", output, want)
 	}
 }
 
-// machineSays plays a role and returns the first lines that it says. It plays it again where a thread of the Go runtime
+// machineOutput plays a role and returns the first lines of its output. It repeats this if a thread of the Go runtime
 // got the number that a process was to have.
-func machineSays(t *testing.T, role string, lines int) (said []string) {
+func machineOutput(t *testing.T, role string, lines int) (got []string) {
 	t.Helper()
 	const attempts = 20
 	for attempt := 1; ; attempt++ {
 		a := playMachine(t, role)
-		said = nil
-		for len(said) < lines {
-			line, err := a.says.ReadString('\n')
+		got = nil
+		for len(got) < lines {
+			line, err := a.output.ReadString('\n')
 			if err != nil {
-				t.Fatalf("%s: after %q it ended: %v", role, said, err)
+				t.Fatalf("%s: after %q it ended: %v", role, got, err)
 			}
 			if line = strings.TrimSpace(line); attempt < attempts && line == "error: "+pidtest.ErrTaken.Error() {
 				break
 			}
-			said = append(said, line)
+			got = append(got, line)
 		}
-		if len(said) == lines {
-			return said
+		if len(got) == lines {
+			return got
 		}
 	}
 }

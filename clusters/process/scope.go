@@ -140,7 +140,7 @@ func NewScope(options Options) (*Scope, error) {
 		return nil, err
 	}
 	if options.Dir == "" {
-		if s.lock, err = makeLocked(s.Dir); err != nil {
+		if s.lock, err = createLocked(s.Dir); err != nil {
 			s.dismissGuard()
 			return nil, errors.Join(err, s.removeDir(), removeAll(unfinished(s.Dir)))
 		}
@@ -148,9 +148,9 @@ func NewScope(options Options) (*Scope, error) {
 	return s, nil
 }
 
-// makeLocked makes a folder that its owner holds locked (flock(2)) as long as it lives. The folder never exists without
-// its lock, since a sweep at the wrong moment would take it for abandoned.
-func makeLocked(dir string) (*os.File, error) {
+// createLocked creates a folder that its owner holds locked (flock(2)) as long as it lives. The folder never exists
+// without its lock, since a sweep at the wrong moment would take it for abandoned.
+func createLocked(dir string) (*os.File, error) {
 	hidden := unfinished(dir)
 	if err := os.Mkdir(hidden, 0o700); err != nil {
 		return nil, fmt.Errorf("making a run folder: %w", err)

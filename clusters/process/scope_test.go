@@ -84,11 +84,11 @@ func TestOutputIsFinalAfterExit(t *testing.T) {
 		}
 		<-begun
 		p.Kill()
-		said := output.content.String()
+		got := output.content.String()
 		if err := scope.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if output.content.String() != said {
+		if output.content.String() != got {
 			t.Errorf("contained: %t: it was written to after the end", contained)
 		}
 	}

@@ -242,7 +242,7 @@ func port(listener net.Listener) int {
 }
 
 // try has a prisoner try something, and returns how that ended and what it said.
-func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (said string, err error) {
+func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (got string, err error) {
 	t.Helper()
 	var output strings.Builder
 	p, err := c.scope.Start(Spec{

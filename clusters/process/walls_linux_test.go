@@ -55,8 +55,8 @@ func TestWalls(t *testing.T) {
 			{"pair"},
 			{"addresses"},
 		} {
-			if said, err := c.try(t, c.walls, allowed[0], allowed[1:]...); err != nil {
-				t.Errorf("it can't %s: %v %s", strings.Join(allowed, " "), err, said)
+			if output, err := c.try(t, c.walls, allowed[0], allowed[1:]...); err != nil {
+				t.Errorf("it can't %s: %v %s", strings.Join(allowed, " "), err, output)
 			}
 		}
 
@@ -64,8 +64,8 @@ func TestWalls(t *testing.T) {
 			if forbidden.wall != "" && !has(forbidden.wall) {
 				continue
 			}
-			if said, err := c.try(t, c.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
-				t.Errorf("it can %s %s", strings.Join(forbidden.what, " "), said)
+			if output, err := c.try(t, c.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
+				t.Errorf("it can %s %s", strings.Join(forbidden.what, " "), output)
 			}
 		}
 		if content, err := os.ReadFile(c.secret); err != nil || string(content) != "content" {
@@ -124,8 +124,8 @@ func TestDescriptorsAreNotInherited(t *testing.T) { // alone: whatever is starte
 		must(t, err)
 		defer unix.Close(inherited)
 		for _, walls := range []*Walls{c.walls, nil} {
-			if said, err := c.try(t, walls, "read a descriptor", strconv.Itoa(inherited)); err == nil {
-				t.Errorf("it can read descriptor %d (walled: %t) %s", inherited, walls != nil, said)
+			if output, err := c.try(t, walls, "read a descriptor", strconv.Itoa(inherited)); err == nil {
+				t.Errorf("it can read descriptor %d (walled: %t) %s", inherited, walls != nil, output)
 			}
 		}
 	})
@@ -201,8 +201,8 @@ func TestAccessSucceedsWithoutWalls(t *testing.T) {
 			{"write", c.secret},
 			{"remove", c.secret},
 		} {
-			if said, err := c.try(t, nil, what[0], what[1:]...); err != nil {
-				t.Errorf("it can't %s: %v %s", strings.Join(what, " "), err, said)
+			if output, err := c.try(t, nil, what[0], what[1:]...); err != nil {
+				t.Errorf("it can't %s: %v %s", strings.Join(what, " "), err, output)
 			}
 		}
 		if built := scope.Walls(); built != nil {
@@ -244,8 +244,8 @@ func TestPrivateNetwork(t *testing.T) {
 	c := newCell(t, newScope(t, Options{}))
 	walls := &Walls{OwnNetwork: true}
 	for _, allowed := range []string{"serve itself", "datagram", "listen"} {
-		if said, err := c.try(t, walls, allowed); err != nil {
-			t.Errorf("it can't %s: %v %s", allowed, err, said)
+		if output, err := c.try(t, walls, allowed); err != nil {
+			t.Errorf("it can't %s: %v %s", allowed, err, output)
 		}
 	}
 	for _, forbidden := range [][]string{
@@ -255,8 +255,8 @@ func TestPrivateNetwork(t *testing.T) {
 		{"read", c.secret},
 		{"capabilities"},
 	} {
-		if said, err := c.try(t, walls, forbidden[0], forbidden[1:]...); err == nil {
-			t.Errorf("it can %s %s", strings.Join(forbidden, " "), said)
+		if output, err := c.try(t, walls, forbidden[0], forbidden[1:]...); err == nil {
+			t.Errorf("it can %s %s", strings.Join(forbidden, " "), output)
 		}
 	}
 	if built := c.scope.Walls(); !slices.Contains(built, NetworkWall) || !slices.Contains(built, PrivateRoot) {

@@ -30,8 +30,8 @@ const (
 // Test has a Pod on the control plane send a request to a Pod on another node, by its Service's name. The request tests
 // the scheduler, images, the network, Services and DNS at once. Test removes what it creates, and what an earlier run
 // left.
-func Test(ctx context.Context, client kubernetes.Interface, say func(string)) error {
-	say("making room")
+func Test(ctx context.Context, client kubernetes.Interface, report func(string)) error {
+	report("making room")
 	if err := remove(ctx, client); err != nil {
 		return err
 	}
@@ -57,19 +57,19 @@ func Test(ctx context.Context, client kubernetes.Interface, say func(string)) er
 	if _, err := client.CoreV1().Services(Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the smoke test's Service: %w", err)
 	}
-	say("a server on a worker")
+	report("a server on a worker")
 	if err := startPod(ctx, client, server, podReady); err != nil {
 		return err
 	}
-	say("waiting for the cluster's DNS")
+	report("waiting for the cluster's DNS")
 	if err := WaitDNS(ctx, client); err != nil {
 		return err
 	}
-	say("a client on the control plane")
+	report("a client on the control plane")
 	if err := startPod(ctx, client, asker, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }); err != nil {
 		return err
 	}
-	say("removing both")
+	report("removing both")
 	return remove(ctx, client)
 }
 

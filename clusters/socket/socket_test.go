@@ -43,8 +43,8 @@ func TestSocketInDeepFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	if said, err := io.ReadAll(connection); err != nil || string(said) != "good day" {
-		t.Errorf("the listener said %q, %v", said, err)
+	if output, err := io.ReadAll(connection); err != nil || string(output) != "good day" {
+		t.Errorf("the listener said %q, %v", output, err)
 	}
 	if err := listener.Close(); err != nil {
 		t.Error(err)

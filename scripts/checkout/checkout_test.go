@@ -27,10 +27,10 @@ func TestAssetsHaveTheControlPlane(t *testing.T) {
 		for name, args := range map[string][]string{
 			"kube-apiserver": {"--version"}, "kubectl": {"version", "--client"}, "etcd": {"--version"},
 		} {
-			said, err := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...).CombinedOutput()
-			if err != nil || !strings.Contains(strings.ToLower(string(said)), "version") &&
-				!strings.Contains(string(said), here.ControlPlane.Version) {
-				t.Errorf("%s ends with %v and says %q", name, err, said)
+			output, err := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...).CombinedOutput()
+			if err != nil || !strings.Contains(strings.ToLower(string(output)), "version") &&
+				!strings.Contains(string(output), here.ControlPlane.Version) {
+				t.Errorf("%s ends with %v and says %q", name, err, output)
 			}
 		}
 	}

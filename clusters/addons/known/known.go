@@ -49,8 +49,8 @@ type State struct {
 type Line struct {
 	// Addon is the add-on that the line is about.
 	Addon string `json:"addon"`
-	// Says describes what the program is doing for the add-on, or waiting for.
-	Says string `json:"says,omitempty"`
+	// Message describes what the program is doing for the add-on, or waiting for.
+	Message string `json:"says,omitempty"`
 	// State is the add-on's state, if the program was asked for it.
 	State *State `json:"state,omitempty"`
 }

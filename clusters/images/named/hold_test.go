@@ -100,8 +100,8 @@ func TestNameOfKilledHolderIsRemoved(t *testing.T) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
-		t.Fatalf("the holder says %q (%v)", said, err)
+	if output, err := bufio.NewReader(out).ReadString('\n'); output != "held\n" {
+		t.Fatalf("the holder says %q (%v)", output, err)
 	}
 	if err := RemoveUnused(store, "lab/graded"); err != nil {
 		t.Fatal(err)

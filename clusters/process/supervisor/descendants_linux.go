@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// The pauses between two attempts let those who die have the processor, and us bury them. They grow, since the kernel
-	// may be unable to end a process for long: it waits for a disk.
+	// The pauses between two attempts let dying processes have the processor, and us reap them. They grow, since the
+	// kernel may be unable to end a process for long: it waits for a disk.
 	shortestPause, longestPause = time.Millisecond, 100 * time.Millisecond
 	// freezeLimit bounds how often we look for processes that are not stopped yet. A bomb comes to the limit of its user's
 	// processes before, since those that are stopped count, too. But one that forks and ends stays ahead of us.
@@ -23,7 +23,7 @@ const (
 )
 
 // killDescendants kills our descendants again and again. It has no time limit: on a busy machine we may get the
-// processor only now and then, and what we left would stay until the machine is restarted. bury ends the process when
+// processor only now and then, and what we left would stay until the machine is restarted. reap ends the process when
 // no child is left. The caller must be on the thread that the supervisor began on.
 func (s *supervisor) killDescendants() {
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
@@ -35,7 +35,7 @@ func (s *supervisor) killDescendants() {
 // killAll kills all descendants that it can reach.
 func (s *supervisor) killAll() {
 	// From a thread that is not shut in, the signal would reach every process of the user.
-	if s.shutIn && syscall.Gettid() == os.Getpid() {
+	if s.confined && syscall.Gettid() == os.Getpid() {
 		// No process can fork meanwhile, so one call reaches all, whatever group or session they are in.
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 		return

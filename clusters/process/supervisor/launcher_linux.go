@@ -37,19 +37,18 @@ func ruleset() (descriptor int, err error) {
 	return int(made), nil
 }
 
-// renouncePrivileges keeps this thread, and all that it starts from now on, from getting privileges by a setuid
-// program.
-func renouncePrivileges() error { return control(prSetNoNewPrivs, 1) }
+// setNoNewPrivs prevents this thread, and all that it starts from now on, from getting privileges by a setuid program.
+func setNoNewPrivs() error { return control(prSetNoNewPrivs, 1) }
 
-// shutIn keeps the signals of this thread, and of all that it starts from now on, from what is outside. Threads of this
-// process that are there already stay as they are.
-func shutIn(flags uintptr) error {
+// confineSignals prevents this thread, and all that it starts from now on, from signaling processes outside. Existing
+// threads of this process are not affected.
+func confineSignals(flags uintptr) error {
 	rules, err := ruleset()
 	if err != nil {
 		return err
 	}
 	defer syscall.Close(rules)
-	if err := renouncePrivileges(); err != nil {
+	if err := setNoNewPrivs(); err != nil {
 		return err
 	}
 	if _, _, failed := syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(rules), flags, 0); failed != 0 {
@@ -58,17 +57,17 @@ func shutIn(flags uintptr) error {
 	return nil
 }
 
-// shutInSupervisor shuts in this thread, so that a signal to all processes reaches only those that the thread started,
-// and theirs. It reports whether it has seen that this works: a signal that could reach our parent before can't any
-// more. Where it reports false, a signal to all processes would end everything that our user runs.
-func shutInSupervisor() bool {
+// confineSupervisor confines the signals of this thread, so that a signal to all processes reaches only its
+// descendants. It reports whether it has seen that this works: a signal that could reach our parent before no longer
+// can. Where it reports false, a signal to all processes would end everything that our user runs.
+func confineSupervisor() bool {
 	parent := syscall.Getppid()
 	if syscall.Kill(parent, 0) != nil {
 		return false
 	}
 	// From Linux 6.15 on, the audit log would have a line for each process that the signal does not reach. Earlier kernels
 	// know no flags.
-	if shutIn(landlockLogSameExecOff) != nil && shutIn(0) != nil {
+	if confineSignals(landlockLogSameExecOff) != nil && confineSignals(0) != nil {
 		return false
 	}
 	// Were the parent dead, the number could be another user's process, which no signal of ours reaches in any case.
@@ -79,13 +78,13 @@ func shutInSupervisor() bool {
 func launch(mode Mode, program Program) {
 	syscall.CloseOnExec(program.Files)
 	setNice(program.Nice)
-	_ = renouncePrivileges() // also where there is no Landlock: no other user's process can be killed
-	kind, err := NotShutIn, shutIn(0)
+	_ = setNoNewPrivs() // also where there is no Landlock: no other user's process can be killed
+	kind, err := NotShutIn, confineSignals(0)
 	if limitsErr := keepLimits(); err == nil {
 		err = limitsErr
 	}
 	if program.Walls != nil {
-		built := program.Walls.shutIn()
+		built := program.Walls.enforce()
 		_, _ = syscall.Write(program.Files, Message{Walled, uint32(built)}.encode())
 		if missing := program.Walls.Require &^ (built | program.Walls.Standing); missing != 0 {
 			_, _ = syscall.Write(program.Files, Message{Unwalled, uint32(missing)}.encode())

@@ -31,7 +31,7 @@ func privateRoot(walls *Walls) error {
 	if err := syscall.Mount("tmpfs", walls.Root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, options); err != nil {
 		return err
 	}
-	err := furnish(walls)
+	err := mountContents(walls)
 	if err == nil {
 		err = setReadOnly(walls.Root, attrNoDevices, 0)
 	}
@@ -44,8 +44,8 @@ func privateRoot(walls *Walls) error {
 	return nil
 }
 
-// furnish mounts what the program may use below the new root.
-func furnish(walls *Walls) error {
+// mountContents mounts what the program may use below the new root.
+func mountContents(walls *Walls) error {
 	proc := walls.Root + "/proc"
 	if err := os.Mkdir(proc, 0o755); err != nil {
 		return err
@@ -54,7 +54,7 @@ func furnish(walls *Walls) error {
 		return err
 	}
 	for _, device := range devices {
-		if err := bring(walls.Root, device); err != nil {
+		if err := mountInto(walls.Root, device); err != nil {
 			return err
 		}
 		// It can be written to all the same, but its mode stays.
@@ -63,16 +63,16 @@ func furnish(walls *Walls) error {
 		}
 	}
 	for _, path := range walls.Read {
-		if err := bring(walls.Root, path); err != nil {
+		if err := mountInto(walls.Root, path); err != nil {
 			return err
 		}
-		if err := setReadOnly(walls.Root+path, attrNoDevices, atRecursive); err != nil && !cannotBeNamed(err) {
+		if err := setReadOnly(walls.Root+path, attrNoDevices, atRecursive); err != nil && !isInaccessible(err) {
 			return err
 		}
 	}
 	// A folder that may be written can be below one that may only be read.
 	for _, path := range walls.Write {
-		if err := bring(walls.Root, path); err != nil {
+		if err := mountInto(walls.Root, path); err != nil {
 			return err
 		}
 	}
@@ -90,17 +90,17 @@ func mountProc(at string, readOnly bool) error {
 	return syscall.Mount("proc", at, "proc", flags, "")
 }
 
-// cannotBeNamed reports whether an error says that there is no such file, or none that our user can get to. All walls
+// isInaccessible reports whether an error means that there is no such file, or none that our user can access. All walls
 // would be missing for it.
-func cannotBeNamed(err error) bool {
+func isInaccessible(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EACCES)
 }
 
-// bring mounts a file or a folder under its own name below the root, or makes the same link there. One that cannot be
-// named is left out.
-func bring(root, path string) error {
+// mountInto mounts a file or a folder under its own name below the root, or creates the same link there. It omits an
+// inaccessible one.
+func mountInto(root, path string) error {
 	info, err := os.Lstat(path)
-	if cannotBeNamed(err) {
+	if isInaccessible(err) {
 		return nil
 	}
 	if err != nil {

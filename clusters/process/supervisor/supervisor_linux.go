@@ -52,9 +52,9 @@ type supervisor struct {
 	// be another's.
 	burying sync.Mutex
 	buried  bool
-	// shutIn says that a signal to all processes reaches only those below us, if it comes from the thread that we began
-	// on.
-	shutIn bool
+	// confined reports that a signal to all processes reaches only those below us, if it comes from the thread that we
+	// began on.
+	confined bool
 	// ending is closed when a reaper has to end what is below it.
 	ending chan struct{}
 	ended  sync.Once
@@ -79,7 +79,7 @@ func (s *supervisor) run(program Program) {
 		if launchers, ok := errors.AsType[failure](err); ok {
 			message = Message(launchers)
 		}
-		s.tell(message, nil)
+		s.send(message, nil)
 		return
 	}
 	s.program, _ = pid.Open(started) // before we wait for it, after which its number may be another's
@@ -87,17 +87,17 @@ func (s *supervisor) run(program Program) {
 	if descriptor >= 0 {
 		rights = syscall.UnixRights(descriptor)
 	}
-	s.tell(Message{Started, uint32(built)}, rights)
-	go s.obey(signals)
+	s.send(Message{Started, uint32(built)}, rights)
+	go s.handleSignals(signals)
 	go s.followOwner()
-	go s.bury(started)
+	go s.reap(started)
 	<-s.ending
 	s.killDescendants()
 }
 
-// bury waits for all children that end, and ends the process when no child is left. Then no descendant is left either:
+// reap waits for all children that end, and ends the process when no child is left. Then no descendant is left either:
 // an orphan would be our child.
-func (s *supervisor) bury(program int) {
+func (s *supervisor) reap(program int) {
 	for {
 		switch ended, err := nextEnded(); {
 		case errors.Is(err, syscall.ECHILD):
@@ -105,7 +105,7 @@ func (s *supervisor) bury(program int) {
 		case err != nil: // it was interrupted
 			<-time.After(shortestPause)
 		case ended == program:
-			s.buryProgram(program)
+			s.finishProgram(program)
 			program = 0 // the number may be that of an orphan from now on
 			s.end()
 		default:
@@ -114,16 +114,16 @@ func (s *supervisor) bury(program int) {
 	}
 }
 
-// buryProgram ends what the program left in its group, while the group's number can't be another's, and tells the owner
-// how it ended.
-func (s *supervisor) buryProgram(number int) {
+// finishProgram ends what the program left in its group, while the group's number can't be another's, and reports to
+// the owner how it ended.
+func (s *supervisor) finishProgram(number int) {
 	s.burying.Lock()
 	defer s.burying.Unlock()
 	s.program.SignalGroup(syscall.SIGKILL)
 	var status syscall.WaitStatus
 	_, _ = syscall.Wait4(number, &status, syscall.WALL, nil)
 	s.buried = true
-	s.tell(Message{Ended, uint32(status)}, nil)
+	s.send(Message{Ended, uint32(status)}, nil)
 }
 
 // signalProgram signals the program's group, unless it may have become another's.
@@ -160,8 +160,8 @@ func number(err error) uint32 {
 	return uint32(number)
 }
 
-// tell tells the owner something. An owner that is dead need not hear it.
-func (s *supervisor) tell(message Message, rights []byte) {
+// send sends a message to the owner. It ignores errors, because the owner may be dead.
+func (s *supervisor) send(message Message, rights []byte) {
 	_ = syscall.Sendmsg(s.owner, message.encode(), rights, nil, syscall.MSG_NOSIGNAL)
 }
 
@@ -191,7 +191,7 @@ func (s *supervisor) start(program Program, descriptor *int) (number int, built 
 	}
 	attributes.Sys.Pdeathsig = syscall.SIGKILL
 	by := openLauncher
-	if s.shutIn = shutInSupervisor(); s.shutIn {
+	if s.confined = confineSupervisor(); s.confined {
 		by = launcher
 	}
 	return startByLauncher(by, program, attributes)
@@ -237,7 +237,7 @@ func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
 	return built
 }
 
-func (s *supervisor) obey(signals <-chan os.Signal) {
+func (s *supervisor) handleSignals(signals <-chan os.Signal) {
 	for number := range signals {
 		switch number {
 		case syscall.SIGTERM:

@@ -119,7 +119,7 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 // allowBelow allows what is below a folder, or a file. One that cannot be named is left out.
 func allowBelow(rules int, path string, allowed uint64) error {
 	place, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
-	if cannotBeNamed(err) {
+	if isInaccessible(err) {
 		return nil
 	}
 	if err != nil {
@@ -154,9 +154,9 @@ func addRule(rules int, kind uintptr, rule unsafe.Pointer) error {
 	return nil
 }
 
-// shutIn builds the walls around this thread, and all that it starts from now on, as far as the kernel can, and says
-// which ones it has built. This thread must have renounced privileges.
-func (w *Walls) shutIn() (built Built) {
+// enforce builds the walls around this thread, and all that it starts from now on, as far as the kernel can, and
+// returns those that it has built. This thread must have renounced privileges.
+func (w *Walls) enforce() (built Built) {
 	dropCapabilities()
 	if rules, of, err := w.ruleset(); err == nil {
 		if _, _, failed := syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(rules), 0, 0); failed == 0 {

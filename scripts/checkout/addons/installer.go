@@ -29,12 +29,12 @@ type Installer struct {
 }
 
 // Install installs add-ons, all at the same time, and returns when each of them is usable. kubeconfig is the file of an
-// administrator's kubeconfig. Install passes what it does to say, one line at a time. It can be called again at any
+// administrator's kubeconfig. Install passes its progress to report, one line at a time. It can be called again at any
 // time, also after it was killed. It then continues.
-func (i Installer) Install(ctx context.Context, kubeconfig string, names []string, say func(string)) error {
+func (i Installer) Install(ctx context.Context, kubeconfig string, names []string, report func(string)) error {
 	return i.run(ctx, "install", kubeconfig, names, func(line known.Line) {
-		if line.Says != "" {
-			say(line.Addon + ": " + line.Says)
+		if line.Message != "" {
+			report(line.Addon + ": " + line.Message)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func (i Installer) Uninstall(ctx context.Context, kubeconfig string, names []str
 }
 
 // run runs the program to its end. It ends with ctx, and with this process, whatever ends that.
-func (i Installer) run(ctx context.Context, do, kubeconfig string, names []string, hear func(known.Line)) (err error) {
+func (i Installer) run(ctx context.Context, do, kubeconfig string, names []string, handle func(known.Line)) (err error) {
 	if len(names) == 0 {
 		return nil
 	}
@@ -76,9 +76,9 @@ func (i Installer) run(ctx context.Context, do, kubeconfig string, names []strin
 		args = append(args, "--shared")
 	}
 	var failed strings.Builder
-	said := &lines{hear: hear}
+	output := &lines{handle: handle}
 	program, err := scope.Start(process.Spec{
-		Name: "addons", Path: i.Program, Args: append(args, names...), Env: gobuild.Environment(), Stdout: said, Stderr: &failed,
+		Name: "addons", Path: i.Program, Args: append(args, names...), Env: gobuild.Environment(), Stdout: output, Stderr: &failed,
 	})
 	if err != nil {
 		return fmt.Errorf("starting the program that installs add-ons: %w", err)
@@ -100,9 +100,9 @@ func (i Installer) run(ctx context.Context, do, kubeconfig string, names []strin
 
 // lines passes on each line of JSON as soon as it is whole.
 type lines struct {
-	hear  func(known.Line)
-	mutex sync.Mutex
-	rest  []byte
+	handle func(known.Line)
+	mutex  sync.Mutex
+	rest   []byte
 }
 
 var _ io.Writer = (*lines)(nil)
@@ -121,6 +121,6 @@ func (l *lines) Write(p []byte) (int, error) {
 		if err := json.Unmarshal(text, &line); err != nil {
 			return 0, fmt.Errorf("reading what the program that installs add-ons says: %w", err)
 		}
-		l.hear(line)
+		l.handle(line)
 	}
 }

@@ -75,11 +75,11 @@ func TestInstallSucceedsAfterKill(t *testing.T) {
 // usable installs all add-ons, and fails the test unless each of them is usable then.
 func usable(t *testing.T, installer addons.Installer, playground *embedded.Playground) {
 	t.Helper()
-	var said []string
+	var messages []string
 	if err := installer.Install(t.Context(), playground.Kubeconfig(), known.Names(), func(line string) {
-		said = append(said, line)
+		messages = append(messages, line)
 	}); err != nil {
-		t.Fatalf("%v\nit said: %q", err, said)
+		t.Fatalf("%v\nit said: %q", err, messages)
 	}
 	states, err := installer.States(t.Context(), playground.Kubeconfig(), known.Names())
 	if err != nil {
@@ -87,7 +87,7 @@ func usable(t *testing.T, installer addons.Installer, playground *embedded.Playg
 	}
 	if len(states) != len(known.Names()) ||
 		slices.ContainsFunc(states, func(state known.State) bool { return !state.Usable || state.Installed == "" }) {
-		t.Fatalf("after the install, the states are %+v; it said %q", states, said)
+		t.Fatalf("after the install, the states are %+v; it said %q", states, messages)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrReported ends a command that has already printed what is wrong, such as a verdict or a list of problems.
-var ErrReported = errors.New("said")
+var ErrReported = errors.New("already reported")
 
 // CodeError ends a command with an exit code of its own.
 type CodeError struct {

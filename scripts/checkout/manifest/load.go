@@ -171,7 +171,7 @@ func (m *Manifest) check(where *positions) error {
 		}
 		if lab.StartsFrom != "" && !names[lab.StartsFrom] {
 			found.add(where, at("startsFrom"), "there is no lab %s before this one; name one of %s, or none",
-				lab.StartsFrom, orNothing(m.Labs[:i]))
+				lab.StartsFrom, earlierLabs(m.Labs[:i]))
 		}
 		if lab.Preconditions != nil {
 			lab.checkPreconditions(&found, where, at, m.Labs[:i])
@@ -220,7 +220,7 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 			switch {
 			case !known:
 				found.add(where, at("checks", i, "causes", j), "lab %s has no check %s; causes names checks of the same lab", l.Name, cause)
-			case l.leadsTo(cause, check.ID, map[string]bool{}):
+			case l.causedBy(cause, check.ID, map[string]bool{}):
 				found.add(where, at("checks", i, "causes", j), "%s would be the cause of itself; leave it out", check.ID)
 			}
 		}
@@ -324,7 +324,7 @@ func (l *Lab) checkPreconditions(found *problems, where *positions, at func(...a
 	i := slices.IndexFunc(earlier, func(other Lab) bool { return other.Name == l.Preconditions.Lab })
 	if i < 0 {
 		found.add(where, at("preconditions", "lab"),
-			"there is no lab %s before this one; name one of %s", l.Preconditions.Lab, orNothing(earlier))
+			"there is no lab %s before this one; name one of %s", l.Preconditions.Lab, earlierLabs(earlier))
 		return
 	}
 	for j, id := range l.Preconditions.Checks {
@@ -337,8 +337,8 @@ func (l *Lab) checkPreconditions(found *problems, where *positions, at func(...a
 	}
 }
 
-// leadsTo says whether one follows the causes of a check and comes to another one.
-func (l *Lab) leadsTo(from, to string, seen map[string]bool) bool {
+// causedBy reports whether another check is among the causes of a check, or among theirs.
+func (l *Lab) causedBy(from, to string, seen map[string]bool) bool {
 	if from == to {
 		return true
 	}
@@ -347,10 +347,10 @@ func (l *Lab) leadsTo(from, to string, seen map[string]bool) bool {
 		return false
 	}
 	seen[from] = true
-	return slices.ContainsFunc(check.Causes, func(cause string) bool { return l.leadsTo(cause, to, seen) })
+	return slices.ContainsFunc(check.Causes, func(cause string) bool { return l.causedBy(cause, to, seen) })
 }
 
-func orNothing(labs []Lab) string {
+func earlierLabs(labs []Lab) string {
 	if len(labs) == 0 {
 		return "those before it (there are none)"
 	}

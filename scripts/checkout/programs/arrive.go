@@ -65,10 +65,10 @@ func Layers(root string) ([]Layer, error) {
 	return slices.DeleteFunc(layers, func(l Layer) bool { return len(l.Programs) == 0 }), nil
 }
 
-// arrive installs programs of the archive that the checkout names, as far as it has some that are stale and fit.
-// Whatever prevents that is said on out, and no error: everything is built then. What does it is a program of its own,
-// since an HTTP client would double the time in which the bootstrap is compiled.
-func arrive(ctx context.Context, root string, out *os.File, stale []Program) {
+// installFromArchive installs the stale programs that fit from the archive that the checkout names. It writes any
+// problem to out and returns no error: everything is built then. A separate program does this, since an HTTP client
+// would double the time in which the bootstrap is compiled.
+func installFromArchive(ctx context.Context, root string, out *os.File, stale []Program) {
 	_, named, err := reference.Locked(root, runtime.GOOS+"/"+runtime.GOARCH)
 	if err == nil && !named {
 		return
@@ -77,7 +77,7 @@ func arrive(ctx context.Context, root string, out *os.File, stale []Program) {
 		err = runArrive(ctx, root, out, stale)
 	}
 	// What the program said, it need not be repeated.
-	if _, said := errors.AsType[*exec.ExitError](err); err != nil && !said && ctx.Err() == nil {
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited && ctx.Err() == nil {
 		fmt.Fprintf(out, "No programs that are ready can be used: %v. They are compiled.\n", err)
 	}
 }

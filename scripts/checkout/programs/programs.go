@@ -189,7 +189,7 @@ func Conformance(root string) Program {
 func Ensure(ctx context.Context, root string, out *os.File, all ...Program) error {
 	stale := slices.DeleteFunc(slices.Clone(all), func(p Program) bool { return p.Fresh() })
 	if len(stale) > 0 {
-		arrive(ctx, root, out, stale)
+		installFromArchive(ctx, root, out, stale)
 		stale = slices.DeleteFunc(stale, func(p Program) bool { return p.Fresh() })
 	}
 	return build(ctx, out, stale...)

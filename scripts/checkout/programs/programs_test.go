@@ -157,22 +157,22 @@ func TestOnlyStaleProgramsArePlanned(t *testing.T) {
 		if err := Ensure(t.Context(), t.TempDir(), log, all...); err != nil {
 			t.Fatal(err)
 		}
-		said, err := os.ReadFile(log.Name())
+		output, err := os.ReadFile(log.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(said)
+		return string(output)
 	}
-	if said := ensure(two); !strings.HasPrefix(said, "Building once: the two. This takes about 60 s ") ||
-		!strings.Contains(said, "\nbuild the two: done in ") {
-		t.Errorf("it says %q", said)
+	if output := ensure(two); !strings.HasPrefix(output, "Building once: the two. This takes about 60 s ") ||
+		!strings.Contains(output, "\nbuild the two: done in ") {
+		t.Errorf("it says %q", output)
 	}
-	if said := ensure(one, two, three); !strings.HasPrefix(said, "Building once: the one, the three. This takes about 2 min ") ||
-		!strings.Contains(said, "\n1 of 2: build the one: done in ") || !strings.Contains(said, "\n2 of 2: build the three: done in ") {
-		t.Errorf("it says %q", said)
+	if output := ensure(one, two, three); !strings.HasPrefix(output, "Building once: the one, the three. This takes about 2 min ") ||
+		!strings.Contains(output, "\n1 of 2: build the one: done in ") || !strings.Contains(output, "\n2 of 2: build the three: done in ") {
+		t.Errorf("it says %q", output)
 	}
-	if said := ensure(one, two, three); said != "" {
-		t.Errorf("when all are there it says %q", said)
+	if output := ensure(one, two, three); output != "" {
+		t.Errorf("when all are there it says %q", output)
 	}
 }
 

@@ -98,16 +98,16 @@ func whyNot(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if trouble, full := kind.Room(here.Root, profile); full {
-			return trouble.String(), nil
+		if problem, full := kind.CheckDiskSpace(here.Root, profile); full {
+			return problem.String(), nil
 		}
 		return "", nil
 	}
 	facts := kind.Measure(ctx, profile, true)
 	var reasons []string
-	for _, trouble := range facts.Troubles(profile, false) {
-		if trouble.Fatal {
-			reasons = append(reasons, trouble.String())
+	for _, problem := range facts.Problems(profile, false) {
+		if problem.Fatal {
+			reasons = append(reasons, problem.String())
 		}
 	}
 	return strings.Join(reasons, "; "), nil

@@ -96,7 +96,7 @@ func (c *Cloud) Console() http.Handler {
 		http.MethodPut: c.putSettings,
 	})
 	route(routes, "/console/tokens", map[string]http.HandlerFunc{http.MethodDelete: func(w http.ResponseWriter, _ *http.Request) {
-		settle(w, http.StatusOK, struct{}{}, c.account.forget())
+		respond(w, http.StatusOK, struct{}{}, c.account.forget())
 	}})
 	return routes
 }
@@ -111,7 +111,7 @@ func (c *Cloud) launch(w http.ResponseWriter, r *http.Request) {
 	if fresh {
 		code = http.StatusCreated
 	}
-	settle(w, code, launched, err)
+	respond(w, code, launched, err)
 }
 
 func (c *Cloud) list(customer bool) http.HandlerFunc {
@@ -132,13 +132,13 @@ func (c *Cloud) list(customer bool) http.HandlerFunc {
 func (c *Cloud) get(customer bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		found, err := c.account.get(r.PathValue("id"), customer)
-		settle(w, http.StatusOK, found, err)
+		respond(w, http.StatusOK, found, err)
 	}
 }
 
 func (c *Cloud) terminate(w http.ResponseWriter, r *http.Request) {
 	ended, err := c.account.terminate(r.PathValue("id"))
-	settle(w, http.StatusOK, ended, err)
+	respond(w, http.StatusOK, ended, err)
 }
 
 func (c *Cloud) tag(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func (c *Cloud) tag(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tagged, err := c.account.tag(r.PathValue("id"), r.PathValue("key"), body.Value)
-	settle(w, http.StatusOK, tagged, err)
+	respond(w, http.StatusOK, tagged, err)
 }
 
 func (c *Cloud) bill(w http.ResponseWriter, _ *http.Request) {
@@ -210,8 +210,8 @@ func read(w http.ResponseWriter, r *http.Request, into any, what string) bool {
 	return true
 }
 
-// settle answers with a value, or with the problem that an error is.
-func settle(w http.ResponseWriter, code int, value any, err error) {
+// respond answers with a value, or with the problem that an error describes.
+func respond(w http.ResponseWriter, code int, value any, err error) {
 	refused := (*refusal)(nil)
 	switch {
 	case err == nil:

@@ -53,26 +53,26 @@ func (s *sky) ask(method, path, body string) (int, string) {
 	s.t.Helper()
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
-	said, err := io.ReadAll(w.Body)
+	response, err := io.ReadAll(w.Body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return w.Code, strings.TrimSpace(string(said))
+	return w.Code, strings.TrimSpace(string(response))
 }
 
 // demand asks, and fails unless the answer has this code and contains all of this.
 func (s *sky) demand(method, path, body string, code int, parts ...string) string {
 	s.t.Helper()
-	got, said := s.ask(method, path, body)
+	got, response := s.ask(method, path, body)
 	if got != code {
-		s.t.Fatalf("%s %s %s: the answer is %d, want %d: %s", method, path, body, got, code, said)
+		s.t.Fatalf("%s %s %s: the answer is %d, want %d: %s", method, path, body, got, code, response)
 	}
 	for _, part := range parts {
-		if !strings.Contains(said, part) {
-			s.t.Fatalf("%s %s %s: the answer lacks %s: %s", method, path, body, part, said)
+		if !strings.Contains(response, part) {
+			s.t.Fatalf("%s %s %s: the answer lacks %s: %s", method, path, body, part, response)
 		}
 	}
-	return said
+	return response
 }
 
 // id is that of the only instance with a tag, whatever the customer sees by now.
@@ -251,9 +251,9 @@ func TestRejectedRequests(t *testing.T) {
 		{"the console", "DELETE", "/console/tokens", "", 404, "there is nothing at"},
 		{"another method", "PATCH", "/v1/instances", "{}", 405, "use GET, POST"},
 	} {
-		code, said := s.ask(test.method, test.path, test.body)
-		if code != test.code || !strings.Contains(said, test.want) {
-			t.Errorf("%s: the answer is %d, want %d with %s: %.300s", test.name, code, test.code, test.want, said)
+		code, response := s.ask(test.method, test.path, test.body)
+		if code != test.code || !strings.Contains(response, test.want) {
+			t.Errorf("%s: the answer is %d, want %d with %s: %.300s", test.name, code, test.code, test.want, response)
 		}
 	}
 	if bill, err := s.console.Bill(t.Context()); err != nil || len(bill.Lines) > 0 {

@@ -83,7 +83,7 @@ func TestResponses(t *testing.T) {
 	for _, test := range []struct {
 		name, url string
 		code      int
-		says      string
+		want      string
 	}{
 		{"the Service gets the browser's host and path", "http://shop.lab.test/cart", http.StatusOK, "shop.lab.test /cart http"},
 		{"a port and capitals do not matter", "http://SHOP.lab.test:8080/cart", http.StatusOK, "SHOP.lab.test:8080 /cart http"},
@@ -95,9 +95,9 @@ func TestResponses(t *testing.T) {
 			t.Parallel()
 			answer := httptest.NewRecorder()
 			p.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, test.url, nil))
-			said := answer.Header().Get("X-Was-Asked") + answer.Body.String()
-			if answer.Code != test.code || !strings.Contains(said, test.says) {
-				t.Errorf("%d %q, want %d %q", answer.Code, said, test.code, test.says)
+			response := answer.Header().Get("X-Was-Asked") + answer.Body.String()
+			if answer.Code != test.code || !strings.Contains(response, test.want) {
+				t.Errorf("%d %q, want %d %q", answer.Code, response, test.code, test.want)
 			}
 		})
 	}

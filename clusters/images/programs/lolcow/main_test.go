@@ -93,16 +93,16 @@ func TestWrap(t *testing.T) {
 func TestBubbleRespectsMaximumWidth(t *testing.T) {
 	words := strings.Fields(strings.Repeat("the cow jumped over the moon ", 10))
 	bubble, _, _ := strings.Cut(say(strings.Join(words, " ")), "'--")
-	var said []string
+	var spoken []string
 	for _, line := range strings.Split(bubble, "\n")[1:] {
 		line = strings.TrimSpace(line)
 		if len(line) > columns+len("|  |") {
 			t.Errorf("a line has %d columns: %s", len(line), line)
 		}
-		said = append(said, strings.Fields(strings.Trim(line, "|"))...)
+		spoken = append(spoken, strings.Fields(strings.Trim(line, "|"))...)
 	}
-	if !slices.Equal(said, words) {
-		t.Errorf("the cow says %q, want %q", said, words)
+	if !slices.Equal(spoken, words) {
+		t.Errorf("the cow says %q, want %q", spoken, words)
 	}
 }
 

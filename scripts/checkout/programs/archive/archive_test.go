@@ -184,8 +184,8 @@ func (p place) wantArrived(t *testing.T) {
 	if !p.target.Fresh() {
 		t.Error("the program is not fresh")
 	}
-	if said, err := exec.CommandContext(t.Context(), p.target.Output).CombinedOutput(); err != nil || string(said) != "hello\n" {
-		t.Errorf("the program says %q, %v", said, err)
+	if got, err := exec.CommandContext(t.Context(), p.target.Output).CombinedOutput(); err != nil || string(got) != "hello\n" {
+		t.Errorf("the program says %q, %v", got, err)
 	}
 	archive := filepath.Join(p.installed.ModuleCache, download, "v1.0.0.zip")
 	want, err := dirhash.HashZip(archive, dirhash.Hash1)

@@ -62,7 +62,7 @@ func (s server) from(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		err = because(ctx, err)
+		err = requestError(ctx, err)
 		cancel(nil)
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (s server) from(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// because is the reason why a request ended.
-func because(ctx context.Context, err error) error {
+// requestError returns the reason why a request ended.
+func requestError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -107,7 +107,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.arrived.Add(int64(n))
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = because(b.ctx, err)
+		err = requestError(b.ctx, err)
 	}
 	return n, err
 }

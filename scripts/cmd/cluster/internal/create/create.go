@@ -146,7 +146,7 @@ func (c *creation) startEngine(ctx context.Context, say func(string)) (string, e
 }
 
 // preflight finds out what there is, where images come from, and what would keep us from a cluster. It says all
-// troubles, and not only the first.
+// problems, and not only the first.
 func (c *creation) preflight(ctx context.Context, say func(string)) (string, error) {
 	say("asking Docker")
 	var err error
@@ -162,11 +162,11 @@ func (c *creation) preflight(ctx context.Context, say func(string)) (string, err
 		}
 	}
 	var fatal []string
-	for _, trouble := range facts.Troubles(c.profile, c.found != nil && len(c.found.Nodes) > 0) {
-		if trouble.Fatal {
-			fatal = append(fatal, trouble.String())
+	for _, problem := range facts.Problems(c.profile, c.found != nil && len(c.found.Nodes) > 0) {
+		if problem.Fatal {
+			fatal = append(fatal, problem.String())
 		} else {
-			c.Steps.Note(trouble.String())
+			c.Steps.Note(problem.String())
 		}
 	}
 	if len(fatal) == 1 {
