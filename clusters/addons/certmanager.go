@@ -88,7 +88,7 @@ func (c *certManager) Install(ctx context.Context, target Target, report func(st
 		return err
 	}
 	if !target.Pods {
-		report("its kinds are there; no Pods can run here, so nothing is issued")
+		report("its CRDs exist, but no Pods can run here, so nothing is issued")
 		return nil
 	}
 	return c.wait(ctx, target, certManagerNamespace, report)
@@ -191,7 +191,7 @@ func (c *certManager) testIssuance(ctx context.Context, target Target, namespace
 		issuerKind: issuer(namespace, name), certificateKind: certificate(namespace, name),
 	} {
 		if _, err := objects.Resource(resource).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("asking cert-manager for a certificate: %w", err)
+			return fmt.Errorf("requesting a certificate from cert-manager: %w", err)
 		}
 	}
 	return waitReady(ctx, target, namespace, c.patience, "a certificate of cert-manager's", report, func(ctx context.Context) (string, error) {
@@ -222,7 +222,7 @@ func removeProofs(ctx context.Context, objects dynamic.Interface, namespace stri
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("removing the certificate that proved that cert-manager works: %w", err)
+		return fmt.Errorf("removing the test certificate of cert-manager: %w", err)
 	}
 	return nil
 }

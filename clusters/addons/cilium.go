@@ -70,7 +70,7 @@ func (c *cilium) Install(ctx context.Context, target Target, report func(string)
 		return err
 	}
 	if !target.Pods {
-		report("no Pods can run here, so it does nothing")
+		report("no Pods can run here, so it has no effect")
 		return nil
 	}
 	return c.wait(ctx, target, report)

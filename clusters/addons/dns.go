@@ -139,7 +139,7 @@ func restartDNS(ctx context.Context, p *plain, digest *string) error {
 	}
 	if _, err := p.client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(ctx, coredns, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldOwner}); err != nil {
-		return fmt.Errorf("letting the cluster's DNS read its rules again: %w", err)
+		return fmt.Errorf("restarting the cluster's DNS: %w", err)
 	}
 	return nil
 }

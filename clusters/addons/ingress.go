@@ -50,7 +50,7 @@ func (i ingress) Install(ctx context.Context, target Target, report func(string)
 		return err
 	}
 	if !target.Pods {
-		report("its class is there; no Pods can run here, so nothing is served")
+		report("its class exists, but no Pods can run here, so nothing is served")
 		return nil
 	}
 	return p.waitReady(ctx, ingressPage, ingressAnswer, report)

@@ -109,7 +109,7 @@ func sharedLeftovers(release *helm, foreign []*unstructured.Unstructured) error 
 // not there any more: they are taken off.
 func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, report func(string)) error {
 	name := definition.GetName()
-	report(fmt.Sprintf("%s is still being deleted: finishing that", name))
+	report(fmt.Sprintf("%s is still being deleted: finishing the deletion", name))
 	return until(ctx, leftoverPatience, "the deletion of "+name, func(ctx context.Context) (string, error) {
 		current, err := objects.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -133,7 +133,7 @@ func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *
 			if len(object.GetFinalizers()) == 0 || object.GetDeletionTimestamp() == nil {
 				continue
 			}
-			report(fmt.Sprintf("%s %s/%s: taking off the finalizer %s, for which no controller is there",
+			report(fmt.Sprintf("%s %s/%s: removing the finalizer %s, which has no controller",
 				object.GetKind(), object.GetNamespace(), object.GetName(), strings.Join(object.GetFinalizers(), ", ")))
 			_, err := objects.Resource(resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(),
 				types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -141,7 +141,7 @@ func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *
 				return "", err
 			}
 		}
-		return fmt.Sprintf("%d objects are left", len(list.Items)), nil
+		return fmt.Sprintf("%d objects remain", len(list.Items)), nil
 	})
 }
 
@@ -188,7 +188,7 @@ func servedVersions(release *helm, wanted *chart.Chart, values map[string]any) (
 	}
 	objects, err := release.config.KubeClient.Build(bytes.NewBufferString(manifest), false)
 	if err != nil {
-		return nil, fmt.Errorf("reading what the chart of %s makes: %w", release.name, err)
+		return nil, fmt.Errorf("reading the objects of the chart of %s: %w", release.name, err)
 	}
 	served := map[string][]string{}
 	for _, object := range objects {

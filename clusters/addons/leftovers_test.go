@@ -32,7 +32,7 @@ func TestInstallAdoptsLeftoverCRDs(t *testing.T) {
 	s.install(t)
 	messages := strings.Join(s.messages, "\n")
 	for _, words := range []string{
-		"orders.acme.cert-manager.io is still being deleted", "taking off the finalizer acme.cert-manager.io/finalizer",
+		"orders.acme.cert-manager.io is still being deleted", "removing the finalizer acme.cert-manager.io/finalizer",
 		"deleting the old challenges.acme.cert-manager.io", "taking over 2 kinds",
 	} {
 		if !strings.Contains(messages, words) {
@@ -48,12 +48,12 @@ func TestInstallAdoptsLeftoverCRDs(t *testing.T) {
 	for _, name := range []string{old.GetName(), dying.GetName()} {
 		definition, err := s.dynamic.Resource(definitions).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || definition.GetUID() == old.GetUID() || definition.GetUID() == dying.GetUID() {
-			t.Errorf("%s was not made anew: %v", name, err)
+			t.Errorf("%s was not created again: %v", name, err)
 		}
 	}
 	foreign, err := s.dynamic.Resource(definitions).Get(t.Context(), "certificates.example.com", metav1.GetOptions{})
 	if err != nil || len(foreign.GetAnnotations()) > 0 {
-		t.Errorf("a kind of somebody else was touched: %v, error %v", foreign, err)
+		t.Errorf("a foreign kind was changed: %v, error %v", foreign, err)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestSharedClusterKeepsForeignCRDs(t *testing.T) {
 		t.Errorf("the kind was changed: %v, error %v", after, err)
 	}
 	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), certManagerNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("a namespace was made: %v", err)
+		t.Errorf("a namespace was created: %v", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func namespaceReady(ctx context.Context, client kubernetes.Interface, name, addo
 			return "", nil
 		}
 		if !reported {
-			report(fmt.Sprintf("waiting until the old namespace %s is gone", name))
+			report(fmt.Sprintf("waiting for the deletion of the old namespace %s", name))
 			reported = true
 		}
 		return "it is still being deleted" + terminating(namespace), nil
@@ -89,7 +89,7 @@ func endPods(ctx context.Context, client kubernetes.Interface, namespace string)
 		if err != nil || len(pods.Items) == 0 {
 			return "", err
 		}
-		return fmt.Sprintf("%d of them are there", len(pods.Items)), nil
+		return fmt.Sprintf("%d Pods remain", len(pods.Items)), nil
 	})
 }
 

@@ -83,7 +83,7 @@ func (a *pebble) Install(ctx context.Context, target Target, report func(string)
 		return err
 	}
 	if !target.Pods {
-		report("its objects are there; no Pods can run here, so nothing is issued")
+		report("its objects exist, but no Pods can run here, so nothing is issued")
 		return nil
 	}
 	if err := p.waitReady(ctx, pebbleDirectory, pebbleAnswer, report); err != nil {

@@ -39,7 +39,7 @@ type plain struct {
 func newPlain(name string, target Target) (*plain, error) {
 	client, err := kubernetes.NewForConfig(target.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", name, err)
+		return nil, fmt.Errorf("creating a client for %s: %w", name, err)
 	}
 	return &plain{name: name, target: target, client: client}, nil
 }

@@ -49,7 +49,7 @@ func newHelm(target Target, name, namespace string) (*helm, error) {
 	getter := newGetter(target.Config, namespace)
 	client, err := kubernetes.NewForConfig(getter.config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", name, err)
+		return nil, fmt.Errorf("creating a client for %s: %w", name, err)
 	}
 	config := new(action.Configuration)
 	// Helm's own log names each object that it looks at, which is too much to read.
@@ -134,7 +134,7 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 			return nil
 		}
 		if missing != "" {
-			report(fmt.Sprintf("%s is gone: putting it back", missing))
+			report(fmt.Sprintf("%s is missing: restoring it", missing))
 		}
 	}
 	last, err = h.recover(last, report)
@@ -142,7 +142,7 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 		return err
 	}
 	if last == nil {
-		report(fmt.Sprintf("installing %s %s from its chart", h.name, wanted.Metadata.Version))
+		report(fmt.Sprintf("installing the chart of %s %s", h.name, wanted.Metadata.Version))
 		install := action.NewInstall(h.config)
 		install.ReleaseName, install.Namespace = h.name, h.namespace
 		install.Timeout = helmTimeout
@@ -150,18 +150,18 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 		install.Replace = true // also where `helm uninstall --keep-history` left a record
 		install.TakeOwnership = !h.target.Shared
 		if _, err := install.RunWithContext(ctx, wanted, values); err != nil {
-			return fmt.Errorf("installing %s by its chart: %w", h.name, err)
+			return fmt.Errorf("installing the chart of %s: %w", h.name, err)
 		}
 		return nil
 	}
-	report(fmt.Sprintf("bringing %s from chart %s to %s", h.name, last.Chart.Metadata.Version, wanted.Metadata.Version))
+	report(fmt.Sprintf("upgrading %s from chart %s to %s", h.name, last.Chart.Metadata.Version, wanted.Metadata.Version))
 	upgrade := action.NewUpgrade(h.config)
 	upgrade.Namespace, upgrade.Timeout, upgrade.MaxHistory = h.namespace, helmTimeout, history
 	upgrade.Labels = map[string]string{createdBy: h.name}
 	upgrade.ResetValues = true // what the values say counts, and not what an earlier revision had
 	upgrade.TakeOwnership = !h.target.Shared
 	if _, err := upgrade.RunWithContext(ctx, h.name, wanted, values); err != nil {
-		return fmt.Errorf("upgrading %s by its chart: %w", h.name, err)
+		return fmt.Errorf("upgrading the chart of %s: %w", h.name, err)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (h *helm) recover(last *release.Release, report func(string)) (*release.Rel
 		report(fmt.Sprintf("an earlier uninstall of %s was interrupted: finishing it", h.name))
 		return nil, h.uninstall()
 	case status.IsPending():
-		report(fmt.Sprintf("an earlier %s of %s was interrupted: going on from there", strings.TrimPrefix(string(status), "pending-"), h.name))
+		report(fmt.Sprintf("an earlier %s of %s was interrupted: continuing it", strings.TrimPrefix(string(status), "pending-"), h.name))
 		last.SetStatus(release.StatusFailed, "Interrupted; recovered by Operator Labs")
 		if err := h.config.Releases.Update(last); err != nil {
 			return nil, fmt.Errorf("recording that revision %d of %s was interrupted: %w", last.Version, h.name, err)

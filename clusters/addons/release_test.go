@@ -64,7 +64,7 @@ func TestInstallRestoresDeletedObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.install(t)
-	if !s.reported("Service cert-manager-webhook is gone") {
+	if !s.reported("Service cert-manager-webhook is missing") {
 		t.Error("it does not say what was missing")
 	}
 	s.installed(t)
@@ -211,7 +211,7 @@ func TestInstallWaitsForTerminatingNamespace(t *testing.T) {
 	})
 	defer release.Stop()
 	s.install(t)
-	if !s.reported("waiting until the old namespace cert-manager is gone") {
+	if !s.reported("waiting for the deletion of the old namespace cert-manager") {
 		t.Error("it does not say what it waits for")
 	}
 	s.installed(t)

@@ -16,7 +16,7 @@ import (
 const interval = 250 * time.Millisecond
 
 // until looks at something until look has nothing to object any more. It ends at once with look's error, and with a
-// TimeoutError that repeats the last objection when patience is over.
+// TimeoutError that repeats the last objection when timed out.
 func until(ctx context.Context, patience time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	patient, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
@@ -27,7 +27,7 @@ func until(ctx context.Context, patience time.Duration, what string, look func(c
 	return err
 }
 
-var errPatience = errors.New("patience is over")
+var errPatience = errors.New("timed out")
 
 // waitReady is until for an object of an add-on. It reports each new objection. The error of a time-out explains
 // the state of the namespace.

@@ -38,7 +38,7 @@ type Pair struct{ Certificate, Key []byte }
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making the key of the certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("generating the key of the certificate authority %s: %w", name, err)
 	}
 	template := newTemplate(name)
 	template.IsCA = true
@@ -46,11 +46,11 @@ func NewAuthority(name string) (*Authority, error) {
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("generating the certificate authority %s: %w", name, err)
 	}
 	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("generating the certificate authority %s: %w", name, err)
 	}
 	return &Authority{PEM: block("CERTIFICATE", der), certificate: certificate, key: key}, nil
 }
@@ -114,7 +114,7 @@ func NewKey() (private, public []byte, err error) {
 func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a key: %w", err)
+		return nil, nil, fmt.Errorf("generating a key: %w", err)
 	}
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

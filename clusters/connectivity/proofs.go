@@ -57,7 +57,7 @@ func podToPod(ctx context.Context, s *scene) error {
 			if err := eventually(ctx, patience, "an answer from a Pod on "+to.Spec.NodeName, func(ctx context.Context) error {
 				answer, err := s.get(ctx, from, url)
 				if err == nil && !strings.HasPrefix(answer, to.Name+" ") {
-					err = fmt.Errorf("%s was asked, and another server answered: %s", to.Name, answer)
+					err = fmt.Errorf("the request to %s was answered by another server: %s", to.Name, answer)
 				}
 				return err
 			}); err != nil {
@@ -85,7 +85,7 @@ func podToService(ctx context.Context, s *scene) error {
 				answered[name] = true
 			}
 			if len(answered) < len(s.pods[server]) {
-				return fmt.Errorf("from %s: only %d of %d Pods have answered", from.Spec.NodeName, len(answered), len(s.pods[server]))
+				return fmt.Errorf("from %s: only %d of %d Pods have responded", from.Spec.NodeName, len(answered), len(s.pods[server]))
 			}
 			return nil
 		}); err != nil {
@@ -106,7 +106,7 @@ func names(ctx context.Context, s *scene) error {
 			if err := eventually(ctx, patience, "the address of "+name, func(ctx context.Context) error {
 				found, err := s.ask(ctx, from, "resolve", "-t", answerTime.String(), name)
 				if err == nil && !strings.Contains(found, address) {
-					err = fmt.Errorf("%s has the address %s, and was said to have %s", name, address, strings.TrimSpace(found))
+					err = fmt.Errorf("%s has the address %s, but DNS returned %s", name, address, strings.TrimSpace(found))
 				}
 				return err
 			}); err != nil {
@@ -189,7 +189,7 @@ func (s *scene) denied(ctx context.Context, app, url string) error {
 		for _, from := range s.pods[app] {
 			answer, err := s.get(ctx, from, url)
 			if err == nil {
-				return fmt.Errorf("from %s came an answer: %s", from.Spec.NodeName, strings.TrimSpace(answer))
+				return fmt.Errorf("%s got an unexpected response: %s", from.Spec.NodeName, strings.TrimSpace(answer))
 			}
 			if ctx.Err() != nil {
 				return err
@@ -216,7 +216,7 @@ func networkPolicy(ctx context.Context, s *scene) (err error) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("making a NetworkPolicy: %w", err)
+		return fmt.Errorf("creating a NetworkPolicy: %w", err)
 	}
 	err = s.denied(ctx, client, url)
 	if err == nil {
@@ -248,7 +248,7 @@ func ciliumNetworkPolicy(ctx context.Context, s *scene) error {
 		return &skipError{"the network is not Cilium"}
 	}
 	if err != nil {
-		return fmt.Errorf("making a CiliumNetworkPolicy: %w", err)
+		return fmt.Errorf("creating a CiliumNetworkPolicy: %w", err)
 	}
 	err = s.denied(ctx, client, url)
 	if err == nil {

@@ -57,7 +57,7 @@ type Result struct {
 func Run(ctx context.Context, options Options, report func(Result)) error {
 	for _, name := range options.Only {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("there is no test of the network %q: they are %q", name, Names())
+			return fmt.Errorf("unknown network test %q: the tests are %q", name, Names())
 		}
 	}
 	configuration, err := json.Marshal(options)
@@ -66,7 +66,7 @@ func Run(ctx context.Context, options Options, report func(Result)) error {
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program, to start the tests of the network: %w", err)
+		return fmt.Errorf("finding this program to start the network tests: %w", err)
 	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -85,7 +85,7 @@ func Run(ctx context.Context, options Options, report func(Result)) error {
 	})
 	resultsWrite.Close()
 	if err != nil {
-		return fmt.Errorf("starting the tests of the network: %w", err)
+		return fmt.Errorf("starting the network tests: %w", err)
 	}
 	// Asked to end, it still removes what it made.
 	stop := context.AfterFunc(ctx, func() { p.Stop(farewell) })
@@ -113,9 +113,9 @@ func Run(ctx context.Context, options Options, report func(Result)) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("testing the network: %w", context.Cause(ctx))
 	case len(failed) > 0:
-		return fmt.Errorf("the network does not do all that it should: %s", strings.Join(failed, "; "))
+		return fmt.Errorf("network tests failed: %s", strings.Join(failed, "; "))
 	case !ended || p.Err() != nil:
-		return fmt.Errorf("the tests of the network did not come to their end: %w\n%s", errors.Join(p.Err()), messages)
+		return fmt.Errorf("the network tests ended early: %w\n%s", errors.Join(p.Err()), messages)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) 
 		return true, fmt.Errorf("cilium connectivity test: %w", context.Cause(ctx))
 	}
 	if p.Err() != nil {
-		return true, fmt.Errorf("cilium connectivity test found something: %w", p.Err())
+		return true, fmt.Errorf("cilium connectivity test failed: %w", p.Err())
 	}
 	return true, nil
 }

@@ -53,7 +53,7 @@ current-context: c
 	}
 	var results []Result
 	err := Run(t.Context(), Options{Kubeconfig: kubeconfig}, func(r Result) { results = append(results, r) })
-	if err == nil || len(results) != 1 || results[0].Passed || !strings.Contains(results[0].Problem, "asking the cluster for its nodes") {
+	if err == nil || len(results) != 1 || results[0].Passed || !strings.Contains(results[0].Problem, "listing the nodes") {
 		t.Errorf("results: %+v, error: %v", results, err)
 	}
 }

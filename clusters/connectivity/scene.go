@@ -145,7 +145,7 @@ func newScene(ctx context.Context, options Options) (*scene, error) {
 	}
 	nodes, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("asking the cluster for its nodes: %w", err)
+		return nil, fmt.Errorf("listing the nodes: %w", err)
 	}
 	s.nodes = nodes.Items
 	if err := s.removeAbandoned(ctx); err != nil {
@@ -155,7 +155,7 @@ func newScene(ctx context.Context, options Options) (*scene, error) {
 		GenerateName: "connectivity-", Labels: map[string]string{marker: "true"},
 	}}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("making a namespace for the tests: %w", err)
+		return nil, fmt.Errorf("creating a namespace for the tests: %w", err)
 	}
 	s.namespace = namespace.Name
 	return s, s.populate(ctx)
@@ -165,7 +165,7 @@ func newScene(ctx context.Context, options Options) (*scene, error) {
 func (s *scene) removeAbandoned(ctx context.Context) error {
 	namespaces, err := s.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: marker})
 	if err != nil {
-		return fmt.Errorf("looking for what earlier tests left behind: %w", err)
+		return fmt.Errorf("looking for leftovers of earlier tests: %w", err)
 	}
 	for _, namespace := range namespaces.Items {
 		if namespace.DeletionTimestamp != nil || time.Since(namespace.CreationTimestamp.Time) < abandonedAfter {
@@ -206,7 +206,7 @@ func (s *scene) populate(ctx context.Context) error {
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			return fmt.Errorf("making the test's Pods: %w", err)
+			return fmt.Errorf("creating the test's Pods: %w", err)
 		}
 	}
 	service, err := s.client.CoreV1().Services(s.namespace).Create(ctx, &corev1.Service{
@@ -217,7 +217,7 @@ func (s *scene) populate(ctx context.Context) error {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("making the test's Service: %w", err)
+		return fmt.Errorf("creating the test's Service: %w", err)
 	}
 	s.service = service
 	err = eventually(ctx, scenePatience, "the test's Pods run", func(ctx context.Context) error {

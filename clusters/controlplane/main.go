@@ -60,7 +60,7 @@ func main() {
 	case "kubelet":
 		command = kubelet.NewKubeletCommand(context.Background())
 	default:
-		fmt.Fprintf(os.Stderr, "controlplane: %q is not a program of it: "+
+		fmt.Fprintf(os.Stderr, "controlplane: unknown program %q: "+
 			"call it as etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet or kubectl\n", name)
 		os.Exit(2)
 	}

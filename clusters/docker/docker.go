@@ -41,7 +41,7 @@ const (
 
 // ErrMissing reports that there is no docker command on PATH.
 var ErrMissing = errors.New("docker is needed and not on PATH: " +
-	"on Debian `apt-get install docker.io` installs it, elsewhere https://docs.docker.com/engine/install says how")
+	"on Debian `apt-get install docker.io` installs it, elsewhere see https://docs.docker.com/engine/install")
 
 // ErrNoEngine and ErrForbidden are the reasons why the docker command reached no engine.
 var (
@@ -184,7 +184,7 @@ func Nodes(ctx context.Context, cluster string) ([]string, error) {
 	var names []string
 	for _, node := range containers {
 		if !node.Running {
-			return nil, fmt.Errorf("the node %s does not run (%s): `make cluster` starts it again", node.Name, node.Status)
+			return nil, fmt.Errorf("the node %s is not running (%s): `make cluster` starts it again", node.Name, node.Status)
 		}
 		names = append(names, node.Name)
 	}
@@ -225,7 +225,7 @@ func Follow(ctx context.Context, node, file string, stdout io.Writer) error {
 		return nil
 	}
 	if err == nil {
-		err = errors.New("it ended")
+		err = errors.New("it exited")
 	}
 	return fmt.Errorf("following %s in the node %s: %w: %s", file, node, err, strings.TrimSpace(stderr.String()))
 }

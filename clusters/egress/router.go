@@ -48,7 +48,7 @@ func Listen(path string) (*Router, error) {
 	// The lock says whether a Router listens: unlike the socket's file it goes with its process, whatever ends that.
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("locking the API server's way out: %w", err)
+		return nil, fmt.Errorf("locking the API server's egress socket: %w", err)
 	}
 	listener, err := listenLocked(path, lock)
 	if err != nil {
@@ -65,7 +65,7 @@ func listenLocked(path string, lock *os.File) (net.Listener, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, ErrTaken
 	} else if err != nil {
-		return nil, fmt.Errorf("locking the API server's way out: %w", err)
+		return nil, fmt.Errorf("locking the API server's egress socket: %w", err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("removing the socket of an earlier run: %w", err)
@@ -175,7 +175,7 @@ func (r *Router) dial(service string) (process net.Conn, refusal string) {
 	}
 	if !r.keep(process) {
 		process.Close()
-		return nil, "the way out is being closed"
+		return nil, "the egress socket is being closed"
 	}
 	return process, ""
 }

@@ -175,7 +175,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	killed.(*net.UnixListener).SetUnlinkOnClose(false)
 	killed.Close()
 	if _, err := net.Dial("unix", socket); err == nil {
-		t.Fatal("somebody listens")
+		t.Fatal("another process listens")
 	}
 	router := newRouter(t, socket)
 	router.Route("10.96.0.7:443", echo(t))
@@ -209,7 +209,7 @@ func TestSocketInDeepFolder(t *testing.T) {
 
 func TestListenInMissingFolder(t *testing.T) {
 	_, err := Listen(filepath.Join(t.TempDir(), "gone", "egress.sock"))
-	if err == nil || !strings.Contains(err.Error(), "locking the API server's way out: ") {
+	if err == nil || !strings.Contains(err.Error(), "locking the API server's egress socket: ") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -236,7 +236,7 @@ func TestConnectionWaitsForServerRestart(t *testing.T) {
 	}()
 	select {
 	case refusal := <-refusals:
-		t.Fatalf("nobody waited: %q", refusal)
+		t.Fatalf("no connection waited: %q", refusal)
 	case <-time.After(50 * time.Millisecond): // a refusal takes less than one
 	}
 	next, err := net.Listen("tcp", local)

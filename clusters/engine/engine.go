@@ -104,11 +104,11 @@ func Start(ctx context.Context, root string, report func(string)) (string, error
 		return "runs", nil
 	}
 	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
-		return "", errors.New("Docker's engine does not run, " + //nolint:staticcheck // Docker is a name
+		return "", errors.New("Docker's engine is not running, " + //nolint:staticcheck // Docker is a name
 			"and only root on Linux can start it here: start it as usual on this machine")
 	}
 	if err := os.MkdirAll(folder(root), 0o711); err != nil {
-		return "", fmt.Errorf("making the folder of Docker's engine: %w", err)
+		return "", fmt.Errorf("creating the folder of Docker's engine: %w", err)
 	}
 	unlock, err := filelock.Wait(ctx, folder(root)+".lock")
 	if err != nil {
@@ -136,7 +136,7 @@ func Start(ctx context.Context, root string, report func(string)) (string, error
 		command := exec.CommandContext(ctx, "systemctl", "start", "docker.service")
 		command.WaitDelay = time.Second
 		if out, err := command.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("starting docker.service: %w: `journalctl -u docker` says more\n%s", err, bytes.TrimSpace(out))
+			return "", fmt.Errorf("starting docker.service: %w: see `journalctl -u docker`\n%s", err, bytes.TrimSpace(out))
 		}
 		return strings.Join(append(done, "started docker.service"), ", "), nil
 	}
@@ -192,11 +192,12 @@ func start(ctx context.Context, root string, report func(string)) (string, error
 			_ = command.Process.Signal(syscall.SIGTERM)
 			return "", context.Cause(ctx)
 		case err := <-ended:
-			return "", fmt.Errorf("starting Docker's engine: dockerd ended (%w): its last words, of %s:\n%s", err, log.Name(), lastLines(log.Name()))
+			return "", fmt.Errorf("starting Docker's engine: dockerd exited (%w); the end of its log, %s:\n%s",
+				err, log.Name(), lastLines(log.Name()))
 		case <-deadline:
 			_ = command.Process.Signal(syscall.SIGTERM)
 			return "", fmt.Errorf("starting Docker's engine: it does not answer after %s: "+
-				"its last words, of %s:\n%s", startTime, log.Name(), lastLines(log.Name()))
+				"the end of its log, %s:\n%s", startTime, log.Name(), lastLines(log.Name()))
 		case <-time.After(interval):
 			if ping(ctx) {
 				return how, nil
@@ -277,7 +278,7 @@ func StopIfOurs(ctx context.Context, root string) (bool, error) {
 	return err == nil, err
 }
 
-var errNotOurs = errors.New("no engine that we started runs: an engine of this machine is ended as it was started")
+var errNotOurs = errors.New("no engine that we started is running; stop an engine of this machine the way it was started")
 
 // Stop stops the engine that Start has started, and removes its images, its networks, and its packet filter rules. If
 // the engine has containers, Stop returns an error and does nothing.
@@ -295,12 +296,12 @@ func Stop(ctx context.Context, root string) error {
 			return err
 		}
 		if engine = ours(root); engine == nil {
-			return fmt.Errorf("ending Docker's engine: it has ended: its last words:\n%s", lastLines(logFile(root)))
+			return fmt.Errorf("ending Docker's engine: it has exited; the end of its log:\n%s", lastLines(logFile(root)))
 		}
 	}
 	out, err := output(ctx, "docker", "--host", "unix://"+socket, "ps", "--all", "--quiet")
 	if err != nil {
-		return fmt.Errorf("asking Docker's engine for its containers: %w", err)
+		return fmt.Errorf("listing the containers of Docker's engine: %w", err)
 	}
 	if out != "" {
 		return ErrContainers
@@ -326,7 +327,7 @@ func end(ctx context.Context, engine *os.Process) error {
 		}
 		switch {
 		case time.Now().After(deadline) && killed:
-			return fmt.Errorf("ending Docker's engine: its process %d does not end", engine.Pid)
+			return fmt.Errorf("ending Docker's engine: its process %d does not exit", engine.Pid)
 		case time.Now().After(deadline):
 			_ = engine.Kill() // its containerd ends with it
 			killed, deadline = true, time.Now().Add(stopTime)
@@ -379,7 +380,7 @@ func cleanUp(ctx context.Context, root string) error {
 	}
 	for _, path := range left {
 		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("removing what Docker's engine left: %w", err)
+			return fmt.Errorf("removing the leftovers of Docker's engine: %w", err)
 		}
 	}
 	return nil

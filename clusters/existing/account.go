@@ -42,11 +42,11 @@ func NewAccount(ctx context.Context, config *rest.Config, rules []rbacv1.PolicyR
 	a.Config.Impersonate = rest.ImpersonationConfig{UserName: a.name, Groups: []string{"system:authenticated"}}
 	var err error
 	if a.admin, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: a.metadata(""), Rules: rules}
 	if _, err := a.admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("making the role of an account: %w", err)
+		return nil, fmt.Errorf("creating the role of an account: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: a.metadata(""), Subjects: a.subjects(), RoleRef: rbacv1.RoleRef{
 		APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: a.name,
@@ -63,7 +63,7 @@ func (a *Account) Own(ctx context.Context, namespace string) error {
 	rules := []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}
 	role := &rbacv1.Role{ObjectMeta: a.metadata(namespace), Rules: rules}
 	if _, err := a.admin.RbacV1().Roles(namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("making the role of an account: %w", err)
+		return fmt.Errorf("creating the role of an account: %w", err)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: a.metadata(namespace), Subjects: a.subjects(), RoleRef: rbacv1.RoleRef{
 		APIGroup: rbacv1.GroupName, Kind: "Role", Name: a.name,
@@ -89,7 +89,7 @@ func (a *Account) await(ctx context.Context, namespace string, rules []rbacv1.Po
 	}
 	client, err := kubernetes.NewForConfig(a.Config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, grantTimeout, fmt.Errorf("the API server did not act on a new role within %s", grantTimeout))
 	defer cancel()

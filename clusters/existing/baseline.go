@@ -58,7 +58,7 @@ func NewBaselineWithPods(ctx context.Context, cluster *Cluster) (*Baseline, erro
 const everything = ""
 
 // ErrChanged reports that an object of the baseline was changed or removed, which can't be undone.
-var ErrChanged = errors.New("what was in the cluster before is not as it was")
+var ErrChanged = errors.New("objects that existed before have changed")
 
 // Restore removes everything that was created since, and returns when the cluster is as it was, including the kinds
 // that the API server reports as served. The error is an ErrChanged if that is not possible.
@@ -67,7 +67,7 @@ func (b *Baseline) Restore(ctx context.Context) error {
 	defer cancel()
 	client, err := kubernetes.NewForConfig(b.cluster.config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	var there, came, kinds []object
 	if err := poll(ctx, "the cluster to be as it was", func() (bool, error) {
@@ -79,7 +79,7 @@ func (b *Baseline) Restore(ctx context.Context) error {
 		kinds = append(kinds, slices.DeleteFunc(slices.Clone(came), func(one object) bool { return one.stage() != definitions })...)
 		return len(came) == 0, b.remove(ctx, client, came)
 	}); err != nil {
-		return fmt.Errorf("%w; left are %s", err, namesOf(came))
+		return fmt.Errorf("%w; remaining: %s", err, namesOf(came))
 	}
 	now := map[place]object{}
 	for _, one := range there {
@@ -157,7 +157,7 @@ func (b *Baseline) waitUnpublished(ctx context.Context, kinds []object) error {
 	return poll(ctx, "the API server to forget "+strings.Join(sets.List(groups), ", "), func() (bool, error) {
 		served, err := client.ServerGroups()
 		if err != nil {
-			return false, fmt.Errorf("asking the cluster which kinds it has: %w", err)
+			return false, fmt.Errorf("listing the cluster's kinds: %w", err)
 		}
 		for _, group := range served.Groups {
 			if groups.Has(group.Name) {
@@ -166,7 +166,7 @@ func (b *Baseline) waitUnpublished(ctx context.Context, kinds []object) error {
 		}
 		paths, err := openapi.NewClient(client.RESTClient()).Paths()
 		if err != nil {
-			return false, fmt.Errorf("asking the cluster what its kinds look like: %w", err)
+			return false, fmt.Errorf("reading the schemas of the cluster's kinds: %w", err)
 		}
 		for path := range paths {
 			if rest, is := strings.CutPrefix(path, "apis/"); is {

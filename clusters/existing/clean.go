@@ -103,7 +103,7 @@ func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 func (c *Cluster) removeAPIServices(ctx context.Context) (removed int, err error) {
 	client, err := metadata.NewForConfig(c.config)
 	if err != nil {
-		return 0, fmt.Errorf("making a client: %w", err)
+		return 0, fmt.Errorf("creating a client: %w", err)
 	}
 	found, err := client.Resource(apiServicesResource).List(ctx, metav1.ListOptions{LabelSelector: Label})
 	if apierrors.IsForbidden(err) {
@@ -124,7 +124,7 @@ func (c *Cluster) removeAPIServices(ctx context.Context) (removed int, err error
 func (c *Cluster) endConversions(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	all := client.Resource(definitionsResource)
 	found, err := all.List(ctx, metav1.ListOptions{LabelSelector: Label})
@@ -174,10 +174,10 @@ func (c *Cluster) remove(ctx context.Context, all []object) (removed int, err er
 	}
 	cleaner := &cleaner{}
 	if cleaner.metadata, err = metadata.NewForConfig(c.config); err != nil {
-		return 0, fmt.Errorf("making a client: %w", err)
+		return 0, fmt.Errorf("creating a client: %w", err)
 	}
 	if cleaner.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
-		return 0, fmt.Errorf("making a client: %w", err)
+		return 0, fmt.Errorf("creating a client: %w", err)
 	}
 	for stage := range stages {
 		for _, one := range all {
@@ -207,11 +207,11 @@ func (c *Cluster) list(ctx context.Context, selector string) ([]object, error) {
 	}
 	lists, err := discoverer.ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, fmt.Errorf("asking the cluster which kinds it has: %w", err)
+		return nil, fmt.Errorf("listing the cluster's kinds: %w", err)
 	}
 	client, err := metadata.NewForConfig(c.config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	var mutex sync.Mutex
 	var all []object

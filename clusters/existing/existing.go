@@ -88,7 +88,7 @@ func (c *Cluster) ask() error {
 	}
 	version, err := client.ServerVersion()
 	if err != nil {
-		return fmt.Errorf("the cluster of the context %s, %s, can't be asked for its version: is it there, and may you use it? %w",
+		return fmt.Errorf("the cluster of the context %s, %s, did not report its version: check that it runs and that you have access: %w",
 			c.Context, c.config.Host, err)
 	}
 	c.Version = version.GitVersion
@@ -101,7 +101,7 @@ func (c *Cluster) discovery() (*discovery.DiscoveryClient, error) {
 	config.Timeout = answerTimeout
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return client, nil
 }
@@ -132,7 +132,7 @@ func (r Right) String() string {
 func (c *Cluster) Lacks(ctx context.Context, rights ...Right) (lacks []Right, err error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	for _, right := range rights {
 		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
@@ -141,7 +141,7 @@ func (c *Cluster) Lacks(ctx context.Context, rights ...Right) (lacks []Right, er
 			}},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("asking the cluster of the context %s for your rights: %w", c.Context, err)
+			return nil, fmt.Errorf("checking your rights in the cluster of the context %s: %w", c.Context, err)
 		}
 		if !review.Status.Allowed {
 			lacks = append(lacks, right)

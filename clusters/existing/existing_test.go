@@ -106,7 +106,7 @@ func TestUnreachableCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), file, theirs)
-	want(t, err, "the cluster of the context operator-labs, https://127.0.0.1:1, can't be asked for its version: is it there")
+	want(t, err, "the cluster of the context operator-labs, https://127.0.0.1:1, did not report its version: check that it runs")
 }
 
 func TestRights(t *testing.T) {
@@ -127,7 +127,7 @@ func TestRights(t *testing.T) {
 
 func TestLeaseHasOneHolder(t *testing.T) {
 	c := opened(t)
-	first, err := c.Hold(t.Context(), "Ada", func(string) { t.Error("it waits for nobody") })
+	first, err := c.Hold(t.Context(), "Ada", func(string) { t.Error("it waits although the lease is free") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 		second <- h
 	}()
 	if reason := <-reasons; !strings.HasPrefix(reason, "Ada works on this cluster, since ") {
-		t.Errorf("it is told %q", reason)
+		t.Errorf("the reason is %q", reason)
 	}
 	// Longer than the Lease is good for: it is renewed.
 	select {
@@ -237,7 +237,7 @@ func TestLostLeaseIsSignaled(t *testing.T) {
 	select {
 	case <-h.Lost():
 	case <-time.After(10 * time.Second):
-		t.Error("nobody says so")
+		t.Error("the loss was not signaled")
 	}
 	if err := h.Release(t.Context()); err != nil {
 		t.Error(err)

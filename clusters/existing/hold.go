@@ -47,7 +47,7 @@ type Hold struct {
 func (c *Cluster) Hold(ctx context.Context, who string, waits func(reason string)) (*Hold, error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	h := &Hold{leases: client.CoordinationV1().Leases(leaseNamespace), lost: make(chan struct{})}
 	if err := h.take(ctx, who, waits); err != nil {

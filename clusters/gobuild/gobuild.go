@@ -67,7 +67,7 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 		return fmt.Errorf("building %s: %w", filepath.Base(t.Output), ErrNoGo)
 	}
 	if err := os.MkdirAll(filepath.Dir(t.Output), 0o755); err != nil {
-		return fmt.Errorf("making the folder for %s: %w", filepath.Base(t.Output), err)
+		return fmt.Errorf("creating the folder for %s: %w", filepath.Base(t.Output), err)
 	}
 	unlock, err := filelock.Wait(ctx, t.Output+".lock")
 	if err != nil {
@@ -192,7 +192,7 @@ func (t Target) list(ctx context.Context, work workplace, progress Progress) (l 
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 			return l, nil
 		} else if err != nil {
-			return l, fmt.Errorf("reading what go list says: %w", err)
+			return l, fmt.Errorf("reading the output of go list: %w", err)
 		}
 		isTest := p.ForTest != "" || strings.HasSuffix(p.ImportPath, ".test")
 		if p.Stale {

@@ -110,7 +110,7 @@ func (t Target) Adopt(ctx context.Context, o Origin, file string) (err error) {
 		return fmt.Errorf("installing %s: %w", name, ErrOther)
 	}
 	if err := os.MkdirAll(filepath.Dir(t.Output), 0o755); err != nil {
-		return fmt.Errorf("making the folder for %s: %w", name, err)
+		return fmt.Errorf("creating the folder for %s: %w", name, err)
 	}
 	unlock, err := filelock.Wait(ctx, t.Output+".lock")
 	if err != nil {

@@ -118,7 +118,7 @@ func checkReference(reference string) error {
 func checkProgram(file string) error {
 	program, err := elf.Open(file)
 	if err != nil {
-		return fmt.Errorf("it is no Linux program (build it with GOOS=linux): %w", err)
+		return fmt.Errorf("it is not a Linux program (build it with GOOS=linux): %w", err)
 	}
 	defer program.Close()
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}

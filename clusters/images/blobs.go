@@ -55,11 +55,11 @@ func (s *Store) blob(digest string) string {
 func (s *Store) lock(ctx context.Context, name string) (func(), error) {
 	folder := filepath.Join(s.Dir, "work")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of the images: %w", err)
+		return nil, fmt.Errorf("creating the folder of the images: %w", err)
 	}
 	unlock, err := filelock.Wait(ctx, filepath.Join(folder, name+".lock"))
 	if err != nil {
-		return nil, fmt.Errorf("waiting for another command that makes the same image: %w", err)
+		return nil, fmt.Errorf("waiting for another command that builds the same image: %w", err)
 	}
 	return unlock, nil
 }
@@ -86,10 +86,10 @@ func (s *Store) create() (*os.File, error) {
 
 func (s *Store) newBlob(meter func(int64)) (*blobWriter, error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, "blobs", "sha256"), 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of the images: %w", err)
+		return nil, fmt.Errorf("creating the folder of the images: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Join(s.Dir, "work"), 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of the images: %w", err)
+		return nil, fmt.Errorf("creating the folder of the images: %w", err)
 	}
 	file, err := s.create()
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Store) copyTo(w io.Writer, b blob) error {
 	}
 	if found := "sha256:" + hex.EncodeToString(content.Sum(nil)); found != b.Digest {
 		return errors.Join(
-			fmt.Errorf("a layer of an image was damaged on disk (%s), and is removed: do the same again", b.Digest),
+			fmt.Errorf("a layer of an image was damaged on disk (%s) and has been removed: run the command again", b.Digest),
 			os.Remove(file.Name()))
 	}
 	return nil

@@ -95,7 +95,7 @@ func (s *Store) bundle(c *Catalogue) ([]bundlePart, error) {
 		}
 		var has content
 		if !s.readRecord("images", key, &has) || !s.complete(has) {
-			return nil, fmt.Errorf("the image %s is not there yet: build the images first", image.Reference)
+			return nil, fmt.Errorf("the image %s does not exist yet: build the images first", image.Reference)
 		}
 		list.Images = append(list.Images, image.Reference)
 		for i, layer := range image.Layers {

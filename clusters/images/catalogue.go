@@ -304,7 +304,7 @@ func (c *Catalogue) checkLayer(where string, l Layer, report func(string, ...any
 	case l.Debian != "" && parts > 0:
 		report("%s: a Debian root is a layer by itself", where)
 	case l.Debian == "" && parts == 0:
-		report("%s: nothing is in it", where)
+		report("%s: it is empty", where)
 	}
 	paths := map[string]bool{}
 	once := func(p string) {
@@ -330,7 +330,7 @@ func (c *Catalogue) checkLayer(where string, l Layer, report func(string, ...any
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Modes)) {
 		if _, there := l.Programs[p]; !there {
-			report("%s: %s has a mode, and is no program", where, p)
+			report("%s: %s has a mode, but is not a program", where, p)
 		}
 		if _, err := mode(l.Modes[p], 0); err != nil {
 			report("%s: %s: %w", where, p, err)

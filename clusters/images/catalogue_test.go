@@ -233,7 +233,7 @@ func TestInvalidCatalogueIsRejected(t *testing.T) {
 		{
 			"mode of no program",
 			program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/q: '4755'}}", 1),
-			"/q has a mode, and is no program",
+			"/q has a mode, but is not a program",
 		},
 		{"version without module", strings.Replace(program, "hello}", "hello, variables: [main.v=$VERSION]}", 1) + image, "needs versionOf"},
 	} {

@@ -77,7 +77,7 @@ func (s *Store) chart(ctx context.Context, c *Catalogue, name string) (Chart, er
 	for _, old := range names(source.Rename) {
 		e, there := files[name+"/"+old]
 		if !there {
-			return Chart{}, fmt.Errorf("getting the chart %s: it has no %s any more", name, old)
+			return Chart{}, fmt.Errorf("getting the chart %s: it no longer has %s", name, old)
 		}
 		delete(files, name+"/"+old)
 		files[name+"/"+source.Rename[old]] = e

@@ -153,11 +153,11 @@ func (s *Store) fromProgram(ctx context.Context, reference, program string) (Bui
 		return Built{}, err
 	}
 	if err := checkProgram(program); err != nil {
-		return Built{}, fmt.Errorf("making the image %s of %s: %w", reference, program, err)
+		return Built{}, fmt.Errorf("creating the image %s of %s: %w", reference, program, err)
 	}
 	digest, err := gobuild.Digest(program)
 	if err != nil {
-		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
+		return Built{}, fmt.Errorf("creating the image %s: %w", reference, err)
 	}
 	operator := Image{Entrypoint: []string{"/manager"}, User: "65532:65532", WorkingDirectory: "/"}
 	key, err := keyOf("program", []string{digest, runtime.GOARCH})
@@ -171,7 +171,7 @@ func (s *Store) fromProgram(ctx context.Context, reference, program string) (Bui
 	var own blob
 	if !s.readRecord("layers", key, &own) || !s.has(own) {
 		if own, err = s.write(nil, tree{"manager": {mode: 0o755, source: program}}.write); err != nil {
-			return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
+			return Built{}, fmt.Errorf("creating the image %s: %w", reference, err)
 		}
 		if err := s.record("layers", key, own); err != nil {
 			return Built{}, fmt.Errorf("writing into the image store: %w", err)
@@ -180,7 +180,7 @@ func (s *Store) fromProgram(ctx context.Context, reference, program string) (Bui
 	s.touch("layers", key)
 	made, err := s.describe(operator, []blob{base, own})
 	if err != nil {
-		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
+		return Built{}, fmt.Errorf("creating the image %s: %w", reference, err)
 	}
 	return made.built(reference), nil
 }

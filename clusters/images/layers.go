@@ -167,7 +167,7 @@ func (s *Store) collect(ctx context.Context, c *Catalogue, l Layer, progress Pro
 			}
 			built, err := s.ensureImage(ctx, image, progress)
 			if err != nil {
-				return nil, fmt.Errorf("making the image %s: %w", reference, err)
+				return nil, fmt.Errorf("creating the image %s: %w", reference, err)
 			}
 			packed = append(packed, built.built(reference))
 		}

@@ -91,7 +91,7 @@ func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) (
 	for _, image := range images {
 		c, err := s.ensureImage(ctx, image, progress)
 		if err != nil {
-			return nil, fmt.Errorf("making the image %s: %w", image.Reference, err)
+			return nil, fmt.Errorf("creating the image %s: %w", image.Reference, err)
 		}
 		if err := s.name(image.Reference, c); err != nil {
 			return nil, err

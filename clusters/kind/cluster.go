@@ -66,7 +66,7 @@ var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 // New returns the cluster of a checkout with a name. It creates nothing.
 func New(root, name string) (*Cluster, error) {
 	if !nameForm.MatchString(name) {
-		return nil, fmt.Errorf("%q can't be a cluster's name: take small letters, digits and hyphens, at most 40", name)
+		return nil, fmt.Errorf("%q can't be a cluster's name: use at most 40 lowercase letters, digits and hyphens", name)
 	}
 	log := &logger{}
 	return &Cluster{
@@ -78,13 +78,13 @@ func New(root, name string) (*Cluster, error) {
 // Lock waits until no other command works on the cluster. The kernel releases the lock when its holder ends.
 func (c *Cluster) Lock(ctx context.Context, waits func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(c.Folder), 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of clusters: %w", err)
+		return nil, fmt.Errorf("creating the folder of clusters: %w", err)
 	}
 	late := time.AfterFunc(time.Second, waits)
 	defer late.Stop()
 	unlock, err = filelock.Wait(ctx, c.Folder+".lock")
 	if err != nil {
-		return nil, fmt.Errorf("waiting until no other command works on the cluster %s: %w", c.Name, err)
+		return nil, fmt.Errorf("waiting for another command that uses the cluster %s: %w", c.Name, err)
 	}
 	return unlock, nil
 }
@@ -133,7 +133,7 @@ func (c *Cluster) WriteKubeconfig() (changed bool, err error) {
 		}
 	}
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
-		return false, fmt.Errorf("making the cluster's folder: %w", err)
+		return false, fmt.Errorf("creating the cluster's folder: %w", err)
 	}
 	beside := c.Kubeconfig() + ".new"
 	if err := os.WriteFile(beside, []byte(content), 0o600); err != nil {
@@ -193,13 +193,13 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, rep
 // prepare makes the cluster's folder. From here on it is unfinished.
 func (c *Cluster) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(c.Folder), 0o755); err != nil {
-		return fmt.Errorf("making the folder of clusters: %w", err)
+		return fmt.Errorf("creating the folder of clusters: %w", err)
 	}
 	// kind does not break the lock of a command that was killed. Ours is held: there is no other.
 	_ = os.Remove(c.Kubeconfig() + ".lock")
 	if _, err := docker.Output(ctx, "network", "inspect", docker.Network); err != nil {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(c.Folder), networkFile), nil, 0o644); err != nil {
-			return fmt.Errorf("noting that Docker's network is ours: %w", err)
+			return fmt.Errorf("recording that Docker's network is ours: %w", err)
 		}
 	}
 	if err := c.unfinished(); err != nil {
@@ -339,7 +339,7 @@ func (c *Cluster) removeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(note); errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("looking whether Docker's network is ours: %w", err)
+		return fmt.Errorf("checking whether Docker's network is ours: %w", err)
 	}
 	others, err := c.provider.List()
 	if err != nil {

@@ -94,7 +94,7 @@ func (c *Cluster) Explain(ctx context.Context) string {
 	for _, node := range nodes {
 		fmt.Fprintf(&out, "\n  node %s: %s", node.Name, node.Status)
 		if !node.Running {
-			c.lines(&out, "its last words", func(w *bytes.Buffer) error { return docker.Run(ctx, nil, w, "logs", "--tail=10", node.Name) })
+			c.lines(&out, "the end of its log", func(w *bytes.Buffer) error { return docker.Run(ctx, nil, w, "logs", "--tail=10", node.Name) })
 			continue
 		}
 		c.lines(&out, "kubelet", func(w *bytes.Buffer) error {

@@ -29,7 +29,7 @@ type NodeState struct {
 func NodeStates(ctx context.Context, config *rest.Config) ([]NodeState, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -43,7 +43,7 @@ func NodeStates(ctx context.Context, config *rest.Config) ([]NodeState, error) {
 }
 
 func nodeState(node *corev1.Node) NodeState {
-	state := NodeState{Name: node.Name, Version: node.Status.NodeInfo.KubeletVersion, Why: "its kubelet has not said so yet"}
+	state := NodeState{Name: node.Name, Version: node.Status.NodeInfo.KubeletVersion, Why: "its kubelet has not reported its status yet"}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			state.Ready, state.Why = condition.Status == corev1.ConditionTrue, condition.Message
@@ -76,7 +76,7 @@ func WaitNodes(ctx context.Context, config *rest.Config, count int, report func(
 
 func unready(states []NodeState, count int) string {
 	if len(states) < count {
-		return fmt.Sprintf("%d of %d nodes are there", len(states), count)
+		return fmt.Sprintf("%d of %d nodes exist", len(states), count)
 	}
 	var why []string
 	for _, state := range states {

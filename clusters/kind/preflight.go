@@ -134,7 +134,7 @@ func (f *Facts) engine(output string, err error) {
 		ServerErrors                                                                []string
 	}
 	if failed := json.Unmarshal([]byte(output), &info); failed != nil && err == nil {
-		err = fmt.Errorf("it answered what is not JSON: %w", failed)
+		err = fmt.Errorf("its answer is not JSON: %w", failed)
 	}
 	var failed *docker.Error
 	switch {
@@ -145,7 +145,7 @@ func (f *Facts) engine(output string, err error) {
 	case err != nil:
 		f.Unreachable = err.Error()
 	case info.ServerVersion == "":
-		f.Unreachable = "podman, which does not tell a version where Docker does"
+		f.Unreachable = "podman, which does not report a version where Docker does"
 	}
 	f.Version, f.Cgroup, f.Kernel, f.System, f.Root = info.ServerVersion, info.CgroupVersion, info.KernelVersion,
 		info.OperatingSystem, info.DockerRootDir
@@ -232,7 +232,7 @@ func (f *Facts) Problems(profile *Profile, there bool) []Problem {
 	for i, port := range profile.Ports() {
 		if owner, taken := f.Taken[i]; taken {
 			fatal(fmt.Sprintf("port %d of %s is taken by %s", port.Number, port.Address, owner),
-				fmt.Sprintf("it is wanted for %s: end that program, or change the port in clusters/config/kind/%s.yaml", port.What, profile.Name))
+				fmt.Sprintf("it is needed for %s: stop that program, or change the port in clusters/config/kind/%s.yaml", port.What, profile.Name))
 		}
 	}
 	return problems

@@ -73,7 +73,7 @@ func parseProfile(name string, content []byte) (*Profile, error) {
 		return nil, fmt.Errorf("it must have kind Cluster and apiVersion kind.x-k8s.io/v1alpha4, not %q and %q", c.Kind, c.APIVersion)
 	}
 	if profile.cluster.Name != "" {
-		return nil, fmt.Errorf("it must not have a name: --name says what a cluster is called")
+		return nil, fmt.Errorf("it must not have a name: --name sets the cluster's name")
 	}
 	for _, node := range profile.cluster.Nodes {
 		if node.Role != v1alpha4.ControlPlaneRole && node.Role != v1alpha4.WorkerRole {

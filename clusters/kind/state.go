@@ -132,7 +132,7 @@ func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 		_, err = client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, object, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("writing down how the cluster %s was made: %w", c.Name, err)
+		return fmt.Errorf("recording how the cluster %s was created: %w", c.Name, err)
 	}
 	return nil
 }
@@ -140,10 +140,10 @@ func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 // unfinished notes that from here on there may be less than a cluster.
 func (c *Cluster) unfinished() error {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
-		return fmt.Errorf("making the cluster's folder: %w", err)
+		return fmt.Errorf("creating the cluster's folder: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(c.Folder, unfinishedFile), nil, 0o644); err != nil {
-		return fmt.Errorf("noting that the cluster is not whole: %w", err)
+		return fmt.Errorf("recording that the cluster is incomplete: %w", err)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (c *Cluster) unfinished() error {
 // finished is true of a cluster that has its marker.
 func (c *Cluster) finished() error {
 	if err := os.Remove(filepath.Join(c.Folder, unfinishedFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("noting that the cluster is made: %w", err)
+		return fmt.Errorf("recording that the cluster is complete: %w", err)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func NewScope(options Options) (*Scope, error) {
 func createLocked(dir string) (*os.File, error) {
 	hidden := unfinished(dir)
 	if err := os.Mkdir(hidden, 0o700); err != nil {
-		return nil, fmt.Errorf("making a run folder: %w", err)
+		return nil, fmt.Errorf("creating a run folder: %w", err)
 	}
 	lock, err := openFolder(hidden)
 	if err != nil {
@@ -163,7 +163,7 @@ func createLocked(dir string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("locking a run folder: %w", err), lock.Close())
 	}
 	if err := os.Rename(hidden, dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("making a run folder: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("creating a run folder: %w", err), lock.Close())
 	}
 	return lock, nil
 }

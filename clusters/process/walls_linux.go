@@ -32,7 +32,7 @@ var builtWalls = []supervisor.Built{supervisor.PrivateRoot, supervisor.Files, su
 func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 	root := filepath.Join(s.Dir, "root")
 	if err := os.MkdirAll(root, 0o700); err != nil {
-		return nil, fmt.Errorf("making a folder for the root of %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("creating a folder for the root of %s: %w", spec.Name, err)
 	}
 	clean := func(paths ...string) (cleaned []string) {
 		for _, path := range paths {

@@ -31,7 +31,7 @@ const (
 // the scheduler, images, the network, Services and DNS at once. Test removes what it creates, and what an earlier run
 // left.
 func Test(ctx context.Context, client kubernetes.Interface, report func(string)) error {
-	report("making room")
+	report("removing objects of earlier tests")
 	if err := remove(ctx, client); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func Test(ctx context.Context, client kubernetes.Interface, report func(string))
 	if _, err := client.CoreV1().Services(Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the smoke test's Service: %w", err)
 	}
-	report("a server on a worker")
+	report("starting a server on a worker")
 	if err := startPod(ctx, client, server, podReady); err != nil {
 		return err
 	}
@@ -65,11 +65,11 @@ func Test(ctx context.Context, client kubernetes.Interface, report func(string))
 	if err := WaitDNS(ctx, client); err != nil {
 		return err
 	}
-	report("a client on the control plane")
+	report("starting a client on the control plane")
 	if err := startPod(ctx, client, asker, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }); err != nil {
 		return err
 	}
-	report("removing both")
+	report("removing the server and the client")
 	return remove(ctx, client)
 }
 

@@ -114,7 +114,7 @@ func (c *Checkout) SolutionDir(lab *manifest.Lab) string {
 func (c *Checkout) Out(name string) (string, error) {
 	dir := filepath.Join(c.Root, "out", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making the folder for reports: %w", err)
+		return "", fmt.Errorf("creating the folder for reports: %w", err)
 	}
 	return dir, nil
 }

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	kubeconfig := flags.String("kubeconfig", "", "the file of an administrator's kubeconfig")
 	shared := flags.Bool("shared", false, "the cluster belongs to others: objects that we did not create are not changed")
 	if len(args) == 0 {
-		return errors.New("say what to do: install, states or uninstall, then flags, then names of add-ons")
+		return errors.New("usage: (install | states | uninstall) [FLAGS] ADDON...")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -98,7 +98,7 @@ func action(name string, target addons.Target, out *lines) (func(context.Context
 	case "uninstall":
 		return func(ctx context.Context, addon addons.Addon) error { return addon.Uninstall(ctx, target) }, nil
 	}
-	return nil, fmt.Errorf("%q is nothing that can be done: it is install, states or uninstall", name)
+	return nil, fmt.Errorf("unknown command %q: use install, states or uninstall", name)
 }
 
 // lines writes one line at a time, also when several goroutines use it.

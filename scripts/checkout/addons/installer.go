@@ -119,7 +119,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		l.rest = after
 		var line known.Line
 		if err := json.Unmarshal(text, &line); err != nil {
-			return 0, fmt.Errorf("reading what the program that installs add-ons says: %w", err)
+			return 0, fmt.Errorf("reading the output of the program that installs add-ons: %w", err)
 		}
 		l.handle(line)
 	}

@@ -33,11 +33,11 @@ func Since(ctx context.Context, runner *command.Runner, root, commit string) (*C
 	}
 	out, err := c.git(ctx, "diff", "--name-only", "--no-renames", "-z", commit, "--")
 	if err != nil {
-		return nil, fmt.Errorf("asking git what differs from %s: %w", commit, err)
+		return nil, fmt.Errorf("listing the changes since %s: %w", commit, err)
 	}
 	untracked, err := c.git(ctx, "ls-files", "--others", "--exclude-standard", "-z")
 	if err != nil {
-		return nil, fmt.Errorf("asking git for files that are not tracked: %w", err)
+		return nil, fmt.Errorf("listing untracked files: %w", err)
 	}
 	for name := range strings.SplitSeq(out+"\x00"+untracked, "\x00") {
 		if name != "" {
@@ -118,7 +118,7 @@ func (c *Changes) Imports(ctx context.Context, prefix, module string, packages [
 	args := append([]string{"list", "-mod=readonly", "-test", "-f", `{{.ForTest}} {{.ImportPath}} {{join .Deps " "}}`}, packages...)
 	out, err := c.runner.Run(ctx, filepath.Join(c.root, module), nil, "go", args...)
 	if err != nil {
-		return nil, fmt.Errorf("asking Go what %s import: %w", strings.Join(packages, ", "), err)
+		return nil, fmt.Errorf("listing the imports of %s: %w", strings.Join(packages, ", "), err)
 	}
 	imports := map[string][]string{}
 	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {

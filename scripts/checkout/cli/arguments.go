@@ -130,7 +130,7 @@ func flagError(command *cobra.Command, err error) error {
 		return fmt.Errorf("there is no flag %s%s: %s", dashes, unknown.GetSpecifiedName(), help)
 	}
 	if syntax, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
-		return fmt.Errorf("%s is no flag: %s", syntax.GetSpecifiedFlag(), help)
+		return fmt.Errorf("%s is not a flag: %s", syntax.GetSpecifiedFlag(), help)
 	}
 	return err
 }

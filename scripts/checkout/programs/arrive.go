@@ -78,7 +78,7 @@ func installFromArchive(ctx context.Context, root string, out *os.File, stale []
 	}
 	// What the program said, it need not be repeated.
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited && ctx.Err() == nil {
-		fmt.Fprintf(out, "No programs that are ready can be used: %v. They are compiled.\n", err)
+		fmt.Fprintf(out, "Prebuilt programs can't be used: %v. Compiling them instead.\n", err)
 	}
 }
 

@@ -44,7 +44,7 @@ func PlanFirstBuild(root string) (f FirstBuild, needed bool, err error) {
 func Free(dir string) (float64, error) {
 	var system syscall.Statfs_t
 	if err := syscall.Statfs(dir, &system); err != nil {
-		return 0, fmt.Errorf("looking how much space the disk of %s has: %w", dir, err)
+		return 0, fmt.Errorf("reading the free space of the disk of %s: %w", dir, err)
 	}
 	return float64(system.Bavail) * float64(system.Bsize), nil
 }

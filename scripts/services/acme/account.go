@@ -36,7 +36,7 @@ type Account struct {
 func Register(ctx context.Context, directory string, client *http.Client) (*Account, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making a key for the ACME account: %w", err)
+		return nil, fmt.Errorf("generating a key for the ACME account: %w", err)
 	}
 	return enter(ctx, directory, client, key)
 }

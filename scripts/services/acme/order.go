@@ -149,7 +149,7 @@ func (o *Order) Finalize(ctx context.Context) ([]*x509.Certificate, error) {
 	client := o.account.client
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making a key for the certificate: %w", err)
+		return nil, fmt.Errorf("generating a key for the certificate: %w", err)
 	}
 	names := make([]string, len(o.Challenges))
 	for i, c := range o.Challenges {
@@ -157,7 +157,7 @@ func (o *Order) Finalize(ctx context.Context) ([]*x509.Certificate, error) {
 	}
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: names}, key)
 	if err != nil {
-		return nil, fmt.Errorf("making a certificate request: %w", err)
+		return nil, fmt.Errorf("generating a certificate request: %w", err)
 	}
 	order, err := client.GetOrder(ctx, o.URL)
 	if err != nil {

@@ -132,7 +132,7 @@ func work(ctx context.Context, factory *controller.ContextFactory, base *control
 		}
 		built, err := construct(factory)
 		if err != nil {
-			return fmt.Errorf("making controller %s: %w", name, err)
+			return fmt.Errorf("creating controller %s: %w", name, err)
 		}
 		logf.FromContext(ctx).Info("starting", "controller", name)
 		group.Go(func() error {

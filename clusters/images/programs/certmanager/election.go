@@ -73,6 +73,6 @@ func (e *election) lead(ctx context.Context, config *rest.Config, name string, w
 	case err := <-result:
 		return err
 	default:
-		return errors.New("another one leads now")
+		return errors.New("another instance is the leader now")
 	}
 }

@@ -42,7 +42,7 @@ func main() {
 	}
 	run := programs[name]
 	if run == nil {
-		fmt.Fprintf(os.Stderr, "certmanager: %q is not a program of it: "+
+		fmt.Fprintf(os.Stderr, "certmanager: unknown program %q: "+
 			"call it as controller, cainjector, webhook, acmesolver or startupapicheck\n", name)
 		os.Exit(2)
 	}

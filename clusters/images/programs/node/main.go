@@ -41,7 +41,7 @@ func main() {
 			kubectlutil.CheckErr(err)
 		}
 	default:
-		fmt.Fprintf(os.Stderr, "node: %q is not a program of it: call it as kubelet, kubeadm or kubectl\n", name)
+		fmt.Fprintf(os.Stderr, "node: unknown program %q: call it as kubelet, kubeadm or kubectl\n", name)
 		os.Exit(2)
 	}
 }

@@ -73,7 +73,7 @@ func findRunc() (string, error) {
 	}
 	runc, err := exec.LookPath("runc")
 	if err != nil {
-		return "", errors.New("there is no runc on PATH: on Debian, `apt-get install runc` installs it")
+		return "", errors.New("runc is not on PATH: on Debian, `apt-get install runc` installs it")
 	}
 	return runc, nil
 }

@@ -96,7 +96,7 @@ func mkdir(dir string, args []string) error {
 		case args[0] == "-m" && len(args) > 1:
 			bits, err := strconv.ParseUint(args[1], 8, 9)
 			if err != nil {
-				return fmt.Errorf("%q is no mode: write it in octal, as 0755", args[1])
+				return fmt.Errorf("invalid mode %q: write it in octal, as 0755", args[1])
 			}
 			mode, chosen, args = fs.FileMode(bits), true, args[1:]
 		case args[0] != "--":

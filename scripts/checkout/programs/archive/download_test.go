@@ -95,13 +95,13 @@ func TestDownload(t *testing.T) {
 		}, pace, "stopped after 10 redirects"},
 		{"is always busy", func(int) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }
-		}, pace, "the server says 429 Too Many Requests"},
-		{"does not have it", func(int) http.HandlerFunc { return http.NotFound }, pace, "the server says 404 Not Found"},
+		}, pace, "the server responded with 429 Too Many Requests"},
+		{"does not have it", func(int) http.HandlerFunc { return http.NotFound }, pace, "the server responded with 404 Not Found"},
 		{"has a page instead", func(int) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "<html>"+strings.Repeat("Please log in. ", 100))
 			}
-		}, pace, "no archive that `lab programs save` wrote"},
+		}, pace, "not an archive of `lab programs save`"},
 		{"has another archive", func(int) http.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request) {
 				other := bytes.Replace(content, []byte("linux"), []byte("LINUX"), 1)
@@ -117,7 +117,7 @@ func TestDownload(t *testing.T) {
 			return func(w http.ResponseWriter, r *http.Request) {
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content[:len(content)/3]))
 			}
-		}, pace, "the server says 416"},
+		}, pace, "the server responded with 416"},
 		{"sends another part", func(request int) http.HandlerFunc {
 			if request == 1 {
 				return whole
@@ -135,7 +135,7 @@ func TestDownload(t *testing.T) {
 				w.WriteHeader(http.StatusPartialContent)
 				<-r.Context().Done()
 			}
-		}, Pace{Within: 300 * time.Millisecond, Bytes: 1 << 10, Attempts: 3}, "and compiling is faster"},
+		}, Pace{Within: 300 * time.Millisecond, Bytes: 1 << 10, Attempts: 3}, "compiling is faster"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

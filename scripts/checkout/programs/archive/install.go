@@ -210,7 +210,7 @@ func installBuilds(from, to string) error {
 	})
 }
 
-var errNoEntry = errors.New("it is no entry of a build cache")
+var errNoEntry = errors.New("it is not an entry of a build cache")
 
 // moveFiles moves the files of a folder that are not in another one, after a look at each. A folder that is not there
 // has none.

@@ -80,11 +80,11 @@ func readManifest(r io.Reader, want string) (m *Manifest, end int64, err error) 
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) && !errors.Is(err, tar.ErrHeader):
 		return nil, 0, err
 	case err != nil, header.Name != manifestName, header.Size <= 0, header.Size > manifestLimit:
-		return nil, 0, errors.New("it is no archive that `lab programs save` wrote, or it is cut off")
+		return nil, 0, errors.New("it is not an archive of `lab programs save`, or it is truncated")
 	}
 	content := make([]byte, header.Size)
 	if _, err := io.ReadFull(r, content); err != nil {
-		return nil, 0, fmt.Errorf("it is cut off: %w", err)
+		return nil, 0, fmt.Errorf("it is truncated: %w", err)
 	}
 	if sum := sha256.Sum256(content); want != "" && hex.EncodeToString(sum[:]) != want {
 		return nil, 0, fmt.Errorf("its manifest has the SHA-256 %x, and %s is expected", sum, want)

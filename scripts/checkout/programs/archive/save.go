@@ -220,7 +220,7 @@ func (c Content) builds() ([]part, error) {
 		}
 		fields := strings.Fields(string(content)) // version, action, output, size, time
 		if len(fields) != 5 {
-			return nil, fmt.Errorf("%s is no entry of a build cache as this version knows it", p.name)
+			return nil, fmt.Errorf("%s is not an entry of a build cache that this version supports", p.name)
 		}
 		parts[i].file, parts[i].text = "", fmt.Sprintf("%s %s %s %20s %20d\n", fields[0], fields[1], fields[2], fields[3], 1)
 	}

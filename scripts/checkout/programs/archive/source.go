@@ -76,9 +76,9 @@ func (s server) from(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	case code == http.StatusOK: // also of a server that knows no ranges
 		_, err = io.CopyN(io.Discard, body, offset)
 	case code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
-		err = fmt.Errorf("the server says %s", response.Status)
+		err = fmt.Errorf("the server responded with %s", response.Status)
 	default:
-		err = &finalError{fmt.Errorf("the server says %s", response.Status)}
+		err = &finalError{fmt.Errorf("the server responded with %s", response.Status)}
 	}
 	if err != nil {
 		body.Close()
@@ -146,7 +146,7 @@ func (p Pace) watch(ctx context.Context, cancel context.CancelCauseFunc) (arrive
 			}
 			now := arrived.Load()
 			if now-before < p.Bytes {
-				cancel(&finalError{fmt.Errorf("only %d kB came within %s, and compiling is faster", (now-before)>>10, p.Within)})
+				cancel(&finalError{fmt.Errorf("only %d kB arrived within %s; compiling is faster", (now-before)>>10, p.Within)})
 				return
 			}
 			before = now
