@@ -36,7 +36,7 @@ func TestInstallAdoptsLeftoverCRDs(t *testing.T) {
 		"deleting the old challenges.acme.cert-manager.io", "taking over 2 kinds",
 	} {
 		if !strings.Contains(messages, words) {
-			t.Errorf("it did not say %q but\n%s", words, messages)
+			t.Errorf("%q is not in the messages\n%s", words, messages)
 		}
 	}
 	s.installed(t)

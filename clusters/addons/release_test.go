@@ -132,7 +132,7 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 			step.interrupt(t)
 			s.install(t)
 			if !s.reported(step.message) {
-				t.Errorf("it did not say %q", step.message)
+				t.Errorf("no message contains %q", step.message)
 			}
 			s.installed(t)
 			if got := s.revisions(t); got != step.want {
@@ -252,7 +252,7 @@ func TestPlaceholderVersionBecomesModuleVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if loaded.Metadata.Version != source.Version || loaded.Metadata.AppVersion != source.Version || source.Version == "v0.0.0" {
-		t.Errorf("the chart says %s and %s; the module is %s", loaded.Metadata.Version, loaded.Metadata.AppVersion, source.Version)
+		t.Errorf("the chart has the versions %s and %s; the module has %s", loaded.Metadata.Version, loaded.Metadata.AppVersion, source.Version)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestTimeoutErrorExplainsPods(t *testing.T) {
 		"not scheduled: no nodes available to schedule pods", "Event Pod cert-manager-", "FailedScheduling: ",
 	} {
 		if !strings.Contains(err.Error(), words) {
-			t.Errorf("the error does not say %q:\n%v", words, err)
+			t.Errorf("the error lacks %q:\n%v", words, err)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestChange(t *testing.T) {
 				return pod.Name == "wanted", nil
 			})
 			if !errors.Is(err, test.err) || !slices.Equal(seen, test.seen) {
-				t.Errorf("it was told of %v and ended with %v; want %v and %v", seen, err, test.seen, test.err)
+				t.Errorf("it saw %v and ended with %v; want %v and %v", seen, err, test.seen, test.err)
 			}
 			var versions []string
 			for _, options := range test.asked {

@@ -210,7 +210,7 @@ func TestSocketInDeepFolder(t *testing.T) {
 func TestListenInMissingFolder(t *testing.T) {
 	_, err := Listen(filepath.Join(t.TempDir(), "gone", "egress.sock"))
 	if err == nil || !strings.Contains(err.Error(), "locking the API server's egress socket: ") {
-		t.Errorf("it says %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -152,7 +152,7 @@ func TestLongLineIsShortenedToItsCause(t *testing.T) {
 	long := "https://proxy.example/" + strings.Repeat("é", 500)
 	reason, is := MachineFault(`go: x@v1.0.0: Get "` + long + `": dial tcp: lookup proxy.example: no such host`)
 	if !is || len([]rune(reason)) > 400 || !strings.Contains(reason, "no such host): check the connection") {
-		t.Errorf("it says %q", reason)
+		t.Errorf("the output is %q", reason)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestUserSettingsDoNotBreakABuild(t *testing.T) {
 			}
 			ensure(t, target)
 			if out, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(out) != "hello\n" {
-				t.Errorf("it says %q (%v)", out, err)
+				t.Errorf("the output is %q (%v)", out, err)
 			}
 		})
 	}

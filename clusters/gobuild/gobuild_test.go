@@ -82,7 +82,7 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 	}
 	built := ensure(t, target)
 	if output, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(output) != "hello\n" {
-		t.Fatalf("the program says %q (%v)", output, err)
+		t.Fatalf("the program prints %q (%v)", output, err)
 	}
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 
@@ -126,7 +126,7 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 		built = again
 	}
 	if output, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(output) != "goodbye\n" {
-		t.Errorf("the program says %q (%v)", output, err)
+		t.Errorf("the program prints %q (%v)", output, err)
 	}
 	if err := os.Remove(target.Output); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestTestBinaryIncludesTestFiles(t *testing.T) {
 	built := ensure(t, target)
 	if output, err := exec.Command(target.Output, "-test.v").CombinedOutput(); err != nil ||
 		!strings.Contains(string(output), "--- PASS: TestNothing") {
-		t.Errorf("the test binary says %q (%v)", output, err)
+		t.Errorf("the test binary prints %q (%v)", output, err)
 	}
 	write(t, target, "main.go", goodby)
 	if !os.SameFile(built, ensure(t, target)) {
@@ -193,7 +193,7 @@ func TestLinkFlagsReachTheProgram(t *testing.T) {
 	target.LinkFlags = []string{"-X", "main.version=v1"}
 	ensure(t, target)
 	if output, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(output) != "v1\n" {
-		t.Errorf("the program says %q (%v)", output, err)
+		t.Errorf("the program prints %q (%v)", output, err)
 	}
 	target.LinkFlags = []string{"-X", "main.version=v2"}
 	if target.Fresh() {
@@ -398,6 +398,6 @@ func TestTagsSelectFilesAndMakeProgramStale(t *testing.T) {
 	}
 	ensure(t, target)
 	if out, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(out) != "goodbye\n" {
-		t.Errorf("it says %q (%v)", out, err)
+		t.Errorf("the output is %q (%v)", out, err)
 	}
 }

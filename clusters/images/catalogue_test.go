@@ -95,7 +95,7 @@ func wantBuiltAsCatalogued(t *testing.T, c *Catalogue, s *Store, built []targets
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("they are built as\n%+v\nand the catalogue says\n%+v", got, want)
+		t.Errorf("they are built as\n%+v\nand the catalogue has\n%+v", got, want)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestInvalidCatalogueIsRejected(t *testing.T) {
 			if _, err := parse([]byte(c.yaml)); err == nil {
 				t.Error("it is taken")
 			} else if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("it says %q, and nothing of %q", err, c.want)
+				t.Errorf("the error %q lacks %q", err, c.want)
 			}
 		})
 	}

@@ -299,7 +299,7 @@ func TestArchiveHasSharedLayerOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if size := ArchiveSize(built...); size != int64(archive.Len()) {
-		t.Errorf("it has %d bytes, and was said to have %d", archive.Len(), size)
+		t.Errorf("it has %d bytes, want %d", archive.Len(), size)
 	}
 	seen := map[string]int{}
 	for r := tar.NewReader(&archive); ; {
@@ -359,7 +359,7 @@ func TestDockerLoadsAndRunsAnImage(t *testing.T) {
 		}
 		out, err := exec.Command("docker", "run", "--rm", "--network=none", built[i].Reference).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) {
-			t.Errorf("%s says %q (%v), and should say %q", built[i].Reference, out, err, want)
+			t.Errorf("%s prints %q (%v), want %q", built[i].Reference, out, err, want)
 		}
 	}
 }

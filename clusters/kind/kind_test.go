@@ -179,7 +179,7 @@ func TestPreflightNamesProblemsAndFixes(t *testing.T) {
 				return
 			}
 			if len(problems) != 1 || problems[0].Fatal != test.fatal || !strings.Contains(problems[0].String(), test.want) {
-				t.Errorf("it says %v; want one trouble, fatal: %t, that says %q", problems, test.fatal, test.want)
+				t.Errorf("the problems are %v; want one, fatal: %t, with %q", problems, test.fatal, test.want)
 			}
 		})
 	}
@@ -201,12 +201,12 @@ func TestDiskSpaceForImagesAndNodes(t *testing.T) {
 		}
 	}
 	if problem, full := CheckDiskSpace(filepath.Join(t.TempDir(), "missing"), profile); full {
-		t.Errorf("of a folder that is not there, it says: %s", problem)
+		t.Errorf("a missing folder has the problem %s", problem)
 	}
 	// The user has no Docker yet.
 	problem, _ := CheckDiskSpace(t.TempDir(), profile)
 	if strings.Contains(problem.Fix, "docker") || !strings.Contains(problem.Fix, "make clean") {
-		t.Errorf("what helps is: %s", problem.Fix)
+		t.Errorf("the fix is: %s", problem.Fix)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestUntoleratedCgroupV1IsFatal(t *testing.T) {
 	facts := fine()
 	facts.Cgroup = "1"
 	if problems := facts.Problems(profile, false); len(problems) != 1 || !problems[0].Fatal {
-		t.Errorf("it says %v", problems)
+		t.Errorf("got %v", problems)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestParseEngineInfo(t *testing.T) {
 			facts := &Facts{}
 			facts.engine(test.output, test.err)
 			if (test.unreachable == "") != (facts.Unreachable == "") || !strings.Contains(facts.Unreachable, test.unreachable) {
-				t.Errorf("it says %q; want %q", facts.Unreachable, test.unreachable)
+				t.Errorf("got %q; want %q", facts.Unreachable, test.unreachable)
 			}
 			if test.unreachable == "" && !facts.Rootless {
 				t.Error("it did not see that the engine has no root")
@@ -274,13 +274,13 @@ func TestOccupiedPortNamesItsOwner(t *testing.T) {
 		t.Fatal("it was not found")
 	}
 	if _, err := os.Stat("/proc/net/tcp"); err == nil && !strings.Contains(owner, strconv.Itoa(os.Getpid())) {
-		t.Errorf("it is said to be %s, and not our process %d", owner, os.Getpid())
+		t.Errorf("the owner is %s, want our process %d", owner, os.Getpid())
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if owner, is := taken(t.Context(), Port{Address: "127.0.0.1", Number: number, Protocol: "tcp"}); is {
-		t.Errorf("it is free, and said to be %s", owner)
+		t.Errorf("it is free, but the owner is %s", owner)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestRegistryDetection(t *testing.T) {
 		t.Errorf("a portal: %v", err)
 	}
 	if err := answer(t.Context(), []string{registry.URL, gone.URL}); err == nil {
-		t.Error("nobody listens, and it was taken for a registry")
+		t.Error("a server that does not listen was taken for a registry")
 	}
 }
 
@@ -328,7 +328,7 @@ func TestKindMessagesHaveNoDecoration(t *testing.T) {
 		"":                               "",
 	} {
 		if got := plain(output); got != want {
-			t.Errorf("%q is said as %q; want %q", output, got, want)
+			t.Errorf("%q becomes %q; want %q", output, got, want)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestNodeIsReadyWhenItAcceptsPods(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{}
 	if nodeState(node).Ready {
-		t.Error("it has said nothing yet")
+		t.Error("its kubelet has not reported yet")
 	}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	node.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}

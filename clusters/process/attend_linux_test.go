@@ -54,7 +54,7 @@ func TestAttendNamesRemainingProcesses(t *testing.T) {
 			// One that has just been forked still has another name.
 			if got := strings.NewReplacer("(sh)", "(sleep)", "(setsid)", "(sleep)").Replace(
 				numbers.ReplaceAllString(output, "N (")); got != test.want {
-				t.Errorf("it says %s, want %s", output, test.want)
+				t.Errorf("the output is %s, want %s", output, test.want)
 			}
 			// What it has started is dead when it says so.
 			for _, name := range numbers.FindAllString(output, -1) {

@@ -122,7 +122,7 @@ cat <&3`
 			}
 			<-p.Done()
 			if p.Err() != nil || problems.String() != "" {
-				t.Fatalf("it ended with %v and said %q", p.Err(), problems.String())
+				t.Fatalf("it exited with %v and printed %q", p.Err(), problems.String())
 			}
 			found[contained] = output.String()
 		}
@@ -262,7 +262,7 @@ func TestContainedProgramGetsSIGTERM(t *testing.T) {
 		rest, _ := io.ReadAll(output)
 		for _, word := range []string{"bye", "child"} { // the whole group is asked
 			if !strings.Contains(string(rest), word) {
-				t.Errorf("it said %q, which is without %s", rest, word)
+				t.Errorf("the output %q lacks %s", rest, word)
 			}
 		}
 	})

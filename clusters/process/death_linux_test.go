@@ -239,7 +239,7 @@ func TestSweepKeepsOwnedScopes(t *testing.T) {
 	lock.Close()
 	newScope(t, Options{})
 	if exists(owned) {
-		t.Error("the folder is still there, though nobody holds its lock any more")
+		t.Error("the folder is still there, although no process holds its lock")
 	}
 }
 

@@ -161,7 +161,7 @@ func TestContainedProgramLeavesNoProcesses(t *testing.T) {
 				}
 				p, output, dir := contain(t, scope, script)
 				if got := readLine(t, output)[0]; got != "escaped" {
-					t.Fatalf("it said %q", got)
+					t.Fatalf("the output is %q", got)
 				}
 				if test.when != "it ends" {
 					allLive(t, dir)
@@ -200,7 +200,7 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 				got := owner.line(t)
 				guard, supervisor := number(t, got[2]), number(t, got[3])
 				if got := owner.line(t)[0]; got != "escaped" {
-					t.Fatalf("it said %q", got)
+					t.Fatalf("the output is %q", got)
 				}
 				allLive(t, dir)
 				for _, pid := range test.kill(owner.Process.Pid, guard, supervisor) {
@@ -269,7 +269,7 @@ func TestContainedForkBombIsKilled(t *testing.T) {
 				for {
 					got, err := owner.output.ReadString('\n')
 					if err != nil {
-						t.Fatalf("it said %q: %v", got, err)
+						t.Fatalf("the output is %q: %v", got, err)
 					}
 					if strings.Contains(got, "Resource temporarily unavailable") {
 						break
@@ -319,7 +319,7 @@ func TestForbiddenNamespacesFallBackToReaper(t *testing.T) {
 		t.Errorf("the supervisor is called %q (%v)", name, err)
 	}
 	if got := owner.line(t)[0]; got != "escaped" {
-		t.Fatalf("it said %q", got)
+		t.Fatalf("the output is %q", got)
 	}
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)

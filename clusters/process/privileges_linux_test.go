@@ -98,7 +98,7 @@ func TestContainedProgramCannotSetLimitsOutside(t *testing.T) {
 	<-p.Done()
 	const want = "others: operation not permitted\nasking: <nil>\nits own: <nil>\n"
 	if p.Err() != nil || output.String() != want {
-		t.Errorf("it ended with %v and said %q, want %q", p.Err(), output.String(), want)
+		t.Errorf("it exited with %v and printed %q, want %q", p.Err(), output.String(), want)
 	}
 	if !runs(victim.Process.Pid) {
 		t.Error("the other process was ended")

@@ -129,7 +129,7 @@ func TestRemoveTreeDeeperThanDescriptorLimit(t *testing.T) {
 	makeDeep(t, tmp+"/deep", 4*descriptors)
 	remover := play(t, "removing", tmp)
 	if output := remover.line(t)[0]; output != "removed" || exists(tmp+"/deep") {
-		t.Errorf("it said %q", output)
+		t.Errorf("the output is %q", output)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestStopLetsProcessExit(t *testing.T) {
 		t.Errorf("it ended with %v, want by itself", p.Err())
 	}
 	if rest, _ := io.ReadAll(output); string(rest) != "bye\n" {
-		t.Errorf("it said %q, want bye", rest)
+		t.Errorf("the output is %q, want bye", rest)
 	}
 }
 

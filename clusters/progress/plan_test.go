@@ -50,7 +50,7 @@ func TestPlanShowsPositionAndTimeLeft(t *testing.T) {
 		plan := NewPlan(log, first, second)
 		if got, want := content(), "Building once: the first, the second. "+
 			"This takes about 7 min if none of it was built here before.\n"; got != want {
-			t.Errorf("in the first moment it says %q, want %q", got, want)
+			t.Errorf("at first the output is %q, want %q", got, want)
 		}
 		// All as in the figures.
 		build(plan.Next(), 20, 950*time.Millisecond, 100, 1490*time.Millisecond, 10*time.Second)
@@ -108,7 +108,7 @@ func TestPlanAdjustsToTheMachine(t *testing.T) {
 			})
 			_, after, _ := strings.Cut(content(), "2 of 2: build the second")
 			if found := left.FindStringSubmatch(after); found == nil || found[2] != test.want {
-				t.Errorf("it says %q, want %s left", after, test.want)
+				t.Errorf("the output is %q, want %s left", after, test.want)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestShortWorkHasNoPlan(t *testing.T) {
 		NewPlan(log)
 	})
 	if got, want := content(), "build the checks: done in 1s\n"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("the output is %q, want %q", got, want)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestOverdueWorkIsNotShownAsDone(t *testing.T) {
 	})
 	lines := strings.Split(strings.TrimSpace(content()), "\n")
 	if last := lines[len(lines)-2]; last != "build the first: (9m47s, about 4 min left)" {
-		t.Errorf("after ten minutes without a word it says %q", last)
+		t.Errorf("after ten minutes without output the line is %q", last)
 	}
 	if last := lines[len(lines)-1]; last != "build the first: failed in 10m0s" {
 		t.Errorf("it ends with %q", last)

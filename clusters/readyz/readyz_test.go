@@ -65,7 +65,7 @@ func TestFailedChecksAreNamedInOneLine(t *testing.T) {
 	} {
 		client, asked := answering(t, http.StatusInternalServerError, page(failing...))
 		if err := Ask(t.Context(), client); err == nil || err.Error() != want {
-			t.Errorf("it says %v, want %s", err, want)
+			t.Errorf("the error is %v, want %s", err, want)
 		}
 		if !slices.Equal(*asked, []string{"/readyz"}) {
 			t.Errorf("it asked for %v", *asked)

@@ -44,7 +44,7 @@ func TestSocketInDeepFolder(t *testing.T) {
 	}
 	defer connection.Close()
 	if output, err := io.ReadAll(connection); err != nil || string(output) != "good day" {
-		t.Errorf("the listener said %q, %v", output, err)
+		t.Errorf("the listener sent %q, %v", output, err)
 	}
 	if err := listener.Close(); err != nil {
 		t.Error(err)

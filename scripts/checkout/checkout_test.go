@@ -30,7 +30,7 @@ func TestAssetsHaveTheControlPlane(t *testing.T) {
 			output, err := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...).CombinedOutput()
 			if err != nil || !strings.Contains(strings.ToLower(string(output)), "version") &&
 				!strings.Contains(string(output), here.ControlPlane.Version) {
-				t.Errorf("%s ends with %v and says %q", name, err, output)
+				t.Errorf("%s ends with %v and prints %q", name, err, output)
 			}
 		}
 	}

@@ -101,7 +101,7 @@ func TestNameOfKilledHolderIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if output, err := bufio.NewReader(out).ReadString('\n'); output != "held\n" {
-		t.Fatalf("the holder says %q (%v)", output, err)
+		t.Fatalf("the holder prints %q (%v)", output, err)
 	}
 	if err := RemoveUnused(store, "lab/graded"); err != nil {
 		t.Fatal(err)

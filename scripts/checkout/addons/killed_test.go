@@ -79,7 +79,7 @@ func usable(t *testing.T, installer addons.Installer, playground *embedded.Playg
 	if err := installer.Install(t.Context(), playground.Kubeconfig(), known.Names(), func(line string) {
 		messages = append(messages, line)
 	}); err != nil {
-		t.Fatalf("%v\nit said: %q", err, messages)
+		t.Fatalf("%v\nmessages: %q", err, messages)
 	}
 	states, err := installer.States(t.Context(), playground.Kubeconfig(), known.Names())
 	if err != nil {
@@ -87,7 +87,7 @@ func usable(t *testing.T, installer addons.Installer, playground *embedded.Playg
 	}
 	if len(states) != len(known.Names()) ||
 		slices.ContainsFunc(states, func(state known.State) bool { return !state.Usable || state.Installed == "" }) {
-		t.Fatalf("after the install, the states are %+v; it said %q", states, messages)
+		t.Fatalf("after the install, the states are %+v; the messages are %q", states, messages)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestFileBeforeChange(t *testing.T) {
 	}
 	for name, want := range map[string]string{"list.yaml": "labs: []\n", "new.yaml": ""} {
 		if got, err := changes.Before(t.Context(), name); got != want || err != nil {
-			t.Errorf("%s was %q, and is said to have been %q (%v)", name, want, got, err)
+			t.Errorf("%s was %q, got %q (%v)", name, want, got, err)
 		}
 	}
 }

@@ -148,11 +148,11 @@ func (l *Lab) OwnTests() *Check {
 		Hints: []string{
 			fmt.Sprintf("`make tests-%d` runs your tests on our operator and on all wrong solutions, "+
 				"and lists which were found and by which test.", l.Number),
-			"Go through the table of the task page: which of its lines does no test of yours ask for? " +
+			"Go through the table of the task page: which of its lines is covered by none of your tests? " +
 				"Break it in your operator, and see whether a test fails.",
-			fmt.Sprintf("What is wrong with a solution is told after two versions of your tests have missed it: "+
-				"write a test more, run `make tests-%d` again, and look at those that have a name now. "+
-				"docs/guides/testing-operators.md says how to find more.", l.Number),
+			fmt.Sprintf("The mistake of a solution is described after two versions of your tests have missed it: "+
+				"add a test, run `make tests-%d` again, and look at those that now have a name. "+
+				"docs/guides/testing-operators.md explains how to find more.", l.Number),
 		},
 	}
 }

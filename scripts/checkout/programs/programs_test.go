@@ -165,14 +165,14 @@ func TestOnlyStaleProgramsArePlanned(t *testing.T) {
 	}
 	if output := ensure(two); !strings.HasPrefix(output, "Building once: the two. This takes about 60 s ") ||
 		!strings.Contains(output, "\nbuild the two: done in ") {
-		t.Errorf("it says %q", output)
+		t.Errorf("the output is %q", output)
 	}
 	if output := ensure(one, two, three); !strings.HasPrefix(output, "Building once: the one, the three. This takes about 2 min ") ||
 		!strings.Contains(output, "\n1 of 2: build the one: done in ") || !strings.Contains(output, "\n2 of 2: build the three: done in ") {
-		t.Errorf("it says %q", output)
+		t.Errorf("the output is %q", output)
 	}
 	if output := ensure(one, two, three); output != "" {
-		t.Errorf("when all are there it says %q", output)
+		t.Errorf("if all exist, the output is %q", output)
 	}
 }
 

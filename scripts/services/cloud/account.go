@@ -387,13 +387,13 @@ func decode(content []byte) (state, error) {
 	known := map[string]bool{}
 	for i, r := range kept.Instances {
 		if r.ID == "" || known[r.ID] || Prices[r.Type] == 0 || r.Launched.IsZero() {
-			return state{}, fmt.Errorf("instance %d (%q) is not one", i+1, r.ID)
+			return state{}, fmt.Errorf("instance %d (%q) is invalid", i+1, r.ID)
 		}
 		known[r.ID] = true
 	}
 	for _, t := range kept.Tokens {
 		if !known[t.ID] {
-			return state{}, fmt.Errorf("the token %s is of an instance that is not there", shorten(t.Token))
+			return state{}, fmt.Errorf("the token %s belongs to an instance that does not exist", shorten(t.Token))
 		}
 	}
 	return kept, nil

@@ -51,7 +51,7 @@ func TestCurlGetsTextAndABrowserGetsAPage(t *testing.T) {
 				t.Errorf("want %q and no %q in\n%s", test.holds, test.lacks, body)
 			}
 			if answer.Header().Get("Vary") != "Accept" {
-				t.Error("a cache is not told that the answer depends on Accept")
+				t.Error("the response lacks Vary: Accept")
 			}
 		})
 	}

@@ -78,7 +78,7 @@ func TestScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out.String() != test.out || !strings.Contains(problems.String(), test.problems) || status != test.status {
-			t.Errorf("%s says %q and %q, and ends with %d", test.script, out.String(), problems.String(), status)
+			t.Errorf("%s prints %q and %q, and exits with %d", test.script, out.String(), problems.String(), status)
 		}
 	}
 	for _, args := range [][]string{nil, {"-c"}, {filepath.Join(dir, "missing")}, {"-c", "if"}} {

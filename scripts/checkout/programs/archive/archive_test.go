@@ -185,7 +185,7 @@ func (p place) wantArrived(t *testing.T) {
 		t.Error("the program is not fresh")
 	}
 	if got, err := exec.CommandContext(t.Context(), p.target.Output).CombinedOutput(); err != nil || string(got) != "hello\n" {
-		t.Errorf("the program says %q, %v", got, err)
+		t.Errorf("the program prints %q, %v", got, err)
 	}
 	archive := filepath.Join(p.installed.ModuleCache, download, "v1.0.0.zip")
 	want, err := dirhash.HashZip(archive, dirhash.Hash1)
