@@ -129,7 +129,7 @@ func (r Right) String() string {
 }
 
 // Lacks returns those of the rights that the context's account does not have in the whole cluster.
-func (c *Cluster) Lacks(ctx context.Context, rights ...Right) (lacks []Right, err error) {
+func (c *Cluster) Lacks(ctx context.Context, rights ...Right) (missing []Right, err error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
@@ -144,8 +144,8 @@ func (c *Cluster) Lacks(ctx context.Context, rights ...Right) (lacks []Right, er
 			return nil, fmt.Errorf("checking your rights in the cluster of the context %s: %w", c.Context, err)
 		}
 		if !review.Status.Allowed {
-			lacks = append(lacks, right)
+			missing = append(missing, right)
 		}
 	}
-	return lacks, nil
+	return missing, nil
 }

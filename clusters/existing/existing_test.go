@@ -197,7 +197,7 @@ func TestLeaseOfKilledHolderExpires(t *testing.T) {
 func TestRenewalWithLostResponseCounts(t *testing.T) {
 	c := opened(t)
 	leases := kubernetes.NewForConfigOrDie(c.Config()).CoordinationV1().Leases(leaseNamespace)
-	renewUnseen := func() {
+	renewWithoutResponse := func() {
 		patch := []byte(`{"metadata":{"annotations":{"renewed":"` + time.Now().Format(time.RFC3339Nano) + `"}}}`)
 		if _, err := leases.Patch(t.Context(), leaseName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestRenewalWithLostResponseCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renewUnseen()
+	renewWithoutResponse()
 	select {
 	case <-h.Lost():
 		t.Error("it counts as lost")
@@ -215,7 +215,7 @@ func TestRenewalWithLostResponseCounts(t *testing.T) {
 	}
 	h.cancel()
 	h.done.Wait()
-	renewUnseen()
+	renewWithoutResponse()
 	if err := h.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

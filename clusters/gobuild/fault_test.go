@@ -320,8 +320,8 @@ func TestBuildUsesTempFolderNextToItsOutput(t *testing.T) {
 		t.Fatal("it was linked")
 	}
 	output, err := os.ReadFile(arguments)
-	beside := regexp.MustCompile("^-o " + regexp.QuoteMeta(target.Output+workplaceSuffix) + "[0-9]+/go-build")
-	if err != nil || !beside.Match(output) {
+	inTempFolder := regexp.MustCompile("^-o " + regexp.QuoteMeta(target.Output+workplaceSuffix) + "[0-9]+/go-build")
+	if err != nil || !inTempFolder.Match(output) {
 		t.Errorf("the linker was called with %s (%v)", output, err)
 	}
 }

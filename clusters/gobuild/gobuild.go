@@ -206,7 +206,7 @@ func (t Target) list(ctx context.Context, work workplace, progress Progress) (l 
 		if p.Standard || p.Module == nil {
 			continue
 		}
-		if beside := p.Module.Replace != nil && p.Module.Replace.Version == ""; !p.Module.Main && !beside {
+		if local := p.Module.Replace != nil && p.Module.Replace.Version == ""; !p.Module.Main && !local {
 			continue
 		}
 		own := sourcePackage{Embeds: p.EmbedPatterns, Tests: p.ForTest != ""}
@@ -331,14 +331,14 @@ func Move(from, to string) error {
 }
 
 func install(from, to string, mode os.FileMode) error {
-	beside := fmt.Sprintf("%s.%d", to, os.Getpid())
-	defer os.Remove(beside)
+	temporary := fmt.Sprintf("%s.%d", to, os.Getpid())
+	defer os.Remove(temporary)
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	target, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
+	target, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
@@ -346,5 +346,5 @@ func install(from, to string, mode os.FileMode) error {
 	if err := errors.Join(err, target.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", to, err)
 	}
-	return os.Rename(beside, to)
+	return os.Rename(temporary, to)
 }

@@ -29,12 +29,12 @@ func TestWaitForAnotherBuildCanBeCanceled(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	lostPatience := errors.New("lost patience")
+	cause := errors.New("lost patience")
 	waiting := make(chan error)
 	go func() { waiting <- target.Ensure(ctx, nil) }()
-	cancel(lostPatience)
-	if err := <-waiting; !errors.Is(err, lostPatience) {
-		t.Errorf("waiting ended with %v, want %v", err, lostPatience)
+	cancel(cause)
+	if err := <-waiting; !errors.Is(err, cause) {
+		t.Errorf("waiting ended with %v, want %v", err, cause)
 	}
 	unlock()
 	// The one that gave up must not come by the lock later and keep it.

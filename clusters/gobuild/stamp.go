@@ -127,12 +127,12 @@ func (t Target) write(s stamp) error {
 	if err != nil {
 		return fmt.Errorf("writing the stamp of %s: %w", filepath.Base(t.Output), err)
 	}
-	beside := fmt.Sprintf("%s.stamp.%d", t.Output, os.Getpid())
-	defer os.Remove(beside)
-	if err := os.WriteFile(beside, append(content, '\n'), 0o644); err != nil {
+	temporary := fmt.Sprintf("%s.stamp.%d", t.Output, os.Getpid())
+	defer os.Remove(temporary)
+	if err := os.WriteFile(temporary, append(content, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing the stamp of %s: %w", filepath.Base(t.Output), err)
 	}
-	return os.Rename(beside, t.Output+".stamp")
+	return os.Rename(temporary, t.Output+".stamp")
 }
 
 // Digest returns the SHA-256 of a file's content, in hexadecimal.

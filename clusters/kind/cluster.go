@@ -135,11 +135,11 @@ func (c *Cluster) WriteKubeconfig() (changed bool, err error) {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
 		return false, fmt.Errorf("creating the cluster's folder: %w", err)
 	}
-	beside := c.Kubeconfig() + ".new"
-	if err := os.WriteFile(beside, []byte(content), 0o600); err != nil {
+	temporary := c.Kubeconfig() + ".new"
+	if err := os.WriteFile(temporary, []byte(content), 0o600); err != nil {
 		return false, fmt.Errorf("writing the kubeconfig: %w", err)
 	}
-	return true, os.Rename(beside, c.Kubeconfig())
+	return true, os.Rename(temporary, c.Kubeconfig())
 }
 
 func (c *Cluster) client() (kubernetes.Interface, error) {

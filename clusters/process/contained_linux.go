@@ -116,7 +116,7 @@ func newNamespaces() []*syscall.SysProcAttr {
 	identity := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
 	}
-	ways := []*syscall.SysProcAttr{
+	attempts := []*syscall.SysProcAttr{
 		{Cloneflags: syscall.CLONE_NEWPID},
 		{
 			Cloneflags:  syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER,
@@ -124,14 +124,14 @@ func newNamespaces() []*syscall.SysProcAttr {
 		},
 	}
 	if os.Getuid() != 0 {
-		ways[1].AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+		attempts[1].AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	}
-	for _, attributes := range ways {
+	for _, attributes := range attempts {
 		attributes.Unshareflags, attributes.Setpgid = syscall.CLONE_NEWNS, true
 		// The supervisor notices that we died, unless the program has stopped it by ptrace.
 		attributes.Pdeathsig = syscall.SIGKILL
 	}
-	return ways
+	return attempts
 }
 
 // awaitStart waits until the supervisor has started the program.

@@ -91,8 +91,8 @@ const patienceForOthers = 2 * time.Second
 func killMarked(id string) {
 	const patienceForOurs = time.Minute
 	started := time.Now()
-	giveUp := started.Add(patienceForOthers)
-	for none := 0; none < 2 && time.Now().Before(giveUp); {
+	deadline := started.Add(patienceForOthers)
+	for none := 0; none < 2 && time.Now().Before(deadline); {
 		none++
 		for _, number := range pid.All() {
 			if number == os.Getpid() {
@@ -100,7 +100,7 @@ func killMarked(id string) {
 			}
 			found, ours := endMarked(number, id)
 			if ours {
-				giveUp = started.Add(patienceForOurs)
+				deadline = started.Add(patienceForOurs)
 			}
 			if found {
 				none = 0

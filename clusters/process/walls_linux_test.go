@@ -94,8 +94,8 @@ func TestEachWallIsNeeded(t *testing.T) {
 			c.walls.without = []Wall{wall}
 			var succeeded []string
 			for _, forbidden := range c.forbidden() {
-				ofMachine := len(forbidden.what) > 1 && (forbidden.what[1] == "/usr" || forbidden.what[1] == "/")
-				if forbidden.wall == wall && !ofMachine {
+				systemPath := len(forbidden.what) > 1 && (forbidden.what[1] == "/usr" || forbidden.what[1] == "/")
+				if forbidden.wall == wall && !systemPath {
 					if _, err := c.try(t, c.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
 						succeeded = append(succeeded, strings.Join(forbidden.what, " "))
 					}

@@ -12,28 +12,28 @@ import (
 const ClearLine = "\r\x1b[2K"
 
 const (
-	// FrameTime is how long each picture of a spinner is shown.
+	// FrameTime is how long each frame of a spinner is shown.
 	FrameTime = 100 * time.Millisecond
 	// QuietTime is the minimum time between two progress reports of a step where each report is a new line.
 	QuietTime = 10 * time.Second
 )
 
-// Pictures returns the pictures of a spinner, in their order: for a terminal that can show all characters, or only
+// Frames returns the frames of a spinner, in their order: for a terminal that can show all characters, or only
 // ASCII.
-func Pictures(unicode bool) []rune {
+func Frames(unicode bool) []rune {
 	if unicode {
 		return []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 	}
 	return []rune(`|/-\`)
 }
 
-// Spin calls draw with one picture after the other, until end is called, which waits for the current call of draw. The
+// Spin calls draw with one frame after the other, until end is called, which waits for the current call of draw. The
 // caller manages the rest of the line and other writers. end may be called more than once.
-func Spin(unicode bool, draw func(picture rune)) (end func()) {
-	pictures := Pictures(unicode)
+func Spin(unicode bool, draw func(frame rune)) (end func()) {
+	frames := Frames(unicode)
 	frame := 0
 	return every(FrameTime, func() {
-		draw(pictures[frame%len(pictures)])
+		draw(frames[frame%len(frames)])
 		frame++
 	})
 }

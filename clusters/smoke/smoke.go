@@ -50,10 +50,10 @@ func Test(ctx context.Context, client kubernetes.Interface, report func(string))
 	}
 	service.Spec.Ports[0].TargetPort.IntVal = 8080
 	// It tries until the server is there: where it fails, the Pod's log says why.
-	asker := newPod("client", "get", "-n", "1", "http://server."+Namespace+".svc.cluster.local/")
-	asker.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	asker.Spec.NodeSelector = map[string]string{"node-role.kubernetes.io/control-plane": ""}
-	asker.Spec.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
+	requester := newPod("client", "get", "-n", "1", "http://server."+Namespace+".svc.cluster.local/")
+	requester.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	requester.Spec.NodeSelector = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	requester.Spec.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
 	if _, err := client.CoreV1().Services(Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the smoke test's Service: %w", err)
 	}
@@ -66,7 +66,7 @@ func Test(ctx context.Context, client kubernetes.Interface, report func(string))
 		return err
 	}
 	report("starting a client on the control plane")
-	if err := startPod(ctx, client, asker, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }); err != nil {
+	if err := startPod(ctx, client, requester, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }); err != nil {
 		return err
 	}
 	report("removing the server and the client")

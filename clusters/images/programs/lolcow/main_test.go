@@ -126,10 +126,10 @@ func TestShutdownCompletesOpenRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun, goOn := make(chan bool), make(chan bool)
+	started, resume := make(chan bool), make(chan bool)
 	slow := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(begun)
-		<-goOn
+		close(started)
+		<-resume
 		fmt.Fprint(w, "bye")
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -146,10 +146,10 @@ func TestShutdownCompletesOpenRequests(t *testing.T) {
 		body, _ := io.ReadAll(answer.Body)
 		answered <- string(body)
 	}()
-	<-begun
+	<-started
 	stop()
 	waitClosed(t, listener.Addr().String())
-	close(goOn)
+	close(resume)
 	if got := <-answered; got != "bye" {
 		t.Errorf("the answer is %q", got)
 	}

@@ -66,9 +66,9 @@ func findRunc() (string, error) {
 	}
 	own, err := os.Executable()
 	if err == nil {
-		beside := filepath.Join(filepath.Dir(own), "runc.real")
-		if _, err := os.Stat(beside); err == nil {
-			return beside, nil
+		original := filepath.Join(filepath.Dir(own), "runc.real")
+		if _, err := os.Stat(original); err == nil {
+			return original, nil
 		}
 	}
 	runc, err := exec.LookPath("runc")

@@ -56,7 +56,7 @@ func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Li
 	safe := *r
 	safe.Sanitize()
 	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, still: func() {}, options: o, left: len(safe.Checks)}
-	l.picture = progress.Pictures(l.page.screen.Unicode)[0]
+	l.picture = progress.Frames(l.page.screen.Unicode)[0]
 	l.write(l.page.header(&safe, o))
 	return l
 }

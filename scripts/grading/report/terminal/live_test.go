@@ -179,7 +179,7 @@ type frames struct {
 func (f *frames) Write(data []byte) (int, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	for _, picture := range progress.Pictures(true) {
+	for _, picture := range progress.Frames(true) {
 		frame := string(picture)
 		if n := len(f.different); strings.Contains(string(data), frame) {
 			f.different[frame] = true
