@@ -368,7 +368,8 @@ func TestUnrunnableProgramIsRejected(t *testing.T) {
 	s := checkout(t)
 	script := filepath.Join(t.TempDir(), "script")
 	write(t, script, "#!/bin/sh\n")
-	if _, err := s.FromProgram(t.Context(), "operator-labs/x:v1", script); err == nil || !strings.Contains(err.Error(), "not a Linux program") {
+	_, err := s.FromProgram(t.Context(), "operator-labs/x:v1", script)
+	if err == nil || !strings.Contains(err.Error(), "not a Linux program") {
 		t.Errorf("a script: %v", err)
 	}
 	if shell, err := exec.LookPath("bash"); err == nil {

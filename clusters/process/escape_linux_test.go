@@ -351,7 +351,8 @@ func TestUnprivilegedUserCanContainPrograms(t *testing.T) {
 		t.Skipf("we are root of one user only: %v", err)
 	}
 	var output strings.Builder
-	tests := exec.Command("/proc/self/exe", "-test.run=Contained|Supervisor|GrandchildHolding|OutputIsFinal|EndedProcess|Forbidden", "-test.v", "-test.parallel=16")
+	const run = "-test.run=Contained|Supervisor|GrandchildHolding|OutputIsFinal|EndedProcess|Forbidden"
+	tests := exec.Command("/proc/self/exe", run, "-test.v", "-test.parallel=16")
 	tests.Env, tests.Dir = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir), dir
 	tests.Stdout, tests.Stderr = &output, &output
 	tests.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
