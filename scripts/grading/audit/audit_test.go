@@ -66,7 +66,7 @@ func names(events []Event) []string {
 func everything(Event) bool { return true }
 
 // A log without end must not fill the memory, and who waits for it to grow learns of that.
-func TestALogIsLimited(t *testing.T) {
+func TestLogSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "audit.log"))
 	if err != nil {
@@ -95,7 +95,7 @@ func TestALogIsLimited(t *testing.T) {
 	}
 }
 
-func TestHalfALineWaitsForItsEnd(t *testing.T) {
+func TestPartialLineIsBuffered(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
 	whole := line(time.Now(), student, "get", "sundae")
@@ -133,7 +133,7 @@ func TestSinceBeginsAtTheMark(t *testing.T) {
 	}
 }
 
-func TestLastIsTheNewestThatMatches(t *testing.T) {
+func TestLastReturnsNewestMatch(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
 	if got := log.Last(everything); !got.IsZero() {
@@ -172,7 +172,7 @@ func wait(t *testing.T, changed <-chan struct{}) {
 	}
 }
 
-func TestABrokenLineIsAnError(t *testing.T) {
+func TestMalformedLineIsError(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
 	changed := log.Changed()
@@ -190,7 +190,7 @@ func TestABrokenLineIsAnError(t *testing.T) {
 	}
 }
 
-func TestALogThatIsNotThereIsAnError(t *testing.T) {
+func TestOpenMissingLog(t *testing.T) {
 	t.Parallel()
 	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "audit.log")); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("there is no log, and the error is %v", err)
@@ -214,7 +214,7 @@ func TestQuietWaitsForAWholeWindow(t *testing.T) {
 }
 
 // An account that a user makes, or gets a token for, counts as that user.
-func TestByFollowsAccountsThatAUserMakes(t *testing.T) {
+func TestByIncludesAccountsOfUser(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
 	created := func(user, account, subresource string, code int) string {

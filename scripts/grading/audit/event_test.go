@@ -15,7 +15,7 @@ import (
 )
 
 // The lines are as the API server of a cluster of ours wrote them, shortened.
-func TestAnEventAsALineOfEvidence(t *testing.T) {
+func TestEventString(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, line, want string }{
 		{
@@ -71,7 +71,7 @@ func parse(t *testing.T, line string) Event {
 	return event
 }
 
-func TestWhatMatches(t *testing.T) {
+func TestMatch(t *testing.T) {
 	t.Parallel()
 	_, log := newLog(t)
 	event := Event{
@@ -106,7 +106,7 @@ func TestWhatMatches(t *testing.T) {
 	}
 }
 
-func TestForbiddenRequestsBecomeMarkers(t *testing.T) {
+func TestForbiddenRights(t *testing.T) {
 	t.Parallel()
 	forbidden := func(verb, group, resource, subresource, url string) Event {
 		return Event{

@@ -34,7 +34,7 @@ import (
 )
 
 // The API server's own log is the measure: what is recorded on the way must say the same.
-func TestWhatIsRecordedIsWhatTheAPIServerLogs(t *testing.T) {
+func TestRecordsMatchAuditLog(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -238,7 +238,7 @@ func plain(t *testing.T, e audit.Event) map[string]any {
 	}
 }
 
-func TestNobodyHearsAnAnswerThatCouldNotBeRecorded(t *testing.T) {
+func TestUnrecordedAnswerIsNotSent(t *testing.T) {
 	t.Parallel()
 	recorder, err := audit.NewRecorder(filepath.Join(t.TempDir(), "recorded.log"))
 	if err != nil {
@@ -265,7 +265,7 @@ func TestNobodyHearsAnAnswerThatCouldNotBeRecorded(t *testing.T) {
 }
 
 // A copy is late: a query waits for what was logged before it.
-func TestALogThatComesLate(t *testing.T) {
+func TestQueryWaitsForDelayedLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
 	file, err := os.Create(path)

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 )
 
-func TestWhoHasNoProcessorIsStarved(t *testing.T) {
+func TestStarved(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		used protocol.Usage
@@ -36,7 +36,7 @@ func TestWhoHasNoProcessorIsStarved(t *testing.T) {
 }
 
 // An operator that has not begun is not blamed where its API server does not answer either.
-func TestAnAPIServerThatDoesNotAnswerIsTheMachinesFault(t *testing.T) {
+func TestUnresponsiveAPIServerIsMachineError(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
 	busy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -70,7 +70,7 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 }
 
 // The same submission survives one day and not the other.
-func TestTheSeedDecidesWhatGoesWrong(t *testing.T) {
+func TestSeedDeterminesFaults(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	for seed, want := range map[uint32]struct {
@@ -106,7 +106,7 @@ func TestTheSeedDecidesWhatGoesWrong(t *testing.T) {
 }
 
 // An operator that gets to the API server past the proxy has no bad days: that is no pass.
-func TestGoingAroundTheFaultsFails(t *testing.T) {
+func TestBypassingFaultsFails(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	got, check := badDay(t, 1, "labels", "labels-goes-around")
@@ -117,7 +117,7 @@ func TestGoingAroundTheFaultsFails(t *testing.T) {
 }
 
 // The checks' way to a service, past all faults, is theirs alone: any other client of the port gets nothing there.
-func TestAServicePastTheFaults(t *testing.T) {
+func TestChecksReachServicesWithoutFaults(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	c := &connection{injector: faults.New(nil)}

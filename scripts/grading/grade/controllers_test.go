@@ -82,7 +82,7 @@ func stopControllers(ctx context.Context, cluster *embedded.Cluster) error {
 }
 
 // A run begins while the controllers start. It must not matter how long that takes.
-func TestNoLabWithoutPodsWaitsForControllers(t *testing.T) {
+func TestLabsWithoutPodsNeedNoControllers(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	have, err := tools()
@@ -114,7 +114,7 @@ func TestNoLabWithoutPodsWaitsForControllers(t *testing.T) {
 	}
 }
 
-func TestARunWhoseControllersEndIsNoGrade(t *testing.T) {
+func TestExitOfControllersIsError(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	options := options(t, "2", lay(t, "base"))

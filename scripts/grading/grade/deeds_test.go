@@ -12,7 +12,7 @@ import (
 )
 
 // What an operator does to the cluster with its own role is its own doing, and no error of the grader's.
-func TestDeedsOfTheOperator(t *testing.T) {
+func TestDestructiveOperatorFailsChecks(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	type row struct {

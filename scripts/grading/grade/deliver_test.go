@@ -25,7 +25,7 @@ func deliverable(t *testing.T) *run {
 	return r
 }
 
-func TestAClusterWithoutANodeCannotBeDeliveredTo(t *testing.T) {
+func TestDeliverNeedsNode(t *testing.T) {
 	t.Parallel()
 	on := local.New(&stage.Cluster{}, local.ByEgress(""))
 	err := deliverable(t).deliver(t.Context(), on, &submission.Builder{}, &submission.Manifests{})
@@ -34,7 +34,7 @@ func TestAClusterWithoutANodeCannotBeDeliveredTo(t *testing.T) {
 	}
 }
 
-func TestTheChecksGetWhatTheyDeploy(t *testing.T) {
+func TestChecksReceiveImageAndManifests(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	scope, err := process.NewScope(process.Options{})

@@ -30,7 +30,7 @@ func followed(t *testing.T, write func(io.Writer) error) (events []protocol.Even
 	return events, err
 }
 
-func TestALongEventIsNoFailureOfTheGrader(t *testing.T) {
+func TestLongEventIsRead(t *testing.T) {
 	t.Parallel()
 	events, err := followed(t, func(to io.Writer) error {
 		encoder := json.NewEncoder(to)
@@ -44,7 +44,7 @@ func TestALongEventIsNoFailureOfTheGrader(t *testing.T) {
 }
 
 // Checks may be killed while they write.
-func TestAnEventThatBreaksOffIsTheEnd(t *testing.T) {
+func TestTruncatedEventEndsStream(t *testing.T) {
 	t.Parallel()
 	for text, fails := range map[string]bool{`{"check":"a"}` + "\n" + `{"check":"b","evid`: false, `{"check":"a"}` + "\nnonsense\n": true} {
 		events, err := followed(t, func(to io.Writer) error { _, err := io.WriteString(to, text); return err })

@@ -32,7 +32,7 @@ func init() {
 }
 
 // The kernel confirms it, or the line is the operator's own.
-func TestWhatAMachineHasNoMoreOf(t *testing.T) {
+func TestExhaustedResources(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestWhatAMachineHasNoMoreOf(t *testing.T) {
 	}
 }
 
-func TestAsManyAreTriedAsAnOperatorNeeds(t *testing.T) {
+func TestRunsOut(t *testing.T) {
 	t.Parallel()
 	none := errors.New("there is no more")
 	for _, test := range []struct {
@@ -95,7 +95,7 @@ func TestAsManyAreTriedAsAnOperatorNeeds(t *testing.T) {
 
 // The limit counts processes and threads of a user, and not root's, so this is another user with as many as this
 // program has itself, and a few more.
-func TestProcessesRunOut(t *testing.T) {
+func TestExhaustedProcesses(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can be a user who has no other processes")
@@ -138,7 +138,7 @@ func TestProcessesRunOut(t *testing.T) {
 	t.Error("it ran with no limit")
 }
 
-func TestAnOperatorThatTheKernelKilledForLackOfMemory(t *testing.T) {
+func TestOutOfMemoryKillIsMachineError(t *testing.T) {
 	t.Parallel()
 	if outOfMemoryKills() < 0 {
 		t.Fatal("the kernel does not say how many processes it has killed")

@@ -301,7 +301,7 @@ func TestInterruptedRuns(t *testing.T) {
 }
 
 // What goes wrong with us is not the submission's fault, and no verdict on it.
-func TestErrorsOfOurs(t *testing.T) {
+func TestGraderErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
@@ -353,7 +353,7 @@ func TestErrorsOfOurs(t *testing.T) {
 }
 
 // A script is the checks, with a mistake: they say what it prints, and end.
-func TestErrorsOfOurChecks(t *testing.T) {
+func TestErrorsOfChecks(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, script string
@@ -384,7 +384,7 @@ func TestErrorsOfOurChecks(t *testing.T) {
 	}
 }
 
-func TestARunEndsWithTheFirstFailureIfThatIsAllThatIsAsked(t *testing.T) {
+func TestUntilFailedEndsAtFirstFailure(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	const says = "echo '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"

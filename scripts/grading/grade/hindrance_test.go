@@ -19,7 +19,7 @@ import (
 
 // What the machine or the network did is an error, with a sentence that says what to do, and no verdict on the
 // submission.
-func TestWhatTheMachineDidIsNoVerdict(t *testing.T) {
+func TestMachineFailureIsNotAVerdict(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct {
 		name, submission, reason string

@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-func TestOnlyLeasesOfTheOperatorAreReleased(t *testing.T) {
+func TestHeldLeases(t *testing.T) {
 	t.Parallel()
 	wrote := func(verb, resource, namespace, name string, code int) faults.Entry {
 		return faults.Entry{

@@ -22,7 +22,7 @@ import (
 // stalledVariable has this binary watch itself until its standard input ends, and print the longest stall in seconds.
 const stalledVariable = "GRADE_TEST_STALLED"
 
-func TestAStoppedProcessKnowsForHowLong(t *testing.T) {
+func TestStoppedProcessMeasuresStall(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(stalledVariable) != "" {
 		watched := watchMachine()
@@ -71,7 +71,7 @@ func TestAStoppedProcessKnowsForHowLong(t *testing.T) {
 }
 
 // A laptop that was closed is not late by the clock of its timers.
-func TestASuspendedMachineHasStopped(t *testing.T) {
+func TestSuspensionCountsAsStall(t *testing.T) {
 	t.Parallel()
 	const before, night = time.Hour, 8 * time.Hour // what it slept before the run does not count
 	for _, sleeps := range []time.Duration{0, night} {
@@ -93,7 +93,7 @@ func TestASuspendedMachineHasStopped(t *testing.T) {
 	}
 }
 
-func TestWhatAStallPutsInDoubt(t *testing.T) {
+func TestDoubtAfterStall(t *testing.T) {
 	t.Parallel()
 	ours := errors.New("the disk is full")
 	for _, test := range []struct {
@@ -156,7 +156,7 @@ func busyMachine(t *testing.T, waits float64) *machine {
 	return busy
 }
 
-func TestABusyMachineGivesMoreTime(t *testing.T) {
+func TestBusyMachineExtendsTimeout(t *testing.T) {
 	t.Parallel()
 	over := errors.New("the time is over")
 	for _, test := range []struct {

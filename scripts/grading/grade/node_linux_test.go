@@ -49,7 +49,7 @@ func besideNode(t *testing.T) func(*Options) {
 
 // Whether an operator is a process or a Pod of the embedded cluster's node is all the same to the checks: it is
 // restarted, killed at its writes, and asked as a webhook.
-func TestAnOperatorIsAPodOfTheNode(t *testing.T) {
+func TestOperatorRunsAsPodOfNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	have, err := tools()
@@ -73,7 +73,7 @@ func TestAnOperatorIsAPodOfTheNode(t *testing.T) {
 
 // A Pod is killed at each of its writes, as a process is, and an operator that fails then fails under the same
 // schedule.
-func TestTortureOfAPodOfTheNode(t *testing.T) {
+func TestTortureOfPodOfNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	place := onNode(t)

@@ -105,7 +105,7 @@ func TestOneOperatorAtATime(t *testing.T) {
 	}
 }
 
-func TestAnOperatorThatCannotBeEndedIsNotCalledDead(t *testing.T) {
+func TestFailedKillIsNotLogged(t *testing.T) {
 	t.Parallel()
 	o, _ := newSlow(t, errors.New("no answer"))
 	if err := o.start(); err != nil {
@@ -136,7 +136,7 @@ func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, e
 
 // Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and
 // is refused.
-func TestAnOperatorIsStartedWithOtherFlags(t *testing.T) {
+func TestStartWithFlags(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	o, all := newSlow(t, nil)

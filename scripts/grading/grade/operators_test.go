@@ -69,7 +69,7 @@ func bring(t *testing.T, name string) string {
 const spareCreate = `^it allows icecreams\.demo\.lva\.io \(create\b.*\), which no request`
 
 // Each of these is compiled with modules of its year, which takes minutes where nothing is in Go's build cache.
-func TestOperatorsOfOthers(t *testing.T) {
+func TestThirdPartyOperators(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	type row struct {

@@ -17,9 +17,9 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// TestAControlPlaneIsLentAgain lends one control plane three times, and then another, since what was there before was
+// TestControlPlaneIsReused lends one control plane three times, and then another, since what was there before was
 // changed.
-func TestAControlPlaneIsLentAgain(t *testing.T) {
+func TestControlPlaneIsReused(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	have, err := tools()

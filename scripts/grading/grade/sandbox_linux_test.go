@@ -78,7 +78,7 @@ func succeeded(t *testing.T, got *report.Report) (all []string) {
 	return all
 }
 
-func TestASpyFindsNothing(t *testing.T) {
+func TestSandboxStopsSpy(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_GRADER", "secret")
 	spying, other := spy(t)
 	spying.Sandbox = SandboxRequired
@@ -103,7 +103,7 @@ func TestASpyFindsNothing(t *testing.T) {
 }
 
 // Without a sandbox the same spy succeeds in much: the ways that it tries are ways.
-func TestASpySucceedsWithoutASandbox(t *testing.T) {
+func TestSpySucceedsWithoutSandbox(t *testing.T) {
 	t.Parallel()
 	ways := []string{
 		"read the run", "list the run's folder", "speak to the grader", "disarm the faults", "find a key",
@@ -125,7 +125,7 @@ func TestASpySucceedsWithoutASandbox(t *testing.T) {
 	}
 }
 
-func TestAScriptThatSpies(t *testing.T) {
+func TestScriptsAreSandboxed(t *testing.T) {
 	t.Parallel()
 	s := scripted(t)
 	s.builder.Walled = true

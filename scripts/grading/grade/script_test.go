@@ -98,7 +98,7 @@ func (s *scripts) administrator(t *testing.T, args ...string) string {
 	return output.String()
 }
 
-func TestWhatTheRescuerMayDo(t *testing.T) {
+func TestRescuerPermissions(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	s := scripted(t)
@@ -154,7 +154,7 @@ func TestWhatTheRescuerMayDo(t *testing.T) {
 // forbidden is what kubectl says of a 403, in letters of any size.
 const forbidden = "forbidden"
 
-func TestHowScriptsAreRun(t *testing.T) {
+func TestRunScripts(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	s := scripted(t)
@@ -278,14 +278,14 @@ func TestHowScriptsAreRun(t *testing.T) {
 }
 
 // In a lab whose checks deploy the submission, scripts look at what runs, several at a time.
-func TestWhatAWatcherMayDo(t *testing.T) {
+func TestWatcherPermissions(t *testing.T) {
 	t.Parallel()
 	s := scripted(t)
 	s.delivery = &stage.Delivery{}
 	var running sync.WaitGroup
 	for _, test := range []struct {
 		line string
-		want string // as in TestWhatTheRescuerMayDo; what there is none of is not found
+		want string // as in TestRescuerPermissions; what there is none of is not found
 	}{
 		{"kubectl get icecreams -o name", ""},
 		{"kubectl get pods,services,events -A -o name", "service/kubernetes"},

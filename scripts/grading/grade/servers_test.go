@@ -11,7 +11,7 @@ import (
 
 // A server that knows HTTP and JSON only loses what it lacks, and nothing else: see
 // testdata/operators/farm-plain/README.md.
-func TestAServerWithoutAnyKubernetesLibrary(t *testing.T) {
+func TestServerWithoutKubernetesLibraries(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	options := options(t, "7", bring(t, "farm-plain"))

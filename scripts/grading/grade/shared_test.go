@@ -159,7 +159,7 @@ func wantFull(t *testing.T, got *report.Report) {
 }
 
 // One cluster of others has one submission after the other. Each finds what the one before it left.
-func TestAClusterOfOthers(t *testing.T) {
+func TestSharedCluster(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	e := newElsewhere(t)

@@ -26,7 +26,7 @@ func unwalled(options Options) Options {
 }
 
 // What a submission leaves behind can't change a report afterwards, and what it does to folders harms no later run.
-func TestASubmissionThatWantsToStay(t *testing.T) {
+func TestDaemonOfSubmissionIsKilled(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", lay(t, "wants-to-stay")))))
@@ -47,7 +47,7 @@ func TestASubmissionThatWantsToStay(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRemovedIsANotice(t *testing.T) {
+func TestLeftoverIsReportedAsNotice(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", lay(t, "leaves-an-immutable-file")))))
@@ -87,7 +87,7 @@ func TestWhatCannotBeRemovedIsANotice(t *testing.T) {
 	}
 }
 
-func TestADaemonOfAScript(t *testing.T) {
+func TestDaemonOfScriptIsKilled(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	s := scripted(t)

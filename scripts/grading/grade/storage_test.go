@@ -13,7 +13,7 @@ import (
 )
 
 // What is stored in a folder, and in one that is made below it, is a change after which the server is killed.
-func TestAChangeBelowTheFolderOfAServerKillsIt(t *testing.T) {
+func TestStorageChangeKillsServer(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	killed := make(chan struct{}, 1)
@@ -63,7 +63,7 @@ func TestAChangeBelowTheFolderOfAServerKillsIt(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotThereCannotBeFollowed(t *testing.T) {
+func TestFollowMissingFolder(t *testing.T) {
 	t.Parallel()
 	if _, err := followFolder(filepath.Join(t.TempDir(), "away"), faults.New(nil)); err == nil {
 		t.Error("no error")

@@ -9,7 +9,7 @@ import (
 )
 
 // No test suspends the machine: the difference of the two clocks stays the same, and is no date.
-func TestTheClocksOfAMachineThatRuns(t *testing.T) {
+func TestSuspendedIsStableWhileRunning(t *testing.T) {
 	t.Parallel()
 	before := suspended()
 	<-time.After(50 * time.Millisecond) // in which the clocks must go alike

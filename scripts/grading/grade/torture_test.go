@@ -65,7 +65,7 @@ func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 	return trials, seen.trials
 }
 
-func TestTortureOfAnOperatorThatSurvives(t *testing.T) {
+func TestTortureOfCorrectOperator(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	options := played(t, "02-labels", lay(t, "labels"))
@@ -97,7 +97,7 @@ func TestTortureOfAnOperatorThatSurvives(t *testing.T) {
 	}
 }
 
-func TestTortureOfOperatorsThatFall(t *testing.T) {
+func TestTortureOfFaultyOperators(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	type row struct {
@@ -175,7 +175,7 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 }
 
 // What ends trials before their time. Scripts print what checks would.
-func TestTrialsThatAreCutShort(t *testing.T) {
+func TestIncompleteTrials(t *testing.T) {
 	t.Parallel()
 	event := func(trial protocol.Trial) string {
 		content, err := json.Marshal(protocol.Event{Observed: "the shop is closed", Trial: &trial})
@@ -238,7 +238,7 @@ func TestTrialsThatAreCutShort(t *testing.T) {
 }
 
 // A sweep of any length has its time, and one whose time is up blames no schedule.
-func TestTheTimeOfTrials(t *testing.T) {
+func TestTimeLimitOfTrials(t *testing.T) {
 	t.Parallel()
 	few, many := &torture{random: RandomSchedules}, &torture{random: 1000}
 	if least := 1000 * 2 * time.Second; many.limit()-few.limit() < least || few.limit() < 10*time.Minute {

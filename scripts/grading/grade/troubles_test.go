@@ -35,7 +35,7 @@ func logging(t *testing.T, lines ...string) *operator {
 	return o
 }
 
-func TestTroublesAreThoseSinceAMark(t *testing.T) {
+func TestTroublesSinceMark(t *testing.T) {
 	t.Parallel()
 	const no, none = `{"msg":"Reconciler error","error":"no cone"}`, `{"msg":"Reconciler error","error":"no cup"}`
 	o := logging(t, no)
@@ -55,7 +55,7 @@ func TestTroublesAreThoseSinceAMark(t *testing.T) {
 	}
 }
 
-func TestWhatEndedARunIsExplained(t *testing.T) {
+func TestEndOfRunIsExplained(t *testing.T) {
 	t.Parallel()
 	o := logging(t, "panic: before the restart", "", "goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/old.go:1 +0x1", "")
 	o.logBegan = o.logged()
@@ -90,7 +90,7 @@ func TestWhatEndedARunIsExplained(t *testing.T) {
 }
 
 // A flood is explained by what it consists of, and not by what else the log reports.
-func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
+func TestFloodIsExplained(t *testing.T) {
 	t.Parallel()
 	const conflict = `{"level":"error","msg":"Reconciler error","error":"the object has been modified"}`
 	many := func(line string) []string {
@@ -147,7 +147,7 @@ func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
 	}
 }
 
-func TestWhereWebhooksAreServedIsToldWhereNoneAnswers(t *testing.T) {
+func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 	t.Parallel()
 	o := logging(t, `{"msg":"Registering webhook","path":"/validate"}`)
 	unanswered := []*report.Check{
@@ -170,7 +170,7 @@ func TestWhereWebhooksAreServedIsToldWhereNoneAnswers(t *testing.T) {
 }
 
 // Only the server's log shows which requests a server gets, and what it makes of them.
-func TestALogOfAServerEndsTheEvidence(t *testing.T) {
+func TestEvidenceEndsWithServerLog(t *testing.T) {
 	t.Parallel()
 	o := logging(t, "before the check")
 	mark := o.logged()

@@ -16,7 +16,7 @@ import (
 )
 
 // What ends the operator before the upgrade ends the run; after it, only the extension.
-func TestAnOperatorThatEndsAfterTheUpgradeCostsOnlyTheExtension(t *testing.T) {
+func TestExitAfterUpgradeEndsOnlyExtension(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	log, err := os.Create(filepath.Join(t.TempDir(), "operator.log"))

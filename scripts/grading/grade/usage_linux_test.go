@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestUsageTellsWhoIsBusyFromWhoWaits(t *testing.T) {
+func TestUsageOf(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skip("this kernel does not count")

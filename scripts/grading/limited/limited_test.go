@@ -33,7 +33,7 @@ func TestOutputIsLimited(t *testing.T) {
 }
 
 // The end of an output says why a program ended.
-func TestTheEndOfAnOutputIsKept(t *testing.T) {
+func TestTailKeepsEnd(t *testing.T) {
 	t.Parallel()
 	tail := NewTail(10)
 	for _, text := range []string{"vanilla, ", "chocolate, ", "matcha"} {
@@ -47,7 +47,7 @@ func TestTheEndOfAnOutputIsKept(t *testing.T) {
 }
 
 // A server may answer without end. What has exactly as many bytes as are allowed has an end.
-func TestAnAnswerIsReadToItsEndOrNotAtAll(t *testing.T) {
+func TestReadAllFailsBeyondLimit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -78,7 +78,7 @@ type endless struct{}
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // A file may grow between the look at its size and the end of reading it.
-func TestAFileThatGrowsIsNotReadToItsEnd(t *testing.T) {
+func TestGrowingFileIsLimited(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(io.Reader) (int64, error){
 		"read":   func(r io.Reader) (int64, error) { content, err := io.ReadAll(r); return int64(len(content)), err },
@@ -107,7 +107,7 @@ func TestAFileThatGrowsIsNotReadToItsEnd(t *testing.T) {
 	}
 }
 
-func TestCopiesAreLimitedTogether(t *testing.T) {
+func TestCopiesShareALimit(t *testing.T) {
 	t.Parallel()
 	dir, to := t.TempDir(), t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {

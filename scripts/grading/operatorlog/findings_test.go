@@ -20,7 +20,7 @@ var source = operatorlog.Source{Module: "example.com/icecream", Dir: "/src/icecr
 
 // The files hold what one program has logged through each logger: twice a panic that was recovered as
 // controller-runtime does, which Reconcile then returns as an error, and twice an error of its own.
-func TestEveryLoggerIsRead(t *testing.T) {
+func TestReadLoggers(t *testing.T) {
 	t.Parallel()
 	const forbidden = `list the icecreams: icecreams.demo.lva.io is forbidden: ` +
 		`User "system:serviceaccount:operator-system:controller-manager" ` +
@@ -52,7 +52,7 @@ func TestEveryLoggerIsRead(t *testing.T) {
 }
 
 // What Go itself prints: a program that ended, and a server that caught a panic.
-func TestCrashesAreRead(t *testing.T) {
+func TestReadCrashes(t *testing.T) {
 	t.Parallel()
 	const controller = "internal/controller/icecream_controller.go:16"
 	for name, want := range map[string]operatorlog.Panic{
@@ -71,7 +71,7 @@ func TestCrashesAreRead(t *testing.T) {
 	}
 }
 
-func TestOldOperatorsAreRead(t *testing.T) {
+func TestReadOldControllerRuntime(t *testing.T) {
 	t.Parallel()
 	got := operatorlog.Read(logged(t, "controller-runtime-0.6"), source).Lines()
 	want := []string{
@@ -85,7 +85,7 @@ func TestOldOperatorsAreRead(t *testing.T) {
 	}
 }
 
-func TestFindingsInWords(t *testing.T) {
+func TestFindingsLines(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -154,7 +154,7 @@ func TestFindingsInWords(t *testing.T) {
 	}
 }
 
-func TestWebhooksAreWhereTheLogSays(t *testing.T) {
+func TestReadWebhookPaths(t *testing.T) {
 	t.Parallel()
 	log := `2026-01-01T00:00:00Z	INFO	controller-runtime.builder	Registering a validating webhook	` +
 		`{"GVK": "demo.lva.io/v1, Kind=Icecream", "path": "/validate-demo-lva-io-v1-icecream"}
@@ -168,7 +168,7 @@ I0101 00:00:00.000000 1 server.go:1] "Registering webhook" path="/convert"
 	}
 }
 
-func TestObjectsAreTheReconciled(t *testing.T) {
+func TestReadObjectsOfErrors(t *testing.T) {
 	t.Parallel()
 	log := `{"msg":"Reconciler error","error":"x 1","name":"b"}
 {"msg":"Reconciler error","error":"x 2","request":"default/a"}
@@ -189,7 +189,7 @@ func logged(t *testing.T, name string) string {
 	return string(content)
 }
 
-func TestTheLastErrorIsWhateverWasLoggedAsOne(t *testing.T) {
+func TestReadLastError(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, log, want string }{
 		{"none", "2026-01-01T00:00:00Z\tINFO\terrors are far\t{\"error\": \"no\"}\nI0101 00:00:00.000000 1 c.go:1] bye", ""},

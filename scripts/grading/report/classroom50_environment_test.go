@@ -87,7 +87,7 @@ func TestClassroom50OfAPush(t *testing.T) {
 }
 
 // Late is who committed late: the event knows when that was, and the clock of the grader does not.
-func TestClassroom50TakesTheTimeOfTheCommit(t *testing.T) {
+func TestClassroom50UsesCommitTime(t *testing.T) {
 	t.Parallel()
 	event := func(content string) string {
 		file := filepath.Join(t.TempDir(), "event.json")
@@ -110,7 +110,7 @@ func TestClassroom50TakesTheTimeOfTheCommit(t *testing.T) {
 	wantError(t, err, "event of the workflow can't be read")
 }
 
-func TestClassroom50NamesAllThatIsMissing(t *testing.T) {
+func TestClassroom50NamesMissingVariables(t *testing.T) {
 	t.Parallel()
 	_, err := classroom50.FromEnvironment(environment(nil))
 	for _, want := range []string{

@@ -124,7 +124,7 @@ func TestGradescopeOfEachOutcome(t *testing.T) {
 	}
 }
 
-func TestGradescopeSaysAllThatAStudentNeeds(t *testing.T) {
+func TestGradescopeOutput(t *testing.T) {
 	t.Parallel()
 	all := samples()
 	for name, want := range map[string][]string{
@@ -266,7 +266,7 @@ func TestClassroom50OfEachOutcome(t *testing.T) {
 }
 
 // The schemas of the formats are written by hand: what must not pass does not.
-func TestTheFormatsRefuse(t *testing.T) {
+func TestFormatSchemasRejectInvalid(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
 	valid := map[string][]byte{
@@ -303,7 +303,7 @@ func TestTheFormatsRefuse(t *testing.T) {
 	}
 }
 
-func TestAnUnknownFormatIsRefusedWithTheKnownOnes(t *testing.T) {
+func TestUnknownFormatIsRejected(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
 	_, err := formats.Encode(&r, "pdf", formats.Options{})

@@ -30,7 +30,7 @@ func lectureLinks(t *testing.T, dir string) map[string]string {
 	return links
 }
 
-func TestThePageLeadsToTheLectures(t *testing.T) {
+func TestPageLinksToLectures(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "a 100% checkout")
 	lectures := filepath.Join(root, "docs", "lectures")

@@ -81,7 +81,7 @@ func text(node *html.Node) string {
 	return out.String()
 }
 
-func TestThePageShowsASubmissionsTextAsText(t *testing.T) {
+func TestPageEscapesSubmissionText(t *testing.T) {
 	t.Parallel()
 	page := encode(t, attacked(), formats.HTML, formats.Options{})
 	scripts := 0
@@ -121,7 +121,7 @@ func TestThePageShowsASubmissionsTextAsText(t *testing.T) {
 }
 
 // The policy must name exactly the style and the script that the page has, or a browser shows it bare.
-func TestThePagesPolicyAllowsItsOwnScriptOnly(t *testing.T) {
+func TestContentSecurityPolicyAllowsOnlyOwnScript(t *testing.T) {
 	t.Parallel()
 	for name, r := range samples() {
 		policy := ""
@@ -144,7 +144,7 @@ func TestThePagesPolicyAllowsItsOwnScriptOnly(t *testing.T) {
 }
 
 // Headings are the map of who listens to a page: one of the first level, none left out, each section named by one.
-func TestThePagesHeadingsAreInOrder(t *testing.T) {
+func TestPageHeadingsAreInOrder(t *testing.T) {
 	t.Parallel()
 	for name, r := range samples() {
 		level, ids := 0, map[string]bool{}
@@ -177,7 +177,7 @@ func TestThePagesHeadingsAreInOrder(t *testing.T) {
 	}
 }
 
-func TestThePageBeginsWithTheVerdict(t *testing.T) {
+func TestPageBeginsWithVerdict(t *testing.T) {
 	t.Parallel()
 	all := samples()
 	all["no-checks"] = withoutChecks()
@@ -219,7 +219,7 @@ func rendered(t *testing.T, r report.Report) (markdown string, page []byte) {
 	return string(source), out.Bytes()
 }
 
-func TestTheSummaryShowsASubmissionsTextAsText(t *testing.T) {
+func TestSummaryEscapesSubmissionText(t *testing.T) {
 	t.Parallel()
 	markdown, page := rendered(t, attacked())
 	for _, element := range elements(t, page) {
@@ -245,7 +245,7 @@ func TestTheSummaryShowsASubmissionsTextAsText(t *testing.T) {
 	}
 }
 
-func TestTheSummarySaysWhatMatters(t *testing.T) {
+func TestSummaryContents(t *testing.T) {
 	t.Parallel()
 	all := samples()
 	for name, want := range map[string][]string{
@@ -277,7 +277,7 @@ func TestTheSummarySaysWhatMatters(t *testing.T) {
 }
 
 // GitHub shows no summary at all of one that is larger than 1 MiB.
-func TestTheSummaryStaysWithinGitHubsLimit(t *testing.T) {
+func TestSummaryFitsGitHubLimit(t *testing.T) {
 	t.Parallel()
 	r := graded(func(r *report.Report) {
 		r.Checks = nil

@@ -64,7 +64,7 @@ func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
 	}
 }
 
-func TestPointsThatThisMachineCanDecide(t *testing.T) {
+func TestPointsOfPartialRun(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
 	r.Undecided = 25
@@ -74,7 +74,7 @@ func TestPointsThatThisMachineCanDecide(t *testing.T) {
 }
 
 // A partial verdict looks like a grade nowhere: formats that publish one refuse it, and the others say what it is.
-func TestAPartialVerdictIsNoGrade(t *testing.T) {
+func TestPartialVerdictIsNotAGrade(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
 	r.Undecided = 25
@@ -156,7 +156,7 @@ func TestMilestonesAreShownWithTheirPoints(t *testing.T) {
 	}
 }
 
-func TestAnExtensionIsShownBesideThePoints(t *testing.T) {
+func TestExtensionPointsAreShownSeparately(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[report.Status]struct {
 		points   string

@@ -59,7 +59,7 @@ func TestGoldenReports(t *testing.T) {
 }
 
 // Writing a report must not change its lists, which callers reuse.
-func TestWriteLeavesTheCallersListsAlone(t *testing.T) {
+func TestWriteKeepsCallerSlices(t *testing.T) {
 	t.Parallel()
 	r := samples()["crashed"]
 	r.OperatorLog[0], r.Checks[0].Title = "\x1b[31mred", "a\x07"
@@ -128,7 +128,7 @@ func check0(document map[string]any) map[string]any {
 	return document["checks"].([]any)[0].(map[string]any)
 }
 
-func TestReadSaysWhatToDo(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report.json")
 	_, err := report.Read(file)
@@ -141,7 +141,7 @@ func TestReadSaysWhatToDo(t *testing.T) {
 }
 
 // A report that contradicts itself must neither be written nor destroy the one that is there.
-func TestWriteRefusesWithoutTouchingTheOldReport(t *testing.T) {
+func TestInvalidReportKeepsOldFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	good := samples()["graded-full"]
@@ -157,7 +157,7 @@ func TestWriteRefusesWithoutTouchingTheOldReport(t *testing.T) {
 	}
 }
 
-func TestWriteNamesTheFolderItCannotMake(t *testing.T) {
+func TestWriteReportsFolderError(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -166,7 +166,7 @@ func TestWriteNamesTheFolderItCannotMake(t *testing.T) {
 	wantError(t, formats.Write(filepath.Join(file, "out"), samples()["graded-full"]), "making a folder for the report.*file")
 }
 
-func TestTheCheckNearestToTheCauseIsExplained(t *testing.T) {
+func TestExplainedCheckIsNearestToCause(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string

@@ -110,7 +110,7 @@ func TestHostileSubmission(t *testing.T) {
 	}
 }
 
-func TestMeasurementIsShortForPeople(t *testing.T) {
+func TestMeasurementString(t *testing.T) {
 	t.Parallel()
 	for want, measurement := range map[string]report.Measurement{
 		"p99: 4.27 ms":     {Name: "p99", Value: 4.2689, Unit: "ms"},
@@ -128,7 +128,7 @@ func TestMeasurementIsShortForPeople(t *testing.T) {
 	}
 }
 
-func TestMeasurementsThatAreNoFiguresAreLeftOut(t *testing.T) {
+func TestInvalidMeasurementsAreDropped(t *testing.T) {
 	t.Parallel()
 	r := graded(func(r *report.Report) {
 		find(r, "burst").Measurements = append([]report.Measurement{
@@ -143,7 +143,7 @@ func TestMeasurementsThatAreNoFiguresAreLeftOut(t *testing.T) {
 }
 
 // Of an operator that runs in circles, the moments that say something must not be crowded out by thousands of reads.
-func TestTimelineKeepsWhatSaysMost(t *testing.T) {
+func TestTimelineKeepsImportantMoments(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
 	for i := range 10_000 {
@@ -201,7 +201,7 @@ func writeAndRead(t *testing.T, r report.Report) *report.Report {
 	return read
 }
 
-func TestSanitizePutsWordsWhereThereAreNone(t *testing.T) {
+func TestSanitizeFillsEmptyTexts(t *testing.T) {
 	t.Parallel()
 	r := graded(func(r *report.Report) {
 		fail(r, "burst", "", "")

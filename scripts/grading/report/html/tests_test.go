@@ -29,7 +29,7 @@ func sample() *report.Tests {
 	}
 }
 
-func TestThePageAboutTests(t *testing.T) {
+func TestTestsPage(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Sanitize()

@@ -204,7 +204,7 @@ func TestPlay(t *testing.T) {
 }
 
 // A terminal gives no line until there is one, so Ctrl-C must end the wait.
-func TestCtrlCEndsAQuestion(t *testing.T) {
+func TestCancelEndsPrompt(t *testing.T) {
 	ended := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	in, _ := io.Pipe()

@@ -179,7 +179,7 @@ func readResult(t *testing.T, file string) (result struct {
 	return result
 }
 
-func TestTheWorkflowGradesAFullSubmission(t *testing.T) {
+func TestWorkflowGradesFullSubmission(t *testing.T) {
 	longtest.Proof(t)
 	dir := workspace(t, solution(t, "01-icecream"))
 	parsed, _ := gradeWorkflow(t)
@@ -212,7 +212,7 @@ func TestTheWorkflowGradesAFullSubmission(t *testing.T) {
 	}
 }
 
-func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
+func TestWorkflowFailsIfSubmissionDoesNotBuild(t *testing.T) {
 	longtest.Proof(t)
 	dir := workspace(t, func(dir string) {
 		solution(t, "01-icecream")(dir)
@@ -239,7 +239,7 @@ func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
 }
 
 // A lab whose solution fails on this machine is not graded, the others are, and what was built is kept.
-func TestTheWorkflowGradesNoLabWhoseSolutionFails(t *testing.T) {
+func TestWorkflowSkipsLabsWhoseSolutionFails(t *testing.T) {
 	longtest.Proof(t)
 	dir := workspace(t, func(dir string) {
 		solution(t, "01-icecream")(dir)
@@ -271,7 +271,7 @@ func TestTheWorkflowGradesNoLabWhoseSolutionFails(t *testing.T) {
 }
 
 // A repository without any lab must not look as if all of its labs had passed.
-func TestTheWorkflowFailsWhereThereIsNothingToGrade(t *testing.T) {
+func TestWorkflowFailsWithoutLabs(t *testing.T) {
 	longtest.Proof(t)
 	dir := workspace(t, func(string) {})
 	parsed, _ := gradeWorkflow(t)
@@ -283,7 +283,7 @@ func TestTheWorkflowFailsWhereThereIsNothingToGrade(t *testing.T) {
 }
 
 // The autograder runs in the student's checkout and leaves its result there.
-func TestTheAutograderOfClassroom50(t *testing.T) {
+func TestClassroom50Autograder(t *testing.T) {
 	longtest.Proof(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -371,7 +371,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(value))
 }
 
-func TestTheAutograderOfGradescope(t *testing.T) {
+func TestGradescopeAutograder(t *testing.T) {
 	longtest.Proof(t)
 	// GitHub's ZIP of a repository with several labs.
 	dir := workspace(t, func(dir string) {

@@ -88,7 +88,7 @@ func (j job) onGradescope(t *testing.T) (results, output string, err error) {
 }
 
 // The file of a run that failed or was killed is no result, whatever is in it.
-func TestTheFileOfAFailedRunIsNoResult(t *testing.T) {
+func TestFailedRunIsNotPublished(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -141,7 +141,7 @@ func (j job) solutionEnds(t *testing.T, code int) {
 }
 
 // A machine on which the course's own solution fails grades no student.
-func TestWhereTheSolutionFailsNobodyIsGraded(t *testing.T) {
+func TestFailingSolutionPreventsGrading(t *testing.T) {
 	t.Parallel()
 	t.Run("Classroom 50", func(t *testing.T) {
 		t.Parallel()
@@ -182,7 +182,7 @@ func TestWhereTheSolutionFailsNobodyIsGraded(t *testing.T) {
 
 // The runners of GitHub forbid namespaces, and their limits of inotify are low. On a machine of the course's own
 // nothing is changed.
-func TestTheTemplatesPrepareGitHubsRunners(t *testing.T) {
+func TestWorkflowsPrepareGitHubRunners(t *testing.T) {
 	t.Parallel()
 	settings := []string{
 		"kernel.apparmor_restrict_unprivileged_userns=0",
@@ -226,7 +226,7 @@ func TestTheTemplatesPrepareGitHubsRunners(t *testing.T) {
 var gradesOrTests = regexp.MustCompile(`lab grade|make (test|prove)|\.ci/run`)
 
 // Exit codes 0 and 1 are verdicts, and the result is what the run wrote.
-func TestAVerdictIsAResult(t *testing.T) {
+func TestVerdictIsPublished(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"0", "1"} {
 		results, output, err := newJob(t, "echo '"+forged+"' > $RESULTS; exit "+code,
@@ -246,7 +246,7 @@ func TestAVerdictIsAResult(t *testing.T) {
 }
 
 // If no module or several can be that of the lab, nothing is graded, and the student reads why.
-func TestTheResultSaysWhyNoModuleWasFound(t *testing.T) {
+func TestMissingModuleIsReported(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -64,7 +64,7 @@ func readWorkflow(t *testing.T, file string) (parsed workflow, text string) {
 }
 
 // A workflow that courses copy must not give a student's code more than it needs.
-func TestTheWorkflowIsCareful(t *testing.T) {
+func TestWorkflowIsHardened(t *testing.T) {
 	t.Parallel()
 	parsed, text := gradeWorkflow(t)
 	if len(parsed.Permissions) != 1 || parsed.Permissions["contents"] != "read" {
@@ -107,7 +107,7 @@ func TestTheWorkflowIsCareful(t *testing.T) {
 }
 
 // The job that may publish runs nothing of the repository: only what another job has built leaves it.
-func TestTheJobThatPublishesTheSiteRunsNoCodeOfIt(t *testing.T) {
+func TestPublishingJobRunsNoRepositoryCode(t *testing.T) {
 	t.Parallel()
 	parsed, text := readWorkflow(t, pagesFile)
 	if uses, good := strings.Count(text, "uses: "), len(pinned.FindAllString(text, -1)); uses == 0 || uses != good {
@@ -128,7 +128,7 @@ func TestTheJobThatPublishesTheSiteRunsNoCodeOfIt(t *testing.T) {
 }
 
 // Operator Labs publishes its own site with the workflow that others copy.
-func TestThePagesWorkflowIsTheTemplate(t *testing.T) {
+func TestPagesWorkflowMatchesTemplate(t *testing.T) {
 	t.Parallel()
 	_, template := readWorkflow(t, pagesFile)
 	_, own := readWorkflow(t, "../../../../.github/workflows/pages.yml")
@@ -138,7 +138,7 @@ func TestThePagesWorkflowIsTheTemplate(t *testing.T) {
 }
 
 // A change of a page that does not publish the site is not noticed for a long time.
-func TestEachPageOfTheSitePublishesIt(t *testing.T) {
+func TestEveryPageTriggersPublishing(t *testing.T) {
 	t.Parallel()
 	var parsed struct {
 		On struct {

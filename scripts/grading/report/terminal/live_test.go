@@ -66,7 +66,7 @@ func TestLiveAndVerdictShowWhatRenderShows(t *testing.T) {
 }
 
 // A student who fixes a check reads its verdict while the others still run.
-func TestTheVerdictOnTheCheckThatFailedLastTimeIsShownAtOnce(t *testing.T) {
+func TestFirstVerdictIsShownAtOnce(t *testing.T) {
 	t.Parallel()
 	r := reports(t)["graded-failed"]
 	failed, passed := *r.Explained(), r.Checks[slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.Status == report.Passed })]

@@ -122,7 +122,7 @@ func TestPointsAreAligned(t *testing.T) {
 }
 
 // In a pipe each line begins with its word, so that scripts and people can grep.
-func TestPlainLinesBeginWithTheirWord(t *testing.T) {
+func TestPlainLinesHaveKeywords(t *testing.T) {
 	t.Parallel()
 	words := []string{
 		"lab ", "step ", "ok ", "FAIL ", "skip ", "fix first: ", "also failed: ",
@@ -150,7 +150,7 @@ func TestPlainLinesBeginWithTheirWord(t *testing.T) {
 	}
 }
 
-func TestNothingSteersTheTerminal(t *testing.T) {
+func TestControlCharactersAreRemoved(t *testing.T) {
 	t.Parallel()
 	r := *reports(t)["graded-failed"]
 	r.Title = "a\x1b[2Jb"
@@ -173,7 +173,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 }
 
 // A command that the caller does not know must not be made up.
-func TestWithoutCommandsNothingIsSuggested(t *testing.T) {
+func TestNoSuggestionsWithoutCommands(t *testing.T) {
 	t.Parallel()
 	for name, r := range reports(t) {
 		for _, screen := range []Screen{plain, columns(80)} {
@@ -187,7 +187,7 @@ func TestWithoutCommandsNothingIsSuggested(t *testing.T) {
 	}
 }
 
-func TestVerdictRepeatsNoCheckLine(t *testing.T) {
+func TestVerdictOmitsCheckLines(t *testing.T) {
 	t.Parallel()
 	for name, r := range reports(t) {
 		for _, screen := range []Screen{plain, columns(80)} {
