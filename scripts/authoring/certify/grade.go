@@ -46,10 +46,10 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 	if !c.ungraded {
 		result := grade.Run(ctx, run)
 		// As the reason of such a run says, it is graded again.
-		for again := 0; again < hinderedMost && o.Load == 0 && grade.Hindered(result); again++ {
+		for again := 0; again < hinderedMost && o.Load == 0 && grade.IsMachineError(result); again++ {
 			result = grade.Run(ctx, run)
 		}
-		if o.Load > 0 && grade.Hindered(result) {
+		if o.Load > 0 && grade.IsMachineError(result) {
 			return nil, result.Reason, os.RemoveAll(dir)
 		}
 		if c.done > 0 {

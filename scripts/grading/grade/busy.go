@@ -34,7 +34,7 @@ func (o *operator) tooBusy(patience time.Duration) *verdict {
 }
 
 func overloaded(observed string) *verdict {
-	return &verdict{outcome: report.Error, reason: theMachine + "was too busy to tell whether the operator starts: " +
+	return &verdict{outcome: report.Error, reason: machinePrefix + "was too busy to tell whether the operator starts: " +
 		observed + ". End other programs, and grade again"}
 }
 

@@ -65,13 +65,13 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		}
 	}
 	results := &results{run: r, operator: operator, ended: sets.New[string]()}
-	said, err := r.runChecks(ctx, s, protocolRun, gone, results.take)
+	output, err := r.runChecks(ctx, s, protocolRun, gone, results.take)
 	if err != nil && r.machine.wasCut() {
 		r.starved = r.machine.now().since(began)
 	}
 	switch v, is := errors.AsType[*verdict](err); {
 	case err == nil:
-		return errors.Join(s.cluster.Failure(), results.complete(said))
+		return errors.Join(s.cluster.Failure(), results.complete(output))
 	case errors.Is(err, errEnough):
 		return nil
 	case is && v.outcome != report.Error:
@@ -91,7 +91,7 @@ const storyLimit = 20 * time.Second
 // work.
 func (r *run) runChecks(
 	ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error,
-) (said *logTail, err error) {
+) (output *logTail, err error) {
 	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.user()
 	if err := r.handOver(s, &run); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func (r *run) runChecks(
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return nil, fmt.Errorf("writing the run for the checks: %w", err)
 	}
-	said = newLogTail()
-	checks, events, err := r.startChecks(s, file, said)
+	output = newLogTail()
+	checks, events, err := r.startChecks(s, file, output)
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +125,9 @@ func (r *run) runChecks(
 		}
 		select {
 		case v := <-gone: // at the very end
-			return said, v
+			return output, v
 		default:
-			return said, followed
+			return output, followed
 		}
 	case v := <-gone:
 		err = v
@@ -136,7 +136,7 @@ func (r *run) runChecks(
 	}
 	checks.Kill()
 	<-done
-	return said, err
+	return output, err
 }
 
 func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Process, *os.File, error) {
@@ -227,9 +227,9 @@ func (r *results) take(event protocol.Event) error {
 	r.ended.Insert(check.ID)
 	if check.Status == report.Failed {
 		r.doubtMachine()
-		check.Evidence = slices.Concat(r.operator.troubles(r.logged), check.Evidence, r.operator.served(check))
+		check.Evidence = slices.Concat(r.operator.problems(r.logged), check.Evidence, r.operator.webhookPaths(check))
 		if r.Lab.Aggregated {
-			check.Evidence = append(check.Evidence, r.operator.said(r.logged)...)
+			check.Evidence = append(check.Evidence, r.operator.serverLog(r.logged)...)
 		}
 	}
 	r.View.CheckDone(*check)
@@ -280,7 +280,7 @@ func (r *results) failRunning(observed string) {
 	r.doubtMachine()
 	check.Status, check.Reason = report.Failed, ""
 	check.Expected, check.Observed = check.Title, observed
-	check.Evidence = r.operator.troubles(r.logged) // the end of its log stands in the report anyway
+	check.Evidence = r.operator.problems(r.logged) // the end of its log stands in the report anyway
 	r.View.CheckDone(*check)
 }
 
@@ -292,19 +292,19 @@ func (r *results) complete(output *logTail) error {
 	}
 	for _, check := range r.report.Checks {
 		if !r.ended.Has(check.ID) {
-			return output.complain("the checks ended before " + check.ID)
+			return output.failure("the checks ended before " + check.ID)
 		}
 	}
 	return nil
 }
 
-// complain is the error of checks that did not do their work: what they said that is no routine, and all of it as the
-// details.
-func (l *logTail) complain(what string) error {
+// failure is the error of checks that ended too early. Its reason has the unusual lines of their output, and its
+// diagnostics all lines.
+func (l *logTail) failure(what string) error {
 	all := strings.Split(strings.TrimSpace(l.String()), "\n")
-	said := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return routine.MatchString(line) })
+	unusual := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return routine.MatchString(line) })
 	return &verdict{
-		outcome: report.Error, reason: fmt.Sprintf("the grader itself failed: %s: %s", what, strings.TrimSpace(strings.Join(said, "; "))),
+		outcome: report.Error, reason: fmt.Sprintf("the grader itself failed: %s: %s", what, strings.TrimSpace(strings.Join(unusual, "; "))),
 		diagnostics: []report.Diagnostic{{Message: strings.Join(all, "\n")}},
 	}
 }

@@ -42,7 +42,7 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 	if check.Status != report.Passed {
 		t.Errorf("it does not survive: %s %q", check.Observed, check.Evidence)
 	}
-	var told []string
+	var timeline []string
 	for i, moment := range got.Timeline {
 		if i > 0 && moment.At < got.Timeline[i-1].At {
 			t.Errorf("the timeline goes back: %+v", got.Timeline[i-1:i+1])
@@ -53,7 +53,7 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 		if during := moment.At >= check.At && moment.At <= check.At+check.Seconds; !during && moment.Fault != "" {
 			t.Errorf("the check ran from %g for %g s, and this went wrong: %+v", check.At, check.Seconds, moment)
 		}
-		told = append(told, strings.TrimSpace(fmt.Sprintf("%s: %s %d %s", moment.Service, moment.What, moment.Code, moment.Fault)))
+		timeline = append(timeline, strings.TrimSpace(fmt.Sprintf("%s: %s %d %s", moment.Service, moment.What, moment.Code, moment.Fault)))
 	}
 	want := []string{
 		"operator: the operator was started 0", "api: list icecreams 200", "api: watch icecreams 200",
@@ -62,10 +62,10 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 	}
 	// A cluster that is getting ready for a new kind may have sent it away at first; and that it watches again may come
 	// late.
-	first := slices.Index(told, want[3])
-	if first < 0 || told[0] != want[0] || !slices.Contains(told[:first], want[1]) || !slices.Contains(told[:first], want[2]) ||
-		!slices.Equal(told[first:min(first+4, len(told))], want[3:]) {
-		t.Errorf("the timeline is %q and must be like %q", told, want)
+	first := slices.Index(timeline, want[3])
+	if first < 0 || timeline[0] != want[0] || !slices.Contains(timeline[:first], want[1]) ||
+		!slices.Contains(timeline[:first], want[2]) || !slices.Equal(timeline[first:min(first+4, len(timeline))], want[3:]) {
+		t.Errorf("the timeline is %q and must be like %q", timeline, want)
 	}
 }
 

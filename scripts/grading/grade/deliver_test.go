@@ -43,18 +43,18 @@ func TestChecksReceiveImageAndManifests(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = scope.Close() })
 	s := &subject{connection: &connection{}, builder: &submission.Builder{Scope: scope}, cluster: &stage.Cluster{Shared: true}}
-	var told protocol.Run
-	if err := deliverable(t).handOver(s, &told); err != nil || told.Image != "" || told.Manifests != "" {
-		t.Errorf("a lab whose checks don't deploy gets the image %q and the manifests %q (%v)", told.Image, told.Manifests, err)
+	var run protocol.Run
+	if err := deliverable(t).handOver(s, &run); err != nil || run.Image != "" || run.Manifests != "" {
+		t.Errorf("a lab whose checks don't deploy gets the image %q and the manifests %q (%v)", run.Image, run.Manifests, err)
 	}
 	s.delivery = &stage.Delivery{Image: "operator-labs/graded:05", Manifests: []byte("kind: Namespace\n"), User: "system:serviceaccount:a:b"}
-	if err := deliverable(t).handOver(s, &told); err != nil {
+	if err := deliverable(t).handOver(s, &run); err != nil {
 		t.Fatal(err)
 	}
-	if written, err := os.ReadFile(told.Manifests); err != nil || string(written) != "kind: Namespace\n" {
+	if written, err := os.ReadFile(run.Manifests); err != nil || string(written) != "kind: Namespace\n" {
 		t.Errorf("the manifests are %q (%v)", written, err)
 	}
-	if told.Image != "operator-labs/graded:05" || !told.Shared || s.user() != "system:serviceaccount:a:b" {
-		t.Errorf("the checks are told of the image %q (shared: %t), and the operator is %q", told.Image, told.Shared, s.user())
+	if run.Image != "operator-labs/graded:05" || !run.Shared || s.user() != "system:serviceaccount:a:b" {
+		t.Errorf("the checks are told of the image %q (shared: %t), and the operator is %q", run.Image, run.Shared, s.user())
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// exhaustions are what a machine can have no more of, and an operator ends because of it. A submission can print such a
-// line itself, so the machine is asked as well, when the operator has ended and given back what it had.
-var exhaustions = []struct {
-	said   *regexp.Regexp
-	holds  func() bool
-	reason string
+// exhaustible are the resources that a machine can run out of, so that an operator ends. A submission can print such an
+// error itself, so the machine is asked as well, when the operator has ended and released its resources.
+var exhaustible = []struct {
+	output    *regexp.Regexp
+	confirmed func() bool
+	reason    string
 }{
 	{
 		regexp.MustCompile(`(?i)(?:inotify|fsnotify|watcher).*too many open files`), noInotify,
@@ -59,13 +59,13 @@ const (
 
 // runsOut takes as many of something as are needed, all at once, and gives them back. It reports whether that failed
 // with an error that says that there is no more. Other errors say nothing of it.
-func runsOut(needed int, none error, take func() (giveBack func(), err error)) bool {
+func runsOut(needed int, none error, take func() (release func(), err error)) bool {
 	for range needed {
-		giveBack, err := take()
+		release, err := take()
 		if err != nil {
 			return errors.Is(err, none)
 		}
-		defer giveBack()
+		defer release()
 	}
 	return false
 }
@@ -87,9 +87,9 @@ func noProcess() bool {
 
 // exhausted is the verdict on an operator that has ended because this machine had no more of something; nil: it has
 // not. kills is how many processes the kernel has killed for lack of memory since the operator was started.
-func exhausted(said string, ending error, kills int) *verdict {
-	for _, e := range exhaustions {
-		if e.said.MatchString(said) && e.holds() {
+func exhausted(output string, ending error, kills int) *verdict {
+	for _, e := range exhaustible {
+		if e.output.MatchString(output) && e.confirmed() {
 			return &verdict{outcome: report.Error, reason: e.reason}
 		}
 	}

@@ -19,12 +19,12 @@ import (
 const exhaustedVariable = "OPERATOR_LABS_TEST_EXHAUSTED"
 
 func init() {
-	said := os.Getenv(exhaustedVariable)
-	if said == "" {
+	output := os.Getenv(exhaustedVariable)
+	if output == "" {
 		return
 	}
 	reason := "nothing is exhausted"
-	if v := exhausted(said, nil, 0); v != nil && v.outcome == report.Error {
+	if v := exhausted(output, nil, 0); v != nil && v.outcome == report.Error {
 		reason = v.reason
 	}
 	os.Stdout.WriteString(reason)
@@ -44,7 +44,7 @@ func TestExhaustedResources(t *testing.T) {
 		fewer   = "this user has fewer instances of inotify left than the operator needs"
 		nothing = "nothing is exhausted"
 	)
-	for _, test := range []struct{ what, said, prepare, want string }{
+	for _, test := range []struct{ what, output, prepare, want string }{
 		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
 		// The operator had one, and gave it back when it ended for want of a second one.
 		{"inotify but for one", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
@@ -58,13 +58,13 @@ func TestExhaustedResources(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
 			c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", test.prepare, program, t.TempDir())
-			c.Env = append(os.Environ(), exhaustedVariable+"="+test.said)
+			c.Env = append(os.Environ(), exhaustedVariable+"="+test.output)
 			out, err := c.CombinedOutput()
 			if err != nil && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
 				t.Skipf("unshare makes no namespaces here, see CI: %v: %s", err, out)
 			}
 			if err != nil || !strings.HasPrefix(string(out), test.want) {
-				t.Errorf("%q is %v, %s", test.said, err, out)
+				t.Errorf("%q is %v, %s", test.output, err, out)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestExhaustedProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	said := func(number, limit int) string {
+	run := func(number, limit int) string {
 		c := exec.CommandContext(t.Context(), "prlimit", fmt.Sprintf("--nproc=%d", limit), "/proc/self/fd/3")
 		c.Dir, c.ExtraFiles = "/", []*os.File{program}
 		c.Env = []string{"GOMAXPROCS=1", exhaustedVariable + "=runtime: failed to create new OS thread", "PATH=" + os.Getenv("PATH")}
@@ -120,17 +120,17 @@ func TestExhaustedProcesses(t *testing.T) {
 		return string(out)
 	}
 	// Each limit has its own user, whose earlier program may still be ending.
-	if got := said(0, 200); got != "nothing is exhausted" {
+	if got := run(0, 200); got != "nothing is exhausted" {
 		t.Errorf("with enough processes it says %s", got)
 	}
 	// Below some limit this program itself can't run. Above it, some processes can be had, and not as many as an operator
 	// needs.
 	for limit := 3; limit < 60; limit++ {
-		if strings.HasPrefix(said(limit, limit), "runtime: ") {
+		if strings.HasPrefix(run(limit, limit), "runtime: ") {
 			continue
 		}
 		const some = processesNeeded / 2
-		if got := said(100+limit, limit+some); !strings.HasPrefix(got, "this user can start fewer processes or threads than the operator needs") {
+		if got := run(100+limit, limit+some); !strings.HasPrefix(got, "this user can start fewer processes or threads than the operator needs") {
 			t.Errorf("with %d processes, and %d of them left, it says %s", limit+some, some, got)
 		}
 		return

@@ -208,12 +208,12 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if !r.Lab.Operator {
 		return r.check(ctx, subject, nil)
 	}
-	place, err := r.prepareWebhooks(ctx, subject)
+	launcher, err := r.prepareWebhooks(ctx, subject)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, place.Close()) }()
-	return r.operate(ctx, subject, place, max(r.StartTimeout, on.Patience()))
+	defer func() { err = errors.Join(err, launcher.Close()) }()
+	return r.operate(ctx, subject, launcher, max(r.StartTimeout, on.Patience()))
 }
 
 // watchCluster ends the run when the cluster is another run's.
@@ -226,9 +226,9 @@ func watchCluster(ctx context.Context, cluster *stage.Cluster, abandon context.C
 }
 
 // operate starts the operator, and lets the checks look at it.
-func (r *run) operate(ctx context.Context, s *subject, place stage.Operator, patience time.Duration) (err error) {
-	r.report.Submission.Arguments = place.Arguments()
-	operator, err := newOperator(s, place, r.OperatorLog)
+func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, patience time.Duration) (err error) {
+	r.report.Submission.Arguments = launcher.Arguments()
+	operator, err := newOperator(s, launcher, r.OperatorLog)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (r *run) operate(ctx context.Context, s *subject, place stage.Operator, pat
 		return err
 	}
 	if r.Lab.Webhooks || r.Lab.Aggregated {
-		if err := place.Listening(ctx); err != nil {
+		if err := launcher.Listening(ctx); err != nil {
 			return err
 		}
 	}

@@ -387,11 +387,11 @@ func TestErrorsOfChecks(t *testing.T) {
 func TestUntilFailedEndsAtFirstFailure(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	const says = "echo '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
+	const script = "echo '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
 	for status, want := range map[string]report.Status{"failed": report.Skipped, "passed": report.Passed} {
 		t.Run(status, func(t *testing.T) {
 			t.Parallel()
-			got := judged(t, Options{Lab: shop(), UntilFailed: true}, fmt.Sprintf(says, "open", status, "clean"))
+			got := judged(t, Options{Lab: shop(), UntilFailed: true}, fmt.Sprintf(script, "open", status, "clean"))
 			if got.Outcome != report.Graded || string(got.Checks[0].Status) != status || got.Checks[1].Status != want {
 				t.Errorf("the outcome is %s (%s) with %+v", got.Outcome, got.Reason, got.Checks)
 			}

@@ -198,14 +198,14 @@ func (m *machine) stop() time.Duration {
 // failed, and something came of it that is less than full marks and that time decides. Full marks are no doubt, and
 // neither is what does not compile.
 func (r *run) doubt(err error, stalled time.Duration) error {
-	var hindered, todo string
+	var problem, remedy string
 	switch {
 	case stalled >= stallTolerated:
-		hindered, todo = fmt.Sprintf("stopped for %.1f s in the middle of the run", stalled.Seconds()), "grade it again"
+		problem, remedy = fmt.Sprintf("stopped for %.1f s in the middle of the run", stalled.Seconds()), "grade it again"
 	case r.starved != supply{}:
-		hindered = fmt.Sprintf("was too busy while the operator was tried: the grader waited for a processor for %.0f s, and ran for %.1f s",
+		problem = fmt.Sprintf("was too busy while the operator was tried: the grader waited for a processor for %.0f s, and ran for %.1f s",
 			r.starved.waited.Seconds(), r.starved.ran.Seconds())
-		todo = "end other programs, and grade it again"
+		remedy = "end other programs, and grade it again"
 	default:
 		return err
 	}
@@ -221,13 +221,13 @@ func (r *run) doubt(err error, stalled time.Duration) error {
 		return nil
 	}
 	return &verdict{outcome: report.Error, reason: fmt.Sprintf(
-		theMachine+"%s, so it is unknown whether the operator or the machine was too slow: %s", hindered, todo)}
+		machinePrefix+"%s, so it is unknown whether the operator or the machine was too slow: %s", problem, remedy)}
 }
 
-// theMachine begins the reason of a run that came to no grade because of the machine.
-const theMachine = "this machine "
+// machinePrefix begins the reason of a run that came to no grade because of the machine.
+const machinePrefix = "this machine "
 
-// Hindered reports whether a run has no grade because the machine stopped it, or was too busy.
-func Hindered(r *report.Report) bool {
-	return r.Outcome == report.Error && strings.HasPrefix(r.Reason, theMachine)
+// IsMachineError reports whether a run has no grade because the machine stopped it, or was too busy.
+func IsMachineError(r *report.Report) bool {
+	return r.Outcome == report.Error && strings.HasPrefix(r.Reason, machinePrefix)
 }

@@ -48,9 +48,9 @@ func TestStoppedProcessMeasuresStall(t *testing.T) {
 		_ = c.Process.Kill() // it has said all that it has to say
 		_ = c.Wait()
 	}()
-	said := make([]byte, 100)
-	if n, err := output.Read(said); err != nil || string(said[:n]) != "watching\n" {
-		t.Fatalf("it says %q: %v", said[:n], err)
+	buffer := make([]byte, 100)
+	if n, err := output.Read(buffer); err != nil || string(buffer[:n]) != "watching\n" {
+		t.Fatalf("it says %q: %v", buffer[:n], err)
 	}
 	const stop = 1500 * time.Millisecond
 	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
@@ -60,11 +60,11 @@ func TestStoppedProcessMeasuresStall(t *testing.T) {
 		<-time.After(stop) // this is how long it is stopped
 	}
 	input.Close()
-	n, err := output.Read(said)
+	n, err := output.Read(buffer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := strings.Fields(string(said[:n]))
+	words := strings.Fields(string(buffer[:n]))
 	if seconds, err := strconv.ParseFloat(words[0], 64); err != nil || seconds < stop.Seconds()-stallTick.Seconds()-0.1 {
 		t.Errorf("it was stopped for %s and says %q", stop, words)
 	}

@@ -89,7 +89,7 @@ func TestTortureOfPodOfNode(t *testing.T) {
 			o := played(t, "02-labels", lay(t, test.submissions...))
 			o.Seed = 4711
 			place(&o)
-			trials, told := tortured(t, o, 0)
+			trials, progress := tortured(t, o, 0)
 			falls := ""
 			if trials.Failure != nil {
 				falls = trials.Failure.Schedule.String()
@@ -97,7 +97,7 @@ func TestTortureOfPodOfNode(t *testing.T) {
 			if trials.Run.Outcome != report.Graded || falls != test.falls || trials.Tried != test.tried {
 				t.Errorf("%s %s: after %d schedules it falls to %q, want %q after %d; it told\n%s\n%s",
 					trials.Run.Outcome, trials.Run.Reason, trials.Tried, falls, test.falls, test.tried,
-					strings.Join(told, "\n"), strings.Join(trials.Run.OperatorLog, "\n"))
+					strings.Join(progress, "\n"), strings.Join(trials.Run.OperatorLog, "\n"))
 			}
 		})
 	}

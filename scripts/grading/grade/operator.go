@@ -33,8 +33,8 @@ const (
 // operator is the submission's program while it is graded. It is stopped and started by the checks.
 type operator struct {
 	*subject
-	place stage.Operator
-	log   *operatorLog
+	launcher stage.Operator
+	log      *operatorLog
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
 
@@ -57,12 +57,12 @@ type operator struct {
 }
 
 // newOperator is an operator that does not run yet, and logs into a file. From now on a fault can crash it.
-func newOperator(s *subject, place stage.Operator, logFile string) (*operator, error) {
+func newOperator(s *subject, launcher stage.Operator, logFile string) (*operator, error) {
 	file, err := os.Create(logFile)
 	if err != nil {
 		return nil, fmt.Errorf("making the operator's log: %w", err)
 	}
-	o := &operator{subject: s, place: place, gone: make(chan *verdict, 1)}
+	o := &operator{subject: s, launcher: launcher, gone: make(chan *verdict, 1)}
 	o.log = &operatorLog{file: file, flooded: func() {
 		o.report(&verdict{outcome: report.Flooded, reason: fmt.Sprintf(
 			"it wrote more than %d MB into its log"+overAndOver, logLimit>>20)})
@@ -94,7 +94,7 @@ var (
 // startAs starts the operator in another way if it does not run.
 func (o *operator) startAs(how protocol.Start) error {
 	if len(how.Flags) > 0 {
-		adjustable, ok := o.place.(stage.Adjustable)
+		adjustable, ok := o.launcher.(stage.Adjustable)
 		if !ok {
 			return errNotAdjustable
 		}
@@ -141,10 +141,10 @@ func (o *operator) startLocked() error {
 
 // launch starts the operator as was asked for.
 func (o *operator) launch() (stage.Instance, error) {
-	if adjustable, ok := o.place.(stage.Adjustable); ok && len(o.how.Flags) > 0 {
+	if adjustable, ok := o.launcher.(stage.Adjustable); ok && len(o.how.Flags) > 0 {
 		return adjustable.StartWith(o.log, o.how.Flags...)
 	}
-	return o.place.Start(o.log)
+	return o.launcher.Start(o.log)
 }
 
 // watch reports an operator that ends without having been asked to.

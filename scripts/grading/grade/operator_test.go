@@ -57,7 +57,7 @@ func newSlow(t *testing.T, fails error) (*operator, *census) {
 	all := &census{}
 	// A cluster of others, whose Leases a run does not touch.
 	s := &subject{connection: links, cluster: &stage.Cluster{Shared: true}}
-	o, err := newOperator(s, slowPlace{census: all, fails: fails}, filepath.Join(t.TempDir(), "operator.log"))
+	o, err := newOperator(s, slowLauncher{census: all, fails: fails}, filepath.Join(t.TempDir(), "operator.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,13 +65,13 @@ func newSlow(t *testing.T, fails error) (*operator, *census) {
 }
 
 // slowPlace starts such instances.
-type slowPlace struct {
+type slowLauncher struct {
 	stage.Operator
 	*census
 	fails error
 }
 
-func (p slowPlace) Start(io.Writer) (stage.Instance, error) {
+func (p slowLauncher) Start(io.Writer) (stage.Instance, error) {
 	p.add(1)
 	return &slowToEnd{census: p.census, fails: p.fails, done: make(chan struct{})}, nil
 }
@@ -121,9 +121,9 @@ func TestFailedKillIsNotLogged(t *testing.T) {
 	}
 }
 
-// adjustable is a place whose program has one flag, and that remembers with which flags it was started.
+// adjustable is a launcher whose program has one flag, and that remembers with which flags it was started.
 type adjustable struct {
-	slowPlace
+	slowLauncher
 	started *[][]string
 }
 
@@ -141,7 +141,7 @@ func TestStartWithFlags(t *testing.T) {
 	longtest.Proof(t)
 	o, all := newSlow(t, nil)
 	var started [][]string
-	o.place = adjustable{slowPlace{census: all}, &started}
+	o.launcher = adjustable{slowLauncher{census: all}, &started}
 	unknown := protocol.Start{Flags: []string{"--leader-elect", "--namespace=herd"}}
 	if err := o.startAs(unknown); !errors.Is(err, errNoSuchFlag) || !strings.Contains(err.Error(), "--namespace") {
 		t.Errorf("a flag that there is not: %v", err)

@@ -203,17 +203,17 @@ func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	c.OK(t, "starting", c.Operator.Start(ctx))
 	log, err := c.Faults.Log(ctx)
 	c.OK(t, "reading the log", err)
-	var told []string
+	var got []string
 	for _, entry := range log {
 		if entry.Write || entry.Service == faults.Operator {
-			told = append(told, strings.TrimSpace(fmt.Sprintf("%s %d %s", entry.What(), entry.Code, entry.Fault)))
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %d %s", entry.What(), entry.Code, entry.Fault)))
 		}
 	}
 	if want := []string{
 		"the operator was started 0", "patch icecreams sundae 409 conflict", "patch icecreams sundae 200 kill-after",
 		"the operator was killed 0", "the operator was started 0", "patch icecreams sundae 200",
 		"the operator was stopped 0", "the operator was started 0",
-	}; !slices.Equal(told, want) {
-		c.Fail(t, fmt.Sprintf("the log says %q", want), fmt.Sprintf("%q", told))
+	}; !slices.Equal(got, want) {
+		c.Fail(t, fmt.Sprintf("the log says %q", want), fmt.Sprintf("%q", got))
 	}
 }

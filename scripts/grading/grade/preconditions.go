@@ -43,12 +43,12 @@ func (r *run) preconditions(ctx context.Context, s *subject) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 	defer cancel()
-	said, err := r.runChecks(ctx, s, protocol.Run{Preconditions: true}, nil, take)
+	output, err := r.runChecks(ctx, s, protocol.Run{Preconditions: true}, nil, take)
 	if err != nil {
 		return err
 	}
 	if failed == nil && ended < len(r.Lab.Checks)-len(r.Lab.Own()) {
-		return said.complain("the checks ended before all preconditions were looked at")
+		return output.failure("the checks ended before all preconditions were looked at")
 	}
 	if failed == nil {
 		return nil

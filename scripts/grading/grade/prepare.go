@@ -81,17 +81,17 @@ func (r *run) install(
 // prepareWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a
 // certificate its manager would not start. Where it insists on a port that another grading uses, that takes its time,
 // and only then such a lab speaks of it.
-func (r *run) prepareWebhooks(ctx context.Context, s *subject) (place stage.Operator, err error) {
+func (r *run) prepareWebhooks(ctx context.Context, s *subject) (launcher stage.Operator, err error) {
 	const name = "prepare the webhooks"
 	prepare := func(ctx context.Context, waits func(string)) (err error) {
-		place, err = s.installed.Prepare(ctx, waits)
+		launcher, err = s.installed.Prepare(ctx, waits)
 		return asVerdict(err, report.NotGenerated)
 	}
 	if r.Lab.Webhooks {
 		err = r.step(ctx, name, func(ctx context.Context) (string, error) {
 			return "", prepare(ctx, func(reason string) { r.View.StepProgress(name, reason) })
 		})
-		return place, err
+		return launcher, err
 	}
 	var began time.Time
 	err = prepare(ctx, func(reason string) {
@@ -104,7 +104,7 @@ func (r *run) prepareWebhooks(ctx context.Context, s *subject) (place stage.Oper
 	if !began.IsZero() {
 		r.View.StepDone(name, time.Since(began), "")
 	}
-	return place, err
+	return launcher, err
 }
 
 // installTimeout is for what takes a tenth of a second, and for a Pod's image some seconds.
@@ -131,11 +131,11 @@ func asVerdict(err error, outcome report.Outcome) error {
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
 	}
-	if inTheWay, ok := errors.AsType[*install.ForeignObjectError](err); ok {
-		return &verdict{outcome: report.Error, reason: inTheWay.Error()}
+	if foreign, ok := errors.AsType[*install.ForeignObjectError](err); ok {
+		return &verdict{outcome: report.Error, reason: foreign.Error()}
 	}
-	if hindrance, ok := errors.AsType[*submission.EnvironmentError](err); ok {
-		return &verdict{outcome: report.Error, reason: hindrance.Reason}
+	if environment, ok := errors.AsType[*submission.EnvironmentError](err); ok {
+		return &verdict{outcome: report.Error, reason: environment.Reason}
 	}
 	if missing, ok := errors.AsType[*MissingWallsError](err); ok {
 		return &verdict{outcome: report.Error, reason: missing.Error()}

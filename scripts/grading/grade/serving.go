@@ -10,7 +10,7 @@ import (
 
 // server is the operator as an aggregated API server; nil: it is none.
 func (o *operator) server() stage.Server {
-	if server, ok := o.place.(stage.Server); ok && server.Serving() != nil {
+	if server, ok := o.launcher.(stage.Server); ok && server.Serving() != nil {
 		return server
 	}
 	return nil

@@ -229,16 +229,16 @@ func (e *elsewhere) isUsedInTurns(t *testing.T) {
 	var both sync.WaitGroup
 	turn := func(i int) Options {
 		o := e.options(t, "1")
-		o.View = patient{told: func(note string) { waited.Store(note, i) }}
+		o.View = patient{progress: func(note string) { waited.Store(note, i) }}
 		return o
 	}
 	other := turn(0)
 	both.Go(func() { wantFull(t, Run(context.WithoutCancel(t.Context()), other)) })
 	wantFull(t, grade(t.Context(), t, turn(1)))
 	both.Wait()
-	told := ""
-	waited.Range(func(note, _ any) bool { told = note.(string); return false })
-	match(t, "what the second one was told", told, t.Name()+" works on this cluster, since ")
+	notice := ""
+	waited.Range(func(note, _ any) bool { notice = note.(string); return false })
+	match(t, "the progress of the second run", notice, t.Name()+" works on this cluster, since ")
 	if _, err := e.client.Resource(icecreamKinds).Get(t.Context(), "icecreams.demo.lva.io", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the kind is still there: %v", err)
 	}
@@ -283,7 +283,7 @@ func (e *elsewhere) cannotBeReached(t *testing.T) {
 // patient is a View that receives what a run waits for.
 type patient struct {
 	silent
-	told func(note string)
+	progress func(note string)
 }
 
-func (p patient) StepProgress(_, note string) { p.told(note) }
+func (p patient) StepProgress(_, note string) { p.progress(note) }

@@ -16,8 +16,8 @@ import (
 // podOnly is what an operator says that wants to be a Pod, and what else helps. (k8s.io/client-go/rest,
 // controller-runtime/pkg/leaderelection)
 var podOnly = []struct {
-	said *regexp.Regexp
-	todo string
+	output *regexp.Regexp
+	remedy string
 }{
 	{regexp.MustCompile(`unable to load in-cluster configuration`), "let it take its cluster from KUBECONFIG, as ctrl.GetConfigOrDie does"},
 	{
@@ -36,12 +36,12 @@ var (
 // notStarted is the verdict on an operator that ended, or did nothing, before it watched anything. ended is how it
 // ended; empty if it still runs after its patience.
 func (o *operator) notStarted(log *audit.Log, ended string, patience time.Duration) *verdict {
-	said := strings.Join(o.log.last(allLines), "\n")
+	output := strings.Join(o.log.last(allLines), "\n")
 	for _, only := range podOnly {
-		if line := only.said.FindString(said); line != "" {
+		if line := only.output.FindString(output); line != "" {
 			return &verdict{outcome: report.Error, reason: fmt.Sprintf("the operator runs only as a Pod in a cluster "+
 				"(it said %q), and here it is a process on this machine: "+
-				"grade it on a kind cluster, with --cluster kind, or %s", line, only.todo)}
+				"grade it on a kind cluster, with --cluster kind, or %s", line, only.remedy)}
 		}
 	}
 	if v := o.portTaken(); v != nil {
@@ -55,10 +55,10 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 	case ended == "":
 		return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without listing or watching anything at the API server: "+
 			"does main start the manager, and is the controller set up with it?", patience)}
-	case commands.MatchString(said):
+	case commands.MatchString(output):
 		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager " +
 			"(args: [start]), or let the program start without"
-	case strings.TrimSpace(said) == "":
+	case strings.TrimSpace(output) == "":
 		ended += ", and its log is empty: let main print why it ends (what is logged before ctrl.SetLogger is lost)"
 	}
 	return &verdict{outcome: report.NotStarted, reason: "it ended before it listed or watched anything at the API server: " + ended}
@@ -68,7 +68,7 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 // does.
 func (o *operator) portTaken() *verdict {
 	taken := portTaken.FindStringSubmatch(strings.Join(o.log.last(allLines), "\n"))
-	if taken == nil || !o.place.Occupied(taken[1]) {
+	if taken == nil || !o.launcher.Occupied(taken[1]) {
 		return nil
 	}
 	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, at which the operator listens, is "+

@@ -40,8 +40,8 @@ type Failure struct {
 	Expected string          `json:"expected"`
 	Observed string          `json:"observed"`
 	Evidence []string        `json:"evidence"`
-	// Troubles are the panics and errors of Reconcile in the operator's log, a sentence each.
-	Troubles []string `json:"troubles,omitempty"`
+	// Problems are the panics and errors of Reconcile in the operator's log, a sentence each.
+	Problems []string `json:"troubles,omitempty"`
 	// Timeline has the operator's requests, and what happened to the operator, from the moment at which the schedule
 	// began.
 	Timeline []faults.Entry `json:"timeline"`
@@ -58,10 +58,10 @@ type torture struct {
 	random  int
 	current protocol.Trial
 	view    func(protocol.Trial)
-	// logged is how much the operator had logged when the current trial began, and troubles what it then logged in the
+	// logged is how much the operator had logged when the current trial began, and problems what it then logged in the
 	// last one that failed.
 	logged   int64
-	troubles []string
+	problems []string
 }
 
 // Torture plays the lab's scenario under faults, with all single crashes and the given number of random schedules,
@@ -111,12 +111,12 @@ func (t *torture) take(event protocol.Event, operator *operator) {
 	if trial.Final { // the last one that failed
 		t.Failure = &Failure{
 			Schedule: trial.Schedule, Expected: event.Expected, Observed: event.Observed, Evidence: event.Evidence,
-			Troubles: t.troubles, Timeline: trial.Timeline,
+			Problems: t.problems, Timeline: trial.Timeline,
 		}
 		return
 	}
 	if !trial.Passed {
-		t.troubles = operator.troubles(t.logged)
+		t.problems = operator.problems(t.logged)
 	}
 	t.Tried = max(t.Tried, trial.Number)
 }
@@ -125,7 +125,7 @@ func (t *torture) take(event protocol.Event, operator *operator) {
 func (t *torture) complete(output *logTail) error {
 	// An operator that passes the good day has more trials before it: without any write it can't have done what it must.
 	if t.Failure == nil && (t.Of <= 1 || t.Tried < t.Of) {
-		return output.complain(fmt.Sprintf("the trials ended after %d of %d", t.Tried, t.Of))
+		return output.failure(fmt.Sprintf("the trials ended after %d of %d", t.Tried, t.Of))
 	}
 	return nil
 }

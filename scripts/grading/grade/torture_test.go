@@ -77,23 +77,23 @@ func TestTortureOfCorrectOperator(t *testing.T) {
 	for n := range random {
 		want = append(want, faults.Random(4711, n, writes, reads).String())
 	}
-	trials, told := tortured(t, options, random)
+	trials, progress := tortured(t, options, random)
 	if !trials.Survived() || trials.Failure != nil || trials.Tried != len(want) || trials.Of != len(want) || trials.Run.Seed != 4711 {
 		t.Errorf("it does not survive: %d of %d tried with seed %d, %s %s, %+v\n%s", trials.Tried, trials.Of, trials.Run.Seed,
 			trials.Run.Outcome, trials.Run.Reason, trials.Failure, strings.Join(trials.Run.OperatorLog, "\n"))
 	}
-	var wantTold []string
+	var wantProgress []string
 	for i, schedule := range want {
 		of := len(want)
 		if i == 0 {
 			of = 1 // how many there are is not known before the good day is over
 		}
 		for _, how := range []string{"begins", "passed"} {
-			wantTold = append(wantTold, fmt.Sprintf("%s %d of %d [%s]", how, i+1, of, schedule))
+			wantProgress = append(wantProgress, fmt.Sprintf("%s %d of %d [%s]", how, i+1, of, schedule))
 		}
 	}
-	if !slices.Equal(told, wantTold) {
-		t.Errorf("it told of\n%s\nand must tell of\n%s", strings.Join(told, "\n"), strings.Join(wantTold, "\n"))
+	if !slices.Equal(progress, wantProgress) {
+		t.Errorf("it told of\n%s\nand must tell of\n%s", strings.Join(progress, "\n"), strings.Join(wantProgress, "\n"))
 	}
 }
 
@@ -147,20 +147,20 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			}
 			options := played(t, "02-labels", lay(t, names...))
 			options.Seed = 4711
-			trials, told := tortured(t, options, 0)
+			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() {
 				t.Errorf("the outcome is %s, survived: %t\n%s", trials.Run.Outcome, trials.Survived(), strings.Join(trials.Run.OperatorLog, "\n"))
 			}
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			if test.schedule == "" {
-				if trials.Failure != nil || len(told) > 0 {
-					t.Errorf("it was never tried, and there is %+v; it told %q", trials.Failure, told)
+				if trials.Failure != nil || len(progress) > 0 {
+					t.Errorf("it was never tried, and there is %+v; it told %q", trials.Failure, progress)
 				}
 				return
 			}
 			failure := trials.Failure
 			if failure == nil || failure.Schedule.String() != test.schedule || trials.Tried != test.tried {
-				t.Fatalf("%d schedules were tried, and it falls to %+v; it told %q", trials.Tried, failure, told)
+				t.Fatalf("%d schedules were tried, and it falls to %+v; it told %q", trials.Tried, failure, progress)
 			}
 			match(t, "what was expected", failure.Expected, test.expected)
 			match(t, "what was observed", failure.Observed, test.observed)
@@ -221,9 +221,9 @@ func TestIncompleteTrials(t *testing.T) {
 			if err := os.WriteFile(options.Checks, []byte("#!/bin/sh\n"+test.script), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			trials, told := tortured(t, options, 0)
+			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() || trials.Tried != test.tried {
-				t.Errorf("the outcome is %s, %d tried, survived: %t; it told %q", trials.Run.Outcome, trials.Tried, trials.Survived(), told)
+				t.Errorf("the outcome is %s, %d tried, survived: %t; it told %q", trials.Run.Outcome, trials.Tried, trials.Survived(), progress)
 			}
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			failure := ""

@@ -26,9 +26,9 @@ func (r *run) notExtended(s *subject, o *operator) string {
 	return ""
 }
 
-// upgrader is the place of the operator, if versions that were held back can be brought there; nil: they can't.
+// upgrader is the launcher of the operator, if it can install versions that were held back; nil: it can't.
 func (o *operator) upgrader() stage.Upgrader {
-	if upgrader, ok := o.place.(stage.Upgrader); ok && upgrader.Upgradable() {
+	if upgrader, ok := o.launcher.(stage.Upgrader); ok && upgrader.Upgradable() {
 		return upgrader
 	}
 	return nil

@@ -196,7 +196,7 @@ func (r *reader) observed(line string, record record) {
 	}
 	p := Panic{Value: plain(record.fields["panic"]), Count: 1}
 	if p.Value == "" {
-		p.Value = plain(said(strings.TrimPrefix(text, ": ")))
+		p.Value = plain(klogValue(strings.TrimPrefix(text, ": ")))
 	}
 	if trace := record.fields["stacktrace"]; strings.Contains(trace, "\n") {
 		p.Position = r.source.position(trace)
@@ -210,8 +210,8 @@ func (r *reader) observed(line string, record record) {
 	r.endPanic()
 }
 
-// said finds the value in "%#v (%v)", as klog had it until Kubernetes 1.30.
-func said(text string) string {
+// klogValue finds the value in "%#v (%v)", as klog had it until Kubernetes 1.30.
+func klogValue(text string) string {
 	for i := range text {
 		if strings.HasPrefix(text[i:], " (") && strings.HasSuffix(text, ")") && balanced(text[:i]) {
 			return text[i+2 : len(text)-1]

@@ -190,14 +190,14 @@ func TestPlay(t *testing.T) {
 		{"the end of the input", "1\n", []string{"You predicted 0 of 1 step."}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			said := play(test.input)
+			output := play(test.input)
 			for _, wanted := range test.wanted {
-				if !strings.Contains(said, wanted) {
-					t.Errorf("it does not say %q:\n%s", wanted, said)
+				if !strings.Contains(output, wanted) {
+					t.Errorf("it does not say %q:\n%s", wanted, output)
 				}
 			}
-			if test.unwanted != "" && strings.Contains(said, test.unwanted) {
-				t.Errorf("it says %q:\n%s", test.unwanted, said)
+			if test.unwanted != "" && strings.Contains(output, test.unwanted) {
+				t.Errorf("it says %q:\n%s", test.unwanted, output)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ type Live struct {
 type activity struct {
 	name, note string
 	began      time.Time
-	told       time.Time // when its progress was last printed in a pipe; zero: not yet
+	printed    time.Time // when its progress was last printed in a pipe; zero: not yet
 	isCheck    bool
 }
 
@@ -79,8 +79,8 @@ func (l *Live) StepProgress(name, note string) {
 	}
 	step, now := l.active[i], l.now()
 	step.note = report.Safe(note)
-	if !l.page.screen.Interactive && now.Sub(step.told) >= progress.QuietTime {
-		step.told = now
+	if !l.page.screen.Interactive && now.Sub(step.printed) >= progress.QuietTime {
+		step.printed = now
 		l.write("step " + step.name + ": " + step.note + "\n")
 	}
 }

@@ -92,8 +92,8 @@ func TestFirstVerdictIsShownAtOnce(t *testing.T) {
 		}
 		before := out.Len()
 		live.CheckDone(report.Check{ID: "another", Title: "Another", Status: report.Passed, MaxPoints: 5, Points: 5})
-		if said := out.String()[before:]; strings.Contains(said, "Checking") || strings.Contains(said, "ixed:") {
-			t.Errorf("of another check it says %q", said)
+		if output := out.String()[before:]; strings.Contains(output, "Checking") || strings.Contains(output, "ixed:") {
+			t.Errorf("of another check it says %q", output)
 		}
 		live.Close()
 	}

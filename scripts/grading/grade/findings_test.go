@@ -40,17 +40,17 @@ func TestTroublesSinceMark(t *testing.T) {
 	const no, none = `{"msg":"Reconciler error","error":"no cone"}`, `{"msg":"Reconciler error","error":"no cup"}`
 	o := logging(t, no)
 	mark := o.logged()
-	if got := o.troubles(mark); len(got) > 0 {
+	if got := o.problems(mark); len(got) > 0 {
 		t.Errorf("since then there is %q", got)
 	}
 	fmt.Fprintln(o.log, none)
-	if got := o.troubles(mark); !slices.Equal(got, []string{"Reconcile returned an error: no cup"}) {
+	if got := o.problems(mark); !slices.Equal(got, []string{"Reconcile returned an error: no cup"}) {
 		t.Errorf("since then there is %q", got)
 	}
-	if got := o.troubles(0); len(got) != 2 {
+	if got := o.problems(0); len(got) != 2 {
 		t.Errorf("in all there is %q", got)
 	}
-	if got := (*operator)(nil).troubles(0); got != nil || (*operator)(nil).logged() != 0 {
+	if got := (*operator)(nil).problems(0); got != nil || (*operator)(nil).logged() != 0 {
 		t.Errorf("nobody has %q", got)
 	}
 }
@@ -157,14 +157,14 @@ func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 		}},
 	}
 	for _, check := range unanswered {
-		if got := strings.Join(o.served(check), "\n"); got != "the operator serves webhooks, by its log, at /validate" {
+		if got := strings.Join(o.webhookPaths(check), "\n"); got != "the operator serves webhooks, by its log, at /validate" {
 			t.Errorf("of %+v: %q", check, got)
 		}
 	}
-	if got := o.served(&report.Check{Observed: "it was accepted"}); got != nil {
+	if got := o.webhookPaths(&report.Check{Observed: "it was accepted"}); got != nil {
 		t.Errorf("all answered, and it says %q", got)
 	}
-	if got := logging(t).served(unanswered[0]); got != nil {
+	if got := logging(t).webhookPaths(unanswered[0]); got != nil {
 		t.Errorf("its log does not tell, and it says %q", got)
 	}
 }
@@ -174,19 +174,19 @@ func TestEvidenceEndsWithServerLog(t *testing.T) {
 	t.Parallel()
 	o := logging(t, "before the check")
 	mark := o.logged()
-	if got := strings.Join(o.said(mark), "\n"); got != "the server has logged nothing since this check began" {
+	if got := strings.Join(o.serverLog(mark), "\n"); got != "the server has logged nothing since this check began" {
 		t.Errorf("it says %q", got)
 	}
 	for n := range 20 {
 		fmt.Fprintf(o.log, "line %d\n", n)
 	}
 	fmt.Fprintln(o.log, strings.Repeat("é", 1000))
-	got := o.said(mark)
-	if len(got) != 1+saidLines || got[0] != "the last lines of the server's log since this check began:" || got[1] != "line 13" ||
-		got[saidLines] != strings.Repeat("é", saidWidth/2)+"…" {
+	got := o.serverLog(mark)
+	if len(got) != 1+serverLogLines || got[0] != "the last lines of the server's log since this check began:" || got[1] != "line 13" ||
+		got[serverLogLines] != strings.Repeat("é", serverLogWidth/2)+"…" {
 		t.Errorf("it says %q", got)
 	}
-	if got := (*operator)(nil).said(0); got != nil {
+	if got := (*operator)(nil).serverLog(0); got != nil {
 		t.Errorf("nobody says %q", got)
 	}
 }

@@ -16,19 +16,19 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// troubles are panics and errors of Reconcile that the operator has logged since its log had this size, a sentence
+// problems are panics and errors of Reconcile that the operator has logged since its log had this size, a sentence
 // each. They are evidence: a panic that controller-runtime recovers leaves no other trace than an operator that does
 // nothing.
-func (o *operator) troubles(since int64) []string {
+func (o *operator) problems(since int64) []string {
 	if o == nil {
 		return nil
 	}
 	return o.findings(since).Lines()
 }
 
-// served says, where the API server got no answer from a webhook, at which paths the operator serves any by its own
-// words.
-func (o *operator) served(check *report.Check) []string {
+// webhookPaths names the paths at which the operator serves webhooks, according to its log, if the API server got no
+// answer from a webhook.
+func (o *operator) webhookPaths(check *report.Check) []string {
 	unanswered := func(text string) bool {
 		return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "gave no answer")
 	}
@@ -42,15 +42,15 @@ func (o *operator) served(check *report.Check) []string {
 	return []string{"the operator serves webhooks, by its log, at " + strings.Join(paths, " and ")}
 }
 
-// saidLines is how many lines of a server's log a failed check shows, and saidWidth how much of each, in bytes.
+// serverLogLines is how many lines of a server's log a failed check shows, and serverLogWidth how many bytes of each.
 const (
-	saidLines = 8
-	saidWidth = 500
+	serverLogLines = 8
+	serverLogWidth = 500
 )
 
-// said is the end of what an aggregated API server has logged since its log had this size: of what it is asked, and of
-// what it makes of that, only its log shows.
-func (o *operator) said(since int64) []string {
+// serverLog is the end of what an aggregated API server has logged since its log had this size. Only its log shows which
+// requests it gets, and how it handles them.
+func (o *operator) serverLog(since int64) []string {
 	if o == nil {
 		return nil
 	}
@@ -59,14 +59,14 @@ func (o *operator) said(since int64) []string {
 		return []string{"the server has logged nothing since this check began"}
 	}
 	lines := strings.Split(text, "\n")
-	told := []string{"the last lines of the server's log since this check began:"}
-	for _, line := range lines[max(0, len(lines)-saidLines):] {
-		if len(line) > saidWidth {
-			line = strings.ToValidUTF8(line[:saidWidth], "") + "…"
+	evidence := []string{"the last lines of the server's log since this check began:"}
+	for _, line := range lines[max(0, len(lines)-serverLogLines):] {
+		if len(line) > serverLogWidth {
+			line = strings.ToValidUTF8(line[:serverLogWidth], "") + "…"
 		}
-		told = append(told, line)
+		evidence = append(evidence, line)
 	}
-	return told
+	return evidence
 }
 
 func (o *operator) findings(since int64) operatorlog.Findings {
@@ -123,7 +123,7 @@ func (o *operator) flood(reason string) string {
 	case bulk.Bytes > len(log)/2 && !bulk.Trouble:
 		return fmt.Sprintf("%s; %d times: %s", reason, bulk.Count, bulk.Text)
 	}
-	if lines := o.troubles(0); len(lines) > 0 {
+	if lines := o.problems(0); len(lines) > 0 {
 		return reason + "; most often: " + lines[0]
 	}
 	return reason
