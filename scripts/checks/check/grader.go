@@ -195,8 +195,8 @@ func (s Submission) Run(ctx context.Context, path string, args ...string) (outpu
 		args = []string{}
 	}
 	err = s.post(ctx, protocol.Submission+path, args, &result)
-	if err == nil && result.Hindered != "" {
-		err = &ScriptError{Observed: result.Hindered}
+	if err == nil && result.Problem != "" {
+		err = &ScriptError{Observed: result.Problem}
 	}
 	return result.Text, result.Exit, err
 }

@@ -74,12 +74,12 @@ func spares(may func(audit.Right) bool) types.StepFunc {
 			return
 		}
 		var evidence []string
-		for _, line := range audit.Tell(spare) {
+		for _, line := range audit.Describe(spare) {
 			evidence = append(evidence, "take this out of the +kubebuilder:rbac markers: "+line)
 		}
-		observed := fmt.Sprintf("it allows %s, which no request of the whole run needed", strings.Join(audit.Tell(spare), "; "))
+		observed := fmt.Sprintf("it allows %s, which no request of the whole run needed", strings.Join(audit.Describe(spare), "; "))
 		if slices.ContainsFunc(spare, audit.Right.Wildcard) {
-			observed = fmt.Sprintf("it allows %s: a * also allows what does not exist yet", strings.Join(audit.Tell(spare), "; "))
+			observed = fmt.Sprintf("it allows %s: a * also allows what does not exist yet", strings.Join(audit.Describe(spare), "; "))
 		}
 		c.Fail(t, "the role that your +kubebuilder:rbac markers generate allows what the operator needs, and nothing else", observed, evidence...)
 	})

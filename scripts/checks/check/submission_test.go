@@ -44,7 +44,7 @@ func TestFilesAndScriptsOfTheSubmission(t *testing.T) {
 	g.scripts = map[string]func(string) protocol.Output{
 		"echo.sh": func(args string) protocol.Output { return protocol.Output{Text: args, Exit: 7} },
 		"hang.sh": func(string) protocol.Output {
-			return protocol.Output{Text: "begins", Exit: -1, Hindered: "it did not end"}
+			return protocol.Output{Text: "begins", Exit: -1, Problem: "it did not end"}
 		},
 	}
 	want := []string{

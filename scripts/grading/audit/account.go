@@ -10,12 +10,12 @@ import (
 
 // accounts are the ServiceAccounts that users have made, or got a token for.
 type accounts struct {
-	mutex  sync.RWMutex
-	makers map[string][]string // by account
+	mutex    sync.RWMutex
+	creators map[string][]string // by account
 }
 
-// take remembers the account that an event is about.
-func (a *accounts) take(event Event) {
+// add remembers the account that an event is about.
+func (a *accounts) add(event Event) {
 	// A token is asked for by creating the subresource token of a ServiceAccount.
 	if event.Verb != "create" || event.Group != "" || event.Resource != "serviceaccounts" ||
 		event.Code != http.StatusCreated || event.Name == "" {
@@ -24,7 +24,7 @@ func (a *accounts) take(event Event) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	account := "system:serviceaccount:" + event.Namespace + ":" + event.Name
-	a.makers[account] = append(a.makers[account], event.User)
+	a.creators[account] = append(a.creators[account], event.User)
 }
 
 // belongs reports whether an account is a user's own, also through others.
@@ -35,13 +35,13 @@ func (a *accounts) belongs(account, user string) bool {
 	a.mutex.RLock()
 	defer a.mutex.RUnlock()
 	seen := map[string]bool{}
-	for ask := []string{account}; len(ask) > 0; ask = ask[1:] {
-		if ask[0] == user {
+	for queue := []string{account}; len(queue) > 0; queue = queue[1:] {
+		if queue[0] == user {
 			return true
 		}
-		if !seen[ask[0]] {
-			seen[ask[0]] = true
-			ask = append(ask, a.makers[ask[0]]...)
+		if !seen[queue[0]] {
+			seen[queue[0]] = true
+			queue = append(queue, a.creators[queue[0]]...)
 		}
 	}
 	return false

@@ -59,7 +59,7 @@ func open(ctx context.Context, path string, limit int64) (*Log, error) {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
 	l := &Log{
-		file: file, content: limited.Reader(file, limit), accounts: accounts{makers: map[string][]string{}},
+		file: file, content: limited.Reader(file, limit), accounts: accounts{creators: map[string][]string{}},
 		changed: make(chan struct{}), ctx: ctx,
 	}
 	go l.follow(ctx)
@@ -150,7 +150,7 @@ func (l *Log) read() {
 		}
 		read := newEvent(&event)
 		l.events = append(l.events, read)
-		l.accounts.take(read)
+		l.accounts.add(read)
 	}
 }
 

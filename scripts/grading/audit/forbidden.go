@@ -25,7 +25,7 @@ type Forbidden struct {
 // verbs in the order in which they are written.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
-func inOrder(a, b string) int {
+func compareVerbs(a, b string) int {
 	return cmp.Or(cmp.Compare(slices.Index(verbs, a), slices.Index(verbs, b)), cmp.Compare(a, b))
 }
 
@@ -48,7 +48,7 @@ func ForbiddenRights(events []Event) []Forbidden {
 		right.Count++
 		if !slices.Contains(right.Verbs, e.Verb) {
 			right.Verbs = append(right.Verbs, e.Verb)
-			slices.SortFunc(right.Verbs, inOrder)
+			slices.SortFunc(right.Verbs, compareVerbs)
 		}
 	}
 	slices.SortFunc(rights, compare)
@@ -83,8 +83,8 @@ func (f Forbidden) Marker() string {
 	return fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, strings.Join(f.needed(), ";"))
 }
 
-// together are verbs that a client of the resource needs all of.
-func (f Forbidden) together() []string {
+// companions are verbs that a client of the resource needs all of.
+func (f Forbidden) companions() []string {
 	switch {
 	case leases(f.Group, f.Resource):
 		return []string{"get", "create", "update"} // client-go/tools/leaderelection
@@ -97,7 +97,7 @@ func (f Forbidden) together() []string {
 }
 
 func (f Forbidden) needed() []string {
-	all := slices.Concat(f.Verbs, f.together())
-	slices.SortFunc(all, inOrder)
+	all := slices.Concat(f.Verbs, f.companions())
+	slices.SortFunc(all, compareVerbs)
 	return slices.Compact(all)
 }

@@ -49,21 +49,21 @@ func (rules Rules) rights() (all []Right) {
 	}
 	slices.SortFunc(all, func(a, b Right) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace),
-			cmp.Compare(a.URL, b.URL), inOrder(a.Verb, b.Verb))
+			cmp.Compare(a.URL, b.URL), compareVerbs(a.Verb, b.Verb))
 	})
 	return slices.Compact(all)
 }
 
-// serves reports whether a request needed the right.
-func (r Right) serves(e Event) bool {
+// usedBy reports whether a request needed the right.
+func (r Right) usedBy(e Event) bool {
 	return !Denied(e) && e.Verb == r.Verb && (r.URL != "" && r.URL == strings.TrimSuffix(e.URL, "?") ||
 		r.URL == "" && e.Group == r.Group && strings.TrimSuffix(e.Resource+"/"+e.Subresource, "/") == r.Resource &&
 			(r.Namespace == "" || r.Namespace == e.Namespace))
 }
 
-// beside are verbs of a resource that a user of one of them may have as well: a cache lists and watches, and get shows
-// nothing new to a client that may do that; and update and patch are two ways to the same end.
-var beside = [][2][]string{
+// alternatives are verbs of a resource that an account may have besides one that it uses. A cache lists and watches,
+// and get shows nothing new to a client that may do that. Update and patch can make the same changes.
+var alternatives = [][2][]string{
 	{{"list", "watch"}, {"get", "list", "watch"}},
 	{{"update", "patch"}, {"update", "patch"}},
 }
@@ -71,7 +71,7 @@ var beside = [][2][]string{
 // Spare returns the rights that no request needed, and all rights with a wildcard, because no one can tell whether all
 // of such a right is needed. needed reports whether a correct operator may need a right in other situations.
 func (rules Rules) Spare(requests []Event, needed func(Right) bool) (spare []Right) {
-	used := func(r Right) bool { return slices.ContainsFunc(requests, r.serves) }
+	used := func(r Right) bool { return slices.ContainsFunc(requests, r.usedBy) }
 	for _, right := range rules.rights() {
 		excused := func(pair [2][]string) bool {
 			return slices.Contains(pair[1], right.Verb) && slices.ContainsFunc(pair[0], func(verb string) bool {
@@ -80,15 +80,15 @@ func (rules Rules) Spare(requests []Event, needed func(Right) bool) (spare []Rig
 				return used(other)
 			})
 		}
-		if right.Wildcard() || !needed(right) && !used(right) && !slices.ContainsFunc(beside, excused) {
+		if right.Wildcard() || !needed(right) && !used(right) && !slices.ContainsFunc(alternatives, excused) {
 			spare = append(spare, right)
 		}
 	}
 	return spare
 }
 
-// Tell describes rights for people: one line for each resource or URL, with its verbs.
-func Tell(rights []Right) (lines []string) {
+// Describe describes rights for people: one line for each resource or URL, with its verbs.
+func Describe(rights []Right) (lines []string) {
 	verbs := map[Right][]string{}
 	var order []Right
 	for _, right := range rights {

@@ -88,7 +88,7 @@ func TestSpareRights(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := Tell(test.rules.Spare(test.requests, func(r Right) bool { return r.Resource == "needed" }))
+			got := Describe(test.rules.Spare(test.requests, func(r Right) bool { return r.Resource == "needed" }))
 			if !slices.Equal(got, test.want) {
 				t.Errorf("spare are %q, want %q", got, test.want)
 			}

@@ -52,7 +52,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	if operator != nil || s.delivery != nil {
 		scripts := &scripts{subject: s, machine: r.machine, kubectl: r.Kubectl}
 		defer scripts.close()
-		socket, end, err := s.control(scripts, operator)
+		socket, end, err := s.serveControl(scripts, operator)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	switch v, is := errors.AsType[*verdict](err); {
 	case err == nil:
 		return errors.Join(s.cluster.Failure(), results.complete(output))
-	case errors.Is(err, errEnough):
+	case errors.Is(err, errFirstFailure):
 		return nil
 	case is && v.outcome != report.Error:
 		results.failRunning(v.reason)
@@ -93,7 +93,7 @@ func (r *run) runChecks(
 	ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error,
 ) (output *logTail, err error) {
 	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.user()
-	if err := r.handOver(s, &run); err != nil {
+	if err := r.passDelivery(s, &run); err != nil {
 		return nil, err
 	}
 	run.AuditLog, run.AuditLate, run.NodeFollows = s.cluster.AuditLog, s.cluster.AuditLate, s.cluster.NodeFollows
@@ -197,7 +197,7 @@ func (r *results) take(event protocol.Event) error {
 		case !event.Trial.Ended:
 			r.given = r.machine.now()
 		case !event.Trial.Passed && !event.Trial.Final:
-			r.doubtMachine()
+			r.noteStarvation()
 		}
 		r.torture.take(event, r.operator)
 		return nil
@@ -226,7 +226,7 @@ func (r *results) take(event protocol.Event) error {
 	takeResult(check, event)
 	r.ended.Insert(check.ID)
 	if check.Status == report.Failed {
-		r.doubtMachine()
+		r.noteStarvation()
 		check.Evidence = slices.Concat(r.operator.problems(r.logged), check.Evidence, r.operator.webhookPaths(check))
 		if r.Lab.Aggregated {
 			check.Evidence = append(check.Evidence, r.operator.serverLog(r.logged)...)
@@ -234,20 +234,20 @@ func (r *results) take(event protocol.Event) error {
 	}
 	r.View.CheckDone(*check)
 	if check.Status == report.Failed && r.UntilFailed {
-		return errEnough
+		return errFirstFailure
 	}
 	return nil
 }
 
-// doubtMachine remembers that the machine starved the run during the check that failed.
-func (r *results) doubtMachine() {
+// noteStarvation remembers that the machine starved the run during the check that failed.
+func (r *results) noteStarvation() {
 	if given := r.machine.now().since(r.given); given.starved() || r.machine.wasCut() {
 		r.starved = given
 	}
 }
 
-// errEnough ends a run that was to go on until a check fails.
-var errEnough = errors.New("a check failed")
+// errFirstFailure ends a run that was to go on until a check fails.
+var errFirstFailure = errors.New("a check failed")
 
 // takeResult takes how a check ended.
 func takeResult(check *report.Check, event protocol.Event) {
@@ -277,7 +277,7 @@ func (r *results) failRunning(observed string) {
 	if check == nil || r.ended.Has(check.ID) {
 		return
 	}
-	r.doubtMachine()
+	r.noteStarvation()
 	check.Status, check.Reason = report.Failed, ""
 	check.Expected, check.Observed = check.Title, observed
 	check.Evidence = r.operator.problems(r.logged) // the end of its log stands in the report anyway

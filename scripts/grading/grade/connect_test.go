@@ -21,7 +21,7 @@ import (
 // badDay grades for the check bad-day alone.
 func badDay(t *testing.T, seed uint32, submission ...string) (*report.Report, report.Check) {
 	t.Helper()
-	options := played(t, "02-labels", lay(t, submission...))
+	options := played(t, "02-labels", unpack(t, submission...))
 	options.Lab.Checks = slices.DeleteFunc(options.Lab.Checks, func(c manifest.Check) bool { return c.ID != "bad-day" })
 	options.Seed = seed
 	got := grade(t.Context(), t, options)
@@ -99,7 +99,7 @@ func TestSeedDeterminesFaults(t *testing.T) {
 	})
 	t.Run("where nothing ran", func(t *testing.T) {
 		t.Parallel()
-		if got := grade(t.Context(), t, options(t, "2", lay(t, "no-module"))); got.Seed != 0 {
+		if got := grade(t.Context(), t, options(t, "2", unpack(t, "no-module"))); got.Seed != 0 {
 			t.Errorf("nothing can go wrong again, and the seed is %d", got.Seed)
 		}
 	})

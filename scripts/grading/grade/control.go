@@ -24,9 +24,9 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user
+// serveControl listens for the checks, and does what they ask for. The socket is in the run folder, which only our user
 // can enter. Without an operator (nil) they can ask only for what the submission's folder has.
-func (s *subject) control(scripts *scripts, operator *operator) (path string, end func(), err error) {
+func (s *subject) serveControl(scripts *scripts, operator *operator) (path string, end func(), err error) {
 	path = filepath.Join(s.builder.Scope.Dir, "control")
 	listener, err := socket.Listen(path)
 	if err != nil {

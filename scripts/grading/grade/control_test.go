@@ -15,7 +15,7 @@ import (
 // What checks ask of the grader while they run: played checks ask for all of it.
 func TestControlSocket(t *testing.T) {
 	t.Parallel()
-	options := played(t, "01-socket", lay(t, "labels", "scripts"))
+	options := played(t, "01-socket", unpack(t, "labels", "scripts"))
 	if err := os.Symlink("/etc/passwd", filepath.Join(options.Dir, "outside")); err != nil {
 		t.Fatal(err)
 	}

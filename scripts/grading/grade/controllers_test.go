@@ -117,7 +117,7 @@ func TestLabsWithoutPodsNeedNoControllers(t *testing.T) {
 func TestExitOfControllersIsError(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	options := options(t, "2", lay(t, "base"))
+	options := options(t, "2", unpack(t, "base"))
 	options.Start = own.Start(withControllers(t, "echo 'no memory'; exit 1"))
 	got := grade(t.Context(), t, options)
 	if got.Outcome != report.Error || !strings.Contains(got.Reason, "kube-controller-manager has ended") ||

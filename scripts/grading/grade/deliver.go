@@ -45,8 +45,8 @@ func (s *subject) user() string {
 	return s.installed.User()
 }
 
-// handOver gives the checks what they deploy, if they do.
-func (r *run) handOver(s *subject, run *protocol.Run) error {
+// passDelivery gives the checks what they deploy, if they do.
+func (r *run) passDelivery(s *subject, run *protocol.Run) error {
 	if s.delivery == nil {
 		return nil
 	}

@@ -44,11 +44,11 @@ func TestChecksReceiveImageAndManifests(t *testing.T) {
 	t.Cleanup(func() { _ = scope.Close() })
 	s := &subject{connection: &connection{}, builder: &submission.Builder{Scope: scope}, cluster: &stage.Cluster{Shared: true}}
 	var run protocol.Run
-	if err := deliverable(t).handOver(s, &run); err != nil || run.Image != "" || run.Manifests != "" {
+	if err := deliverable(t).passDelivery(s, &run); err != nil || run.Image != "" || run.Manifests != "" {
 		t.Errorf("a lab whose checks don't deploy gets the image %q and the manifests %q (%v)", run.Image, run.Manifests, err)
 	}
 	s.delivery = &stage.Delivery{Image: "operator-labs/graded:05", Manifests: []byte("kind: Namespace\n"), User: "system:serviceaccount:a:b"}
-	if err := deliverable(t).handOver(s, &run); err != nil {
+	if err := deliverable(t).passDelivery(s, &run); err != nil {
 		t.Fatal(err)
 	}
 	if written, err := os.ReadFile(run.Manifests); err != nil || string(written) != "kind: Namespace\n" {

@@ -35,7 +35,7 @@ func TestDestructiveOperatorFailsChecks(t *testing.T) {
 	} {
 		t.Run(test.submission, func(t *testing.T) {
 			t.Parallel()
-			options := played(t, "02-labels", lay(t, "labels", test.submission))
+			options := played(t, "02-labels", unpack(t, "labels", test.submission))
 			options.Seed = 4711 // with which its first writes are answered: they are what this is about
 			got := grade(t.Context(), t, options)
 			if got.Outcome != report.Graded || got.Score != 0 {

@@ -22,7 +22,7 @@ var exhaustible = []struct {
 	reason    string
 }{
 	{
-		regexp.MustCompile(`(?i)(?:inotify|fsnotify|watcher).*too many open files`), noInotify,
+		regexp.MustCompile(`(?i)(?:inotify|fsnotify|watcher).*too many open files`), inotifyExhausted,
 		"this user has fewer instances of inotify left than the operator needs to watch files: end other programs " +
 			"that watch files, or let root run: sysctl -w fs.inotify.max_user_instances=1024",
 	},
@@ -32,7 +32,7 @@ var exhaustible = []struct {
 	},
 	{
 		regexp.MustCompile(`runtime: failed to create new OS thread|pthread_create failed|` +
-			`fork/exec .*: resource temporarily unavailable`), noProcess,
+			`fork/exec .*: resource temporarily unavailable`), processesExhausted,
 		"this user can start fewer processes or threads than the operator needs: end other programs, " +
 			"or raise the limit (ulimit -u, or pids.max of the control group)",
 	},
@@ -70,8 +70,8 @@ func runsOut(needed int, none error, take func() (release func(), err error)) bo
 	return false
 }
 
-// noProcess reports whether fewer processes can be started than an operator needs.
-func noProcess() bool {
+// processesExhausted reports whether fewer processes can be started than an operator needs.
+func processesExhausted() bool {
 	return runsOut(processesNeeded, syscall.EAGAIN, func() (func(), error) {
 		c := exec.Command("/bin/cat") //nolint:noctx // it reads what we close
 		input, err := c.StdinPipe()

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noInotify reports whether this user can make fewer instances of inotify than an operator needs.
-func noInotify() bool {
+// inotifyExhausted reports whether this user can make fewer instances of inotify than an operator needs.
+func inotifyExhausted() bool {
 	return runsOut(inotifyNeeded, unix.EMFILE, func() (func(), error) {
 		descriptor, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 		return func() { unix.Close(descriptor) }, err

@@ -5,6 +5,6 @@
 
 package grade
 
-func noInotify() bool { return false }
+func inotifyExhausted() bool { return false }
 
 func outOfMemoryKills() int { return -1 }

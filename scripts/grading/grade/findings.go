@@ -48,8 +48,8 @@ const (
 	serverLogWidth = 500
 )
 
-// serverLog is the end of what an aggregated API server has logged since its log had this size. Only its log shows which
-// requests it gets, and how it handles them.
+// serverLog is the end of what an aggregated API server has logged since its log had this size. Only its log shows
+// which requests it gets, and how it handles them.
 func (o *operator) serverLog(since int64) []string {
 	if o == nil {
 		return nil

@@ -233,9 +233,9 @@ func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, 
 		return err
 	}
 	defer operator.close()
-	r.report.Notices = append(r.report.Notices, operator.untried(r.torture != nil)...)
+	r.report.Notices = append(r.report.Notices, operator.untestedFeatures(r.torture != nil)...)
 	defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
-	defer func() { r.report.OperatorLog = operator.lastWords() }()
+	defer func() { r.report.OperatorLog = operator.lastLogLines() }()
 	defer func() { err = operator.explain(err) }()
 	if r.torture != nil {
 		end, err := operator.followStorage()

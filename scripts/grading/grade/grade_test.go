@@ -200,7 +200,7 @@ func TestSubmissions(t *testing.T) {
 	}) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			options := options(t, "2", lay(t, test.name))
+			options := options(t, "2", unpack(t, test.name))
 			if len(test.diagnostics) > 0 {
 				options.Start = noCluster // it has ended before it needs one
 			}
@@ -278,7 +278,7 @@ func TestInterruptedRuns(t *testing.T) {
 		t.Run(test.when, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			options := alone(t, options(t, "2", lay(t, test.name)))
+			options := alone(t, options(t, "2", unpack(t, test.name)))
 			options.View = witness{begins: func(what string) {
 				if what == test.when {
 					cancel(errors.New("Ctrl-C"))
@@ -341,7 +341,7 @@ func TestGraderErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			options := options(t, "2", lay(t, "base"))
+			options := options(t, "2", unpack(t, "base"))
 			test.change(&options)
 			got := grade(t.Context(), t, options)
 			if got.Outcome != report.Error || got.Score != 0 {

@@ -56,7 +56,7 @@ func TestMachineFailureIsNotAVerdict(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			options := options(t, "2", lay(t, test.submission))
+			options := options(t, "2", unpack(t, test.submission))
 			test.change(t, &options)
 			got := grade(t.Context(), t, options)
 			if got.Outcome != report.Error || got.Score != 0 {

@@ -102,16 +102,16 @@ func leftovers(temporary string) []string {
 	return left
 }
 
-// kept is a folder for what was built of submissions, outside of the one in which runs may leave nothing. laid are, by
-// their folders, the names of those that lay has made.
+// kept is a folder for what was built of submissions, outside of the one in which runs may leave nothing. unpacked are,
+// by their folders, the names of those that unpack has made.
 var (
-	kept string
-	laid sync.Map
+	kept     string
+	unpacked sync.Map
 )
 
-// lay makes a submission in a folder: base.txtar, with what other files have instead. An empty file is one that is not
-// there.
-func lay(t *testing.T, names ...string) string {
+// unpack makes a submission in a folder: base.txtar, with the files of other archives instead. An empty file is one
+// that does not exist.
+func unpack(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, archive := range append([]string{"base"}, names...) {
@@ -132,7 +132,7 @@ func lay(t *testing.T, names ...string) string {
 			}
 		}
 	}
-	laid.Store(dir, strings.Join(append([]string{"base"}, names...), "+"))
+	unpacked.Store(dir, strings.Join(append([]string{"base"}, names...), "+"))
 	return dir
 }
 
@@ -221,8 +221,8 @@ func options(t *testing.T, lab, dir string) Options {
 	t.Cleanup(lease.Return)
 	// Several tests grade the same submission: it is built once.
 	buildCache := ""
-	if names, is := laid.Load(dir); is {
-		buildCache = filepath.Join(kept, "laid", names.(string))
+	if names, is := unpacked.Load(dir); is {
+		buildCache = filepath.Join(kept, "unpacked", names.(string))
 	} else if solution, err := filepath.Rel(have.Root, dir); err == nil && filepath.IsLocal(solution) {
 		buildCache = filepath.Join(kept, solution)
 	}
@@ -270,12 +270,12 @@ func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
 	if digest(t, options.Dir) != before {
 		t.Error("the submission's folder was changed")
 	}
-	wantWhole(t, options.Lab, result)
+	wantValid(t, options.Lab, result)
 	return result
 }
 
-// wantWhole demands that a report is valid, in each of its forms, and has all checks of a lab.
-func wantWhole(t *testing.T, lab *manifest.Lab, result *report.Report) {
+// wantValid demands that a report is valid, in each of its forms, and has all checks of a lab.
+func wantValid(t *testing.T, lab *manifest.Lab, result *report.Report) {
 	t.Helper()
 	out := t.TempDir()
 	if err := formats.Write(out, *result); err != nil {

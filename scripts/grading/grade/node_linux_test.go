@@ -86,7 +86,7 @@ func TestTortureOfPodOfNode(t *testing.T) {
 		{[]string{"labels", "deployed", "labels-thoughtless"}, "kill-after write 1", 3},
 	} {
 		t.Run(strings.Join(test.submissions, ", "), func(t *testing.T) {
-			o := played(t, "02-labels", lay(t, test.submissions...))
+			o := played(t, "02-labels", unpack(t, test.submissions...))
 			o.Seed = 4711
 			place(&o)
 			trials, progress := tortured(t, o, 0)

@@ -240,13 +240,13 @@ func (o *operator) firstStart(ctx context.Context, patience time.Duration) error
 		if err := log.Err(); err != nil {
 			return err
 		}
-		if !log.Last(log.By(o.installed.User()).And(begins)).IsZero() {
+		if !log.Last(log.By(o.installed.User()).And(startsWork)).IsZero() {
 			return nil
 		}
 		select {
 		case <-changed:
 		case v := <-o.gone:
-			return o.goneAtFirst(v, log, patience)
+			return o.endedEarly(v, log, patience)
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errSilent) {
 				if overload := o.tooBusy(patience); overload != nil {
@@ -276,12 +276,12 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 		}
 		return err
 	case v := <-o.gone:
-		return o.goneAtFirst(v, log, patience)
+		return o.endedEarly(v, log, patience)
 	}
 }
 
-// goneAtFirst is the verdict on an operator that was gone before it began its work.
-func (o *operator) goneAtFirst(v *verdict, log *audit.Log, patience time.Duration) *verdict {
+// endedEarly is the verdict on an operator that was gone before it began its work.
+func (o *operator) endedEarly(v *verdict, log *audit.Log, patience time.Duration) *verdict {
 	if v.outcome == report.Crashed {
 		return o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself), patience)
 	}
@@ -290,13 +290,13 @@ func (o *operator) goneAtFirst(v *verdict, log *audit.Log, patience time.Duratio
 
 var errSilent = errors.New("the operator asked for nothing")
 
-// begins matches the requests by which an operator begins its work: it lists and watches what it is about. That those
-// may be forbidden to it is for the checks to say.
-func begins(e audit.Event) bool {
+// startsWork matches the requests by which an operator begins its work: it lists and watches its resources. Whether
+// those requests are allowed is for the checks to report.
+func startsWork(e audit.Event) bool {
 	return (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
 }
 
-func (o *operator) lastWords() []string { return o.log.last(lastLines) }
+func (o *operator) lastLogLines() []string { return o.log.last(lastLines) }
 
 func (o *operator) close() {
 	o.injector.Disarm() // a crash that is under way would start it again

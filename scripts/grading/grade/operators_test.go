@@ -55,8 +55,8 @@ func (want verdicts) compare(t *testing.T, got *report.Report) {
 	}
 }
 
-// bring copies an operator of others to where it would be on a user's disk: outside of this repository.
-func bring(t *testing.T, name string) string {
+// copyOperator copies an operator of others to where it would be on a user's disk: outside of this repository.
+func copyOperator(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "operators", name))); err != nil {
@@ -77,22 +77,22 @@ func TestThirdPartyOperators(t *testing.T) {
 		test func(*testing.T)
 	}
 	for _, test := range []row{
-		{"from before our time", anOperatorFromBeforeOurTime},
-		{"the Lolcow operator of 2022", theLolcowOperatorOf2022},
-		{"as people published it in 2024", anOperatorAsPeoplePublishedItIn2024},
-		{"of the published lecture", theOperatorOfThePublishedLecture},
-		{"whose missing markers are named", theMarkersThatAreMissingHelp},
-		{"a server of the library", aServerOfTheLibrary},
+		{"icecream operator of 2023", testIcecreamOperator014},
+		{"Lolcow operator of 2022", testLolcowOperator},
+		{"icecream operator of 2024", testIcecreamOperator019},
+		{"operator of the lecture", testLectureOperator},
+		{"operator without markers", testSuggestedMarkers},
+		{"server of the library", testLibraryServer},
 	} {
 		t.Run(test.name, test.test)
 	}
 }
 
 // An operator of early 2023: see testdata/operators/icecream-v0.14/README.md.
-func anOperatorFromBeforeOurTime(t *testing.T) {
+func testIcecreamOperator014(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	options := options(t, "2", bring(t, "icecream-v0.14"))
+	options := options(t, "2", copyOperator(t, "icecream-v0.14"))
 	options.Fetch = true
 	got := grade(t.Context(), t, options)
 	verdicts{
@@ -109,11 +109,11 @@ func anOperatorFromBeforeOurTime(t *testing.T) {
 }
 
 // The Lolcow operator of the lecture, as of 2022: see testdata/operators/lolcow-v0.12/README.md.
-func theLolcowOperatorOf2022(t *testing.T) {
+func testLolcowOperator(t *testing.T) {
 	t.Helper()
 	t.Parallel()
 	place := besideNode(t)
-	options := options(t, "8", bring(t, "lolcow-v0.12"))
+	options := options(t, "8", copyOperator(t, "lolcow-v0.12"))
 	options.Fetch = true
 	place(&options)
 	got := grade(t.Context(), t, options)
@@ -136,10 +136,10 @@ func theLolcowOperatorOf2022(t *testing.T) {
 }
 
 // An operator of the autumn of 2024, with a finalizer and webhooks: see testdata/operators/icecream-v0.19/README.md.
-func anOperatorAsPeoplePublishedItIn2024(t *testing.T) {
+func testIcecreamOperator019(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	dir := bring(t, "icecream-v0.19")
+	dir := copyOperator(t, "icecream-v0.19")
 	cache := t.TempDir() // it is built once
 	for _, test := range []struct {
 		lab  string
@@ -194,19 +194,19 @@ func anOperatorAsPeoplePublishedItIn2024(t *testing.T) {
 	}
 }
 
-// busy is how many times as long a report may take on a machine on which all cores are busy with something else.
-const busy = 4
+// busyFactor is how many times as long a report may take on a machine on which all cores are busy with something else.
+const busyFactor = 4
 
-// inTime grades an operator of others that has been built before, and demands that the report comes within a limit,
-// which is for a machine on which the other tests run at the same time, and nothing else.
-func inTime(t *testing.T, limit time.Duration, options Options) *report.Report {
+// gradeWithin grades an operator of others that has been built before, and requires a report within a limit, which is
+// for a machine on which the other tests run at the same time, and nothing else.
+func gradeWithin(t *testing.T, limit time.Duration, options Options) *report.Report {
 	t.Helper()
 	options.Fetch, options.BuildCache = true, t.TempDir()
 	prebuild(t, options)
 	got := grade(t.Context(), t, options)
 	t.Logf("the report took %.1f s: %+v", got.Seconds, got.Steps)
-	if got.Seconds > busy*limit.Seconds() {
-		t.Errorf("the report took %.1f s, and must be there within %s, or %d times that: %+v", got.Seconds, limit, busy, got.Steps)
+	if got.Seconds > busyFactor*limit.Seconds() {
+		t.Errorf("the report took %.1f s, and must be there within %s, or %d times that: %+v", got.Seconds, limit, busyFactor, got.Steps)
 	}
 	return got
 }
@@ -231,10 +231,10 @@ func prebuild(t *testing.T, options Options) {
 // The operator of the lecture that is on the web: see testdata/operators/lecture-v0.16/README.md. What it does differs
 // from run to run, and the verdict does not: what it deletes by chance, it can't delete rightly in a crowd of three
 // flavours at once.
-func theOperatorOfThePublishedLecture(t *testing.T) {
+func testLectureOperator(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	got := inTime(t, time.Minute, options(t, "2", bring(t, "lecture-v0.16")))
+	got := gradeWithin(t, time.Minute, options(t, "2", copyOperator(t, "lecture-v0.16")))
 	verdicts{
 		fails: map[string]string{
 			"newest-goes": "^(there are|gone are|status.toppingsCount of) ", "settles": "writes that change nothing",
@@ -352,13 +352,13 @@ func TestPublishedOperators(t *testing.T) {
 		for _, lab := range test.labs {
 			t.Run(strings.Join([]string{test.name, test.main, lab}, " "), func(t *testing.T) {
 				t.Parallel()
-				dir := bring(t, test.name)
+				dir := copyOperator(t, test.name)
 				options := options(t, lab, dir)
 				if &test.labs[0] == &anything[0] {
 					options = played(t, "03-anything", dir)
 				}
 				options.Main = test.main
-				got := inTime(t, test.within, options)
+				got := gradeWithin(t, test.within, options)
 				if got.Outcome != test.outcome {
 					t.Errorf("the outcome is %s and must be %s\n%s", got.Outcome, test.outcome, strings.Join(got.OperatorLog, "\n"))
 				}
@@ -393,16 +393,16 @@ func TestPublishedOperators(t *testing.T) {
 }
 
 // With the markers that the report names an operator gets on: to the Lease, to the Event about the election, to work.
-func theMarkersThatAreMissingHelp(t *testing.T) {
+func testSuggestedMarkers(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	dir := bring(t, "elected-v0.24")
+	dir := copyOperator(t, "elected-v0.24")
 	controller := filepath.Join(dir, "internal", "controller", "icecream_controller.go")
 	var added []string
 	for round := range 3 {
 		options := played(t, "03-anything", dir)
 		options.Main = "./cmd/operator"
-		got := inTime(t, time.Minute, options)
+		got := gradeWithin(t, time.Minute, options)
 		if len(got.Forbidden) == 0 {
 			if got.Outcome != report.Graded || got.Score != got.MaxScore || round == 0 {
 				t.Errorf("in round %d nothing was forbidden, and the outcome is %s: %s %+v", round, got.Outcome, got.Reason, got.Checks)

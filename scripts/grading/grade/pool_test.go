@@ -49,7 +49,7 @@ func TestControlPlaneIsReused(t *testing.T) {
 		{name: "after one that has changed what was there", submission: "base", lab: "2", another: true},
 	} {
 		lease := pool.Lease()
-		options := options(t, test.lab, lay(t, test.submission))
+		options := options(t, test.lab, unpack(t, test.submission))
 		key := test.submission + " " + test.lab
 		if inOwn[key] == nil {
 			inOwn[key] = grade(t.Context(), t, alone(t, options))

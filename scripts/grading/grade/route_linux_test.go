@@ -72,7 +72,7 @@ func gradeWithoutRoute(t *testing.T) {
 	if routes, err := os.ReadFile("/proc/net/route"); err != nil || bytes.Count(routes, []byte("\n")) != 1 {
 		t.Fatalf("there are routes: %s (%v)", routes, err)
 	}
-	options := alone(t, played(t, "02-labels", lay(t, "labels")))
+	options := alone(t, played(t, "02-labels", unpack(t, "labels")))
 	options.Seed = 1 // a bad day that it survives
 	got := grade(t.Context(), t, options)
 	if got.Outcome != report.Graded || got.Score != got.MaxScore {

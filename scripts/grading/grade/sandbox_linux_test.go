@@ -23,7 +23,7 @@ func spy(t *testing.T, only ...string) (_ Options, other string) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the spy makes system calls by the numbers of amd64")
 	}
-	dir := lay(t, "spies")
+	dir := unpack(t, "spies")
 	have, err := tools()
 	if err != nil {
 		t.Fatal(err)

@@ -121,9 +121,9 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	_, endless := errors.AsType[endlessError](err)
 	switch exit, failed := errors.AsType[process.ExitError](err); {
 	case endless:
-		result.Exit, result.Hindered = -1, err.Error()
+		result.Exit, result.Problem = -1, err.Error()
 	case ctx.Err() != nil:
-		result.Exit, result.Hindered = -1, "the script did not end, and was killed when the time of its check was over"
+		result.Exit, result.Problem = -1, "the script did not end, and was killed when the time of its check was over"
 	case failed:
 		result.Exit = exit.ExitCode()
 	case err != nil:
@@ -131,7 +131,7 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	}
 	windows, lines := bytes.Count(content, []byte("\r\n")), bytes.Count(content, []byte("\n"))
 	if windows > 0 && (windows == lines || result.Exit > 0) {
-		result.Hindered = fmt.Sprintf("the script has Windows line endings (CRLF), of which sh takes the CR for a part of "+
+		result.Problem = fmt.Sprintf("the script has Windows line endings (CRLF), of which sh takes the CR for a part of "+
 			"each line: save it with LF, as `sed -i 's/\\r$//' %s` does", path)
 	}
 	return result, nil

@@ -55,7 +55,7 @@ func scripted(t *testing.T) *scripts {
 			t.Error(err)
 		}
 	})
-	opened, err := submission.Open(lay(t, "scripts"), "")
+	opened, err := submission.Open(unpack(t, "scripts"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,9 +211,9 @@ func TestRunScripts(t *testing.T) {
 			}
 		}
 		for script, named := range map[string]bool{"echo.sh": false, "windows.sh": true, "windows-quiet.sh": true, "windows-comment.sh": false} {
-			if got := do(t.Context(), t, script); strings.HasPrefix(got.Hindered, windows+script+"` does") != named ||
-				(got.Hindered != "") != named {
-				t.Errorf("%s was hindered: %q", script, got.Hindered)
+			if got := do(t.Context(), t, script); strings.HasPrefix(got.Problem, windows+script+"` does") != named ||
+				(got.Problem != "") != named {
+				t.Errorf("%s was hindered: %q", script, got.Problem)
 			}
 		}
 	})
@@ -228,8 +228,8 @@ func TestRunScripts(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		if got := do(ctx, t, "hang.sh"); got.Exit != -1 ||
-			got.Hindered != "the script did not end, and was killed when the time of its check was over" {
-			t.Errorf("it ended with %d and was hindered: %q", got.Exit, got.Hindered)
+			got.Problem != "the script did not end, and was killed when the time of its check was over" {
+			t.Errorf("it ended with %d and was hindered: %q", got.Exit, got.Problem)
 		}
 		wantNone(t, home)
 	})
@@ -249,8 +249,8 @@ func TestRunScripts(t *testing.T) {
 		s.timeout = 2 * time.Second
 		began := time.Now()
 		if got := do(t.Context(), t, "hang.sh"); got.Exit != -1 || got.Text != "begins\n" ||
-			!strings.HasPrefix(got.Hindered, "the script did not end, and was killed after ") {
-			t.Errorf("it ended with %d, printed %q and was hindered: %q", got.Exit, got.Text, got.Hindered)
+			!strings.HasPrefix(got.Problem, "the script did not end, and was killed after ") {
+			t.Errorf("it ended with %d, printed %q and was hindered: %q", got.Exit, got.Text, got.Problem)
 		}
 		if took := time.Since(began); took < s.timeout {
 			t.Errorf("it took %s", took)

@@ -14,7 +14,7 @@ import (
 func TestServerWithoutKubernetesLibraries(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	options := options(t, "7", bring(t, "farm-plain"))
+	options := options(t, "7", copyOperator(t, "farm-plain"))
 	options.Fetch, options.BuildCache = true, t.TempDir()
 	verdicts{fails: map[string]string{
 		"aggregated-discovery": `^the answer's kind is "APIGroupList"`,
@@ -28,10 +28,10 @@ func TestServerWithoutKubernetesLibraries(t *testing.T) {
 
 // A server on k8s.io/apiserver that keeps its llamas in the etcd of the run: see
 // testdata/operators/farm-apiserver/README.md.
-func aServerOfTheLibrary(t *testing.T) {
+func testLibraryServer(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	options := options(t, "7", bring(t, "farm-apiserver"))
+	options := options(t, "7", copyOperator(t, "farm-apiserver"))
 	options.Fetch, options.BuildCache = true, t.TempDir()
 	prebuild(t, options)
 	verdicts{fails: map[string]string{

@@ -16,8 +16,8 @@ func (o *operator) server() stage.Server {
 	return nil
 }
 
-// untried says what is not tried of an aggregated API server where it runs.
-func (o *operator) untried(torture bool) (notices []string) {
+// untestedFeatures says what is not tried of an aggregated API server where it runs.
+func (o *operator) untestedFeatures(torture bool) (notices []string) {
 	server := o.server()
 	if server == nil {
 		return nil

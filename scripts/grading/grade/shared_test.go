@@ -29,14 +29,14 @@ import (
 	"lva.io/operators/scripts/grading/stage/shared"
 )
 
-// elsewhere is an embedded cluster that is treated as one of others: only they start it, end it, or read its
+// sharedCluster is an embedded cluster that is treated as one of others: only they start it, end it, or read its
 // audit log.
-type elsewhere struct {
+type sharedCluster struct {
 	*embedded.Cluster
 	client dynamic.Interface
 }
 
-func newElsewhere(t *testing.T) *elsewhere {
+func newSharedCluster(t *testing.T) *sharedCluster {
 	t.Helper()
 	have, err := tools()
 	if err != nil {
@@ -51,11 +51,11 @@ func newElsewhere(t *testing.T) *elsewhere {
 			t.Error(err)
 		}
 	})
-	return &elsewhere{Cluster: cluster, client: dynamic.NewForConfigOrDie(cluster.Config())}
+	return &sharedCluster{Cluster: cluster, client: dynamic.NewForConfigOrDie(cluster.Config())}
 }
 
 // options grade the solution of a lab there.
-func (e *elsewhere) options(t *testing.T, lab string) Options {
+func (e *sharedCluster) options(t *testing.T, lab string) Options {
 	t.Helper()
 	have, err := tools()
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *elsewhere) options(t *testing.T, lab string) Options {
 var icecreamKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // snapshot is all that there is, by identity, but for Events, which come and go.
-func (e *elsewhere) snapshot(t *testing.T) map[string]string {
+func (e *sharedCluster) snapshot(t *testing.T) map[string]string {
 	t.Helper()
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(e.Config()).ServerPreferredResources()
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *elsewhere) snapshot(t *testing.T) map[string]string {
 }
 
 // settled is the first snapshot with these in it: what the controllers make for a namespace comes a moment after it.
-func (e *elsewhere) settled(t *testing.T, made ...string) (all map[string]string) {
+func (e *sharedCluster) settled(t *testing.T, made ...string) (all map[string]string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		all = e.snapshot(t)
@@ -121,7 +121,7 @@ func (e *elsewhere) settled(t *testing.T, made ...string) (all map[string]string
 	return all
 }
 
-func (e *elsewhere) make(t *testing.T, resource schema.GroupVersionResource, object map[string]any) {
+func (e *sharedCluster) make(t *testing.T, resource schema.GroupVersionResource, object map[string]any) {
 	t.Helper()
 	untyped := &unstructured.Unstructured{Object: object}
 	if _, err := e.client.Resource(resource).Create(t.Context(), untyped, metav1.CreateOptions{}); err != nil {
@@ -162,22 +162,22 @@ func wantFull(t *testing.T, got *report.Report) {
 func TestSharedCluster(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	e := newElsewhere(t)
+	e := newSharedCluster(t)
 	type row struct {
 		name string
-		is   func(*testing.T)
+		test func(*testing.T)
 	}
 	for _, test := range []row{
-		{"it is as it was", e.isAsItWas},
-		{"two runs take turns, and what a killed one left is removed", e.isUsedInTurns},
-		{"a submission cannot reach out", e.cannotBeReached},
-		{"what is in the way is not touched", e.keepsWhatIsInTheWay},
+		{"the cluster is restored", e.testRestored},
+		{"runs take turns and remove leftovers", e.testTurns},
+		{"a submission is isolated", e.testIsolation},
+		{"foreign objects are kept", e.testForeignObjects},
 	} {
-		t.Run(test.name, test.is)
+		t.Run(test.name, test.test)
 	}
 }
 
-func (e *elsewhere) isAsItWas(t *testing.T) {
+func (e *sharedCluster) testRestored(t *testing.T) {
 	t.Helper()
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	e.make(t, namespaces, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "somebody"}})
@@ -202,7 +202,7 @@ func (e *elsewhere) isAsItWas(t *testing.T) {
 	}
 }
 
-func (e *elsewhere) isUsedInTurns(t *testing.T) {
+func (e *sharedCluster) testTurns(t *testing.T) {
 	t.Helper()
 	ours := map[string]any{existing.Label: "true"}
 	e.make(t, icecreamKinds, definition(ours))
@@ -229,7 +229,7 @@ func (e *elsewhere) isUsedInTurns(t *testing.T) {
 	var both sync.WaitGroup
 	turn := func(i int) Options {
 		o := e.options(t, "1")
-		o.View = patient{progress: func(note string) { waited.Store(note, i) }}
+		o.View = progressView{progress: func(note string) { waited.Store(note, i) }}
 		return o
 	}
 	other := turn(0)
@@ -244,7 +244,7 @@ func (e *elsewhere) isUsedInTurns(t *testing.T) {
 	}
 }
 
-func (e *elsewhere) keepsWhatIsInTheWay(t *testing.T) {
+func (e *sharedCluster) testForeignObjects(t *testing.T) {
 	t.Helper()
 	e.make(t, icecreamKinds, definition(nil))
 	before := e.snapshot(t)
@@ -259,7 +259,7 @@ func (e *elsewhere) keepsWhatIsInTheWay(t *testing.T) {
 }
 
 // What a submission asks for on a cluster of others is what a lab's operator needs, and not more.
-func (e *elsewhere) cannotBeReached(t *testing.T) {
+func (e *sharedCluster) testIsolation(t *testing.T) {
 	t.Helper()
 	for _, test := range []struct{ submission, reason string }{
 		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster " +
@@ -268,7 +268,7 @@ func (e *elsewhere) cannotBeReached(t *testing.T) {
 	} {
 		before := e.snapshot(t)
 		o := e.options(t, "2")
-		o.Dir, o.BuildCache = lay(t, test.submission), ""
+		o.Dir, o.BuildCache = unpack(t, test.submission), ""
 		result := grade(t.Context(), t, o)
 		if result.Outcome != report.NotGenerated || result.Score != 0 {
 			t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
@@ -280,10 +280,10 @@ func (e *elsewhere) cannotBeReached(t *testing.T) {
 	}
 }
 
-// patient is a View that receives what a run waits for.
-type patient struct {
+// progressView is a View that receives what a run waits for.
+type progressView struct {
 	silent
 	progress func(note string)
 }
 
-func (p patient) StepProgress(_, note string) { p.progress(note) }
+func (p progressView) StepProgress(_, note string) { p.progress(note) }

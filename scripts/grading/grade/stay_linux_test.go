@@ -29,7 +29,7 @@ func unwalled(options Options) Options {
 func TestDaemonOfSubmissionIsKilled(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", lay(t, "wants-to-stay")))))
+	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", unpack(t, "wants-to-stay")))))
 	if got.Outcome != report.Graded || len(got.Notices) > 0 {
 		t.Errorf("the outcome is %s (%s), with the notices %q", got.Outcome, got.Reason, got.Notices)
 	}
@@ -50,7 +50,7 @@ func TestDaemonOfSubmissionIsKilled(t *testing.T) {
 func TestLeftoverIsReportedAsNotice(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", lay(t, "leaves-an-immutable-file")))))
+	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", unpack(t, "leaves-an-immutable-file")))))
 	runs, err := process.Root()
 	if err != nil {
 		t.Fatal(err)

@@ -20,13 +20,13 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// seen are the trials that a torture reported: "begins 2 of 5 [kill-before write 1]".
-type seen struct {
+// trialRecorder are the trials that a torture reported: "begins 2 of 5 [kill-before write 1]".
+type trialRecorder struct {
 	mutex  sync.Mutex
 	trials []string
 }
 
-func (s *seen) view(trial protocol.Trial) {
+func (s *trialRecorder) view(trial protocol.Trial) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	how := "begins"
@@ -45,8 +45,8 @@ func (s *seen) view(trial protocol.Trial) {
 // nothing in them of a grade.
 func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 	t.Helper()
-	var seen seen
-	trials := Torture(t.Context(), options, random, seen.view)
+	var recorder trialRecorder
+	trials := Torture(t.Context(), options, random, recorder.view)
 	if len(trials.Run.Checks) != 0 || trials.Run.Score != 0 || trials.Run.MaxScore != 0 ||
 		(trials.Run.Seed == 0) != (trials.Of == 0 && trials.Run.Outcome != report.Crashed) {
 		t.Errorf("the run around the trials has a grade, or no seed: %+v", trials.Run)
@@ -62,13 +62,13 @@ func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 	if read.Tried != trials.Tried || read.Of != trials.Of || (read.Failure == nil) != (trials.Failure == nil) {
 		t.Errorf("what is read again is %+v, not %+v", read, trials)
 	}
-	return trials, seen.trials
+	return trials, recorder.trials
 }
 
 func TestTortureOfCorrectOperator(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	options := played(t, "02-labels", lay(t, "labels"))
+	options := played(t, "02-labels", unpack(t, "labels"))
 	options.Seed = 4711
 	// A good day, two crashes at each of its two writes, and what the seed makes of these two writes, wherever it is
 	// played.
@@ -145,7 +145,7 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			if strings.HasPrefix(test.submission, "labels-") {
 				names = []string{"labels", test.submission}
 			}
-			options := played(t, "02-labels", lay(t, names...))
+			options := played(t, "02-labels", unpack(t, names...))
 			options.Seed = 4711
 			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() {
@@ -216,7 +216,7 @@ func TestIncompleteTrials(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			options := played(t, "02-labels", lay(t, "labels", test.submission))
+			options := played(t, "02-labels", unpack(t, "labels", test.submission))
 			options.Checks = filepath.Join(t.TempDir(), "checks")
 			if err := os.WriteFile(options.Checks, []byte("#!/bin/sh\n"+test.script), 0o700); err != nil {
 				t.Fatal(err)

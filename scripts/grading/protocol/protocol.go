@@ -167,9 +167,9 @@ type Output struct {
 	// Text is what the script printed to both streams.
 	Text string `json:"text"`
 	Exit int    `json:"exit"`
-	// Hindered says what kept the script from doing its work: it did not end, or the shell can't read it. It is empty if
+	// Problem says what kept the script from doing its work: it did not end, or the shell can't read it. It is empty if
 	// nothing did.
-	Hindered string `json:"hindered,omitempty"`
+	Problem string `json:"hindered,omitempty"`
 }
 
 // Stop says how to stop an operator.

@@ -77,7 +77,7 @@ func TestClassroom50OfAPush(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	data := encode(t, samples()["graded-failed"], formats.Classroom50, formats.Options{Classroom50: got})
-	if err := obeys(demand(t, "classroom50"), data); err != nil {
+	if err := conforms(schema(t, "classroom50"), data); err != nil {
 		t.Error(err)
 	}
 	tag, err := classroom50.FromEnvironment(environment(github, "GITHUB_REF_TYPE=tag", "GITHUB_REF_NAME=submit/mine"))

@@ -33,7 +33,7 @@ func (r Report) JSON() ([]byte, error) {
 	if err := validateDocument(data.Bytes()); err != nil {
 		return nil, fmt.Errorf("writing the report of %s: %w", r.Lab, err)
 	}
-	if err := r.addsUp(); err != nil {
+	if err := r.validateSums(); err != nil {
 		return nil, fmt.Errorf("writing the report of %s: %w", r.Lab, err)
 	}
 	return data.Bytes(), nil

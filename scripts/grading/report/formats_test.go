@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/scripts/grading/report/gradescope"
 )
 
-// demand compiles what a format demands.
-func demand(t *testing.T, format string) *jsonschema.Schema {
+// schema compiles what a format demands.
+func schema(t *testing.T, format string) *jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
@@ -31,7 +31,7 @@ func demand(t *testing.T, format string) *jsonschema.Schema {
 	return schema
 }
 
-func obeys(schema *jsonschema.Schema, data []byte) error {
+func conforms(schema *jsonschema.Schema, data []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func gradescopeSum(g gradescopeFile) (score, maxScore float64, passed bool) {
 
 func TestGradescopeOfEachOutcome(t *testing.T) {
 	t.Parallel()
-	schema := demand(t, "gradescope")
+	schema := schema(t, "gradescope")
 	all := samples()
 	all["no-checks"] = withoutChecks()
 	for name, r := range all {
@@ -92,7 +92,7 @@ func TestGradescopeOfEachOutcome(t *testing.T) {
 			t.Parallel()
 			r.Submission.Dir = "/srv/secret/submission"
 			data := encode(t, r, formats.Gradescope, formats.Options{})
-			if err := obeys(schema, data); err != nil {
+			if err := conforms(schema, data); err != nil {
 				t.Fatalf("%v\n%s", err, data)
 			}
 			got := decode[gradescopeFile](t, data)
@@ -160,7 +160,7 @@ func TestGradescopeWhileChecksRun(t *testing.T) {
 		r.Checks[i].Points = 0
 	}
 	data := encode(t, r, formats.Gradescope, formats.Options{Gradescope: gradescope.Options{Unfinished: true}})
-	if err := obeys(demand(t, "gradescope"), data); err != nil {
+	if err := conforms(schema(t, "gradescope"), data); err != nil {
 		t.Fatal(err)
 	}
 	got := decode[gradescopeFile](t, data)
@@ -224,7 +224,7 @@ type classroom50File struct {
 
 func TestClassroom50OfEachOutcome(t *testing.T) {
 	t.Parallel()
-	schema := demand(t, "classroom50")
+	schema := schema(t, "classroom50")
 	all := samples()
 	all["no-checks"] = withoutChecks()
 	for name, r := range all {
@@ -232,7 +232,7 @@ func TestClassroom50OfEachOutcome(t *testing.T) {
 			t.Parallel()
 			r.Submission.Dir = "/srv/secret/submission"
 			data := encode(t, r, formats.Classroom50, formats.Options{Classroom50: classroom})
-			if err := obeys(schema, data); err != nil {
+			if err := conforms(schema, data); err != nil {
 				t.Fatalf("%v\n%s", err, data)
 			}
 			got := decode[classroom50File](t, data)
@@ -296,7 +296,7 @@ func TestFormatSchemasRejectInvalid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := obeys(demand(t, test.format), data); err == nil {
+			if err := conforms(schema(t, test.format), data); err == nil {
 				t.Error("the schema lets it pass")
 			}
 		})

@@ -25,8 +25,8 @@ import (
 const attack = "</pre></script><script>parent.pwned=1</script><img src=x onerror=pwned=1> ![x](https://evil.example/x.png) " +
 	"[a](javascript:pwned=1) <!-- ```` ``` ` | a | https://evil.example www.evil.example {{.Seed}} \"'><b onmouseover=pwned=1>"
 
-// attacked is a report in which the submission decides as much as it can.
-func attacked() report.Report {
+// hostile is a report in which the submission decides as much as it can.
+func hostile() report.Report {
 	r := finalizerFailed()
 	r.Title, r.Submission.Dir, r.Submission.Module, r.Submission.Go, r.Submission.ControllerRuntime = attack, attack, attack, attack, attack
 	r.Environment.Kubernetes = attack
@@ -83,7 +83,7 @@ func text(node *html.Node) string {
 
 func TestPageEscapesSubmissionText(t *testing.T) {
 	t.Parallel()
-	page := encode(t, attacked(), formats.HTML, formats.Options{})
+	page := encode(t, hostile(), formats.HTML, formats.Options{})
 	scripts := 0
 	for _, element := range elements(t, page) {
 		switch element.Data {
@@ -221,7 +221,7 @@ func rendered(t *testing.T, r report.Report) (markdown string, page []byte) {
 
 func TestSummaryEscapesSubmissionText(t *testing.T) {
 	t.Parallel()
-	markdown, page := rendered(t, attacked())
+	markdown, page := rendered(t, hostile())
 	for _, element := range elements(t, page) {
 		switch element.Data {
 		case "html", "head", "body", "h2", "h3", "p", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "br", "ul", "li":

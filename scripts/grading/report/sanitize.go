@@ -140,7 +140,7 @@ func timeline(all []Moment) []Moment {
 func shortenTimeline(all []Moment) []Moment {
 	const gone = -1 // no moment is before the run
 	for i, surplus := len(all)-1, len(all)-MaxTimeline; i >= 0 && surplus > 0; i-- {
-		if all[i].dull() {
+		if all[i].isRoutine() {
 			all[i].At = gone
 			surplus--
 		}
@@ -149,8 +149,8 @@ func shortenTimeline(all []Moment) []Moment {
 	return all[:min(len(all), MaxTimeline)]
 }
 
-// dull is a read that went well.
-func (m *Moment) dull() bool {
+// isRoutine is a read that went well.
+func (m *Moment) isRoutine() bool {
 	verb, _, _ := strings.Cut(m.What, " ")
 	return m.Service != ServiceOperator && m.Fault == "" && m.Code < 300 && slices.Contains([]string{"get", "list", "watch"}, verb)
 }
@@ -181,10 +181,10 @@ func (c *Check) complete() {
 // and other control characters and those that change the direction of writing are made visible (\x07, \u202e). Line
 // feeds and tabs stay.
 func Safe(text string) string {
-	if harmless(text) {
+	if isPrintable(text) {
 		return text
 	}
-	text = steering.ReplaceAllString(strings.ToValidUTF8(text, string(utf8.RuneError)), "")
+	text = escapeSequence.ReplaceAllString(strings.ToValidUTF8(text, string(utf8.RuneError)), "")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if !strings.ContainsFunc(text, unsafe) {
 		return text
@@ -205,8 +205,8 @@ func Safe(text string) string {
 	return safe.String()
 }
 
-// harmless is a fast answer for nearly all text there is: printable ASCII.
-func harmless(text string) bool {
+// isPrintable is a fast answer for nearly all text there is: printable ASCII.
+func isPrintable(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
 			return false
@@ -215,10 +215,10 @@ func harmless(text string) bool {
 	return true
 }
 
-// steering matches whole sequences by which a program colours its log or steers a terminal: CSI (ECMA-48, 5.4), OSC and
-// the other strings with an end (5.6), and two-character ones. One that has no end is not matched: only its escape
-// character is made harmless then, and the text after it stays.
-var steering = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|" +
+// escapeSequence matches whole sequences by which a program colours its log or controls a terminal: CSI (ECMA-48, 5.4),
+// OSC and the other strings with an end (5.6), and two-character ones. One that has no end is not matched: only its
+// escape character is made visible then, and the text after it stays.
+var escapeSequence = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|" +
 	"\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|" +
 	"\x1b[ -/]+[0-~]|" +
 	"\x1b[0-OQ-WYZ\\\\`-~]")

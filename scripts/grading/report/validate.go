@@ -49,7 +49,7 @@ func Validate(data []byte) error {
 	if err := json.Unmarshal(data, &report); err != nil {
 		return fmt.Errorf("this is no report: %w", err)
 	}
-	return report.addsUp()
+	return report.validateSums()
 }
 
 // validateDocument is what of that the schema can decide.
@@ -95,8 +95,8 @@ func schemaError(err error) error {
 	return fmt.Errorf("this report is not as report.schema.json describes it: %s", strings.Join(broken, "; "))
 }
 
-// addsUp checks what a schema can't: sums, and that no id is there twice.
-func (r *Report) addsUp() error {
+// validateSums checks what a schema can't: sums, and that no id is there twice.
+func (r *Report) validateSums() error {
 	score, maxScore := 0, 0
 	seen := map[string]bool{}
 	for _, check := range r.Checks {

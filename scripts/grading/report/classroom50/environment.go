@@ -28,7 +28,7 @@ func FromEnvironment(getenv func(string) string) (Options, error) {
 	}
 	e.owner()
 	e.submitted()
-	e.places()
+	e.links()
 	if login := getenv("GITHUB_ACTOR"); login != "" {
 		id, _ := strconv.ParseInt(getenv("GITHUB_ACTOR_ID"), 10, 64) // optional: 0 is left out
 		e.SubmittedBy = &User{Username: login, ID: max(0, id)}
@@ -106,8 +106,8 @@ func (e *environment) submitted() {
 	}
 }
 
-// places are the submission's tag and the addresses of its pages.
-func (e *environment) places() {
+// links are the submission's tag and the addresses of its pages.
+func (e *environment) links() {
 	const prefix = "submit/"
 	sha := e.getenv("GITHUB_SHA")
 	repository := ""

@@ -151,7 +151,7 @@ func steps(r *report.Report, check *report.Check, requests []string) []Step {
 			end = max(end, moment.At+moment.Seconds)
 		}
 		if last := len(steps) - 1; last >= 0 && request != "" && steps[last].Request == request &&
-			alike(r.Timeline[steps[last].Moments[0]], moment) {
+			sameAnswer(r.Timeline[steps[last].Moments[0]], moment) {
 			steps[last].Moments = append(steps[last].Moments, i)
 			continue
 		}
@@ -161,8 +161,8 @@ func steps(r *report.Report, check *report.Check, requests []string) []Step {
 	return steps
 }
 
-// alike reports whether two requests for the same ended the same way, without a fault.
-func alike(a, b report.Moment) bool { return a.Fault == "" && b.Fault == "" && a.Code == b.Code }
+// sameAnswer reports whether two requests for the same ended the same way, without a fault.
+func sameAnswer(a, b report.Moment) bool { return a.Fault == "" && b.Fault == "" && a.Code == b.Code }
 
 // ask gives the steps their choices. What only fills the cache is not asked, and what follows the same request not too
 // often.

@@ -77,7 +77,7 @@ func Render(w io.Writer, r *report.Report, o Options) error {
 	out.WriteString(p.header(&safe, o))
 	out.WriteString(p.steps(safe.Steps))
 	// Of a run that came to no check, a list of checks that all say the same would only hide the reason.
-	if !cameToNoCheck(&safe) {
+	if !noCheckRan(&safe) {
 		if p.screen.Interactive && len(safe.Steps) > 0 {
 			out.WriteString("\n")
 		}
@@ -123,7 +123,7 @@ func (p *page) steps(steps []report.Step) string {
 	return out.String()
 }
 
-func cameToNoCheck(r *report.Report) bool {
+func noCheckRan(r *report.Report) bool {
 	return r.Outcome != report.Graded && r.Count(report.Skipped) == len(r.Checks)
 }
 
@@ -444,7 +444,7 @@ func (p *page) seed(r *report.Report, o Options) string {
 }
 
 func counts(r *report.Report) string {
-	if cameToNoCheck(r) {
+	if noCheckRan(r) {
 		return fmt.Sprintf("none of the %d checks ran; it took %s", len(r.Checks), duration(r.Seconds))
 	}
 	var parts []string
