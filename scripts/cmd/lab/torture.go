@@ -176,7 +176,7 @@ func printTrials(w io.Writer, trials *grade.Trials, command string, random int, 
 			fmt.Fprintf(w, "    It fails on a good day: grade it first, with `%s`.\n\n", strings.Replace(command, " torture ", " grade ", 1))
 		}
 		fmt.Fprintf(w, "  expected  %s\n  observed  %s\n", report.Safe(failure.Expected), report.Safe(failure.Observed))
-		for _, line := range failure.Troubles {
+		for _, line := range failure.Problems {
 			fmt.Fprintf(w, "  evidence  %s\n", report.Safe(line))
 		}
 		printTimeline(w, failure)
