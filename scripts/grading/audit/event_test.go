@@ -43,7 +43,8 @@ func TestEventString(t *testing.T) {
 			"annotations":{"authorization.k8s.io/decision":"allow",
 			"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"validate.shop"},
 			"responseStatus":{"code":201}}`,
-			"12:13:14.000 create icecreams sundae → 201 Created; the webhook validate.shop gave no answer, and failurePolicy Ignore let it pass",
+			"12:13:14.000 create icecreams sundae → 201 Created; " +
+				"the webhook validate.shop did not respond, and failurePolicy Ignore let the request pass",
 		},
 		{
 			"a request that is about no resource",

@@ -41,7 +41,7 @@ const bodyLimit = 3 << 20
 func NewRecorder(path string) (*Recorder, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("making the audit log: %w", err)
+		return nil, fmt.Errorf("creating the audit log: %w", err)
 	}
 	return &Recorder{file: file}, nil
 }

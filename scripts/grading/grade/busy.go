@@ -28,14 +28,14 @@ func (o *operator) tooBusy(patience time.Duration) *verdict {
 			patience, used.CPU, used.Waited))
 	}
 	if took, err := answers(o.cluster.Config, 2*slowAnswer); err != nil || took > slowAnswer {
-		return overloaded(fmt.Sprintf("the API server took %s to say that it is ready", took.Round(time.Second/10)))
+		return overloaded(fmt.Sprintf("the API server took %s to report that it is ready", took.Round(time.Second/10)))
 	}
 	return nil
 }
 
 func overloaded(observed string) *verdict {
 	return &verdict{outcome: report.Error, reason: machinePrefix + "was too busy to tell whether the operator starts: " +
-		observed + ". End other programs, and grade again"}
+		observed + ". End other programs, and grade it again"}
 }
 
 // starved reports whether a program that has used this much since its start had no processor. One that hangs waits for

@@ -34,7 +34,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	limit += time.Duration(max(0, r.Stories-1)) * storyLimit
 	began := r.machine.now()
 	ctx, cancel := r.machine.withTimeout(ctx, limit, &verdict{
-		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
+		outcome: report.TimedOut, reason: fmt.Sprintf("the checks did not finish within %s", limit),
 	})
 	defer cancel()
 	protocolRun := protocol.Run{
@@ -169,7 +169,7 @@ func follow(events io.ReadCloser, take func(protocol.Event) error) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading what the checks say: %w", err)
+			return fmt.Errorf("reading the events of the checks: %w", err)
 		}
 		if err := take(event); err != nil {
 			return err
@@ -210,7 +210,7 @@ func (r *results) take(event protocol.Event) error {
 	}
 	check := r.find(event.Check)
 	if check == nil {
-		return fmt.Errorf("the checks speak of %q, which labs.yaml does not list", event.Check)
+		return fmt.Errorf("the checks reported %q, which labs.yaml does not list", event.Check)
 	}
 	if event.Prevented != "" {
 		return &verdict{outcome: report.Error, reason: event.Prevented}

@@ -21,7 +21,7 @@ import (
 func (r *run) deliver(ctx context.Context, on stage.Stage, builder *submission.Builder, manifests *submission.Manifests) (err error) {
 	deliverer, ok := on.(stage.Deliverer)
 	if !ok {
-		return fmt.Errorf("the checks of %s deploy the submission, for which the cluster needs a node that runs its image", r.Lab.Name)
+		return fmt.Errorf("the checks of %s deploy the submission: the cluster needs a node to run its image", r.Lab.Name)
 	}
 	s := &subject{connection: &connection{}, builder: builder, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
 	what := stage.Submission{Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}

@@ -94,9 +94,9 @@ func exhausted(output string, ending error, kills int) *verdict {
 		}
 	}
 	if ending != nil && strings.Contains(ending.Error(), "signal: killed") && kills > 0 {
-		return &verdict{outcome: report.Error, reason: "the kernel has killed a program, since the machine had no " +
-			"memory left, and the operator is one that was killed: " +
-			"end other programs, and look at how much memory the operator takes"}
+		return &verdict{outcome: report.Error, reason: "the operator was killed, and the kernel has killed a program " +
+			"because the machine had no memory left: " +
+			"end other programs, and check how much memory the operator uses"}
 	}
 	return nil
 }

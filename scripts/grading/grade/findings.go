@@ -30,7 +30,7 @@ func (o *operator) problems(since int64) []string {
 // answer from a webhook.
 func (o *operator) webhookPaths(check *report.Check) []string {
 	unanswered := func(text string) bool {
-		return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "gave no answer")
+		return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "did not respond")
 	}
 	if o == nil || !unanswered(check.Observed) && !slices.ContainsFunc(check.Evidence, unanswered) {
 		return nil
@@ -39,7 +39,7 @@ func (o *operator) webhookPaths(check *report.Check) []string {
 	if len(paths) == 0 {
 		return nil
 	}
-	return []string{"the operator serves webhooks, by its log, at " + strings.Join(paths, " and ")}
+	return []string{"according to its log, the operator serves webhooks at " + strings.Join(paths, " and ")}
 }
 
 // serverLogLines is how many lines of a server's log a failed check shows, and serverLogWidth how many bytes of each.

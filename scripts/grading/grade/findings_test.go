@@ -153,11 +153,11 @@ func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 	unanswered := []*report.Check{
 		{Observed: `it was not answered: failed calling webhook "shop": no`},
 		{Observed: "it was accepted", Evidence: []string{
-			"create icecreams a → 201; the webhook shop gave no answer, and failurePolicy Ignore let it pass",
+			"create icecreams a → 201; the webhook shop did not respond, and failurePolicy Ignore let the request pass",
 		}},
 	}
 	for _, check := range unanswered {
-		if got := strings.Join(o.webhookPaths(check), "\n"); got != "the operator serves webhooks, by its log, at /validate" {
+		if got := strings.Join(o.webhookPaths(check), "\n"); got != "according to its log, the operator serves webhooks at /validate" {
 			t.Errorf("of %+v: %q", check, got)
 		}
 	}

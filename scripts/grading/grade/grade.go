@@ -146,7 +146,7 @@ func Blank(options Options, started time.Time) *report.Report {
 		undecided, r.Undecided = append(undecided, check.ID), r.Undecided+check.Points
 	}
 	if r.Undecided > 0 {
-		r.Notices = append(r.Notices, fmt.Sprintf("Not graded here, since no Pod runs: %s. They have %d points, and this run is no grade.",
+		r.Notices = append(r.Notices, fmt.Sprintf("Not graded here, since no Pod runs: %s. They are worth %d points, so this run is not a grade.",
 			english.WordSeries(undecided, "and"), r.Undecided))
 	}
 	return r

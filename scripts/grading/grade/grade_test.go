@@ -138,7 +138,7 @@ func TestSubmissions(t *testing.T) {
 		{
 			name: "in-cluster-only", outcome: report.Error,
 			reason: "^the operator runs only as a Pod in a cluster .*: grade it on a kind cluster, with --cluster kind, " +
-				"or let it take its cluster from KUBECONFIG",
+				"or make it load its configuration from KUBECONFIG",
 			log: "in-cluster",
 		},
 		{
@@ -147,19 +147,19 @@ func TestSubmissions(t *testing.T) {
 		},
 		{
 			name: "takes-a-port", outcome: report.Error,
-			reason: "^port 18081, at which the operator listens, is another program's on this machine: end that",
+			reason: "^port 18081, on which the operator listens, is in use by another program on this machine: end that program",
 			log:    "address already in use",
 			change: func(*Options) { occupy(t, ":18081") },
 		},
 		{
 			name: "takes-a-port-late", outcome: report.Error,
-			reason: "^port 18082, at which the operator listens, is another program's on this machine: end that",
+			reason: "^port 18082, on which the operator listens, is in use by another program on this machine: end that program",
 			log:    "address already in use",
 			change: func(*Options) { occupy(t, ":18082") },
 		},
 		{
 			name: "awaits-a-lease", outcome: report.NotStarted,
-			reason: "^it waits to be elected as the leader, and may not use the Lease", log: "error retrieving",
+			reason: "^it waits for leader election, but its role does not allow it to use the Lease", log: "error retrieving",
 			change:    func(o *Options) { o.StartTimeout = 1500 * time.Millisecond },
 			forbidden: "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=shop,resources=leases,verbs=get;create;update",
 		},
@@ -183,7 +183,7 @@ func TestSubmissions(t *testing.T) {
 				`Reconcile returned (an error|the same error [0-9] times): write the status of sundae: it is locked\nthe operator has sent no request`,
 		},
 		{
-			name: "base", outcome: report.TimedOut, reason: "^the checks were not done within 1s$",
+			name: "base", outcome: report.TimedOut, reason: "^the checks did not finish within 1s$",
 			log: "watching: 200 OK", failed: "toppings-count",
 			change: func(o *Options) {
 				lab := *o.Lab
@@ -336,7 +336,7 @@ func TestGraderErrors(t *testing.T) {
 			"with --without-node, only the checks that need no Pod are graded$"},
 		{
 			"no folder for the log", func(o *Options) { o.OperatorLog = "/nowhere/operator.log" },
-			"^the grader itself failed: making the operator's log",
+			"^the grader itself failed: creating the operator's log",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -367,11 +367,11 @@ func TestErrorsOfChecks(t *testing.T) {
 		{"they stop too early", `echo '{"check":"open","status":"passed"}' >&3`, "the checks ended before clean", 60},
 		{
 			"they know a check that nobody listed", `echo '{"check":"cosy","status":"passed"}' >&3`,
-			`the checks speak of "cosy", which labs.yaml does not list`, 0,
+			`the checks reported "cosy", which labs.yaml does not list`, 0,
 		},
 		{"they leave a folder", `mktemp -d >&2; kill -9 $$`, "^the grader itself failed: the checks ended before open: .*/tmp", 0},
 		{"they can't try something here", `echo '{"check":"open","prevented":"the cluster has no node"}' >&3`, "^the cluster has no node$", 0},
-		{"they mumble", "echo hm >&3", "reading what the checks say", 0},
+		{"they mumble", "echo hm >&3", "reading the events of the checks", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -31,7 +31,7 @@ func (s *subject) releaseLeases() error {
 	}
 	client, err := coordinationv1.NewForConfig(s.cluster.Config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), leaseTimeout,
 		fmt.Errorf("the API server has not answered within %s", leaseTimeout))
@@ -39,7 +39,7 @@ func (s *subject) releaseLeases() error {
 	for _, lease := range leases {
 		_, err := client.Leases(lease.Namespace).Patch(ctx, lease.Name, types.MergePatchType, released, metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("releasing the Lease %s of the operator that ran before: %w", lease, err)
+			return fmt.Errorf("releasing the Lease %s of the previous operator: %w", lease, err)
 		}
 	}
 	return nil

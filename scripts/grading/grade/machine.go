@@ -203,7 +203,7 @@ func (r *run) doubt(err error, stalled time.Duration) error {
 	case stalled >= stallTolerated:
 		problem, remedy = fmt.Sprintf("stopped for %.1f s in the middle of the run", stalled.Seconds()), "grade it again"
 	case r.starved != supply{}:
-		problem = fmt.Sprintf("was too busy while the operator was tried: the grader waited for a processor for %.0f s, and ran for %.1f s",
+		problem = fmt.Sprintf("was too busy while the operator was tested: the grader waited for a processor for %.0f s, and ran for %.1f s",
 			r.starved.waited.Seconds(), r.starved.ran.Seconds())
 		remedy = "end other programs, and grade it again"
 	default:

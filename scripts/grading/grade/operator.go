@@ -60,7 +60,7 @@ type operator struct {
 func newOperator(s *subject, launcher stage.Operator, logFile string) (*operator, error) {
 	file, err := os.Create(logFile)
 	if err != nil {
-		return nil, fmt.Errorf("making the operator's log: %w", err)
+		return nil, fmt.Errorf("creating the operator's log: %w", err)
 	}
 	o := &operator{subject: s, launcher: launcher, gone: make(chan *verdict, 1)}
 	o.log = &operatorLog{file: file, flooded: func() {
@@ -88,7 +88,7 @@ func (o *operator) start() error { return o.startAs(protocol.Start{}) }
 // Errors of startAs.
 var (
 	errNoSuchFlag    = errors.New("the operator's program has no such flag")
-	errNotAdjustable = errors.New("this operator runs as its Deployment says, and with no other flags")
+	errNotAdjustable = errors.New("the flags of this operator are set by its Deployment")
 )
 
 // startAs starts the operator in another way if it does not run.
@@ -271,8 +271,8 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 			if overload := o.tooBusy(patience); overload != nil {
 				return overload
 			}
-			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connection at its port: "+
-				"does main listen at the port of its flag --%s?", patience, submission.SecurePortFlag)}
+			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connections on its port: "+
+				"does main listen on the port of its flag --%s?", patience, submission.SecurePortFlag)}
 		}
 		return err
 	case v := <-o.gone:
@@ -288,7 +288,7 @@ func (o *operator) endedEarly(v *verdict, log *audit.Log, patience time.Duration
 	return v
 }
 
-var errSilent = errors.New("the operator asked for nothing")
+var errSilent = errors.New("the operator sent no requests")
 
 // startsWork matches the requests by which an operator begins its work: it lists and watches its resources. Whether
 // those requests are allowed is for the checks to report.

@@ -345,7 +345,7 @@ func TestPublishedOperators(t *testing.T) {
 		{
 			// It is waited for as long as an operator may take to begin.
 			name: "elected-v0.24", main: "./cmd/operator", labs: []string{"2"}, within: time.Minute, outcome: report.NotStarted,
-			reason:    "^it waits to be elected as the leader, and may not use the Lease for that: add the marker below",
+			reason:    "^it waits for leader election, but its role does not allow it to use the Lease: add the marker below",
 			forbidden: []string{leases}, arguments: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
 		},
 	} {

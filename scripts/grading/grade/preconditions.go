@@ -29,7 +29,7 @@ func (r *run) preconditions(ctx context.Context, s *subject) error {
 	take := func(event protocol.Event) error {
 		listed, err := r.Lab.Check(event.Check)
 		if err != nil {
-			return fmt.Errorf("the checks speak of %q, which is no precondition of %s", event.Check, r.Lab.Name)
+			return fmt.Errorf("the checks reported %q, which is not a precondition of %s", event.Check, r.Lab.Name)
 		}
 		if event.Status != "" {
 			ended++
@@ -48,7 +48,7 @@ func (r *run) preconditions(ctx context.Context, s *subject) error {
 		return err
 	}
 	if failed == nil && ended < len(r.Lab.Checks)-len(r.Lab.Own()) {
-		return output.failure("the checks ended before all preconditions were looked at")
+		return output.failure("the checks ended before all preconditions were checked")
 	}
 	if failed == nil {
 		return nil

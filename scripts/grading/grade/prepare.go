@@ -120,7 +120,7 @@ func (r *run) fetch(ctx context.Context, builder *submission.Builder) (string, e
 		r.View.StepProgress(fetchModules, fmt.Sprintf("%d of %d modules", done, total))
 	})
 	if modules == 0 {
-		return "all are here", asVerdict(err, report.NotBuilt)
+		return "all downloaded before", asVerdict(err, report.NotBuilt)
 	}
 	return fmt.Sprintf("%d modules", modules), asVerdict(err, report.NotBuilt)
 }

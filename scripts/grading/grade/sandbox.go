@@ -38,7 +38,7 @@ func (s *Sandbox) Set(name string) error {
 	case string(SandboxRequired), string(SandboxOff):
 		*s = Sandbox(name)
 	default:
-		return errors.New("it is auto, required or off")
+		return errors.New("must be auto, required or off")
 	}
 	return nil
 }
@@ -52,9 +52,9 @@ func (*Sandbox) Type() string { return "sandbox" }
 type MissingWallsError struct{ Walls []string }
 
 func (e *MissingWallsError) Error() string {
-	return fmt.Sprintf("this machine cannot shut a submission in, and --sandbox=required asks for it: there is no wall for %s. "+
-		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` names it), "+
-		"or in a machine that you throw away with --sandbox=off", english.WordSeries(e.Walls, "and"))
+	return fmt.Sprintf("this machine cannot sandbox a submission, as --sandbox=required demands: there is no wall for %s. "+
+		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` lists it), "+
+		"or on a disposable machine with --sandbox=off", english.WordSeries(e.Walls, "and"))
 }
 
 // TrySandbox runs a program of the system in the sandbox, and returns the walls that it had. A *MissingWallsError says

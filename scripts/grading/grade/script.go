@@ -98,7 +98,7 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	}
 	own, err := os.MkdirTemp(dir, "run-")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for %s: %w", path, err)
+		return nil, fmt.Errorf("creating a folder for %s: %w", path, err)
 	}
 	file := filepath.Join(own, "script.sh")
 	if err := os.WriteFile(file, content, 0o600); err != nil {
@@ -123,7 +123,7 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	case endless:
 		result.Exit, result.Problem = -1, err.Error()
 	case ctx.Err() != nil:
-		result.Exit, result.Problem = -1, "the script did not end, and was killed when the time of its check was over"
+		result.Exit, result.Problem = -1, "the script did not end, and was killed when its check timed out"
 	case failed:
 		result.Exit = exit.ExitCode()
 	case err != nil:
@@ -131,7 +131,7 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	}
 	windows, lines := bytes.Count(content, []byte("\r\n")), bytes.Count(content, []byte("\n"))
 	if windows > 0 && (windows == lines || result.Exit > 0) {
-		result.Problem = fmt.Sprintf("the script has Windows line endings (CRLF), of which sh takes the CR for a part of "+
+		result.Problem = fmt.Sprintf("the script has Windows line endings (CRLF), and sh treats the CR as part of "+
 			"each line: save it with LF, as `sed -i 's/\\r$//' %s` does", path)
 	}
 	return result, nil
@@ -171,11 +171,11 @@ func (s *scripts) prepare(ctx context.Context, dir string) error {
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("making a folder for scripts: %w", err)
+		return fmt.Errorf("creating a folder for scripts: %w", err)
 	}
 	token, err := s.makeRescuer(ctx)
 	if err != nil {
-		return fmt.Errorf("making the rescuer's account: %w", err)
+		return fmt.Errorf("creating the rescuer's account: %w", err)
 	}
 	host, ca := s.cluster.Config.Host, s.cluster.Config.CAData
 	if recorder := s.cluster.Recorder; recorder != nil {
@@ -200,7 +200,7 @@ func (s *scripts) prepare(ctx context.Context, dir string) error {
 		return fmt.Errorf("writing the rescuer's kubeconfig: %w", err)
 	}
 	if err := os.Symlink(s.kubectl, filepath.Join(dir, "kubectl")); err != nil {
-		return fmt.Errorf("laying out kubectl: %w", err)
+		return fmt.Errorf("linking kubectl: %w", err)
 	}
 	return nil
 }

@@ -199,7 +199,7 @@ func TestRunScripts(t *testing.T) {
 		}
 	})
 	t.Run("Windows line endings are named", func(t *testing.T) {
-		const windows = "the script has Windows line endings (CRLF), of which sh takes the CR for a part of each line: " +
+		const windows = "the script has Windows line endings (CRLF), and sh treats the CR as part of each line: " +
 			"save it with LF, as `sed -i 's/\\r$//' zombie/"
 		for script, content := range map[string]string{
 			"windows.sh":         "#!/bin/sh\r\nset -eu\r\nexit 0\r\n",
@@ -228,7 +228,7 @@ func TestRunScripts(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		if got := do(ctx, t, "hang.sh"); got.Exit != -1 ||
-			got.Problem != "the script did not end, and was killed when the time of its check was over" {
+			got.Problem != "the script did not end, and was killed when its check timed out" {
 			t.Errorf("it ended with %d and was hindered: %q", got.Exit, got.Problem)
 		}
 		wantNone(t, home)

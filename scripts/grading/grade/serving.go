@@ -27,8 +27,8 @@ func (o *operator) untestedFeatures(torture bool) (notices []string) {
 			"not tested are the trust in the front proxy, the permissions past the API server, and 10,000 watches of one user")
 	}
 	if torture && server.Serving().DataDir == "" {
-		notices = append(notices, "the server is a Pod, whose storage can't be looked at: "+
-			"it is killed around its answers, and not after each change of a file")
+		notices = append(notices, "the server is a Pod, whose storage cannot be watched: "+
+			"it is killed before and after its responses, and not after each change of a file")
 	}
 	return notices
 }

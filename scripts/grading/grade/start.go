@@ -19,12 +19,15 @@ var podOnly = []struct {
 	output *regexp.Regexp
 	remedy string
 }{
-	{regexp.MustCompile(`unable to load in-cluster configuration`), "let it take its cluster from KUBECONFIG, as ctrl.GetConfigOrDie does"},
+	{
+		regexp.MustCompile(`unable to load in-cluster configuration`),
+		"make it load its configuration from KUBECONFIG, as ctrl.GetConfigOrDie does",
+	},
 	{
 		regexp.MustCompile(`unable to find leader election namespace`),
 		"set LeaderElectionNamespace in main, or leave leader election off unless a flag asks for it",
 	},
-	{regexp.MustCompile(`open /var/run/secrets/kubernetes\.io/serviceaccount/`), "let it do without the files of a Pod's account"},
+	{regexp.MustCompile(`open /var/run/secrets/kubernetes\.io/serviceaccount/`), "make it work without the files of a Pod's ServiceAccount"},
 }
 
 var (
@@ -40,7 +43,7 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 	for _, only := range podOnly {
 		if line := only.output.FindString(output); line != "" {
 			return &verdict{outcome: report.Error, reason: fmt.Sprintf("the operator runs only as a Pod in a cluster "+
-				"(it said %q), and here it is a process on this machine: "+
+				"(it logged %q), but here it is a process on this machine: "+
 				"grade it on a kind cluster, with --cluster kind, or %s", line, only.remedy)}
 		}
 	}
@@ -48,7 +51,7 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 		return v
 	}
 	if o.awaitsLease(log) {
-		return &verdict{outcome: report.NotStarted, reason: "it waits to be elected as the leader, and may not use the Lease for that: " +
+		return &verdict{outcome: report.NotStarted, reason: "it waits for leader election, but its role does not allow it to use the Lease: " +
 			"add the marker below, or leave leader election off unless a flag asks for it"}
 	}
 	switch {
@@ -57,7 +60,7 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 			"does main start the manager, and is the controller set up with it?", patience)}
 	case commands.MatchString(output):
 		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager " +
-			"(args: [start]), or let the program start without"
+			"(args: [start]), or let the program start without a command"
 	case strings.TrimSpace(output) == "":
 		ended += ", and its log is empty: let main print why it ends (what is logged before ctrl.SetLogger is lost)"
 	}
@@ -71,9 +74,9 @@ func (o *operator) portTaken() *verdict {
 	if taken == nil || !o.launcher.Occupied(taken[1]) {
 		return nil
 	}
-	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, at which the operator listens, is "+
-		"another program's on this machine: end that (`ss -ltnp` names it), "+
-		"or let the operator's main take the port from a flag, as --metrics-bind-address", taken[1])}
+	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, on which the operator listens, "+
+		"is in use by another program on this machine: end that program (`ss -ltnp` shows it), "+
+		"or read the port from a flag in main, such as --metrics-bind-address", taken[1])}
 }
 
 // awaitsLease reports whether all that the operator was forbidden is a Lease.

@@ -92,7 +92,7 @@ func (t *torture) conclude() {
 		// Of an operator that ends by itself, it is the schedule that brought it out.
 		if t.Failure == nil && t.current.Of > 0 {
 			t.Failure = &Failure{
-				Schedule: t.current.Schedule, Expected: "the operator goes on, whatever it is answered",
+				Schedule: t.current.Schedule, Expected: "the operator keeps running, whatever responses it gets",
 				Observed: t.Run.Reason, Evidence: t.Run.OperatorLog,
 			}
 		}

@@ -19,9 +19,9 @@ func (r *run) notExtended(s *subject, o *operator) string {
 	case extension == nil || o == nil:
 		return ""
 	case !s.heldBack:
-		return fmt.Sprintf("the extension is not begun: no kind of the submission has the version %s", extension.Version)
+		return fmt.Sprintf("the extension is not started: no kind of the submission has the version %s", extension.Version)
 	case o.upgrader() == nil:
-		return "here the operator is not upgraded: grade it on the embedded cluster, or as a Pod on kind"
+		return "the operator cannot be upgraded here: grade it on the embedded cluster, or as a Pod on kind"
 	}
 	return ""
 }
@@ -39,7 +39,7 @@ func (o *operator) upgrader() stage.Upgrader {
 func (o *operator) upgrade(ctx context.Context) error {
 	upgrader := o.upgrader()
 	if upgrader == nil {
-		return errors.New("this operator can't be upgraded here")
+		return errors.New("this operator cannot be upgraded here")
 	}
 	o.upgraded.Store(true)
 	if err := upgrader.Upgrade(ctx); err != nil {

@@ -25,7 +25,7 @@ type FileError struct {
 }
 
 func (e *FileError) Error() string {
-	return fmt.Sprintf("%s must be a regular file of the submission's folder, of at most %d MB, and is %s", e.Path, e.Limit>>20, e.What)
+	return fmt.Sprintf("%s must be a regular file of the submission's folder, of at most %d MB, but is %s", e.Path, e.Limit>>20, e.What)
 }
 
 // TooLarge reports whether it is a regular file that is too large.
@@ -137,5 +137,5 @@ func Kind(mode fs.FileMode) string {
 	case mode&fs.ModeSocket != 0:
 		return "a socket"
 	}
-	return "no regular file"
+	return "not a regular file"
 }

@@ -135,7 +135,7 @@ func TestGradescopeOutput(t *testing.T) {
 		"graded-forbidden": {"//+kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=get;update;patch"},
 		"not-built":        {"internal/controller/icecream_controller.go:61:12: undefined: toppings"},
 		"crashed":          {"panic: runtime error"},
-		"interrupted":      {"says nothing of the submission"},
+		"interrupted":      {"not a verdict on the submission"},
 	} {
 		data := encode(t, all[name], formats.Gradescope, formats.Options{})
 		got := decode[gradescopeFile](t, data)
@@ -167,8 +167,8 @@ func TestGradescopeWhileChecksRun(t *testing.T) {
 	if score, _, passed := gradescopeSum(got); *got.Score != 25 || score != 25 || passed {
 		t.Errorf("the score is %v, of the tests %v, passed %v; want the 25 points of three checks", *got.Score, score, passed)
 	}
-	if !strings.Contains(got.Output, "not over") || !strings.Contains(got.Output, "3 of 13 checks") {
-		t.Errorf("the output does not say that the run is not over: %q", got.Output)
+	if !strings.Contains(got.Output, "had not finished") || !strings.Contains(got.Output, "3 of 13 checks") {
+		t.Errorf("the output does not say that the run had not finished: %q", got.Output)
 	}
 	if last := got.Tests[12]; last.Output != "It has not run yet." || last.Status != "failed" {
 		t.Errorf("the last check is %+v, want one that has not run yet", last)

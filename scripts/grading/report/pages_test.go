@@ -183,7 +183,7 @@ func TestPageBeginsWithVerdict(t *testing.T) {
 	all["no-checks"] = withoutChecks()
 	for name, want := range map[string]string{
 		"graded-full": "All 13 checks passed", "graded-failed": "5 of 13 checks passed", "not-built": "It does not build",
-		"timed-out": "The time was up", "error": "It could not be graded", "no-checks": "It could not be graded",
+		"timed-out": "The run timed out", "error": "It could not be graded", "no-checks": "It could not be graded",
 	} {
 		page := encode(t, all[name], formats.HTML, formats.Options{})
 		headings := slices.DeleteFunc(elements(t, page), func(n *html.Node) bool { return n.Data != "h2" })
@@ -257,7 +257,7 @@ func TestSummaryContents(t *testing.T) {
 		"graded-forbidden": {"resources=icecreams/status,verbs=get;update;patch"},
 		"not-built":        {"It does not build.", "it does not compile: 7 errors", "icecream_controller.go:61:12: undefined: toppings"},
 		"crashed":          {"The operator crashed.", "panic: runtime error"},
-		"error":            {"Lab 2, The reconciler: no grade", "It could not be graded.", "says nothing of the submission"},
+		"error":            {"Lab 2, The reconciler: no grade", "It could not be graded.", "not a verdict on the submission"},
 	} {
 		_, page := rendered(t, all[name])
 		root, err := html.Parse(bytes.NewReader(page))

@@ -80,14 +80,14 @@ func TestPartialVerdictIsNotAGrade(t *testing.T) {
 	r.Undecided = 25
 	for _, format := range []formats.Format{formats.Classroom50, formats.Gradescope} {
 		data, err := formats.Encode(&r, format, formats.Options{})
-		const want = " publishes a grade, and the last run of lab 2 has none, since --without-node has left out checks worth 25 points: " +
+		const want = " publishes a grade, but the last run of lab 2 has none, because --without-node skipped checks worth 25 points: " +
 			"grade it without --without-node, on a machine that can run Pods"
 		if data != nil || err == nil || err.Error() != string(format)+want {
 			t.Errorf("%s: %q, %v", format, data, err)
 		}
 	}
 	for format, want := range map[formats.Format]string{
-		formats.JUnit:    `message="The verdict is partial and no grade: --without-node has left out checks worth 25 points" type="partial"`,
+		formats.JUnit:    `message="The verdict is partial and not a grade: --without-node skipped checks worth 25 points" type="partial"`,
 		formats.HTML:     "<title>Partial, 100 of 100: ",
 		formats.Markdown: "100 of the 100 points that this machine can decide",
 	} {
@@ -109,7 +109,7 @@ func extend(r *report.Report, status report.Status) {
 	case report.Failed:
 		check.Expected, check.Observed = "[v1beta1]", "[v1alpha1]"
 	case report.Skipped:
-		check.Reason = "skipped: the extension is not begun"
+		check.Reason = "skipped: the extension is not started"
 	}
 	r.Checks = append(slices.Clone(r.Checks), check)
 }

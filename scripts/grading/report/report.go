@@ -53,7 +53,7 @@ func (o Outcome) Headline() string {
 	case NotBuilt:
 		return "It does not build"
 	case NotGenerated:
-		return "No usable manifests come of it"
+		return "It generates no usable manifests"
 	case NotStarted:
 		return "The operator did not start"
 	case Crashed:
@@ -61,7 +61,7 @@ func (o Outcome) Headline() string {
 	case Flooded:
 		return "The operator flooded its log"
 	case TimedOut:
-		return "The time was up"
+		return "The run timed out"
 	case Unfinished:
 		return "The run has not ended"
 	case Interrupted:
@@ -358,13 +358,13 @@ func (r *Report) FullMarks() bool {
 	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
 }
 
-// Partial says why the score is not a grade although the run was completed: "--without-node has left out checks worth
+// Partial says why the score is not a grade although the run was completed: "--without-node skipped checks worth
 // 25 points". It is empty if nothing was left out.
 func (r *Report) Partial() string {
 	if r.Undecided == 0 {
 		return ""
 	}
-	return fmt.Sprintf("--without-node has left out checks worth %d points", r.Undecided)
+	return fmt.Sprintf("--without-node skipped checks worth %d points", r.Undecided)
 }
 
 // Complete reports whether the run has full marks and, if there is an extension, all of its points.

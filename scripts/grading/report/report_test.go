@@ -120,7 +120,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 	t.Run("no JSON", func(t *testing.T) {
 		t.Parallel()
-		wantError(t, report.Validate([]byte("<html>")), "no report")
+		wantError(t, report.Validate([]byte("<html>")), "not a report")
 	})
 }
 
@@ -163,7 +163,7 @@ func TestWriteReportsFolderError(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, formats.Write(filepath.Join(file, "out"), samples()["graded-full"]), "making a folder for the report.*file")
+	wantError(t, formats.Write(filepath.Join(file, "out"), samples()["graded-full"]), "creating a folder for the report.*file")
 }
 
 func TestExplainedCheckIsNearestToCause(t *testing.T) {

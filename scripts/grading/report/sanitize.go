@@ -125,7 +125,7 @@ func timeline(all []Moment) []Moment {
 		lines(&moment.Service, &moment.What, &moment.Fault)
 		moment.At, moment.Seconds = seconds(moment.At), seconds(moment.Seconds)
 		if moment.What == "" {
-			moment.What = "(nothing is known of it)"
+			moment.What = "(unknown)"
 		}
 		if moment.Code < 100 || moment.Code > 999 {
 			moment.Code = 0
@@ -165,7 +165,7 @@ func (c *Check) complete() {
 			c.Expected = c.Title
 		}
 		if c.Observed == "" {
-			c.Observed = "(the check did not say what it saw)"
+			c.Observed = "(the check reported no observation)"
 		}
 	case Skipped:
 		c.Expected, c.Observed = "", ""

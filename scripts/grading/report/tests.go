@@ -103,8 +103,8 @@ func ReadTests(file string) (*Tests, error) {
 		return nil, fmt.Errorf("reading the report about tests: %w", err)
 	}
 	if t.Schema != TestsSchema {
-		return nil, fmt.Errorf("%s is no report about tests that this version reads: "+
-			"its schema is %q, and should be %q", file, Safe(t.Schema), TestsSchema)
+		return nil, fmt.Errorf("%s is not a report about tests that this version can read: "+
+			"its schema is %q and must be %q", file, Safe(t.Schema), TestsSchema)
 	}
 	return &t, nil
 }
@@ -138,7 +138,7 @@ func (t *Tests) Headline() string {
 	case t.FullMarks():
 		return "Your tests find enough"
 	case t.Ours != nil && !t.Ours.Passed:
-		return "Your tests fail on a right operator"
+		return "Your tests fail on a correct operator"
 	case t.Outcome == NotBuilt:
 		return "Your tests can't be graded"
 	case t.Outcome != Graded:

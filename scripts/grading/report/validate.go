@@ -47,7 +47,7 @@ func Validate(data []byte) error {
 	}
 	var report Report
 	if err := json.Unmarshal(data, &report); err != nil {
-		return fmt.Errorf("this is no report: %w", err)
+		return fmt.Errorf("this is not a report: %w", err)
 	}
 	return report.validateSums()
 }
@@ -56,7 +56,7 @@ func Validate(data []byte) error {
 func validateDocument(data []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
-		return fmt.Errorf("this is no report: %w", err)
+		return fmt.Errorf("this is not a report: %w", err)
 	}
 	// Before all else, since the rest would only tell of fields that another version has.
 	object, _ := document.(map[string]any)
@@ -92,7 +92,7 @@ func schemaError(err error) error {
 		}
 	}
 	walk(invalid)
-	return fmt.Errorf("this report is not as report.schema.json describes it: %s", strings.Join(broken, "; "))
+	return fmt.Errorf("this report does not match report.schema.json: %s", strings.Join(broken, "; "))
 }
 
 // validateSums checks what a schema can't: sums, and that no id is there twice.

@@ -243,7 +243,7 @@ func TestARunThatDidNotBuildShowsWhyFirst(t *testing.T) {
 	for _, s := range screens {
 		tab := open(browser, t, page(t, read(t, "../../grading/report/testdata/not-built.json")), s)
 		headings := value[[]string](tab, t, `[...document.querySelectorAll("h1, h2")].map((e) => e.textContent)`)
-		if want := []string{"The reconciler", "It does not build", "What the tools say", "Checks", "This run"}; !slices.Equal(headings, want) {
+		if want := []string{"The reconciler", "It does not build", "Errors of the tools", "Checks", "This run"}; !slices.Equal(headings, want) {
 			t.Errorf("the headings are %q, want %q", headings, want)
 		}
 		do(tab, t, chromedp.Click(chromedp.CSS(".plain summary")))

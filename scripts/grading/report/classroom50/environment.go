@@ -78,7 +78,7 @@ func (e *environment) submitted() {
 	if text := e.getenv("SUBMITTED_AT"); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			e.problem("SUBMITTED_AT is %q and must be a time as 2026-06-01T14:32:05Z", text)
+			e.problem("SUBMITTED_AT is %q and must be a time such as 2026-06-01T14:32:05Z", text)
 		}
 		e.Submitted = at
 		return

@@ -51,7 +51,7 @@ var publishes = []Format{Gradescope, Classroom50}
 // points are only those that one machine could decide, so all of them would look like full marks.
 func Encode(r *report.Report, format Format, options Options) ([]byte, error) {
 	if r.Undecided > 0 && slices.Contains(publishes, format) {
-		return nil, fmt.Errorf("%s publishes a grade, and the last run of lab %s has none, since %s: "+
+		return nil, fmt.Errorf("%s publishes a grade, but the last run of lab %s has none, because %s: "+
 			"grade it without --without-node, on a machine that can run Pods", format, r.Number(), r.Partial())
 	}
 	safe := *r
@@ -100,7 +100,7 @@ func Write(dir string, r report.Report) error {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making a folder for the report: %w", err)
+		return fmt.Errorf("creating a folder for the report: %w", err)
 	}
 	// report.json is last: who waits for it finds the others there.
 	for _, file := range []struct {

@@ -59,7 +59,7 @@ type test struct {
 func Write(w io.Writer, r *report.Report, o Options) error {
 	visibility := cmp.Or(o.Visibility, Visibilities[0])
 	if !slices.Contains(Visibilities, visibility) {
-		return fmt.Errorf("Gradescope knows no visibility %q: choose one of %s", //nolint:staticcheck // the name of a product
+		return fmt.Errorf("Gradescope has no visibility %q: choose one of %s", //nolint:staticcheck // the name of a product
 			visibility, strings.Join(Visibilities, ", "))
 	}
 	written := results{
@@ -104,15 +104,15 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 func output(r *report.Report, o Options) string {
 	if o.Unfinished {
 		decided := len(r.Checks) - r.Count(report.Skipped)
-		return fmt.Sprintf("This run was not over when this was written: %d of %d checks had been decided. If you read it long "+
-			"after that, something from outside ended the run, as a time limit; the points are those it had come to.",
+		return fmt.Sprintf("This run had not finished when this was written: %d of %d checks had a result. If you read this long "+
+			"afterwards, something else ended the run, such as a time limit. The points are those of the checks that had passed.",
 			decided, len(r.Checks))
 	}
 	text := r.Summary() + ".\n"
 	if r.Outcome != report.Graded {
 		text = r.Outcome.Headline() + ": " + r.RunText()
 		if r.Inconclusive() {
-			text += "\nThis says nothing of the submission: grade it again.\n"
+			text += "\nThis is not a verdict on the submission: grade it again.\n"
 		}
 	}
 	if remarks := r.Remarks(); remarks != "" {

@@ -66,7 +66,7 @@ func testsuite(r *report.Report) junit.Testsuite {
 		})
 	}
 	if r.Outcome == report.Graded && r.Undecided > 0 {
-		reason := "The verdict is partial and no grade: " + r.Partial()
+		reason := "The verdict is partial and not a grade: " + r.Partial()
 		suite.AddTestcase(junit.Testcase{
 			Name: report.RunTest, Classname: r.Lab, Time: seconds(r.Seconds),
 			Error: &junit.Result{Type: "partial", Message: reason, Data: reason},

@@ -31,7 +31,7 @@ func Write(w io.Writer, r *report.Report) error {
 	case r.Outcome != report.Graded:
 		m.line("**%s.** %s", r.Outcome.Headline(), escape(r.Reason))
 		if r.Inconclusive() {
-			m.line("This says nothing of the submission: grade it again.")
+			m.line("This is not a verdict on the submission: grade it again.")
 		}
 	case explained != nil:
 		m.line("%d of %d checks passed. Fix this first: `%s`", r.Count(report.Passed), len(r.Checks), explained.ID)
@@ -125,7 +125,7 @@ func (m *summary) remarks(r *report.Report) {
 			markers = append(markers, f.Marker)
 		}
 	}
-	m.block("The operator asked for what its role does not allow. "+
+	m.block("The operator sent requests that its role does not allow. "+
 		"If you want these requests, add these markers; if not, remove the calls", markers)
 	for _, notice := range r.Notices {
 		fmt.Fprintf(m, "- %s\n", escape(notice))

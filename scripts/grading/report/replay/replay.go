@@ -102,7 +102,7 @@ func Choose(r *report.Report, id string) (*report.Check, error) {
 	i := First(r, replayable)
 	if id == "" && i < 0 {
 		return nil, errors.New("no check of this report can be replayed: " +
-			"in none of them did an operator make requests to choose from; docs/runs has reports that can")
+			"the operator made no requests to choose from in any of them; docs/runs has reports that can be replayed")
 	}
 	if id != "" {
 		if i = slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == id }); i < 0 {

@@ -26,7 +26,7 @@ func Play(ctx context.Context, out io.Writer, in io.Reader, r *report.Report, ch
 	}
 	p.print("Lab %s, %s: %s (%s)\n%s\n", r.Number(), r.Title, check.ID, check.Status, check.Title)
 	if p.in != nil {
-		p.print("Answer with a number. Enter shows the step, and q shows all that follow.\n")
+		p.print("Type a number to answer, Enter to show the step, or q to show all remaining steps.\n")
 	}
 	p.print("\n")
 	for _, step := range Steps(r, check) {

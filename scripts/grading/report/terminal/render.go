@@ -472,7 +472,7 @@ func nextStep(r *report.Report, o Options) string {
 	case r.FullMarks() && explained == nil:
 		return "all done"
 	case r.Undecided > 0 && r.Outcome == report.Graded && explained == nil:
-		return "for a grade, grade it where Pods can run"
+		return "to get a grade, run it where Pods can run"
 	case r.Inconclusive():
 		if o.Commands.Grade == "" {
 			return "try again"
