@@ -88,7 +88,7 @@ func TestLogSizeIsLimited(t *testing.T) {
 	select {
 	case <-changed:
 	case <-time.After(10 * time.Second):
-		t.Fatal("nobody learns that the log is too long")
+		t.Fatal("no change is reported when the log is too long")
 	}
 	if _, long := errors.AsType[*limited.LongError](log.Err()); !long || log.Now() != 2 {
 		t.Errorf("the error is %v, with %d events", log.Err(), log.Now())
@@ -124,7 +124,7 @@ func TestSinceBeginsAtTheMark(t *testing.T) {
 	if got := log.Since(mark, everything); len(got) != 0 {
 		t.Fatalf("nothing was logged since the mark, and there is %v", got)
 	}
-	file.write(line(time.Now(), student, "get", "after") + line(time.Now(), "somebody", "get", "not-ours"))
+	file.write(line(time.Now(), student, "get", "after") + line(time.Now(), "other", "get", "not-ours"))
 	if got := names(log.Since(mark, log.By(student))); !slices.Equal(got, []string{"after"}) {
 		t.Fatalf("since the mark the student asked for %v", got)
 	}
@@ -137,15 +137,15 @@ func TestLastReturnsNewestMatch(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
 	if got := log.Last(everything); !got.IsZero() {
-		t.Fatalf("an empty log has a last event, of %s", got)
+		t.Fatalf("an empty log has a last event at %s", got)
 	}
 	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	file.write(line(first, student, "update", "a") + line(first.Add(time.Second), student, "watch", "b"))
 	if got := log.Last(log.By(student).And(Writes)); !got.Equal(first) {
-		t.Fatalf("the last write was at %s, Last says %s", first, got)
+		t.Fatalf("the last write was at %s, Last returns %s", first, got)
 	}
 	if got := log.Last(Watching); !got.Equal(first.Add(time.Second)) {
-		t.Fatalf("Last says %s of the watch", got)
+		t.Fatalf("Last returns %s for the watch", got)
 	}
 }
 
@@ -168,7 +168,7 @@ func wait(t *testing.T, changed <-chan struct{}) {
 	select {
 	case <-changed:
 	case <-time.After(10 * time.Second):
-		t.Fatal("the log was written ten seconds ago, and nobody was told")
+		t.Fatal("no change was reported within ten seconds of a write")
 	}
 }
 
@@ -204,7 +204,7 @@ func TestQuietWaitsForAWholeWindow(t *testing.T) {
 	// A request of another does not matter; one of the operator in the middle of the window begins a new one.
 	began := time.Now()
 	asked := began.Add(window / 2)
-	file.write(line(began.Add(window), "somebody", "update", "a") + line(asked, student, "update", "a"))
+	file.write(line(began.Add(window), "other", "update", "a") + line(asked, student, "update", "a"))
 	if err := log.Quiet(t.Context(), window, log.By(student)); err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +227,8 @@ func TestByIncludesAccountsOfUser(t *testing.T) {
 	const helper, second, refused, others = "system:serviceaccount:shop:helper", "system:serviceaccount:shop:second",
 		"system:serviceaccount:shop:refused", "system:serviceaccount:shop:others"
 	file.write(created(student, "helper", "", 201) + created(helper, "second", "token", 201) + created(student, "refused", "token", 403) +
-		created("somebody", "others", "", 201) + created(second, "second", "token", 201))
-	for _, user := range []string{student, helper, second, refused, others, "somebody"} {
+		created("other", "others", "", 201) + created(second, "second", "token", 201))
+	for _, user := range []string{student, helper, second, refused, others, "other"} {
 		file.write(line(time.Now(), user, "get", user))
 	}
 	got := names(log.Since(0, log.By(student).And(On("demo.lva.io", "icecreams"))))

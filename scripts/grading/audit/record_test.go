@@ -254,7 +254,7 @@ func TestUnrecordedAnswerIsNotSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := recorder.Transport("somebody", nil, http.DefaultTransport).RoundTrip(request)
+		answer, err := recorder.Transport("user", nil, http.DefaultTransport).RoundTrip(request)
 		if answer != nil {
 			answer.Body.Close()
 		}
@@ -294,9 +294,9 @@ func TestQueryWaitsForDelayedLog(t *testing.T) {
 	if got := log.Since(0, log.By("operator")); len(got) != 1 || got[0].Name != "sundae" {
 		t.Errorf("it has %v", got)
 	}
-	log.SetDelayed(func(context.Context, string) error { return errors.New("nobody answers") })
+	log.SetDelayed(func(context.Context, string) error { return errors.New("no server answers") })
 	log.Now()
-	if err := log.Err(); err == nil || !strings.Contains(err.Error(), "nobody answers") {
+	if err := log.Err(); err == nil || !strings.Contains(err.Error(), "no server answers") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func TestStarved(t *testing.T) {
 		"it waits for a processor":      {protocol.Usage{Known: true, CPU: 0.3, Waited: 12}, true},
 		"it hangs":                      {protocol.Usage{Known: true, CPU: 0.1, Waited: 0.2}, false},
 		"it counts to infinity":         {protocol.Usage{Known: true, CPU: 9, Waited: 20}, false},
-		"it is a Pod: nobody knows":     {protocol.Usage{}, false},
+		"it is a Pod of unknown usage":  {protocol.Usage{}, false},
 		"others run, it has its chance": {protocol.Usage{Known: true, CPU: 0.5, Waited: 3}, false},
 	} {
 		if got := starved(test.used, 20*time.Second); got != test.want {

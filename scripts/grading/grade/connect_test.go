@@ -45,13 +45,13 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 	var timeline []string
 	for i, moment := range got.Timeline {
 		if i > 0 && moment.At < got.Timeline[i-1].At {
-			t.Errorf("the timeline goes back: %+v", got.Timeline[i-1:i+1])
+			t.Errorf("the timeline is not sorted: %+v", got.Timeline[i-1:i+1])
 		}
 		if moment.At < 0 || moment.Seconds < 0 || moment.At+moment.Seconds > got.Seconds {
-			t.Errorf("the run took %g s, and this is not in it: %+v", got.Seconds, moment)
+			t.Errorf("the run took %g s, and this moment is outside of it: %+v", got.Seconds, moment)
 		}
 		if during := moment.At >= check.At && moment.At <= check.At+check.Seconds; !during && moment.Fault != "" {
-			t.Errorf("the check ran from %g for %g s, and this went wrong: %+v", check.At, check.Seconds, moment)
+			t.Errorf("the check ran from %g for %g s, and a fault was injected outside of it: %+v", check.At, check.Seconds, moment)
 		}
 		timeline = append(timeline, strings.TrimSpace(fmt.Sprintf("%s: %s %d %s", moment.Service, moment.What, moment.Code, moment.Fault)))
 	}
@@ -89,7 +89,7 @@ func TestSeedDeterminesFaults(t *testing.T) {
 			}
 		})
 	}
-	t.Run("of nobody's choice", func(t *testing.T) {
+	t.Run("without a chosen seed", func(t *testing.T) {
 		t.Parallel()
 		one, _ := badDay(t, 0, "labels")
 		other, _ := badDay(t, 0, "labels")
@@ -135,9 +135,9 @@ func TestChecksReachServicesWithoutFaults(t *testing.T) {
 	}
 	past.Path = ""
 	if _, err := freezer.NewClient(past.String()).Stock(t.Context()); err == nil {
-		t.Error("whoever finds the port looks into the freezer")
+		t.Error("a client without the secret path reads the stock of the freezer")
 	}
 	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, past.Host) }) {
-		t.Errorf("the operator is told of it: %q", c.gateway.Environment)
+		t.Errorf("the environment of the operator has the port: %q", c.gateway.Environment)
 	}
 }

@@ -36,7 +36,7 @@ func (s *subject) serveControl(scripts *scripts, operator *operator) (path strin
 	if operator != nil {
 		operator.routes(routes)
 	}
-	route(routes, "POST "+protocol.Submission+"{path...}", func(r *http.Request) (any, error) {
+	handle(routes, "POST "+protocol.Submission+"{path...}", func(r *http.Request) (any, error) {
 		var args []string
 		if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
 			return nil, fmt.Errorf("reading the arguments: %w", err)
@@ -51,7 +51,7 @@ func (s *subject) serveControl(scripts *scripts, operator *operator) (path strin
 		}
 		_, _ = w.Write(content)
 	})
-	route(routes, "GET "+protocol.Manifests, func(r *http.Request) (any, error) { return s.kustomized(r.Context(), scripts.kubectl) })
+	handle(routes, "GET "+protocol.Manifests, func(r *http.Request) (any, error) { return s.kustomized(r.Context(), scripts.kubectl) })
 	server := &http.Server{Handler: routes}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return path, func() { _ = server.Close() }, nil
@@ -77,8 +77,8 @@ func (s *subject) kustomized(ctx context.Context, kubectl string) ([]map[string]
 	return objects, nil
 }
 
-// route lets a function answer the requests that match a pattern, in JSON.
-func route(routes *http.ServeMux, pattern string, do func(*http.Request) (answer any, err error)) {
+// handle lets a function answer the requests that match a pattern, in JSON.
+func handle(routes *http.ServeMux, pattern string, do func(*http.Request) (answer any, err error)) {
 	routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		answer, err := do(r)
 		if err != nil {
@@ -92,20 +92,20 @@ func route(routes *http.ServeMux, pattern string, do func(*http.Request) (answer
 // routes are what the checks ask of an operator.
 func (o *operator) routes(routes *http.ServeMux) {
 	injector := o.injector
-	route(routes, "POST "+protocol.StopOperator, func(r *http.Request) (any, error) {
-		var how protocol.Stop
-		if err := json.NewDecoder(r.Body).Decode(&how); err != nil && !errors.Is(err, io.EOF) {
+	handle(routes, "POST "+protocol.StopOperator, func(r *http.Request) (any, error) {
+		var options protocol.Stop
+		if err := json.NewDecoder(r.Body).Decode(&options); err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("reading how to stop the operator: %w", err)
 		}
-		return o.stopped(cmp.Or(how.Grace, stage.StopGrace))
+		return o.stopped(cmp.Or(options.Grace, stage.StopGrace))
 	})
-	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(0) })
-	route(routes, "POST "+protocol.StartOperator, func(r *http.Request) (any, error) {
-		var how protocol.Start
-		if err := json.NewDecoder(r.Body).Decode(&how); err != nil && !errors.Is(err, io.EOF) {
+	handle(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(0) })
+	handle(routes, "POST "+protocol.StartOperator, func(r *http.Request) (any, error) {
+		var options protocol.Start
+		if err := json.NewDecoder(r.Body).Decode(&options); err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("reading how to start the operator: %w", err)
 		}
-		if err := o.startAs(how); err != nil {
+		if err := o.startAs(options); err != nil {
 			return nil, err
 		}
 		if server := o.server(); server != nil {
@@ -113,25 +113,25 @@ func (o *operator) routes(routes *http.ServeMux) {
 		}
 		return nil, nil
 	})
-	route(routes, "POST "+protocol.UpgradeOperator, func(r *http.Request) (any, error) { return nil, o.upgrade(r.Context()) })
-	route(routes, "POST "+protocol.Arm, func(r *http.Request) (any, error) {
+	handle(routes, "POST "+protocol.UpgradeOperator, func(r *http.Request) (any, error) { return nil, o.upgrade(r.Context()) })
+	handle(routes, "POST "+protocol.Arm, func(r *http.Request) (any, error) {
 		var schedule faults.Schedule
 		if err := json.NewDecoder(r.Body).Decode(&schedule); err != nil {
 			return nil, fmt.Errorf("reading the schedule: %w", err)
 		}
 		return nil, injector.Arm(schedule)
 	})
-	route(routes, "POST "+protocol.Disarm, func(*http.Request) (any, error) { injector.Disarm(); return nil, nil })
-	route(routes, "GET "+protocol.OperatorUsage, func(*http.Request) (any, error) { return o.usage(), nil })
-	route(routes, "GET "+protocol.OperatorLog, func(r *http.Request) (any, error) {
+	handle(routes, "POST "+protocol.Disarm, func(*http.Request) (any, error) { injector.Disarm(); return nil, nil })
+	handle(routes, "GET "+protocol.OperatorUsage, func(*http.Request) (any, error) { return o.usage(), nil })
+	handle(routes, "GET "+protocol.OperatorLog, func(r *http.Request) (any, error) {
 		since, err := strconv.ParseInt(r.URL.Query().Get(protocol.Since), 10, 64)
 		return protocol.Logged{Size: o.logged(), Errors: o.findings(since).Errors}, err
 	})
-	route(routes, "GET "+protocol.FaultLog, func(r *http.Request) (any, error) {
+	handle(routes, "GET "+protocol.FaultLog, func(r *http.Request) (any, error) {
 		last, err := strconv.Atoi(r.URL.Query().Get(protocol.Since))
 		return slices.DeleteFunc(injector.Log(), func(e faults.Entry) bool { return e.ID <= last }), err
 	})
-	route(routes, "GET "+protocol.LastAction, func(*http.Request) (any, error) { return lastAction(injector.Log()), nil })
+	handle(routes, "GET "+protocol.LastAction, func(*http.Request) (any, error) { return lastAction(injector.Log()), nil })
 }
 
 // lastAction is when the operator last asked for something that counts: standing watches and leases go on when it has

@@ -24,9 +24,9 @@ func (r *run) deliver(ctx context.Context, on stage.Stage, builder *submission.B
 		return fmt.Errorf("the checks of %s deploy the submission: the cluster needs a node to run its image", r.Lab.Name)
 	}
 	s := &subject{connection: &connection{}, builder: builder, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
-	what := stage.Submission{Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}
+	target := stage.Submission{Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}
 	if err := r.step(ctx, "make the image", func(ctx context.Context) (_ string, err error) {
-		s.delivery, err = deliverer.Deliver(ctx, what)
+		s.delivery, err = deliverer.Deliver(ctx, target)
 		return "", asVerdict(err, report.NotGenerated)
 	}); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestDeliverNeedsNode(t *testing.T) {
 	on := local.New(&stage.Cluster{}, local.ByEgress(""))
 	err := deliverable(t).deliver(t.Context(), on, &submission.Builder{}, &submission.Manifests{})
 	if err == nil || !strings.Contains(err.Error(), "05-cert-manager") || !strings.Contains(err.Error(), "needs a node") {
-		t.Errorf("it is said: %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -55,6 +55,6 @@ func TestChecksReceiveImageAndManifests(t *testing.T) {
 		t.Errorf("the manifests are %q (%v)", written, err)
 	}
 	if run.Image != "operator-labs/graded:05" || !run.Shared || s.user() != "system:serviceaccount:a:b" {
-		t.Errorf("the checks are told of the image %q (shared: %t), and the operator is %q", run.Image, run.Shared, s.user())
+		t.Errorf("the image for the checks is %q (shared: %t), and the user of the operator %q", run.Image, run.Shared, s.user())
 	}
 }

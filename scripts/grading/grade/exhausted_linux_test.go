@@ -49,10 +49,10 @@ func TestExhaustedResources(t *testing.T) {
 		// The operator had one, and gave it back when it ended for want of a second one.
 		{"inotify but for one", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
 		{"inotify but for too few", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer},
-		{"enough of inotify", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
-		{"it only says so of inotify", inotify, `exec "$0"`, nothing},
+		{"enough inotify", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
+		{"inotify, which is not exhausted", inotify, `exec "$0"`, nothing},
 		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
-		{"it only says so of the disk", disk, `exec "$0"`, nothing},
+		{"a disk that is not full", disk, `exec "$0"`, nothing},
 		{"another error", "too many open files", `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, nothing},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestExhaustedProcesses(t *testing.T) {
 	}
 	// Each limit has its own user, whose earlier program may still be ending.
 	if got := run(0, 200); got != "nothing is exhausted" {
-		t.Errorf("with enough processes it says %s", got)
+		t.Errorf("with enough processes the output is %s", got)
 	}
 	// Below some limit this program itself can't run. Above it, some processes can be had, and not as many as an operator
 	// needs.
@@ -131,7 +131,7 @@ func TestExhaustedProcesses(t *testing.T) {
 		}
 		const some = processesNeeded / 2
 		if got := run(100+limit, limit+some); !strings.HasPrefix(got, "this user can start fewer processes or threads than the operator needs") {
-			t.Errorf("with %d processes, and %d of them left, it says %s", limit+some, some, got)
+			t.Errorf("with %d processes, and %d of them left, the output is %s", limit+some, some, got)
 		}
 		return
 	}
@@ -148,9 +148,9 @@ func TestOutOfMemoryKillIsMachineError(t *testing.T) {
 		t.Errorf("the verdict is %+v", v)
 	}
 	for what, v := range map[string]*verdict{
-		"nobody was killed":  exhausted("", killed, 0),
-		"it ended otherwise": exhausted("", errors.New("exit status 1"), 1),
-		"it ended well":      exhausted("", nil, 1),
+		"no process was killed": exhausted("", killed, 0),
+		"it ended otherwise":    exhausted("", errors.New("exit status 1"), 1),
+		"it ended well":         exhausted("", nil, 1),
 	} {
 		if v != nil {
 			t.Errorf("%s, and the verdict is %+v", what, v)

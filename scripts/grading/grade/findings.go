@@ -119,7 +119,7 @@ func (o *operator) flood(reason string) string {
 		if bulk.Count == 1 {
 			what = fmt.Sprintf("one line of %s, which begins", humanize.Bytes(uint64(bulk.Longest)))
 		}
-		return fmt.Sprintf("%s, most of it as %s %q", strings.TrimSuffix(reason, overAndOver), what, bulk.Text)
+		return fmt.Sprintf("%s, most of it as %s %q", strings.TrimSuffix(reason, repeated), what, bulk.Text)
 	case bulk.Bytes > len(log)/2 && !bulk.Trouble:
 		return fmt.Sprintf("%s; %d times: %s", reason, bulk.Count, bulk.Text)
 	}

@@ -41,17 +41,17 @@ func TestTroublesSinceMark(t *testing.T) {
 	o := logging(t, no)
 	mark := o.logged()
 	if got := o.problems(mark); len(got) > 0 {
-		t.Errorf("since then there is %q", got)
+		t.Errorf("the problems since the mark are %q", got)
 	}
 	fmt.Fprintln(o.log, none)
 	if got := o.problems(mark); !slices.Equal(got, []string{"Reconcile returned an error: no cup"}) {
-		t.Errorf("since then there is %q", got)
+		t.Errorf("the problems since the mark are %q", got)
 	}
 	if got := o.problems(0); len(got) != 2 {
-		t.Errorf("in all there is %q", got)
+		t.Errorf("all problems are %q", got)
 	}
 	if got := (*operator)(nil).problems(0); got != nil || (*operator)(nil).logged() != 0 {
-		t.Errorf("nobody has %q", got)
+		t.Errorf("without an operator the problems are %q", got)
 	}
 }
 
@@ -82,10 +82,10 @@ func TestEndOfRunIsExplained(t *testing.T) {
 		t.Errorf("the reason is %q", got)
 	}
 	if got := o.explain(nil); got != nil {
-		t.Errorf("nothing ended it, and it is explained: %v", got)
+		t.Errorf("without an error, the explanation is %v", got)
 	}
 	if got := logging(t, "bye").explain(&verdict{outcome: report.Crashed, reason: "it ended"}); got.Error() != "it ended" {
-		t.Errorf("the log has nothing to say, and the reason is %q", got)
+		t.Errorf("the log has no error, and the reason is %q", got)
 	}
 }
 
@@ -158,14 +158,14 @@ func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 	}
 	for _, check := range unanswered {
 		if got := strings.Join(o.webhookPaths(check), "\n"); got != "according to its log, the operator serves webhooks at /validate" {
-			t.Errorf("of %+v: %q", check, got)
+			t.Errorf("for %+v the evidence is %q", check, got)
 		}
 	}
 	if got := o.webhookPaths(&report.Check{Observed: "it was accepted"}); got != nil {
-		t.Errorf("all answered, and it says %q", got)
+		t.Errorf("all webhooks answered, and the evidence is %q", got)
 	}
 	if got := logging(t).webhookPaths(unanswered[0]); got != nil {
-		t.Errorf("its log does not tell, and it says %q", got)
+		t.Errorf("the log names no webhook, and the evidence is %q", got)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestEvidenceEndsWithServerLog(t *testing.T) {
 	o := logging(t, "before the check")
 	mark := o.logged()
 	if got := strings.Join(o.serverLog(mark), "\n"); got != "the server has logged nothing since this check began" {
-		t.Errorf("it says %q", got)
+		t.Errorf("the evidence is %q", got)
 	}
 	for n := range 20 {
 		fmt.Fprintf(o.log, "line %d\n", n)
@@ -184,9 +184,9 @@ func TestEvidenceEndsWithServerLog(t *testing.T) {
 	got := o.serverLog(mark)
 	if len(got) != 1+serverLogLines || got[0] != "the last lines of the server's log since this check began:" || got[1] != "line 13" ||
 		got[serverLogLines] != strings.Repeat("é", serverLogWidth/2)+"…" {
-		t.Errorf("it says %q", got)
+		t.Errorf("the evidence is %q", got)
 	}
 	if got := (*operator)(nil).serverLog(0); got != nil {
-		t.Errorf("nobody says %q", got)
+		t.Errorf("without an operator the evidence is %q", got)
 	}
 }

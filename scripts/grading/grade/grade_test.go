@@ -366,12 +366,12 @@ func TestErrorsOfChecks(t *testing.T) {
 		},
 		{"they stop too early", `echo '{"check":"open","status":"passed"}' >&3`, "the checks ended before clean", 60},
 		{
-			"they know a check that nobody listed", `echo '{"check":"cosy","status":"passed"}' >&3`,
+			"they report an unlisted check", `echo '{"check":"cosy","status":"passed"}' >&3`,
 			`the checks reported "cosy", which labs.yaml does not list`, 0,
 		},
 		{"they leave a folder", `mktemp -d >&2; kill -9 $$`, "^the grader itself failed: the checks ended before open: .*/tmp", 0},
-		{"they can't try something here", `echo '{"check":"open","prevented":"the cluster has no node"}' >&3`, "^the cluster has no node$", 0},
-		{"they mumble", "echo hm >&3", "reading the events of the checks", 0},
+		{"they cannot run here", `echo '{"check":"open","prevented":"the cluster has no node"}' >&3`, "^the cluster has no node$", 0},
+		{"they write no JSON", "echo hm >&3", "reading the events of the checks", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -45,12 +45,12 @@ func TestStoppedProcessMeasuresStall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = c.Process.Kill() // it has said all that it has to say
+		_ = c.Process.Kill() // it has printed everything
 		_ = c.Wait()
 	}()
 	buffer := make([]byte, 100)
 	if n, err := output.Read(buffer); err != nil || string(buffer[:n]) != "watching\n" {
-		t.Fatalf("it says %q: %v", buffer[:n], err)
+		t.Fatalf("the output is %q: %v", buffer[:n], err)
 	}
 	const stop = 1500 * time.Millisecond
 	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
@@ -66,7 +66,7 @@ func TestStoppedProcessMeasuresStall(t *testing.T) {
 	}
 	words := strings.Fields(string(buffer[:n]))
 	if seconds, err := strconv.ParseFloat(words[0], 64); err != nil || seconds < stop.Seconds()-stallTick.Seconds()-0.1 {
-		t.Errorf("it was stopped for %s and says %q", stop, words)
+		t.Errorf("it was stopped for %s and printed %q", stop, words)
 	}
 }
 

@@ -253,11 +253,11 @@ func alone(t *testing.T, options Options) Options {
 func wantGone(t *testing.T, cluster *embedded.Cluster) {
 	t.Helper()
 	if _, err := os.Stat(cluster.Dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the cluster's folder is still there: %v", err)
+		t.Errorf("the cluster's folder still exists: %v", err)
 	}
 	for name, pid := range cluster.PIDs() {
 		if syscall.Kill(pid, 0) == nil {
-			t.Errorf("%s still runs", name)
+			t.Errorf("%s is still running", name)
 		}
 	}
 }

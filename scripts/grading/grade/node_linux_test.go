@@ -95,7 +95,7 @@ func TestTortureOfPodOfNode(t *testing.T) {
 				falls = trials.Failure.Schedule.String()
 			}
 			if trials.Run.Outcome != report.Graded || falls != test.falls || trials.Tried != test.tried {
-				t.Errorf("%s %s: after %d schedules it falls to %q, want %q after %d; it told\n%s\n%s",
+				t.Errorf("%s %s: after %d schedules it fails under %q, want %q after %d; the progress is\n%s\n%s",
 					trials.Run.Outcome, trials.Run.Reason, trials.Tried, falls, test.falls, test.tried,
 					strings.Join(progress, "\n"), strings.Join(trials.Run.OperatorLog, "\n"))
 			}

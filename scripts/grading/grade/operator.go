@@ -46,8 +46,8 @@ type operator struct {
 
 	mutex    sync.Mutex
 	instance stage.Instance // nil when it should not run
-	// how it was started the last time, other than by a fault: one that crashes is started so again.
-	how protocol.Start
+	// options are those of the last start that was not caused by a fault: a crashed operator is started with them again.
+	options protocol.Start
 	// logBegan is how much was in the log when it was started the last time, in bytes.
 	logBegan int64
 	// killsBefore is how many processes the kernel had killed for lack of memory by then.
@@ -65,14 +65,14 @@ func newOperator(s *subject, launcher stage.Operator, logFile string) (*operator
 	o := &operator{subject: s, launcher: launcher, gone: make(chan *verdict, 1)}
 	o.log = &operatorLog{file: file, flooded: func() {
 		o.report(&verdict{outcome: report.Flooded, reason: fmt.Sprintf(
-			"it wrote more than %d MB into its log"+overAndOver, logLimit>>20)})
+			"it wrote more than %d MB into its log"+repeated, logLimit>>20)})
 	}}
 	s.crash = o.restart
 	return o, nil
 }
 
-// overAndOver is what is wrong with most operators that flood their log.
-const overAndOver = ": it does the same thing over and over"
+// repeated is what is wrong with most operators that flood their log.
+const repeated = ": it does the same thing over and over"
 
 // report says why the operator can't be graded any more. The first reason counts.
 func (o *operator) report(v *verdict) {
@@ -92,13 +92,13 @@ var (
 )
 
 // startAs starts the operator in another way if it does not run.
-func (o *operator) startAs(how protocol.Start) error {
-	if len(how.Flags) > 0 {
+func (o *operator) startAs(options protocol.Start) error {
+	if len(options.Flags) > 0 {
 		adjustable, ok := o.launcher.(stage.Adjustable)
 		if !ok {
 			return errNotAdjustable
 		}
-		for _, flag := range how.Flags {
+		for _, flag := range options.Flags {
 			name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 			if !adjustable.Knows(name) {
 				return fmt.Errorf("%w: --%s", errNoSuchFlag, name)
@@ -109,7 +109,7 @@ func (o *operator) startAs(how protocol.Start) error {
 	defer o.transition.Unlock()
 	o.mutex.Lock()
 	if o.instance == nil {
-		o.how = how
+		o.options = options
 	}
 	o.mutex.Unlock()
 	return o.startLocked()
@@ -123,7 +123,7 @@ func (o *operator) startLocked() error {
 		return nil
 	}
 	o.logBegan = o.log.size()
-	if !o.how.KeepLeases {
+	if !o.options.KeepLeases {
 		if err := o.releaseLeases(); err != nil {
 			return err
 		}
@@ -141,8 +141,8 @@ func (o *operator) startLocked() error {
 
 // launch starts the operator as was asked for.
 func (o *operator) launch() (stage.Instance, error) {
-	if adjustable, ok := o.launcher.(stage.Adjustable); ok && len(o.how.Flags) > 0 {
-		return adjustable.StartWith(o.log, o.how.Flags...)
+	if adjustable, ok := o.launcher.(stage.Adjustable); ok && len(o.options.Flags) > 0 {
+		return adjustable.StartWith(o.log, o.options.Flags...)
 	}
 	return o.launcher.Start(o.log)
 }
@@ -162,11 +162,11 @@ func (o *operator) watch(p stage.Instance) {
 			o.report(fault)
 			return
 		}
-		o.report(&verdict{outcome: report.Crashed, reason: endedByItself + stage.Ending(p.Err())})
+		o.report(&verdict{outcome: report.Crashed, reason: exitPrefix + stage.Ending(p.Err())})
 	}
 }
 
-const endedByItself = "it ended by itself: "
+const exitPrefix = "it ended by itself: "
 
 // stop asks the operator to end, and kills it if it has not within grace. 0 kills it at once.
 func (o *operator) stop(grace time.Duration) error {
@@ -223,7 +223,7 @@ func (o *operator) restart() error {
 
 // firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
 func (o *operator) firstStart(ctx context.Context, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoRequest)
 	defer cancel()
 	log, err := o.cluster.OpenAudit(ctx)
 	if err != nil {
@@ -248,7 +248,7 @@ func (o *operator) firstStart(ctx context.Context, patience time.Duration) error
 		case v := <-o.gone:
 			return o.endedEarly(v, log, patience)
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errSilent) {
+			if errors.Is(context.Cause(ctx), errNoRequest) {
 				if overload := o.tooBusy(patience); overload != nil {
 					return overload
 				}
@@ -267,7 +267,7 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 	go func() { answers <- server.Answers(ctx) }()
 	select {
 	case err := <-answers:
-		if errors.Is(err, errSilent) {
+		if errors.Is(err, errNoRequest) {
 			if overload := o.tooBusy(patience); overload != nil {
 				return overload
 			}
@@ -283,12 +283,12 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 // endedEarly is the verdict on an operator that was gone before it began its work.
 func (o *operator) endedEarly(v *verdict, log *audit.Log, patience time.Duration) *verdict {
 	if v.outcome == report.Crashed {
-		return o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself), patience)
+		return o.notStarted(log, strings.TrimPrefix(v.reason, exitPrefix), patience)
 	}
 	return v
 }
 
-var errSilent = errors.New("the operator sent no requests")
+var errNoRequest = errors.New("the operator sent no requests")
 
 // startsWork matches the requests by which an operator begins its work: it lists and watches its resources. Whether
 // those requests are allowed is for the checks to report.

@@ -64,7 +64,7 @@ func (r *run) install(
 	if r.Lab.Extension != nil {
 		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)
 	}
-	what := stage.Submission{
+	target := stage.Submission{
 		Builder: builder, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups,
 		APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
 		Workloads: r.Lab.Node, ControlPlane: r.Kubectl,
@@ -72,7 +72,7 @@ func (r *run) install(
 	err := r.step(ctx, on.Installing(), func(ctx context.Context) (_ string, err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 		defer cancel()
-		s.installed, err = on.Install(ctx, what, links.gateway)
+		s.installed, err = on.Install(ctx, target, links.gateway)
 		return "", asVerdict(err, report.NotGenerated)
 	})
 	return s, err

@@ -213,7 +213,7 @@ func TestRunScripts(t *testing.T) {
 		for script, named := range map[string]bool{"echo.sh": false, "windows.sh": true, "windows-quiet.sh": true, "windows-comment.sh": false} {
 			if got := do(t.Context(), t, script); strings.HasPrefix(got.Problem, windows+script+"` does") != named ||
 				(got.Problem != "") != named {
-				t.Errorf("%s was hindered: %q", script, got.Problem)
+				t.Errorf("%s has the problem %q", script, got.Problem)
 			}
 		}
 	})
@@ -229,7 +229,7 @@ func TestRunScripts(t *testing.T) {
 		defer cancel()
 		if got := do(ctx, t, "hang.sh"); got.Exit != -1 ||
 			got.Problem != "the script did not end, and was killed when its check timed out" {
-			t.Errorf("it ended with %d and was hindered: %q", got.Exit, got.Problem)
+			t.Errorf("the exit code is %d and the problem %q", got.Exit, got.Problem)
 		}
 		wantNone(t, home)
 	})
@@ -250,7 +250,7 @@ func TestRunScripts(t *testing.T) {
 		began := time.Now()
 		if got := do(t.Context(), t, "hang.sh"); got.Exit != -1 || got.Text != "begins\n" ||
 			!strings.HasPrefix(got.Problem, "the script did not end, and was killed after ") {
-			t.Errorf("it ended with %d, printed %q and was hindered: %q", got.Exit, got.Text, got.Problem)
+			t.Errorf("the exit code is %d, the output %q and the problem %q", got.Exit, got.Text, got.Problem)
 		}
 		if took := time.Since(began); took < s.timeout {
 			t.Errorf("it took %s", took)
@@ -271,7 +271,7 @@ func TestRunScripts(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if do(ctx, t, "hang.sh"); !s.machine.wasCut() {
-			t.Error("its check ended before it had its time, and nobody knows")
+			t.Error("the check ended before the script had its time, and the run is not marked as cut short")
 		}
 		wantNone(t, home)
 	})

@@ -240,7 +240,7 @@ func (e *sharedCluster) testTurns(t *testing.T) {
 	waited.Range(func(note, _ any) bool { notice = note.(string); return false })
 	match(t, "the progress of the second run", notice, t.Name()+" works on this cluster, since ")
 	if _, err := e.client.Resource(icecreamKinds).Get(t.Context(), "icecreams.demo.lva.io", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the kind is still there: %v", err)
+		t.Errorf("the definition still exists: %v", err)
 	}
 }
 

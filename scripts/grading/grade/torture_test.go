@@ -29,16 +29,16 @@ type trialRecorder struct {
 func (s *trialRecorder) view(trial protocol.Trial) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	how := "begins"
+	event := "begins"
 	switch {
 	case trial.Final:
-		how = "concludes"
+		event = "concludes"
 	case trial.Passed:
-		how = "passed"
+		event = "passed"
 	case trial.Ended:
-		how = "failed"
+		event = "failed"
 	}
-	s.trials = append(s.trials, fmt.Sprintf("%s %d of %d [%s]", how, trial.Number, trial.Of, trial.Schedule))
+	s.trials = append(s.trials, fmt.Sprintf("%s %d of %d [%s]", event, trial.Number, trial.Of, trial.Schedule))
 }
 
 // tortured tortures, and demands what must hold of all trials: they are written as JSON and read again, and there is
@@ -60,7 +60,7 @@ func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 		t.Fatal(err)
 	}
 	if read.Tried != trials.Tried || read.Of != trials.Of || (read.Failure == nil) != (trials.Failure == nil) {
-		t.Errorf("what is read again is %+v, not %+v", read, trials)
+		t.Errorf("the trials from JSON are %+v, want %+v", read, trials)
 	}
 	return trials, recorder.trials
 }
@@ -88,12 +88,12 @@ func TestTortureOfCorrectOperator(t *testing.T) {
 		if i == 0 {
 			of = 1 // how many there are is not known before the good day is over
 		}
-		for _, how := range []string{"begins", "passed"} {
-			wantProgress = append(wantProgress, fmt.Sprintf("%s %d of %d [%s]", how, i+1, of, schedule))
+		for _, event := range []string{"begins", "passed"} {
+			wantProgress = append(wantProgress, fmt.Sprintf("%s %d of %d [%s]", event, i+1, of, schedule))
 		}
 	}
 	if !slices.Equal(progress, wantProgress) {
-		t.Errorf("it told of\n%s\nand must tell of\n%s", strings.Join(progress, "\n"), strings.Join(wantProgress, "\n"))
+		t.Errorf("the progress is\n%s\nwant\n%s", strings.Join(progress, "\n"), strings.Join(wantProgress, "\n"))
 	}
 }
 
@@ -155,13 +155,13 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			if test.schedule == "" {
 				if trials.Failure != nil || len(progress) > 0 {
-					t.Errorf("it was never tried, and there is %+v; it told %q", trials.Failure, progress)
+					t.Errorf("no schedule was tried, but the failure is %+v and the progress %q", trials.Failure, progress)
 				}
 				return
 			}
 			failure := trials.Failure
 			if failure == nil || failure.Schedule.String() != test.schedule || trials.Tried != test.tried {
-				t.Fatalf("%d schedules were tried, and it falls to %+v; it told %q", trials.Tried, failure, progress)
+				t.Fatalf("%d schedules were tried, the failure is %+v and the progress %q", trials.Tried, failure, progress)
 			}
 			match(t, "what was expected", failure.Expected, test.expected)
 			match(t, "what was observed", failure.Observed, test.observed)
@@ -224,7 +224,7 @@ func TestIncompleteTrials(t *testing.T) {
 			}
 			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() || trials.Tried != test.tried {
-				t.Errorf("the outcome is %s, %d tried, survived: %t; it told %q", trials.Run.Outcome, trials.Tried, trials.Survived(), progress)
+				t.Errorf("the outcome is %s, %d tried, survived: %t; the progress is %q", trials.Run.Outcome, trials.Tried, trials.Survived(), progress)
 			}
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			failure := ""

@@ -48,6 +48,6 @@ func TestUsageOf(t *testing.T) {
 	becomes("works without a pause", busy, "sh", "-c", "while :; do :; done")
 	becomes("has a child that works without a pause", busy, "sh", "-c", "sh -c 'while :; do :; done' & wait")
 	if usage := usageOf(1 << 30); usage.Known {
-		t.Errorf("nobody has this number, and used %+v", usage)
+		t.Errorf("a process that does not exist used %+v", usage)
 	}
 }

@@ -126,7 +126,7 @@ func TestClassroom50NamesMissingVariables(t *testing.T) {
 		_, err := classroom50.FromEnvironment(environment(runner, change))
 		wantError(t, err, want)
 		if strings.Contains(err.Error(), ";") && strings.Count(err.Error(), ";") > 1 {
-			t.Errorf("%s: more than that is said to be wrong: %v", change, err)
+			t.Errorf("%s: the error names other problems, too: %v", change, err)
 		}
 	}
 	// Whose repository it is must never be guessed from who pushed.

@@ -253,13 +253,13 @@ func TestClassroom50OfEachOutcome(t *testing.T) {
 				t.Errorf("it looks passed: %v, but full marks: %v", passed, r.FullMarks())
 			}
 			if r.Outcome != report.Graded && (got.Tests[0].Passed || !strings.Contains(got.Tests[0].Output, r.Reason)) {
-				t.Errorf("the first test is %+v, want one that did not pass and says %q", got.Tests[0], r.Reason)
+				t.Errorf("the first test is %+v, want one that did not pass, with the reason %q", got.Tests[0], r.Reason)
 			}
 			if got.Datetime != r.Started.UTC().Format("2006-01-02T15:04:05Z") || got.GradedAt < got.Datetime {
 				t.Errorf("submitted %s and graded %s, want the run's times", got.Datetime, got.GradedAt)
 			}
 			if got.SubmittedBy != nil || bytes.Contains(data, []byte("secret")) {
-				t.Error("it says more than is known, or names a folder of the machine")
+				t.Error("it has unknown data, or names a folder of the machine")
 			}
 		})
 	}

@@ -338,7 +338,7 @@ func golden(t *testing.T, name string, got []byte) {
 		return
 	}
 	if diff := cmp.Diff(string(readFile(t, file)), string(got)); diff != "" {
-		t.Errorf("%s (-want +got; `go test -update` writes it anew):\n%s", file, diff)
+		t.Errorf("%s (-want +got; `go test -update` rewrites it):\n%s", file, diff)
 	}
 }
 

@@ -111,9 +111,9 @@ func (s *story) end() report.Report {
 	return s.Report
 }
 
-// tell tells the whole run; forgets is true of an operator that removes its finalizer though the freezer did not
+// play tells the whole run; forgets is true of an operator that removes its finalizer though the freezer did not
 // answer.
-func (s *story) tell(forgets bool) {
+func (s *story) play(forgets bool) {
 	s.check("finalizer-added", 10, "An icecream gets the finalizer", func() { s.arrives("sundae") })
 	s.check("finalizer-first", 10, "The finalizer is on the icecream before anything is taken", func() {
 		s.request(report.ServiceAPI, "update icecreams gelato", 409, "conflict")
@@ -183,13 +183,13 @@ func (s *story) tell(forgets bool) {
 
 func finalizerFull() report.Report {
 	s := newStory()
-	s.tell(false)
+	s.play(false)
 	return s.end()
 }
 
 func finalizerFailed() report.Report {
 	s := newStory()
-	s.tell(true)
+	s.play(true)
 	s.Notices = []string{"config/crd is not what the markers generate: run `make manifests` and commit it."}
 	return s.end()
 }

@@ -173,7 +173,7 @@ func TestPlay(t *testing.T) {
 			"put movements cce76f…, and 1 request like it → 201", "fault unavailable: It was answered with 503",
 		} {
 			if !strings.Contains(out.String(), wanted) {
-				t.Errorf("with the input %q it does not say %q:\n%s", input, wanted, out.String())
+				t.Errorf("with the input %q the output lacks %q:\n%s", input, wanted, out.String())
 			}
 		}
 		return out.String()
@@ -193,11 +193,11 @@ func TestPlay(t *testing.T) {
 			output := play(test.input)
 			for _, wanted := range test.wanted {
 				if !strings.Contains(output, wanted) {
-					t.Errorf("it does not say %q:\n%s", wanted, output)
+					t.Errorf("the output lacks %q:\n%s", wanted, output)
 				}
 			}
 			if test.unwanted != "" && strings.Contains(output, test.unwanted) {
-				t.Errorf("it says %q:\n%s", test.unwanted, output)
+				t.Errorf("the output has %q:\n%s", test.unwanted, output)
 			}
 		})
 	}

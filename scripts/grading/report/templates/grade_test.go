@@ -415,6 +415,6 @@ func TestGradescopeAutograder(t *testing.T) {
 	}
 	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" ||
 		!strings.Contains(result.Tests[0].Output, "none of its Go modules is that of lab 1") {
-		t.Errorf("the result is %+v, want one that says that there is no module", result)
+		t.Errorf("the result is %+v, want one that reports a missing module", result)
 	}
 }

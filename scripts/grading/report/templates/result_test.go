@@ -217,7 +217,7 @@ func TestWorkflowsPrepareGitHubRunners(t *testing.T) {
 	for where, prepared := range map[string]bool{"github-hosted": true, "self-hosted": false} {
 		output, _ := classroom50(t, python, newJob(t, "exit 1", ".").dir, "RUNNER_ENVIRONMENT="+where) // it ends without a report
 		if want := "sudo -n sysctl -q -e -w " + strings.Join(settings, " ") + "\n"; strings.Contains(output, want) != prepared {
-			t.Errorf("on a runner that is %s it must say %q: %t, and it says\n%s", where, want, prepared, output)
+			t.Errorf("on a runner that is %s, output with %q: want %t; the output is\n%s", where, want, prepared, output)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestFirstVerdictIsShownAtOnce(t *testing.T) {
 		before := out.Len()
 		live.CheckDone(report.Check{ID: "another", Title: "Another", Status: report.Passed, MaxPoints: 5, Points: 5})
 		if output := out.String()[before:]; strings.Contains(output, "Checking") || strings.Contains(output, "ixed:") {
-			t.Errorf("of another check it says %q", output)
+			t.Errorf("for another check the output is %q", output)
 		}
 		live.Close()
 	}
