@@ -97,7 +97,7 @@ func TestSeedDeterminesFaults(t *testing.T) {
 			t.Errorf("two runs have the seed %d", one.Seed)
 		}
 	})
-	t.Run("where nothing ran", func(t *testing.T) {
+	t.Run("without a run", func(t *testing.T) {
 		t.Parallel()
 		if got := grade(t.Context(), t, options(t, "2", unpack(t, "no-module"))); got.Seed != 0 {
 			t.Errorf("nothing can go wrong again, and the seed is %d", got.Seed)

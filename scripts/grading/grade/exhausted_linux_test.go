@@ -47,9 +47,9 @@ func TestExhaustedResources(t *testing.T) {
 	for _, test := range []struct{ what, output, prepare, want string }{
 		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
 		// The operator had one, and gave it back when it ended for want of a second one.
-		{"inotify but for one", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
-		{"inotify but for too few", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer},
-		{"enough inotify", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
+		{"one inotify instance left", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
+		{"too few inotify instances", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer},
+		{"enough inotify instances", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
 		{"inotify, which is not exhausted", inotify, `exec "$0"`, nothing},
 		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
 		{"a disk that is not full", disk, `exec "$0"`, nothing},

@@ -108,7 +108,7 @@ func TestDoubtAfterStall(t *testing.T) {
 		{"a check failed on a machine that was late", nil, true, 2 * time.Second, false, false},
 		{"full marks", nil, false, 20 * time.Second, false, false},
 		{"it crashed", &verdict{outcome: report.Crashed}, true, 20 * time.Second, false, true},
-		{"the checks were not done", &verdict{outcome: report.TimedOut}, false, 20 * time.Second, false, true},
+		{"the checks did not finish", &verdict{outcome: report.TimedOut}, false, 20 * time.Second, false, true},
 		{"it does not compile", &verdict{outcome: report.NotBuilt}, false, 20 * time.Second, false, false},
 		{"a check failed on a starved machine", nil, true, 0, true, true},
 		{"full marks on a starved machine", nil, false, 0, true, false},
@@ -165,10 +165,10 @@ func TestBusyMachineExtendsTimeout(t *testing.T) {
 		least   time.Duration
 		cut     bool
 	}{
-		{"a quiet one", &machine{}, time.Second, false},
-		{"one that is not watched", nil, time.Second, false},
-		{"one that gives a third", busyMachine(t, 2), 3 * time.Second, false},
-		{"one that gives a hundredth", busyMachine(t, 99), longestWait * time.Second, true},
+		{"a quiet machine", &machine{}, time.Second, false},
+		{"an unwatched machine", nil, time.Second, false},
+		{"a third of a processor", busyMachine(t, 2), 3 * time.Second, false},
+		{"a hundredth of a processor", busyMachine(t, 99), longestWait * time.Second, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

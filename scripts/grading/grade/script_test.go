@@ -167,7 +167,7 @@ func TestRunScripts(t *testing.T) {
 		}
 		return got
 	}
-	t.Run("in a folder of its own, with an environment of its own", func(t *testing.T) {
+	t.Run("separate folder and environment", func(t *testing.T) {
 		first, second := do(t.Context(), t, "try.sh", "pwd"), do(t.Context(), t, "try.sh", "pwd")
 		if !strings.HasPrefix(first.Text, home+"/") || first.Exit != 0 || first.Text == second.Text {
 			t.Errorf("two run in %s and %s, and must in different folders below %s", first.Text, second.Text, home)
@@ -185,7 +185,7 @@ func TestRunScripts(t *testing.T) {
 			t.Errorf("its environment has %q, not %q", names, want)
 		}
 	})
-	t.Run("its exit code and its output are the result", func(t *testing.T) {
+	t.Run("exit code and output", func(t *testing.T) {
 		if got := do(t.Context(), t, "echo.sh", "a", "", "c d"); got.Exit != 7 || got.Text != "[a][][c d]\nto stderr\n" {
 			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
 		}
@@ -193,12 +193,12 @@ func TestRunScripts(t *testing.T) {
 			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
 		}
 	})
-	t.Run("one that is missing does not exist", func(t *testing.T) {
+	t.Run("missing script", func(t *testing.T) {
 		if got, err := s.run(t.Context(), "zombie/none.sh", nil); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("it is %+v, %v", got, err)
 		}
 	})
-	t.Run("Windows line endings are named", func(t *testing.T) {
+	t.Run("Windows line endings", func(t *testing.T) {
 		const windows = "the script has Windows line endings (CRLF), and sh treats the CR as part of each line: " +
 			"save it with LF, as `sed -i 's/\\r$//' zombie/"
 		for script, content := range map[string]string{
@@ -217,14 +217,14 @@ func TestRunScripts(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what it leaves behind ends", func(t *testing.T) {
+	t.Run("background process is killed", func(t *testing.T) {
 		got := do(t.Context(), t, "leave.sh")
 		if _, err := strconv.Atoi(strings.TrimSpace(got.Text)); err != nil || got.Exit != 0 {
 			t.Fatalf("it ended with %d and printed %q", got.Exit, got.Text)
 		}
 		wantNone(t, home)
 	})
-	t.Run("it ends with the check that wanted it", func(t *testing.T) {
+	t.Run("script ends with its check", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		if got := do(ctx, t, "hang.sh"); got.Exit != -1 ||
@@ -233,7 +233,7 @@ func TestRunScripts(t *testing.T) {
 		}
 		wantNone(t, home)
 	})
-	t.Run("the beginning of its output is kept", func(t *testing.T) {
+	t.Run("output is limited", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		got := do(ctx, t, "flood.sh")
@@ -242,7 +242,7 @@ func TestRunScripts(t *testing.T) {
 		}
 		wantNone(t, home)
 	})
-	t.Run("one that hangs is killed", func(t *testing.T) {
+	t.Run("hanging script is killed", func(t *testing.T) {
 		if limit := s.limit(); limit != scriptTimeout {
 			t.Errorf("a script has %s, want %s", limit, scriptTimeout)
 		}
@@ -257,7 +257,7 @@ func TestRunScripts(t *testing.T) {
 		}
 		wantNone(t, home)
 	})
-	t.Run("a busy machine gives it more time", func(t *testing.T) {
+	t.Run("busy machine extends the time limit", func(t *testing.T) {
 		watched := s.machine
 		defer func() { s.machine = watched }()
 		s.machine = busyMachine(t, 2)
