@@ -100,7 +100,7 @@ func TestRequestsToTheAPIServerPassAndAreLogged(t *testing.T) {
 	}
 }
 
-func TestItSpeaksHTTP2AndTheTokenSaysWhoAsks(t *testing.T) {
+func TestAPIProxySpeaksHTTP2AndAuthenticatesByToken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	client, err := rest.HTTPClientFor(b.operator)
@@ -144,7 +144,7 @@ func TestItSpeaksHTTP2AndTheTokenSaysWhoAsks(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTheOperatorsWorkIsNeitherCountedNorHit(t *testing.T) {
+func TestUncountedRequestsGetNoFaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	client, ctx := b.client(t), t.Context()
@@ -206,7 +206,7 @@ func TestWhatIsNotTheOperatorsWorkIsNeitherCountedNorHit(t *testing.T) {
 	}
 }
 
-func TestAWriteWhoseAnswerIsLostIsDone(t *testing.T) {
+func TestWriteWithALostAnswerTakesEffect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.make(t, "x")
@@ -224,7 +224,7 @@ func TestAWriteWhoseAnswerIsLostIsDone(t *testing.T) {
 	}
 }
 
-func TestAWriteThatGetsNoAnswerIsNotDone(t *testing.T) {
+func TestUnansweredWriteHasNoEffect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.make(t, "x")
@@ -243,7 +243,7 @@ func TestAWriteThatGetsNoAnswerIsNotDone(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatIsGoneIsADroppedConnection(t *testing.T) {
+func TestStoppedAPIServerIsADroppedConnection(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
 	defer injector.Close()
@@ -267,7 +267,7 @@ func TestAnAPIServerThatIsGoneIsADroppedConnection(t *testing.T) {
 	}
 }
 
-func TestTheNameOfWhatIsCreatedIsInTheBody(t *testing.T) {
+func TestNameOfACreatedObjectIsReadFromItsBody(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ mediaType, body, want string }{
 		{runtime.ContentTypeJSON, `{"metadata":{"name":"sundae"}}`, "sundae"},

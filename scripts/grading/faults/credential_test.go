@@ -17,7 +17,7 @@ import (
 )
 
 // The operator's credential gives access to the API server through the proxy, and by no other way.
-func TestCredentialIsGoodForTheProxyAlone(t *testing.T) {
+func TestCredentialIsValidOnlyAtTheProxy(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	if _, err := b.client(t).CoreV1().ConfigMaps(b.namespace).Create(t.Context(),

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheSweepHasEachSingleCrashAtAWrite(t *testing.T) {
+func TestSweepHasEverySingleCrashAtAWrite(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, schedule := range Sweep(2) {
@@ -27,7 +27,7 @@ func TestTheSweepHasEachSingleCrashAtAWrite(t *testing.T) {
 }
 
 // A report of last year says a seed: the schedules must still be the same. If this fails, old seeds are worth nothing.
-func TestASeedAlwaysGivesTheSameSchedules(t *testing.T) {
+func TestSeedDeterminesSchedules(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -113,7 +113,7 @@ func demandPlaces(t *testing.T, schedule Schedule, writes, reads int) {
 	}
 }
 
-func TestSchedulesForOperatorsThatHardlyAsk(t *testing.T) {
+func TestSchedulesForOperatorsWithFewRequests(t *testing.T) {
 	t.Parallel()
 	for n := range 200 {
 		for _, asks := range [][2]int{{0, 0}, {1, 0}, {0, 2}, {1, 1}, {-1, -1}} {
@@ -127,7 +127,7 @@ func TestSchedulesForOperatorsThatHardlyAsk(t *testing.T) {
 	}
 }
 
-func TestMildSchedulesKillNobodyAndAreShort(t *testing.T) {
+func TestMildSchedulesAreShortAndKillNoOperator(t *testing.T) {
 	t.Parallel()
 	kinds := map[Kind]int{}
 	for seed := range uint32(2000) {

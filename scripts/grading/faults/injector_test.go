@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestALostAnswerIsDone(t *testing.T) {
+func TestLostAnswerTakesEffect(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
 	b.arm(t, Fault{Kind: LostAnswer, Class: Write, At: 1})
@@ -182,7 +182,7 @@ func TestALostAnswerIsDone(t *testing.T) {
 	}
 }
 
-func TestAHalfAnswerIsDoneAndDoesNotEnd(t *testing.T) {
+func TestHalfAnswerTakesEffectAndDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
 	b.arm(t, Fault{Kind: HalfAnswer, Class: Write, At: 1})
@@ -207,7 +207,7 @@ func TestAHalfAnswerIsDoneAndDoesNotEnd(t *testing.T) {
 	}
 }
 
-func TestAResetIsNotDone(t *testing.T) {
+func TestResetHasNoEffect(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
 	b.arm(t, Fault{Kind: Reset, Class: Write, Service: freezer.Service, At: 1})
@@ -221,7 +221,7 @@ func TestAResetIsNotDone(t *testing.T) {
 }
 
 // What was asked for before a client went away is done; only the end of all things ends it.
-func TestALostAnswerIsDoneWithoutTheClient(t *testing.T) {
+func TestLostAnswerTakesEffectWithoutTheClient(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
 	t.Cleanup(func() { injector.Close() })
@@ -266,7 +266,7 @@ func TestALostAnswerIsDoneWithoutTheClient(t *testing.T) {
 	}
 }
 
-func TestASlowAnswerIsDoneAtOnce(t *testing.T) {
+func TestSlowAnswerTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
 	b.arm(t, Fault{Kind: Slow, Class: Write, At: 1, For: lasting(200 * time.Millisecond)},
@@ -345,7 +345,7 @@ func TestNoAnswerUntilTheClientGivesUp(t *testing.T) {
 	b.demandBooked(t)
 }
 
-func TestOnlyWhatTheScheduleSaysIsHit(t *testing.T) {
+func TestOnlyScheduledRequestsGetFaults(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
 	other, err := b.Proxy("oven", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -409,7 +409,7 @@ func TestOnlyWhatTheScheduleSaysIsHit(t *testing.T) {
 	}
 }
 
-func TestAServiceNeedsANameOfItsOwn(t *testing.T) {
+func TestReservedServiceNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
 	defer injector.Close()
@@ -458,7 +458,7 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 
 // A submission that stands in for a service may answer without end. No more of it is read than a problem may have, and
 // all of it is handed on.
-func TestTheReasonOfALongRefusalIsLeftOut(t *testing.T) {
+func TestDetailOfALongRefusalIsOmitted(t *testing.T) {
 	t.Parallel()
 	long := `{"detail":"` + strings.Repeat("x", 2*problemLimit) + `"}`
 	answer := &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {problemType}}}

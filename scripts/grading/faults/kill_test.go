@@ -21,7 +21,7 @@ import (
 )
 
 // The program counts from 0 to goal, one write for each number. So the log says exactly what was done when it died.
-func TestAProgramThatIsKilledAtAWriteGoesOn(t *testing.T) {
+func TestProgramKilledAtAWriteContinues(t *testing.T) {
 	t.Parallel()
 	v := &victim{t: t}
 	b := newBench(t, v.kill)
@@ -93,7 +93,7 @@ func (k *killed) kill() error {
 	return <-k.dead
 }
 
-func TestWhatADyingOperatorStillAsksForIsNotDone(t *testing.T) {
+func TestRequestsOfADyingOperatorHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	operator := newKilled()
 	b := newBench(t, operator.kill)
@@ -145,7 +145,7 @@ func TestWhatADyingOperatorStillAsksForIsNotDone(t *testing.T) {
 	}
 }
 
-func TestAnOperatorDiesOnceWhenTwoFaultsMeetIt(t *testing.T) {
+func TestTwoSimultaneousFaultsKillTheOperatorOnce(t *testing.T) {
 	t.Parallel()
 	kills := 0 // one at a time
 	injector := New(func() error { kills++; return nil })
@@ -191,7 +191,7 @@ func send(ctx context.Context, client *http.Client, method, url string) error {
 	return answer.Body.Close()
 }
 
-func TestThatAnOperatorIsNotStartedAgainIsLogged(t *testing.T) {
+func TestFailedRestartIsLogged(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, func() error { return errors.New("its program is gone") })
 	b.arm(t, Fault{Kind: KillBefore, Class: Write, At: 1})
@@ -237,7 +237,7 @@ func TestDisarmWaitsForAKillAndPreventsTheNext(t *testing.T) {
 }
 
 // A request that was sent under one schedule and done under the next is no reason to kill the operator.
-func TestAKillThatComesTooLateIsNone(t *testing.T) {
+func TestKillIsSkippedAfterTheScheduleEnds(t *testing.T) {
 	t.Parallel()
 	b := New(func() error { t.Error("it was killed"); return nil })
 	t.Cleanup(func() { b.Close() })
@@ -263,7 +263,7 @@ func TestAKillThatComesTooLateIsNone(t *testing.T) {
 }
 
 // One that takes a moment to die connects again meanwhile, and nothing of that is done.
-func TestNothingIsDoneForAnOperatorThatIsRefused(t *testing.T) {
+func TestRefusedOperatorHasNoEffect(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
 	t.Cleanup(func() { injector.Close() })
@@ -298,7 +298,7 @@ func TestNothingIsDoneForAnOperatorThatIsRefused(t *testing.T) {
 
 // The client may have disconnected before the request is looked at. The operator is killed all the same, and Disarm
 // waits for that alone.
-func TestAKillWhoseAskerIsGone(t *testing.T) {
+func TestKillAfterTheClientDisconnected(t *testing.T) {
 	t.Parallel()
 	kills := 0
 	i := New(func() error { kills++; return nil })

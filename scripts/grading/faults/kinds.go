@@ -60,7 +60,7 @@ const (
 )
 
 // kinds has everything that the package knows of each kind. The order and the tickets decide which schedules a seed
-// gives: TestASeedAlwaysGivesTheSameSchedules fails if a change alters old ones.
+// gives: TestSeedDeterminesSchedules fails if a change alters old ones.
 var kinds = []behaviour{
 	{kind: Conflict, refuse: conflict, atWrites: 2},
 	{

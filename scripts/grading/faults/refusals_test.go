@@ -28,7 +28,7 @@ import (
 )
 
 // The injector's answer is compared with the API server's own.
-func TestAConflictIsAsTheAPIServerSays(t *testing.T) {
+func TestConflictMatchesTheAPIServers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	client, ctx := b.client(t), t.Context()
@@ -129,7 +129,7 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 // What every operator does: ask again when the answer says so.
 // The API server answers what it forbids without having read it: once, that was answered in a way in which an HTTP/2
 // client waited for ever for the rest.
-func TestWhatIsForbiddenIsAnswered(t *testing.T) {
+func TestForbiddenRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -158,7 +158,7 @@ func TestWhatIsForbiddenIsAnswered(t *testing.T) {
 	}
 }
 
-func TestAClientThatAsksAgainComesThrough(t *testing.T) {
+func TestRetryingClientSucceeds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.make(t, "x")

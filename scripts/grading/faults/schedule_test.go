@@ -56,7 +56,7 @@ func TestAScheduleAsJSON(t *testing.T) {
 	}
 }
 
-func TestAScheduleThatWouldNotDoWhatItSaysIsRefused(t *testing.T) {
+func TestInvalidFaultsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string

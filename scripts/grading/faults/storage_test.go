@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAServerIsKilledAfterTheChangeThatTheScheduleNames(t *testing.T) {
+func TestServerIsKilledAfterTheScheduledChange(t *testing.T) {
 	t.Parallel()
 	kills := 0
 	injector := New(func() error { kills++; return nil })
@@ -43,7 +43,7 @@ func TestAServerIsKilledAfterTheChangeThatTheScheduleNames(t *testing.T) {
 	}
 }
 
-func TestTheSweepOfAServerHasEachSingleCrash(t *testing.T) {
+func TestServerSweepHasEverySingleCrash(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, schedule := range SweepStorage(2, 1) {
@@ -54,7 +54,7 @@ func TestTheSweepOfAServerHasEachSingleCrash(t *testing.T) {
 	}
 }
 
-func TestRandomSchedulesOfAServer(t *testing.T) {
+func TestRandomServerSchedules(t *testing.T) {
 	t.Parallel()
 	const requests = 5
 	if got, want := RandomStorage(42, 1, 12).String(), RandomStorage(42, 1, 12).String(); got != want {
@@ -86,7 +86,7 @@ func TestRandomSchedulesOfAServer(t *testing.T) {
 	}
 }
 
-func TestFaultsOfAServerThatCannotBeMade(t *testing.T) {
+func TestInvalidServerFaults(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []Fault{
 		{Kind: Conflict, Class: Change, At: 1},

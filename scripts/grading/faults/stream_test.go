@@ -39,7 +39,7 @@ func streams(t *testing.T) (config *rest.Config, taken *atomic.Int64) {
 	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, taken
 }
 
-func TestAnAnswerWithoutAnEndIsLostWhenItHasBegun(t *testing.T) {
+func TestEndlessAnswerIsLostOnceItHasBegun(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, path string

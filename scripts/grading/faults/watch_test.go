@@ -183,7 +183,7 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 	}
 }
 
-func TestACutEndsAllWatchesThatThereAre(t *testing.T) {
+func TestCutEndsAllOpenWatches(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	client := b.client(t)
@@ -264,7 +264,7 @@ func TestStaleEventsAreLateAndInOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldBackComesAtTheEndOfTheSchedule(t *testing.T) {
+func TestHeldEventsArriveWhenTheScheduleEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	client := b.client(t)
@@ -301,7 +301,7 @@ func TestWhatIsHeldBackComesAtTheEndOfTheSchedule(t *testing.T) {
 }
 
 // Only the list with which a cache begins may be old. A request for the current state gets the current state.
-func TestACacheBeginsBehind(t *testing.T) {
+func TestCacheStartsWithAnOldList(t *testing.T) {
 	t.Parallel()
 	const lag = 400 * time.Millisecond
 	b := newBench(t, nil)
