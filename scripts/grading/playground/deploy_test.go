@@ -14,7 +14,7 @@ import (
 )
 
 // That there is no playground is said before anything is downloaded or built.
-func TestNothingIsBuiltForAPlaygroundThatDoesNotRun(t *testing.T) {
+func TestStoppedPlaygroundFailsBeforeTheBuild(t *testing.T) {
 	t.Parallel()
 	operator := &Operator{
 		Checkout: &checkout.Checkout{Root: t.TempDir()}, Dir: t.TempDir(), Out: io.Discard, Err: io.Discard,
@@ -35,7 +35,7 @@ func TestNothingIsBuiltForAPlaygroundThatDoesNotRun(t *testing.T) {
 }
 
 // kubectl gets to a kind cluster by the file that is found for it, or says why there is none.
-func TestAKindClusterIsReachedByTheFileThatIsFound(t *testing.T) {
+func TestKindTargetUsesTheFoundKubeconfig(t *testing.T) {
 	t.Parallel()
 	none := errors.New("it was not created by this checkout")
 	for _, want := range []error{nil, none} {

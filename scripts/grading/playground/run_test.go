@@ -14,7 +14,7 @@ import (
 )
 
 // What the compiler says is said once, with its place.
-func TestWhatDoesNotCompileIsSaidOnce(t *testing.T) {
+func TestCompileErrorsArePrintedOnce(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
 	printUnbuilt(&said, "shop.go", &submission.Problem{
@@ -28,7 +28,7 @@ func TestWhatDoesNotCompileIsSaidOnce(t *testing.T) {
 }
 
 // Two operators would have the account, its rights and the way to the webhooks in common.
-func TestOneOperatorAtATimeRunsAtAPlayground(t *testing.T) {
+func TestPlaygroundRunsOneOperatorAtATime(t *testing.T) {
 	t.Parallel()
 	playground := &embedded.Playground{Dir: t.TempDir()}
 	unlock, err := lockRun(playground)

@@ -14,7 +14,7 @@ import (
 const watchingWithout = "LAB_TEST_WATCHING_WITHOUT"
 
 // A user namespace has limits of its own, which its root may lower.
-func TestALimitOfInotifyIsExplained(t *testing.T) {
+func TestInotifyLimitIsExplained(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(watchingWithout) != "" {
 		if _, err := WatchFolder(t.Context(), t.TempDir(), buildWindow); err != nil {
@@ -34,7 +34,7 @@ func TestALimitOfInotifyIsExplained(t *testing.T) {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
 			c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c",
-				`echo 0 >"/proc/sys/user/$1" && exec "$0" -test.run='^TestALimitOfInotifyIsExplained$'`, os.Args[0], limit)
+				`echo 0 >"/proc/sys/user/$1" && exec "$0" -test.run='^TestInotifyLimitIsExplained$'`, os.Args[0], limit)
 			c.Env = append(os.Environ(), watchingWithout+"="+limit)
 			said, err := c.CombinedOutput()
 			if err == nil || !strings.Contains(string(said), want) || !strings.Contains(string(said), "sysctl -w fs.inotify.") {

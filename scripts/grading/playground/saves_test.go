@@ -14,7 +14,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-func TestSavesAreToldAlsoOfFoldersThatAreNew(t *testing.T) {
+func TestSavesInNewFoldersAreReported(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	saves, err := WatchFolder(t.Context(), root, SaveWindow)
@@ -53,7 +53,7 @@ func TestSavesAreToldAlsoOfFoldersThatAreNew(t *testing.T) {
 }
 
 // The kernel keeps a list of limited length. What was lost may be what the student waits for.
-func TestSavesThatGotLostAreASave(t *testing.T) {
+func TestLostEventsCountAsASave(t *testing.T) {
 	t.Parallel()
 	watcher, saves := told(t)
 	watcher.Errors <- fsnotify.ErrEventOverflow
@@ -66,7 +66,7 @@ func TestSavesThatGotLostAreASave(t *testing.T) {
 	}
 }
 
-func TestAWatcherThatFailsIsNoSilence(t *testing.T) {
+func TestWatcherErrorIsReported(t *testing.T) {
 	t.Parallel()
 	watcher, saves := told(t)
 	watcher.Errors <- errors.New("the device is gone")

@@ -18,7 +18,7 @@ import (
 )
 
 // A service that another program keeps from its usual port gets another one.
-func TestAServiceIsServedAlsoWhereItsPortIsTaken(t *testing.T) {
+func TestServiceWithATakenPortGetsAnotherOne(t *testing.T) {
 	t.Parallel()
 	usual := services.Named([]string{freezer.Service})[0]
 	taken, err := net.Listen("tcp", usual.Address)
@@ -57,7 +57,7 @@ func TestAServiceIsServedAlsoWhereItsPortIsTaken(t *testing.T) {
 	}
 }
 
-func TestAnOperatorOfNoLabHasNoServices(t *testing.T) {
+func TestOperatorWithoutALabHasNoServices(t *testing.T) {
 	t.Parallel()
 	environment, end, err := serveServices(nil, t.TempDir())
 	if err != nil || len(environment) > 0 {

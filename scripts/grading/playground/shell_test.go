@@ -11,7 +11,7 @@ import (
 )
 
 // The lines work in a checkout whatever the name of its folder.
-func TestAShellReadsTheLinesAsTheyAre(t *testing.T) {
+func TestShellLinesAreQuoted(t *testing.T) {
 	t.Parallel()
 	for _, root := range []string{
 		"/srv/operator-labs", "/srv/student's work",

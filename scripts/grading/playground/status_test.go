@@ -11,7 +11,7 @@ import (
 )
 
 // `make status` names the program that has ended: what the API server answers is a consequence.
-func TestWhyThePlaygroundCanNotBeUsed(t *testing.T) {
+func TestUnusable(t *testing.T) {
 	t.Parallel()
 	silent := errors.New("it is not ready: its checks of etcd fail")
 	for _, test := range []struct {
