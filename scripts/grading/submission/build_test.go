@@ -12,7 +12,7 @@ import (
 )
 
 // A submission that can't be built says why, and what helps, whether it is downloaded before or not.
-func TestWhyItCanNotBeBuilt(t *testing.T) {
+func TestBuildProblems(t *testing.T) {
 	t.Parallel()
 	const (
 		calls    = "-- cmd/main.go --\npackage main\n\nfunc main() { three() }\n"

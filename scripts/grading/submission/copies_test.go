@@ -35,7 +35,7 @@ type (
 `
 
 // The code is controller-gen's, for these very types.
-func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
+func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+iceTypes)
 	w := builder(t, dir)

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-func TestCopyTakesRegularFilesOnly(t *testing.T) {
+func TestCopyCopiesOnlyRegularFiles(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
 		"-- config/crd/crd.yaml --\nkind: X\n-- internal/a/testdata/b.txt --\nb\n-- .git/config --\nsecret\n-- _old/c.go --\npackage c\n"+
@@ -61,7 +61,7 @@ func TestCopyTakesRegularFilesOnly(t *testing.T) {
 	}
 }
 
-func TestACopyIsLimited(t *testing.T) {
+func TestCopyIsLimited(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)
 	for i := range copyFiles {

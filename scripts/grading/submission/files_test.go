@@ -155,7 +155,7 @@ func TestSurvey(t *testing.T) {
 }
 
 // A folder's name may be in an old encoding. The go command looks into no such folder, and takes the rest.
-func TestAFolderWithANameThatIsNotUTF8(t *testing.T) {
+func TestFolderNameThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, program+defaults+"resources: [map.yaml]\n-- config/default/map.yaml --\n"+configMap)
 	for _, folder := range []string{"", "cmd", "config", "config/default"} {
@@ -183,7 +183,7 @@ func TestAFolderWithANameThatIsNotUTF8(t *testing.T) {
 }
 
 // So may the name of the submission's own folder.
-func TestASubmissionWithANameThatIsNotUTF8(t *testing.T) {
+func TestSubmissionFolderNameThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "Entw\xfcrfe")
 	if err := os.Rename(samples.Lay(t, program+marker), dir); err != nil {

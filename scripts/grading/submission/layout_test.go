@@ -30,7 +30,7 @@ const (
 
 // What a kustomization names must be in the submission: a run uses no network, and reads none of this machine's
 // folders.
-func TestKustomizeReadsTheSubmissionOnly(t *testing.T) {
+func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -140,7 +140,7 @@ func TestKustomizeReadsTheSubmissionOnly(t *testing.T) {
 }
 
 // A small kustomization can come to gigabytes.
-func TestWhatKustomizeMakesIsLimited(t *testing.T) {
+func TestKustomizeOutputIsLimited(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	here, err := checkout.Find()

@@ -73,7 +73,7 @@ func TestMarkerNotices(t *testing.T) {
 	}
 }
 
-func TestMarkerNoticesNameThePlace(t *testing.T) {
+func TestMarkerNoticesHaveFileAndLine(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\npackage v1\n\ntype Spec struct {\n"+
 		"\t// flavour is what it tastes of.\n\t// +kubebuilder:validation:MaxItem=3\n\tFlavour []string\n}\n"+

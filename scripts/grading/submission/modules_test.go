@@ -69,7 +69,7 @@ func emptyModuleCache(t *testing.T) (proxy string) {
 	return proxy
 }
 
-func TestOnlyTheModulesThatAreNeededAreFetched(t *testing.T) {
+func TestOnlyNeededModulesAreFetched(t *testing.T) {
 	t.Setenv("GOPROXY", emptyModuleCache(t))
 	dir := needing(t)
 	before, err := os.ReadFile(filepath.Join(dir, "go.sum"))
@@ -102,7 +102,7 @@ func TestOnlyTheModulesThatAreNeededAreFetched(t *testing.T) {
 	}
 }
 
-func TestAModuleOnItsWayIsMissing(t *testing.T) {
+func TestPartiallyDownloadedModuleIsMissing(t *testing.T) {
 	t.Setenv("GOPROXY", emptyModuleCache(t))
 	dir := needing(t)
 	if err := builder(t, dir).Fetch(t.Context(), func(int, int) {}); err != nil {
@@ -122,7 +122,7 @@ func TestAModuleOnItsWayIsMissing(t *testing.T) {
 	}
 }
 
-func TestADownloadThatFails(t *testing.T) {
+func TestFailingDownload(t *testing.T) {
 	answer := func(code int) func(*testing.T) string {
 		return func(t *testing.T) string {
 			t.Helper()
@@ -167,7 +167,7 @@ func TestADownloadThatFails(t *testing.T) {
 	}
 }
 
-func TestAModuleThatIsNotTheOneOfGoSum(t *testing.T) {
+func TestModuleWithAWrongChecksum(t *testing.T) {
 	proxy := emptyModuleCache(t)
 	t.Setenv("GOPROXY", proxy)
 	dir := needing(t)
@@ -192,7 +192,7 @@ func TestAModuleThatIsNotTheOneOfGoSum(t *testing.T) {
 	}
 }
 
-func TestADownloadThatHangs(t *testing.T) {
+func TestHangingDownload(t *testing.T) {
 	emptyModuleCache(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // it never answers
 	if err != nil {
@@ -210,7 +210,7 @@ func TestADownloadThatHangs(t *testing.T) {
 }
 
 // Whatever an environment says, a stranger's go.mod decides no host that is asked.
-func TestOnlyProxiesAreAsked(t *testing.T) {
+func TestOnlyModuleProxiesAreUsed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, set, want string }{
 		{"nothing is set", "", "https://proxy.golang.org"},

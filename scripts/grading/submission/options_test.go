@@ -73,7 +73,7 @@ func TestGeneratorOptions(t *testing.T) {
 }
 
 // What a definition is called decides on no file.
-func TestGroupNameThatLeavesTheFolder(t *testing.T) {
+func TestGroupNameWithPathTraversal(t *testing.T) {
 	t.Parallel()
 	dir := copySolution(t)
 	edit(t, filepath.Join(dir, "api", "v1", "groupversion_info.go"), "+groupName=demo.lva.io", "+groupName=../../../escaped")

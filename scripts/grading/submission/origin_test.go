@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestManifestsAreMadeAgainWhenTheirOriginChanges(t *testing.T) {
+func TestManifestsAreRegeneratedWhenOriginChanges(t *testing.T) {
 	const (
 		module = "module example.com/shop\n\ngo 1.26\n"
 		code   = `package main

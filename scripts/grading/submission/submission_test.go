@@ -128,7 +128,7 @@ func problemOf(t *testing.T, err error) *Problem {
 	return problem
 }
 
-func TestBuildTakesNothingFromTheUser(t *testing.T) {
+func TestBuildIgnoresTheUsersGoEnvironment(t *testing.T) {
 	// Each of these alone breaks a build, or makes another program.
 	t.Setenv("GOFLAGS", "-mod=mod -tags=broken")
 	t.Setenv("GOWORK", "/nowhere/go.work")
@@ -149,7 +149,7 @@ func TestBuildTakesNothingFromTheUser(t *testing.T) {
 }
 
 // A submission in a repository that git refuses to look at (another user's, a broken one) builds all the same.
-func TestBuildDoesNotAskGit(t *testing.T) {
+func TestBuildDoesNotRunGit(t *testing.T) {
 	t.Parallel()
 	w := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- .git/HEAD --\nnonsense\n"))
 	if err := w.Build(t.Context()); err != nil {
@@ -176,7 +176,7 @@ func TestBuildDownloadsNothing(t *testing.T) {
 	})
 }
 
-func TestBuildAgainFromTheCache(t *testing.T) {
+func TestBuildWithACache(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)
 	cache := filepath.Join(t.TempDir(), "cache")

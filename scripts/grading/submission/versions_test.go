@@ -34,7 +34,7 @@ func versionsOf(definitions []*unstructured.Unstructured) (said []string) {
 	return said
 }
 
-func TestAVersionIsHeldBack(t *testing.T) {
+func TestHoldBack(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string

@@ -155,7 +155,7 @@ func TestGenerateWebhooks(t *testing.T) {
 	}
 }
 
-func TestMarkersOfWebhooksThatCannotBeRead(t *testing.T) {
+func TestUnreadableWebhookMarkers(t *testing.T) {
 	t.Parallel()
 	_, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker+crdFile)).Generate(t.Context())
 	if err != nil {
@@ -170,7 +170,7 @@ func TestMarkersOfWebhooksThatCannotBeRead(t *testing.T) {
 
 // What such a marker asks for can't be registered, and what is committed says something else: it was made from another
 // marker.
-func TestAMarkerOfTodayThatIsWrongIsNotPassedOver(t *testing.T) {
+func TestWrongCurrentMarkerIsReported(t *testing.T) {
 	t.Parallel()
 	for said, wrong := range map[string]string{
 		"SideEffects should not be set to `Some`": strings.Replace(webhookMarker, "sideEffects=None", "sideEffects=Some", 1),
@@ -186,7 +186,7 @@ func TestAMarkerOfTodayThatIsWrongIsNotPassedOver(t *testing.T) {
 }
 
 // A configuration of 2019 means the same when it is registered as one of today.
-func TestAnOldConfigurationSaysWhatItTookForGranted(t *testing.T) {
+func TestOldWebhookDefaultsAreMadeExplicit(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(samples.OldWebhook, "  failurePolicy: Fail\n", "  sideEffects: Some\n", 1)
 	got, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+file)).Generate(t.Context())
