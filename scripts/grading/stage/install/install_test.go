@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }
 
 // A definition that the generator of the submission's own project makes, and ours does not, is the committed one.
-func TestRefusedDefinitionGivesWayToTheCommitted(t *testing.T) {
+func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 	cluster := stagetest.Cluster(t)
 	definition := func(schema string) []*unstructured.Unstructured {
 		return stagetest.Objects(t, strings.Replace(samples.Sorbets, "{type: object}", schema, 1))

@@ -11,7 +11,7 @@ import (
 )
 
 // There is no kind cluster in unit tests: a program in docker's place shows what is asked of docker.
-func TestOnlyTheOwnerCanReadTheFrontProxysKey(t *testing.T) {
+func TestFrontProxyFilesAreReadableByTheOwnerOnly(t *testing.T) {
 	folder, dir := t.TempDir(), t.TempDir()
 	const cat = "#!/bin/sh\n[ \"$1 $2 $3\" = 'exec lab-control-plane cat' ] && echo \"content of $4\"\n"
 	if err := os.WriteFile(filepath.Join(folder, "docker"), []byte(cat), 0o755); err != nil {

@@ -62,7 +62,7 @@ func main() {
 
 // A program is started as its Deployment starts it, as far as that makes sense outside of a Pod, and finds its
 // kubeconfig.
-func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
+func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
 		"spec:\n  template:\n    spec:\n      containers:\n"
@@ -133,7 +133,7 @@ func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
 }
 
 // A check can start a program without its flag --kubeconfig, so that it uses the variable KUBECONFIG.
-func TestTheFlagForTheKubeconfigCanBeLeftOut(t *testing.T) {
+func TestKubeconfigFlagCanBeOmitted(t *testing.T) {
 	t.Parallel()
 	const manager = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
 		"spec:\n  template:\n    spec:\n      containers:\n      - {name: manager, args: [start]}\n"
@@ -163,7 +163,7 @@ func launched(w *submission.Builder, kubeconfig string, environment ...string) *
 	return &operator{installed: &installed{Submission: stage.Submission{Builder: w}, kubeconfig: kubeconfig, environment: environment}}
 }
 
-func TestTheOperatorGetsNothingOfTheUser(t *testing.T) {
+func TestOperatorDoesNotInheritTheUsersEnvironment(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/somewhere/.kube/config")
 	t.Setenv("HTTPS_PROXY", "http://proxy.example")
 	w := stagetest.Builder(t, samples.Lay(t, samples.Module+`-- cmd/main.go --

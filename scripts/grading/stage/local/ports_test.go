@@ -47,7 +47,7 @@ func generated(t *testing.T, files string) *installed {
 	return &installed{Submission: stage.Submission{Builder: w, Manifests: manifests}}
 }
 
-func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
+func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 	t.Parallel()
 	port := unusedPort(t)
 	prepare := func(ctx context.Context, waits func(string)) (stage.Operator, error) {
@@ -107,7 +107,7 @@ func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
 	}
 }
 
-func TestAClaimedPortIsNobodyElses(t *testing.T) {
+func TestPortIsClaimedOnlyOnce(t *testing.T) {
 	t.Parallel()
 	held := map[int]bool{}
 	for range 20 {
@@ -175,7 +175,7 @@ func operatorOfVictim() {
 	select {}
 }
 
-func TestARunThatWasKilledIsInNobodysWay(t *testing.T) {
+func TestKilledRunReleasesItsPort(t *testing.T) {
 	t.Parallel()
 	port := unusedPort(t)
 	temporary := t.TempDir()
@@ -220,7 +220,7 @@ func TestARunThatWasKilledIsInNobodysWay(t *testing.T) {
 }
 
 // The operator of a run that was killed may end a moment after the run.
-func TestAPortThatIsFreeInAMomentIsWaitedFor(t *testing.T) {
+func TestClaimWaitsForAPortToBecomeFree(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
+func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct{ name, portFlag, files, version string }{
 		{"of 2025, which can be told its port", anyPort, samples.Webhook + samples.Service, "v1"},
@@ -77,7 +77,7 @@ func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
 
 // Pods of a node get here by endpoints of the Service. Where these lead, the node asks as the API server does: at the
 // socket.
-func TestPodsOfANodeAreLedHereWhileTheOperatorIsPrepared(t *testing.T) {
+func TestPodsReachThePreparedOperator(t *testing.T) {
 	longtest.Proof(t)
 	p := newPlace(t)
 	onNode := p.installBy(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service))
@@ -122,7 +122,7 @@ func TestPodsOfANodeAreLedHereWhileTheOperatorIsPrepared(t *testing.T) {
 	}
 }
 
-func TestAWebhookThatMayBeIgnoredIs(t *testing.T) {
+func TestWebhookWithFailurePolicyIgnore(t *testing.T) {
 	p := newPlace(t)
 	o, end := p.operate(operatorWith(anyPort, strings.Replace(samples.Webhook, "Policy: Fail", "Policy: Ignore", 1)))
 	kill := p.start(o)
@@ -138,7 +138,7 @@ func TestAWebhookThatMayBeIgnoredIs(t *testing.T) {
 }
 
 // A certificate of another authority is of no use. Here it comes from an operator of an earlier installation.
-func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
+func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 	longtest.Proof(t)
 	p := newPlace(t)
 	o, end := p.operate(operatorWith(anyPort, samples.Webhook))
@@ -162,7 +162,7 @@ func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
 	p.becomes("vanilla", "x509: certificate signed by unknown authority")
 }
 
-func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.T) {
+func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 	longtest.Proof(t)
 	p := newPlace(t)
 	client := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1()
@@ -230,7 +230,7 @@ func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.
 	}
 }
 
-func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
+func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct{ name, files, want string }{
 		{
@@ -297,7 +297,7 @@ func TestPortsOfAService(t *testing.T) {
 }
 
 // That an earlier submission had one of that name does not help.
-func TestAServiceThatIsNotThereIsNamedByTheAPIServer(t *testing.T) {
+func TestAPIServerNamesTheMissingService(t *testing.T) {
 	p := newPlace(t)
 	_, end := p.operate(operatorWith(anyPort, samples.Webhook+samples.Service))
 	end()
@@ -306,7 +306,7 @@ func TestAServiceThatIsNotThereIsNamedByTheAPIServer(t *testing.T) {
 	p.becomes("vanilla", `service "webhook-service" not found`)
 }
 
-func TestOneClusterHasOneWayOut(t *testing.T) {
+func TestEgressSocketIsUsedByOneOperator(t *testing.T) {
 	longtest.Proof(t)
 	p := newPlace(t)
 	o, _ := p.operate(operatorWith(anyPort, samples.Webhook))
@@ -321,7 +321,7 @@ func TestOneClusterHasOneWayOut(t *testing.T) {
 }
 
 // Where webhooks are not registered, their server must be able to listen all the same: it would end the operator.
-func TestWebhooksThatNobodyAsksCanListen(t *testing.T) {
+func TestUnregisteredWebhooksCanListen(t *testing.T) {
 	longtest.Proof(t)
 	for _, portFlag := range []string{anyPort, fixedPort} {
 		t.Run(portFlag, func(t *testing.T) {
@@ -379,7 +379,7 @@ func serviceAt(port int) string {
 	return strings.Replace(samples.Service, "9443", strconv.Itoa(port), 1)
 }
 
-func TestAPortOfAnotherProgramIsNotTheSubmissionsFault(t *testing.T) {
+func TestTakenPortIsAnEnvironmentError(t *testing.T) {
 	t.Parallel()
 	port := listenSomewhere(t)
 	_, err := generated(t, operatorWith(fixedPort, samples.Webhook+serviceAt(port))).Prepare(t.Context(), func(string) {})

@@ -212,7 +212,7 @@ func replaces(t *testing.T, p place, s *server, available func()) {
 }
 
 // What a server keeps in the etcd that it got is there when it was killed, and the etcd ends with the run.
-func TestAServerThatWantsAnEtcdGetsOne(t *testing.T) {
+func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 	p := newPlace(t)
 	files := strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1)
 	s, err := aggregated(t, p, strings.Replace(files, "flag.Parse()", `flag.String("etcd-servers", "", "where its etcd is")
@@ -267,7 +267,7 @@ func TestAServerThatWantsAnEtcdGetsOne(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotBeToldItsPortIsRefused(t *testing.T) {
+func TestServerWithoutAPortFlagIsRefused(t *testing.T) {
 	p := newPlace(t)
 	_, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", "port", 1))
 	if problem := stagetest.ProblemOf(t, err); !strings.Contains(problem.Reason, "--secure-port") {

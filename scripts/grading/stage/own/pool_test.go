@@ -26,7 +26,7 @@ var errNoOther = errors.New("there is no other cluster")
 
 // Runs with Pods share a cluster that outlives them: what one leaves is removed for the next, and a run that ends
 // does not end the cluster. The clusters here have no node, which the pool does not see.
-func TestAPoolOfNodesLendsACluster(t *testing.T) {
+func TestPoolLendsAClusterAgain(t *testing.T) {
 	started, closed := 0, 0
 	pool := NewPoolOfNodes(
 		func(context.Context) (*embedded.Cluster, error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // An operator gets flags behind those of its Deployment, and with the next start it has them no longer.
-func TestFlagsComeAfterThoseOfTheDeploymentAndGo(t *testing.T) {
+func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 	longtest.Proof(t)
 	cluster := stagetest.Cluster(t)
 	client := kubernetes.NewForConfigOrDie(cluster.Config())

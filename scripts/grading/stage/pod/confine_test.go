@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-func TestWhatTheSolutionsBringIsNoMoreThanTheirMarkersSay(t *testing.T) {
+func TestSolutionsStayWithinTheirMarkers(t *testing.T) {
 	longtest.Proof(t)
 	for _, lab := range []string{"4", "5", "6", "7", "8", "9", "11"} {
 		w, manifests, kubectl := solution(t, lab)
@@ -88,7 +88,7 @@ func rule(t *testing.T, role, content string) func([]*unstructured.Unstructured)
 }
 
 // The solution of lab 08 as kustomize puts it together, and what a submission adds to it.
-func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
+func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 	w, manifests, kubectl := solution(t, "8")
 	rendered, err := w.Kustomize(t.Context(), kubectl)
 	if err != nil {
@@ -334,7 +334,7 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 }
 
 // A Role that a marker puts into another namespace is as good as one in the operator's own, and there alone.
-func TestRolesOfOtherNamespaces(t *testing.T) {
+func TestRolesInOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	manifests := &submission.Manifests{Roles: []rbacv1.Role{{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: "parlour"},
@@ -362,7 +362,7 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 
 // A binding of the Role by which the front proxy is known needs no marker, and so config/default must not bring that
 // Role.
-func TestTheRoleForTheFrontProxyIsKubernetesOwn(t *testing.T) {
+func TestFrontProxyRoleCannotBeReplaced(t *testing.T) {
 	t.Parallel()
 	manifests := &submission.Manifests{Roles: []rbacv1.Role{{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: metav1.NamespaceSystem},
@@ -387,7 +387,7 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 
 // An object without a namespace is installed where kubectl would put it: in the operator's own namespace, it would
 // replace another one of its name that confine has judged.
-func TestWhatNamesNoNamespaceIsInstalledIntoDefault(t *testing.T) {
+func TestObjectsWithoutANamespaceGoToDefault(t *testing.T) {
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config())
 	all, err := existing.Open(t.Context(), own.Kubeconfig, embedded.Context)
@@ -419,7 +419,7 @@ func TestWhatNamesNoNamespaceIsInstalledIntoDefault(t *testing.T) {
 }
 
 // Neither what is installed nor what is handed to the checks gets further than to kustomize.
-func TestAnAdministratorIsNeitherInstalledNorDelivered(t *testing.T) {
+func TestClusterAdminIsNeitherInstalledNorDelivered(t *testing.T) {
 	longtest.Proof(t)
 	original, _, kubectl := solution(t, "5")
 	dir := t.TempDir()
@@ -451,7 +451,7 @@ func TestAnAdministratorIsNeitherInstalledNorDelivered(t *testing.T) {
 }
 
 // In a cluster of the run's own, what others are bound to stays what it is.
-func TestWhatTheClusterHasIsNotReplaced(t *testing.T) {
+func TestExistingObjectsAreNotReplaced(t *testing.T) {
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config()).RbacV1().ClusterRoles()
 	const name = "of-the-cluster"

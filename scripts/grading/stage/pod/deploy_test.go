@@ -42,7 +42,7 @@ func solution(t *testing.T, number string) (w *submission.Builder, manifests *su
 }
 
 // The solution of the lab with webhooks, put together as `make deploy` does.
-func TestWhatIsDeployed(t *testing.T) {
+func TestDeployedSolution(t *testing.T) {
 	w, manifests, kubectl := solution(t, "4")
 	d, err := Render(t.Context(), kubectl, w, manifests)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestWhatIsDeployed(t *testing.T) {
 }
 
 // A Deployment may name its account by the older field, which the API server takes for the same.
-func TestTheAccountMayBeNamedByTheOlderField(t *testing.T) {
+func TestDeprecatedServiceAccountFieldIsRead(t *testing.T) {
 	t.Parallel()
 	objects := stagetest.Objects(t, strings.Replace(manager, "serviceAccountName:", "serviceAccount:", 1))
 	d, err := newDeployment(objects, &submission.Manifests{})
@@ -121,7 +121,7 @@ func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 
 // Lab 06 has two Deployments of one program, so that neither is the operator, and lab 10 has a DaemonSet and a
 // Deployment.
-func TestWhatIsNoSingleDeploymentGetsTheImageInPlaceOfThePlaceholder(t *testing.T) {
+func TestSeveralWorkloadsGetTheImageForThePlaceholder(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct {
 		lab                     string
@@ -140,7 +140,7 @@ func TestWhatIsNoSingleDeploymentGetsTheImageInPlaceOfThePlaceholder(t *testing.
 	}
 }
 
-func TestWhatCannotBeDeployed(t *testing.T) {
+func TestUndeployableSubmissions(t *testing.T) {
 	t.Parallel()
 	deployment := func(name string, containers ...string) string {
 		object := map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name}}

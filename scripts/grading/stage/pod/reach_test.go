@@ -46,7 +46,7 @@ spec:
 `
 
 // What config/default brings into a cluster of others is the operator's own: it reaches nothing that was there before.
-func TestADeploymentCannotReachOut(t *testing.T) {
+func TestDeploymentIsConfinedToItsOwnObjects(t *testing.T) {
 	longtest.Proof(t)
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config())

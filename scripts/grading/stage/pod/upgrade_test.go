@@ -19,7 +19,7 @@ import (
 )
 
 // A webhook that was reached once, and then led to the Pod of before, is not one that is reached.
-func TestAConvertingWebhookIsReachedSteadily(t *testing.T) {
+func TestConversionWebhookIsReachedSteadily(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	began := time.Now()
