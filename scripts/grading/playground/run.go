@@ -65,11 +65,11 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	way := local.ByEgress(playground.Egress())
+	via := local.ByEgress(playground.Egress())
 	if status, err := playground.Status(ctx); err == nil && status.HasNode() {
-		way = local.ByNode(playground.Egress(), embedded.MachineIP)
+		via = local.ByNode(playground.Egress(), embedded.MachineIP)
 	}
-	on := local.New(&stage.Cluster{Config: config}, way)
+	on := local.New(&stage.Cluster{Config: config}, via)
 	what := o.submission(builder, manifests)
 	if what.Aggregated {
 		what.DataDir = serverData(playground, builder.Dir)

@@ -56,8 +56,8 @@ func (s *server) startEtcd(ctx context.Context) (err error) {
 	}
 	s.flags = append(s.flags, s.Launch.EtcdServers+"="+client)
 	if err := s.awaitEtcd(ctx, client); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("starting an etcd for the server: %w\n%s", err, said)
+		output, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("starting an etcd for the server: %w\n%s", err, output)
 	}
 	return nil
 }

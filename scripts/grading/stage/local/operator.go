@@ -66,7 +66,7 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 			return nil, err
 		}
 		// First, since who finds it taken need not wait for a port.
-		if o.router, err = i.way.open(i.into); err != nil {
+		if o.router, err = i.via.open(i.into); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +117,7 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 	if err := os.MkdirAll(o.Exchange(), 0o700); err != nil {
 		return nil, fmt.Errorf("making the operator's folder for exchange: %w", err)
 	}
-	if err := o.furnish(".kube", func(folder *os.Root) error { return folder.Symlink(o.kubeconfig, "config") }); err != nil {
+	if err := o.fillFolder(".kube", func(folder *os.Root) error { return folder.Symlink(o.kubeconfig, "config") }); err != nil {
 		return nil, fmt.Errorf("linking the operator's kubeconfig: %w", err)
 	}
 	arguments := o.Arguments()

@@ -103,19 +103,19 @@ func TestMain(m *testing.M) {
 	os.Exit(stagetest.Main(m))
 }
 
-// place is where a submission with webhooks is tried out.
-type place struct {
+// fixture is where a submission with webhooks is tried out.
+type fixture struct {
 	*embedded.Cluster
 	*testing.T
 }
 
-func newPlace(t *testing.T) place {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
-	return place{Cluster: stagetest.Cluster(t), T: t}
+	return fixture{Cluster: stagetest.Cluster(t), T: t}
 }
 
 // operate builds a submission, brings it into the cluster and registers its webhooks. end ends what serves them.
-func (p place) operate(files string) (o *operator, end func()) {
+func (p fixture) operate(files string) (o *operator, end func()) {
 	p.Helper()
 	prepared, err := p.install(files).Prepare(p.Context(), p.waits)
 	if err != nil {
@@ -131,12 +131,12 @@ func (p place) operate(files string) (o *operator, end func()) {
 }
 
 // waits is for who need not wait.
-func (p place) waits(reason string) { p.Errorf("it waits: %s", reason) }
+func (p fixture) waits(reason string) { p.Errorf("it waits: %s", reason) }
 
 // install builds a submission, and brings its API into the cluster.
-func (p place) install(files string) *installed { return p.installBy(ByEgress(p.Egress), files) }
+func (p fixture) install(files string) *installed { return p.installVia(ByEgress(p.Egress), files) }
 
-func (p place) installBy(way Way, files string) *installed {
+func (p fixture) installVia(via Route, files string) *installed {
 	p.Helper()
 	w := stagetest.Builder(p.T, samples.Lay(p.T, files))
 	if err := w.Build(p.Context()); err != nil {
@@ -146,7 +146,7 @@ func (p place) installBy(way Way, files string) *installed {
 	if err != nil {
 		p.Fatal(err)
 	}
-	on := New(&stage.Cluster{Config: p.Config()}, way)
+	on := New(&stage.Cluster{Config: p.Config()}, via)
 	made, err := on.Install(p.Context(), stage.Submission{Builder: w, Manifests: manifests, Webhooks: true}, stage.Gateway{})
 	if err != nil {
 		p.Fatal(err)
@@ -155,7 +155,7 @@ func (p place) installBy(way Way, files string) *installed {
 }
 
 // start starts the operator and waits until its webhooks listen.
-func (p place) start(o *operator) (kill func()) {
+func (p fixture) start(o *operator) (kill func()) {
 	p.Helper()
 	started, err := o.Start(os.Stderr)
 	if err != nil {
@@ -172,7 +172,7 @@ func (p place) start(o *operator) (kill func()) {
 }
 
 // ask asks for an icecream, and leaves none.
-func (p place) ask(flavour string) error {
+func (p fixture) ask(flavour string) error {
 	p.Helper()
 	client, err := dynamic.NewForConfig(p.Config())
 	if err != nil {
@@ -188,7 +188,7 @@ func (p place) ask(flavour string) error {
 
 // becomes waits until the answer contains some words; "" is an icecream. The API server learns of a configuration a
 // moment after it was made.
-func (p place) becomes(flavour, want string) {
+func (p fixture) becomes(flavour, want string) {
 	p.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -100,7 +100,7 @@ func (o *operator) certify() error {
 	if err != nil {
 		return err
 	}
-	if err := o.furnish(submission.CertificateFolder, func(folder *os.Root) error {
+	if err := o.fillFolder(submission.CertificateFolder, func(folder *os.Root) error {
 		return errors.Join(folder.WriteFile("tls.key", pair.Key, 0o600), folder.WriteFile("tls.crt", pair.Certificate, 0o600))
 	}); err != nil {
 		return fmt.Errorf("writing the serving certificate of the webhooks: %w", err)
@@ -108,9 +108,9 @@ func (o *operator) certify() error {
 	return nil
 }
 
-// furnish makes a folder in the operator's home and what is in it, in place of what the program has left there: it may
-// have been a link to a file of the user, or a pipe without a reader.
-func (o *operator) furnish(folder string, fill func(*os.Root) error) error {
+// fillFolder creates a folder in the operator's home, and fills it. It replaces what the program has left there, which
+// may be a link to a file of the user, or a pipe without a reader.
+func (o *operator) fillFolder(folder string, fill func(*os.Root) error) error {
 	if err := os.MkdirAll(o.Home(), 0o700); err != nil {
 		return err
 	}

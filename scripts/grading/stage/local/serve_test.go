@@ -51,7 +51,7 @@ func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			o, end := p.operate(operatorWith(test.portFlag, test.files))
 			p.becomes("vanilla", `failed calling webhook "vicecream.kb.io"`)
 			p.becomes("vanilla", "which serves ")
@@ -79,8 +79,8 @@ func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 // socket.
 func TestPodsReachThePreparedOperator(t *testing.T) {
 	longtest.Proof(t)
-	p := newPlace(t)
-	onNode := p.installBy(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service))
+	p := newFixture(t)
+	onNode := p.installVia(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service))
 	prepared, err := onNode.Prepare(t.Context(), p.waits)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 }
 
 func TestWebhookWithFailurePolicyIgnore(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	o, end := p.operate(operatorWith(anyPort, strings.Replace(samples.Webhook, "Policy: Fail", "Policy: Ignore", 1)))
 	kill := p.start(o)
 	p.becomes("matcha", "no matcha") // it is registered
@@ -140,7 +140,7 @@ func TestWebhookWithFailurePolicyIgnore(t *testing.T) {
 // A certificate of another authority is of no use. Here it comes from an operator of an earlier installation.
 func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 	longtest.Proof(t)
-	p := newPlace(t)
+	p := newFixture(t)
 	o, end := p.operate(operatorWith(anyPort, samples.Webhook))
 	p.start(o)
 	p.becomes("vanilla", "")
@@ -164,7 +164,7 @@ func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 
 func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 	longtest.Proof(t)
-	p := newPlace(t)
+	p := newFixture(t)
 	client := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1()
 	// Of both kinds, and under the same name.
 	mutating := strings.Replace(samples.Webhook, "-- config/webhook/manifests.yaml --\n", "", 1)
@@ -264,7 +264,7 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			_, err := p.install(operatorWith(fixedPort, test.files)).Prepare(t.Context(), p.waits)
 			if problem := stagetest.ProblemOf(t, err); !strings.HasPrefix(problem.Reason, test.want) {
 				t.Errorf("it says %q, and must begin %q", problem.Reason, test.want)
@@ -298,7 +298,7 @@ func TestPortsOfAService(t *testing.T) {
 
 // That an earlier submission had one of that name does not help.
 func TestAPIServerNamesTheMissingService(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	_, end := p.operate(operatorWith(anyPort, samples.Webhook+samples.Service))
 	end()
 	o, _ := p.operate(operatorWith(anyPort, samples.Webhook+strings.Replace(samples.Service, "name: webhook", "name: web", 1)))
@@ -308,7 +308,7 @@ func TestAPIServerNamesTheMissingService(t *testing.T) {
 
 func TestEgressSocketIsUsedByOneOperator(t *testing.T) {
 	longtest.Proof(t)
-	p := newPlace(t)
+	p := newFixture(t)
 	o, _ := p.operate(operatorWith(anyPort, samples.Webhook))
 	p.start(o)
 	p.becomes("vanilla", "")
@@ -325,7 +325,7 @@ func TestUnregisteredWebhooksCanListen(t *testing.T) {
 	longtest.Proof(t)
 	for _, portFlag := range []string{anyPort, fixedPort} {
 		t.Run(portFlag, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			p.install(operatorWith(portFlag, "")) // out with those of other tests
 			made := p.install(operatorWith(portFlag, samples.Webhook))
 			made.Webhooks = false

@@ -65,7 +65,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	if s.client, err = dynamic.NewForConfig(i.into.Config); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	if s.router, err = i.way.open(i.into); err != nil {
+	if s.router, err = i.via.open(i.into); err != nil {
 		return nil, err
 	}
 	claimed, err := claimAny()
@@ -159,7 +159,7 @@ func (s *server) register(ctx context.Context) error {
 
 // setReady says whether the Services' endpoint is ready.
 func (s *server) setReady(ctx context.Context, ready bool) error {
-	at := &addressed{s.way.endpoints(), s.into}
+	at := &addressed{s.via.endpoints(), s.into}
 	at.into.Shared = false // it is our own, and made already
 	for _, made := range s.made {
 		ports, err := portsOf(made)
@@ -199,20 +199,20 @@ func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, erro
 // connect wait until the new instance accepts.
 func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
 	release := func() {}
-	if way, ok := s.router.(interface {
+	if holder, ok := s.router.(interface {
 		Hold(local string) (release func())
 	}); ok {
-		release = way.Hold(localAddress(s.port))
+		release = holder.Hold(localAddress(s.port))
 	}
-	s.replace(true)
+	s.setReplacing(true)
 	replaced := func() {
-		s.replace(false)
+		s.setReplacing(false)
 		release()
 	}
 	started, err := s.startAfter(old, log, prepare)
 	if err != nil {
 		replaced()
-		s.tell(false)
+		s.updateEndpoint(false)
 		return nil, err
 	}
 	go s.follow(started, replaced)
@@ -228,8 +228,8 @@ func (s *server) startAfter(old stage.Instance, log io.Writer, prepare func() er
 	return s.operator.Start(log)
 }
 
-// replace says whether an instance that ends is being replaced.
-func (s *server) replace(replacing bool) {
+// setReplacing records whether an instance that ends is being replaced.
+func (s *server) setReplacing(replacing bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.replacing = replacing
@@ -247,14 +247,14 @@ func (s *server) follow(started stage.Instance, settled func()) {
 	err := s.Answers(ctx)
 	settled()
 	if err == nil {
-		s.tell(true)
+		s.updateEndpoint(true)
 	}
 	<-started.Done()
-	s.tell(false)
+	s.updateEndpoint(false)
 }
 
-// tell says whether the endpoint is ready, unless the server is being removed.
-func (s *server) tell(ready bool) {
+// updateEndpoint writes whether the endpoint is ready, unless the server is being removed.
+func (s *server) updateEndpoint(ready bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.ending || !ready && s.replacing {
@@ -307,8 +307,8 @@ func (s *server) Close() error {
 		}
 		for _, made := range s.made {
 			problems = append(problems,
-				removed(s.client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})),
-				removed(s.client.Resource(install.Services).Namespace(made.GetNamespace()).Delete(ctx, made.GetName(), metav1.DeleteOptions{})))
+				ignoreGone(s.client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})),
+				ignoreGone(s.client.Resource(install.Services).Namespace(made.GetNamespace()).Delete(ctx, made.GetName(), metav1.DeleteOptions{})))
 		}
 	}
 	if s.etcd != nil {
@@ -317,8 +317,8 @@ func (s *server) Close() error {
 	return errors.Join(slices.Concat(problems, []error{s.operator.Close()})...)
 }
 
-// removed is the error of a removal. In a cluster that has ended meanwhile, nothing is left.
-func removed(err error) error {
+// ignoreGone returns the error of a removal unless the object is gone. In a cluster that has ended meanwhile, nothing is left.
+func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) || utilnet.IsConnectionRefused(err) {
 		return nil
 	}

@@ -88,7 +88,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: llama, namespace: farm}]
 `
 
-func aggregated(t *testing.T, p place, files string) (*server, error) {
+func aggregated(t *testing.T, p fixture, files string) (*server, error) {
 	t.Helper()
 	w := stagetest.Builder(t, samples.Lay(t, files))
 	if err := w.Build(t.Context()); err != nil {
@@ -118,7 +118,7 @@ func aggregated(t *testing.T, p place, files string) (*server, error) {
 // The aggregator comes to a server on this machine, learns at once when that ends and when it is started again, and
 // nothing of it stays.
 func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	s, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 
 // replaces replaces a server by another start of it. A client that sends a request at once gets an answer, and the API
 // stays Available.
-func replaces(t *testing.T, p place, s *server, available func()) {
+func replaces(t *testing.T, p fixture, s *server, available func()) {
 	t.Helper()
 	started, err := s.Start(os.Stderr)
 	if err != nil {
@@ -213,7 +213,7 @@ func replaces(t *testing.T, p place, s *server, available func()) {
 
 // What a server keeps in the etcd that it got is there when it was killed, and the etcd ends with the run.
 func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	files := strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1)
 	s, err := aggregated(t, p, strings.Replace(files, "flag.Parse()", `flag.String("etcd-servers", "", "where its etcd is")
 	flag.String("authorization-kubeconfig", "", "where it asks what a user may do")
@@ -268,7 +268,7 @@ func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 }
 
 func TestServerWithoutAPortFlagIsRefused(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	_, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", "port", 1))
 	if problem := stagetest.ProblemOf(t, err); !strings.Contains(problem.Reason, "--secure-port") {
 		t.Errorf("it says %q", problem.Reason)

@@ -17,12 +17,12 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// New returns a stage at a cluster whose API server reaches this machine by the given Way.
-func New(cluster *stage.Cluster, way Way) stage.Stage { return &local{cluster: cluster, way: way} }
+// New returns a stage at a cluster whose API server reaches this machine by the given Route.
+func New(cluster *stage.Cluster, via Route) stage.Stage { return &local{cluster: cluster, via: via} }
 
 type local struct {
 	cluster *stage.Cluster
-	way     Way
+	via     Route
 }
 
 func (l *local) Cluster() *stage.Cluster { return l.cluster }
@@ -55,7 +55,7 @@ func (l *local) Install(ctx context.Context, what stage.Submission, gateway stag
 		return nil, err
 	}
 	i := &installed{
-		Submission: what, into: into, way: l.way, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"),
+		Submission: what, into: into, via: l.via, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"),
 		environment: gateway.Environment, reached: ports,
 	}
 	if err := os.WriteFile(i.kubeconfig, content, 0o600); err != nil {
@@ -68,7 +68,7 @@ func (l *local) Install(ctx context.Context, what stage.Submission, gateway stag
 type installed struct {
 	stage.Submission
 	into        install.Into
-	way         Way
+	via         Route
 	kubeconfig  string   // the file with the access of the operator's account
 	environment []string // what the operator gets besides
 	reached     []int    // the ports to which it connects

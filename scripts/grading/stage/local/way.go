@@ -25,8 +25,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// Way is the route by which an API server that calls a Service reaches the operator on this machine.
-type Way interface {
+// Route is how an API server that calls a Service reaches the operator on this machine.
+type Route interface {
 	open(into install.Into) (router, error)
 	// endpoints is the IP address that the endpoints of an aggregated API server on this machine have.
 	endpoints() string
@@ -41,8 +41,8 @@ type router interface {
 	Close() error
 }
 
-// ByEgress returns the Way of an embedded cluster, whose API server connects to Services through the socket.
-func ByEgress(socket string) Way { return byEgress(socket) }
+// ByEgress returns the Route of an embedded cluster, whose API server connects to Services through the socket.
+func ByEgress(socket string) Route { return byEgress(socket) }
 
 type byEgress string
 
@@ -72,10 +72,10 @@ func (r egressRouter) route(_ context.Context, _ dynamic.Interface, made *unstru
 	return nil
 }
 
-// ByNode returns the Way of an embedded cluster with a node. As with ByEgress, the API server connects through the
+// ByNode returns the Route of an embedded cluster with a node. As with ByEgress, the API server connects through the
 // socket. In addition, Pods that call the Service are routed to this machine while the operator is prepared, by the
 // node's address for programs of this machine.
-func ByNode(socket, machine string) Way { return byNode{socket, machine} }
+func ByNode(socket, machine string) Route { return byNode{socket, machine} }
 
 type byNode struct{ socket, machine string }
 
@@ -126,9 +126,9 @@ func (n *nodeRouter) Close() error {
 // closeTimeout is how long the API server may take to remove endpoints.
 const closeTimeout = 5 * time.Second
 
-// ByAddress returns the Way of a shared cluster that reaches this machine at an IP address: the Services select no
+// ByAddress returns the Route of a shared cluster that reaches this machine at an IP address: the Services select no
 // Pods, and their only endpoint is this machine.
-func ByAddress(ip string) Way { return byAddress(ip) }
+func ByAddress(ip string) Route { return byAddress(ip) }
 
 type byAddress string
 
@@ -148,15 +148,15 @@ func (*addressed) adapt(service *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(service.Object, "spec", "selector")
 }
 
-// Unknown returns the Way of a cluster that is not known to reach this machine. reason says why. A submission with
+// NoRoute returns the Route of a cluster that is not known to reach this machine. reason says why. A submission with
 // webhooks can't be prepared there.
-func Unknown(reason error) Way { return unknown{reason} }
+func NoRoute(reason error) Route { return noRoute{reason} }
 
-type unknown struct{ reason error }
+type noRoute struct{ reason error }
 
-func (w unknown) open(install.Into) (router, error) { return nil, w.reason }
+func (w noRoute) open(install.Into) (router, error) { return nil, w.reason }
 
-func (w unknown) endpoints() string { return "" }
+func (w noRoute) endpoints() string { return "" }
 
 var slicesResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 

@@ -94,7 +94,7 @@ func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.
 	if c.Pods != nil {
 		return pod.New(described, *c.Pods), nil
 	}
-	return local.New(described, o.way()), nil
+	return local.New(described, o.route()), nil
 }
 
 // opened is a shared cluster while it is ours.
@@ -186,26 +186,26 @@ func (o *opened) Close() error {
 	return errors.Join(err, o.scope.Close())
 }
 
-// way is how the cluster's API server gets to webhooks on this machine.
-func (o *opened) way() local.Way {
+// route is how the cluster's API server gets to webhooks on this machine.
+func (o *opened) route() local.Route {
 	if o.shared.Address != "" {
 		return local.ByAddress(o.shared.Address)
 	}
 	target, err := url.Parse(o.Config().Host)
 	if err != nil {
-		return local.Unknown(fmt.Errorf("reading the cluster's address: %w", err))
+		return local.NoRoute(fmt.Errorf("reading the cluster's address: %w", err))
 	}
-	unknown := local.Unknown(fmt.Errorf("at which address the cluster at %s reaches this machine is not known: "+
+	noRoute := local.NoRoute(fmt.Errorf("at which address the cluster at %s reaches this machine is not known: "+
 		"name it with --address", target.Host))
 	// Nothing is sent: the system only says from which address it would.
 	connection, err := net.Dial("udp", net.JoinHostPort(target.Hostname(), "443"))
 	if err != nil {
-		return unknown
+		return noRoute
 	}
 	defer connection.Close()
 	ip := connection.LocalAddr().(*net.UDPAddr).IP
 	if ip.IsLoopback() {
-		return unknown // an endpoint may not be that, and to the cluster it would be another machine
+		return noRoute // an endpoint may not be that, and to the cluster it would be another machine
 	}
 	return local.ByAddress(ip.String())
 }
