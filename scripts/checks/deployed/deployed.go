@@ -157,7 +157,7 @@ func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) 
 	if c.shared {
 		there, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
 		if err == nil && there.GetLabels()[existing.Label] == "" {
-			return &install.ForeignObjectError{What: "the " + name}
+			return &install.ForeignObjectError{Object: "the " + name}
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("asking for the %s: %w", name, err)

@@ -154,7 +154,7 @@ func TestApply(t *testing.T) {
 		theirs := Of(objects, "ConfigMap")[0].DeepCopy()
 		theirs.SetName("theirs")
 		err = shared.Apply(t.Context(), theirs)
-		if inTheWay, ok := errors.AsType[*install.ForeignObjectError](err); !ok || inTheWay.What != "the ConfigMap theirs" {
+		if inTheWay, ok := errors.AsType[*install.ForeignObjectError](err); !ok || inTheWay.Object != "the ConfigMap theirs" {
 			t.Errorf("applied over theirs: %v", err)
 		}
 		there, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{})

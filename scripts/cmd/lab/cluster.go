@@ -144,7 +144,7 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 			"grade it on the embedded cluster or with --cluster kind", lab.Name)
 	}
 	if f.stage(lab).Pods() {
-		there.Pods = &pod.Place{
+		there.Pods = &pod.Options{
 			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(there.Context, kindContext), Store: images.StoreOf(here.Root)},
 			Address: there.Address, Kubectl: here.ControlPlane.Path,
 		}

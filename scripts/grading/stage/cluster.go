@@ -78,6 +78,6 @@ func (c *Cluster) Into(ctx context.Context, what *Submission) (install.Into, err
 	if err != nil {
 		return into, err
 	}
-	into.Config, into.Made = account.Config, account.Own
+	into.Config, into.NamespaceCreated = account.Config, account.Own
 	return into, nil
 }

@@ -49,12 +49,12 @@ type Into struct {
 	Shared bool
 	// Groups are the API groups that the submission's webhooks and APIServices may handle in a shared cluster.
 	Groups []string
-	// Made is called for each namespace that was created, before anything is created in it. Default: no function.
-	Made func(ctx context.Context, namespace string) error
+	// NamespaceCreated is called for each new namespace, before anything is created in it. Default: no function.
+	NamespaceCreated func(ctx context.Context, namespace string) error
 }
 
-// let ignores the error of an existing object, unless it belongs to another owner.
-func (in Into) let(what string, err error) error {
+// allowExisting ignores the error of an existing object, unless it belongs to another owner.
+func (in Into) allowExisting(what string, err error) error {
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
@@ -66,12 +66,12 @@ func (in Into) let(what string, err error) error {
 
 // ForeignObjectError says that a shared cluster already has an object that the submission would create.
 type ForeignObjectError struct {
-	// What is the kind of the object, with its name.
-	What string
+	// Object is the kind of the object, with its name.
+	Object string
 }
 
 func (e *ForeignObjectError) Error() string {
-	return e.What + " is in the cluster already, and was not made by a run of ours, so it is not touched: " +
+	return e.Object + " is in the cluster already, and was not made by a run of ours, so it is not touched: " +
 		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster"
 }
 
@@ -243,17 +243,17 @@ func (in Into) account(ctx context.Context, client kubernetes.Interface, m *subm
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: submission.AccountName}}
 	_, err := client.CoreV1().ServiceAccounts(submission.AccountNamespace).Create(ctx, account, metav1.CreateOptions{})
-	if err := in.let("the ServiceAccount "+submission.AccountName, err); err != nil {
+	if err := in.allowExisting("the ServiceAccount "+submission.AccountName, err); err != nil {
 		return fmt.Errorf("creating the operator's ServiceAccount: %w", err)
 	}
 	for _, role := range m.ClusterRoles {
 		if err := in.bindClusterRole(ctx, client.RbacV1(), role); err != nil {
-			return installing("the ClusterRole "+role.Name, err)
+			return installError("the ClusterRole "+role.Name, err)
 		}
 	}
 	for _, role := range m.Roles {
 		if err := in.bindRole(ctx, client, role); err != nil {
-			return installing("the Role "+role.Name, err)
+			return installError("the Role "+role.Name, err)
 		}
 	}
 	return nil
@@ -264,10 +264,10 @@ func (in Into) account(ctx context.Context, client kubernetes.Interface, m *subm
 func (in Into) namespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelled(nil)}}
 	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	if err == nil && in.Made != nil {
-		return in.Made(ctx, name)
+	if err == nil && in.NamespaceCreated != nil {
+		return in.NamespaceCreated(ctx, name)
 	}
-	if err := in.let("the namespace "+name, err); err != nil {
+	if err := in.allowExisting("the namespace "+name, err); err != nil {
 		return fmt.Errorf("creating the namespace %s: %w", name, err)
 	}
 	return nil
@@ -277,8 +277,8 @@ func subjects() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: submission.AccountName, Namespace: submission.AccountNamespace}}
 }
 
-// installing distinguishes what the API server refuses, which is the submission's fault, from what is ours.
-func installing(what string, err error) error {
+// installError distinguishes what the API server refuses, which is the submission's fault, from what is ours.
+func installError(what string, err error) error {
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "operator-labs-") {
 		// Said of the account that installs: see existing.Account.
 		return &submission.Problem{Reason: fmt.Sprintf("%s needs rights that no lab's operator has on a cluster "+
@@ -312,7 +312,7 @@ func (in Into) Apply(
 		made, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	}
 	if err != nil {
-		return nil, installing("the "+submission.NameOf(object), err)
+		return nil, installError("the "+submission.NameOf(object), err)
 	}
 	return made, nil
 }

@@ -23,7 +23,7 @@ func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1In
 	if there := apierrors.IsAlreadyExists(err); there && !in.Shared {
 		_, err = client.ClusterRoles().Update(ctx, &role, metav1.UpdateOptions{})
 	}
-	if err := in.let("the ClusterRole "+role.Name, err); err != nil {
+	if err := in.allowExisting("the ClusterRole "+role.Name, err); err != nil {
 		return err
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -31,7 +31,7 @@ func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1In
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 	}
 	_, err = client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-	return in.let("the ClusterRoleBinding "+role.Name, err)
+	return in.allowExisting("the ClusterRoleBinding "+role.Name, err)
 }
 
 // bindRole is bindClusterRole for a role of one namespace, which is made if it is missing. A role that names none is
@@ -42,7 +42,7 @@ func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role r
 	}
 	role.Labels = labelled(role.Labels)
 	// A namespace that is there already stays as it is, whosever it is: in a shared cluster nothing can be made there.
-	if err := (Into{Made: in.Made}).namespace(ctx, client, role.Namespace); err != nil {
+	if err := (Into{NamespaceCreated: in.NamespaceCreated}).namespace(ctx, client, role.Namespace); err != nil {
 		return err
 	}
 	roles := client.RbacV1().Roles(role.Namespace)
@@ -50,7 +50,7 @@ func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role r
 	if there := apierrors.IsAlreadyExists(err); there && !in.Shared {
 		_, err = roles.Update(ctx, &role, metav1.UpdateOptions{})
 	}
-	if err := in.let("the Role "+role.Namespace+"/"+role.Name, err); err != nil {
+	if err := in.allowExisting("the Role "+role.Namespace+"/"+role.Name, err); err != nil {
 		return err
 	}
 	binding := &rbacv1.RoleBinding{
@@ -58,5 +58,5 @@ func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role r
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 	}
 	_, err = client.RbacV1().RoleBindings(role.Namespace).Create(ctx, binding, metav1.CreateOptions{})
-	return in.let("the RoleBinding "+role.Namespace+"/"+role.Name, err)
+	return in.allowExisting("the RoleBinding "+role.Namespace+"/"+role.Name, err)
 }

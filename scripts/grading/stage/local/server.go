@@ -317,7 +317,8 @@ func (s *server) Close() error {
 	return errors.Join(slices.Concat(problems, []error{s.operator.Close()})...)
 }
 
-// ignoreGone returns the error of a removal unless the object is gone. In a cluster that has ended meanwhile, nothing is left.
+// ignoreGone returns the error of a removal, unless the object is gone. In a cluster that has ended meanwhile, nothing
+// is left.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) || utilnet.IsConnectionRefused(err) {
 		return nil

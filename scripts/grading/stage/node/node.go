@@ -95,7 +95,7 @@ func onNode(cluster *embedded.Cluster, described *stage.Cluster, store *images.S
 	}
 	stop := described.Stop
 	described.Stop = func() error { return errors.Join(nodes.close(), stop()) }
-	return pod.New(described, pod.Place{Nodes: nodes, Address: loopback, Known: embedded.MachineIP, Kubectl: kubectl}), nil
+	return pod.New(described, pod.Options{Nodes: nodes, Address: loopback, Known: embedded.MachineIP, Kubectl: kubectl}), nil
 }
 
 // loopback is where the proxies listen before an operator: only the node's Pods are led there.

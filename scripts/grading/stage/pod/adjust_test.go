@@ -39,8 +39,8 @@ func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 	}()
 	own := []string{"--leader-elect"}
 	d.manager.Spec.Template.Spec.Containers[0].Args = own
-	how := image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
-	if _, _, err := d.install(t.Context(), install.Into{Config: cluster.Config()}, how); err != nil {
+	options := installOptions{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
+	if _, _, err := d.install(t.Context(), install.Into{Config: cluster.Config()}, options); err != nil {
 		t.Fatal(err)
 	}
 	o := &operator{Deployment: d, client: client}
@@ -48,7 +48,7 @@ func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 		if err := o.scale(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.begin(t.Context(), flags); err != nil {
+		if err := o.scaleUp(t.Context(), flags); err != nil {
 			t.Fatal(err)
 		}
 		now, err := client.AppsV1().Deployments(d.Namespace).Get(t.Context(), d.Name, metav1.GetOptions{})

@@ -24,10 +24,10 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// mayBring are the kinds of Kubernetes itself that config/default may bring, by group. The others give access past the
-// operator's roles, as PersistentVolumes do to the node and CertificateSigningRequests to the API server, or are
-// not needed. Kinds of all other groups may come.
-var mayBring = map[string][]string{
+// allowedKinds are the kinds of Kubernetes itself that config/default may have, by group. The others give access past
+// the operator's roles, as PersistentVolumes do to the node and CertificateSigningRequests to the API server, or are
+// not needed. Kinds of all other groups are allowed.
+var allowedKinds = map[string][]string{
 	"": {
 		"ConfigMap", "LimitRange", "Namespace", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount",
 	},
@@ -57,9 +57,9 @@ var reviews = []rbacv1.PolicyRule{
 	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 }
 
-// election are the rights behind --leader-elect in the operator's own namespace, as the scaffolds of all years give
-// them.
-var election = []rbacv1.PolicyRule{
+// leaderElection are the rights behind --leader-elect in the operator's own namespace, as the scaffolds of all years
+// give them.
+var leaderElection = []rbacv1.PolicyRule{
 	{
 		APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"configmaps", "leases"},
 		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
@@ -127,12 +127,12 @@ func exceeds(object *unstructured.Unstructured, format string, args ...any) erro
 
 func (c *confinement) object(object *unstructured.Unstructured) error {
 	group, kind := object.GroupVersionKind().Group, object.GetKind()
-	kinds, listed := mayBring[group]
+	kinds, listed := allowedKinds[group]
 	if (listed || scheme.Scheme.IsGroupRegistered(group)) && !slices.Contains(kinds, kind) {
 		return exceeds(object, "a kind that may lead past the operator's RBAC markers, and that config/default may not "+
 			"bring: take it out")
 	}
-	if err := c.place(object); err != nil {
+	if err := c.checkNamespace(object); err != nil {
 		return err
 	}
 	template, err := templateOf(object)
@@ -158,8 +158,8 @@ func (c *confinement) object(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// place finds what is put into a namespace that the submission does not bring.
-func (c *confinement) place(object *unstructured.Unstructured) error {
+// checkNamespace finds what is put into a namespace that the submission does not bring.
+func (c *confinement) checkNamespace(object *unstructured.Unstructured) error {
 	namespace := object.GetNamespace()
 	if object.GetKind() == "Namespace" {
 		namespace = object.GetName()
@@ -284,7 +284,7 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 	if covered, more := validation.Covers(c.granted(namespace), role.Rules); !covered {
 		return exceeds(object, "whose %s %s lets the operator %s, which none of its markers says: write %s, or take the "+
 			"rule out of config/rbac",
-			binding.RoleRef.Kind, binding.RoleRef.Name, inWords(more[0]), markerOf(more[0]))
+			binding.RoleRef.Kind, binding.RoleRef.Name, describeRule(more[0]), markerOf(more[0]))
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (c *confinement) granted(namespace string) (rules []rbacv1.PolicyRule) {
 	}
 	home := c.home.Has(namespace)
 	if home {
-		rules = append(rules, election...)
+		rules = append(rules, leaderElection...)
 	}
 	for _, role := range c.manifests.Roles {
 		// By its `namespace:`, kustomize puts all Roles into the operator's own.
@@ -342,8 +342,8 @@ func (c *confinement) granted(namespace string) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// inWords is what a rule that was broken down allows.
-func inWords(rule rbacv1.PolicyRule) string {
+// describeRule is what a rule that was broken down allows.
+func describeRule(rule rbacv1.PolicyRule) string {
 	words := strings.Join(slices.Concat(rule.Verbs, rule.NonResourceURLs, rule.Resources, rule.ResourceNames), " ")
 	if group := strings.Join(rule.APIGroups, ""); group != "" {
 		words += " of " + group

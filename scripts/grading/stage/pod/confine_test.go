@@ -406,8 +406,8 @@ func TestObjectsWithoutANamespaceGoToDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	how := image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
-	if _, _, err := d.install(t.Context(), install.Into{Config: own.Config()}, how); err != nil {
+	options := installOptions{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
+	if _, _, err := d.install(t.Context(), install.Into{Config: own.Config()}, options); err != nil {
 		t.Fatal(err)
 	}
 	for namespace, rules := range map[string]int{"reach-system": 0, metav1.NamespaceDefault: 1} {
@@ -440,7 +440,7 @@ func TestClusterAdminIsNeitherInstalledNorDelivered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, what := &place{kubectl: kubectl}, stage.Submission{Builder: w, Manifests: manifests}
+	p, what := &podStage{kubectl: kubectl}, stage.Submission{Builder: w, Manifests: manifests}
 	_, installed := p.Install(t.Context(), what, stage.Gateway{})
 	_, delivered := p.Deliver(t.Context(), what)
 	for _, err := range []error{installed, delivered} {
@@ -473,7 +473,7 @@ func TestExistingObjectsAreNotReplaced(t *testing.T) {
 	}()
 	const role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: of-the-cluster}\n" +
 		"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
-	how := image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
+	options := installOptions{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
 	for _, brings := range []string{manager, manager + role} {
 		// The second time, what the first one brought may be replaced.
 		for range 2 {
@@ -481,7 +481,7 @@ func TestExistingObjectsAreNotReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = d.install(t.Context(), install.Into{Config: own.Config()}, how)
+			_, _, err = d.install(t.Context(), install.Into{Config: own.Config()}, options)
 			refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which the cluster has already")
 			if refused != strings.Contains(brings, role) {
 				t.Errorf("it is refused: %t: %v", refused, err)

@@ -40,7 +40,7 @@ func referenceOf(what stage.Submission) (string, error) {
 }
 
 // Deliver loads the submission's image into the nodes, and renders config/default.
-func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Delivery, error) {
+func (p *podStage) Deliver(ctx context.Context, what stage.Submission) (*stage.Delivery, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not delivered within %s", installTimeout))
 	defer cancel()
 	objects, err := what.Kustomize(ctx, p.kubectl)

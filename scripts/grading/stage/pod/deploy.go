@@ -162,8 +162,8 @@ func (d *Deployment) Content(image string) ([]byte, error) {
 	return asYAML(slices.Concat(d.objects, d.registers, d.apiServices, []*unstructured.Unstructured{{Object: last}}))
 }
 
-// image is how the operator runs in the cluster: as an image that the nodes have, and through the gateway.
-type image struct {
+// installOptions say how the operator runs in the cluster: from which image, and through which gateway.
+type installOptions struct {
 	reference string
 	gateway   stage.Gateway
 	// aggregated says that it is an aggregated API server, which is registered.
@@ -174,7 +174,7 @@ type image struct {
 // run yet. register makes those: from then on the API server asks the operator. server is nil but for an aggregated API
 // server.
 func (d *Deployment) install(
-	ctx context.Context, into install.Into, how image,
+	ctx context.Context, into install.Into, options installOptions,
 ) (register func(context.Context) error, server *apiServer, err error) {
 	client, err := dynamic.NewForConfig(into.Config)
 	if err != nil {
@@ -199,45 +199,45 @@ func (d *Deployment) install(
 	}
 	objects := d.objects
 	converts := d.manifests.Converts()
-	if how.aggregated || converts {
+	if options.aggregated || converts {
 		objects = withoutCertManager(objects)
 	}
-	if err := in.makeAll(ctx, objects); err != nil {
+	if err := in.createAll(ctx, objects); err != nil {
 		return nil, nil, err
 	}
 	registers := slices.Concat(d.registers, d.apiServices)
 	serving := d.webhooks != nil && !d.mounts(servingFolder)
 	if d.webhooks != nil {
-		if registers, err = in.makeWebhooks(ctx, serving); err != nil {
+		if registers, err = in.createWebhooks(ctx, serving); err != nil {
 			return nil, nil, err
 		}
 	}
-	if how.aggregated {
-		if server, err = in.makeServer(ctx); err != nil {
+	if options.aggregated {
+		if server, err = in.createServer(ctx); err != nil {
 			return nil, nil, err
 		}
 		registers = slices.Concat(d.registers, server.registers)
 	}
-	if converts && !how.aggregated {
-		if err := in.makeConverting(ctx); err != nil {
+	if converts && !options.aggregated {
+		if err := in.createConverting(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := in.makeAccess(ctx, how.gateway); err != nil {
+	if err := in.createAccess(ctx, options.gateway); err != nil {
 		return nil, nil, err
 	}
 	manager := d.manager.DeepCopy()
-	if err := adapt(manager, how, serving); err != nil {
+	if err := adapt(manager, options, serving); err != nil {
 		return nil, nil, err
 	}
-	if err := in.makeTyped(ctx, manager); err != nil {
+	if err := in.createTyped(ctx, manager); err != nil {
 		return nil, nil, err
 	}
-	return func(ctx context.Context) error { return in.makeAll(ctx, registers) }, server, nil
+	return func(ctx context.Context) error { return in.createAll(ctx, registers) }, server, nil
 }
 
-// makeAccess makes what the operator finds where a Pod finds its account: a token, and whose certificates to trust.
-func (in *installation) makeAccess(ctx context.Context, gateway stage.Gateway) error {
+// createAccess creates what the operator finds where a Pod finds its account: a token, and whose certificates to trust.
+func (in *installation) createAccess(ctx context.Context, gateway stage.Gateway) error {
 	client, err := kubernetes.NewForConfig(in.into.Config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -251,7 +251,7 @@ func (in *installation) makeAccess(ctx context.Context, gateway stage.Gateway) e
 	if err != nil {
 		return err
 	}
-	return in.makeTyped(ctx, &corev1.Secret{
+	return in.createTyped(ctx, &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: accessName},
 		Data:       map[string][]byte{"ca.crt": gateway.CA, "token": []byte(gateway.Shown(token)), "namespace": []byte(d.Namespace)},
@@ -267,8 +267,8 @@ func (d *Deployment) mounts(folder string) bool {
 }
 
 // adapt makes of a Deployment one that gets to the API server by the way that it is told. Nothing runs yet.
-func adapt(manager *appsv1.Deployment, how image, serving bool) error {
-	server, err := url.Parse(how.gateway.Host)
+func adapt(manager *appsv1.Deployment, options installOptions, serving bool) error {
+	server, err := url.Parse(options.gateway.Host)
 	if err != nil {
 		return fmt.Errorf("reading the address of the gateway: %w", err)
 	}
@@ -280,11 +280,11 @@ func adapt(manager *appsv1.Deployment, how image, serving bool) error {
 	if err != nil {
 		return err
 	}
-	container.Image, container.ImagePullPolicy = how.reference, corev1.PullNever
+	container.Image, container.ImagePullPolicy = options.reference, corev1.PullNever
 	if container.ReadinessProbe != nil {
 		container.ReadinessProbe.PeriodSeconds = 1 // a run that waits for the operator does not wait for the next probe
 	}
-	environment := append(slices.Clone(how.gateway.Environment),
+	environment := append(slices.Clone(options.gateway.Environment),
 		"KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
 	for _, variable := range environment {
 		name, value, _ := strings.Cut(variable, "=")
@@ -316,17 +316,17 @@ type installation struct {
 	deployment *Deployment
 }
 
-func (in *installation) makeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+func (in *installation) createAll(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
-		if err := in.make(ctx, object); err != nil {
+		if err := in.create(ctx, object); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// make makes an object. A new kind is waited for: there may be objects of it among those that come.
-func (in *installation) make(ctx context.Context, object *unstructured.Unstructured) error {
+// create creates an object. A new kind is waited for: there may be objects of it among those that come.
+func (in *installation) create(ctx context.Context, object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	mapping, err := in.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -342,7 +342,7 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot && !in.into.Shared {
-		if err := in.notTheClusters(ctx, resource, object); err != nil {
+		if err := in.checkForeign(ctx, resource, object); err != nil {
 			return err
 		}
 	}
@@ -362,15 +362,15 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 	if _, err := in.into.Apply(ctx, resource, object); err != nil {
 		return err
 	}
-	if object.GetKind() == "Namespace" && in.into.Made != nil {
-		return in.into.Made(ctx, object.GetName())
+	if object.GetKind() == "Namespace" && in.into.NamespaceCreated != nil {
+		return in.into.NamespaceCreated(ctx, object.GetName())
 	}
 	return nil
 }
 
-// notTheClusters finds an object that would replace one that no submission has brought, as a ClusterRole that others
+// checkForeign finds an object that would replace one that no submission has brought, as a ClusterRole that others
 // are bound to.
-func (in *installation) notTheClusters(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+func (in *installation) checkForeign(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	there, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -383,8 +383,8 @@ func (in *installation) notTheClusters(ctx context.Context, resource dynamic.Res
 	return nil
 }
 
-// makeTyped makes an object of ours in the operator's namespace.
-func (in *installation) makeTyped(ctx context.Context, object runtime.Object) error {
+// createTyped creates an object of ours in the operator's namespace.
+func (in *installation) createTyped(ctx context.Context, object runtime.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err
@@ -392,12 +392,12 @@ func (in *installation) makeTyped(ctx context.Context, object runtime.Object) er
 	delete(content, "status")
 	untyped := &unstructured.Unstructured{Object: content}
 	untyped.SetNamespace(in.deployment.Namespace)
-	return in.make(ctx, untyped)
+	return in.create(ctx, untyped)
 }
 
-// makeWebhooks makes what the webhooks need that config/default does not bring: the Services select the operator's
+// createWebhooks creates what the webhooks need that config/default does not bring: the Services select the operator's
 // Pods. With serving, the operator gets a certificate; otherwise it brings one. It returns what registers them.
-func (in *installation) makeWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
+func (in *installation) createWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
 	if err != nil {
@@ -415,7 +415,7 @@ func (in *installation) makeWebhooks(ctx context.Context, serving bool) (registe
 		if err := unstructured.SetNestedMap(service.Object, selector, "spec", "selector"); err != nil {
 			return nil, &submission.Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
 		}
-		if err := in.make(ctx, service); err != nil {
+		if err := in.create(ctx, service); err != nil {
 			return nil, err
 		}
 		host := service.GetName() + "." + d.Namespace + ".svc"
@@ -426,7 +426,7 @@ func (in *installation) makeWebhooks(ctx context.Context, serving bool) (registe
 		if err != nil {
 			return nil, err
 		}
-		if err := in.makeTyped(ctx, &corev1.Secret{
+		if err := in.createTyped(ctx, &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{Name: servingName}, Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},

@@ -65,10 +65,10 @@ func TestDeployedSolution(t *testing.T) {
 		}
 	}
 	manager := d.manager.DeepCopy()
-	how := image{reference: "cone:v8", gateway: stage.Gateway{
+	options := installOptions{reference: "cone:v8", gateway: stage.Gateway{
 		Host: "https://172.18.0.1:40000", Environment: []string{"FREEZER_URL=http://172.18.0.1:40001"},
 	}}
-	if err := adapt(manager, how, true); err != nil {
+	if err := adapt(manager, options, true); err != nil {
 		t.Fatal(err)
 	}
 	wantAdapted(t, manager)

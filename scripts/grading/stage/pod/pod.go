@@ -44,7 +44,7 @@ const (
 // operator is the operator in the cluster.
 type operator struct {
 	*Deployment
-	stage   *place
+	stage   *podStage
 	gateway stage.Gateway
 	client  kubernetes.Interface
 	server  *apiServer  // nil: it is no aggregated API server
@@ -108,8 +108,8 @@ var (
 	_ stage.Server     = adjustable{}
 )
 
-// begin lets the Deployment have one Pod, with more flags.
-func (o *operator) begin(ctx context.Context, flags []string) error {
+// scaleUp scales the Deployment to one Pod, with more flags.
+func (o *operator) scaleUp(ctx context.Context, flags []string) error {
 	if slices.Equal(flags, o.flags) {
 		return o.scale(ctx, 1)
 	}
@@ -139,7 +139,7 @@ func (o *operator) startWith(log io.Writer, flags []string) (stage.Instance, err
 	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, fmt.Errorf("its Pod did not run within %s", startTimeout))
 	defer cancel()
 	o.gateway.Admit()
-	if err := o.begin(ctx, flags); err != nil {
+	if err := o.scaleUp(ctx, flags); err != nil {
 		return nil, err
 	}
 	running, err := o.await(ctx)
@@ -156,28 +156,28 @@ func (o *operator) startWith(log io.Writer, flags []string) (stage.Instance, err
 
 // await waits until a new Pod of the operator runs.
 func (o *operator) await(ctx context.Context) (running *corev1.Pod, err error) {
-	said := "none was made"
+	status := "none was made"
 	err = o.until(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) (ready bool) {
 		if found.DeletionTimestamp != nil || slices.Contains(o.old, found.UID) {
 			return false
 		}
-		ready, said = o.look(found)
+		ready, status = o.inspect(found)
 		running = found
 		return ready
 	})
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: %s", err, said)
+		return nil, fmt.Errorf("%w: %s", err, status)
 	}
 	return running, err
 }
 
 // until watches Pods until done is true of one.
 func (o *operator) until(ctx context.Context, which metav1.ListOptions, done func(watch.EventType, *corev1.Pod) bool) error {
-	return await.Change(ctx, o.pods(), which, told(done))
+	return await.Change(ctx, o.pods(), which, forPods(done))
 }
 
-// told calls done with Pods, and ignores all else that a watch may report.
-func told(done func(watch.EventType, *corev1.Pod) bool) func(watch.Event) (bool, error) {
+// forPods calls done with Pods, and ignores all else that a watch may report.
+func forPods(done func(watch.EventType, *corev1.Pod) bool) func(watch.Event) (bool, error) {
 	return func(change watch.Event) (bool, error) {
 		found, ok := change.Object.(*corev1.Pod)
 		if !ok {
@@ -197,8 +197,8 @@ func (o *operator) status(of *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// look says whether the operator has begun to run in a Pod, or what keeps it.
-func (o *operator) look(at *corev1.Pod) (begun bool, said string) {
+// inspect reports whether the operator has begun to run in a Pod, or what keeps it.
+func (o *operator) inspect(at *corev1.Pod) (started bool, status string) {
 	state := o.status(at).State
 	switch {
 	case state.Running != nil, state.Terminated != nil:
@@ -252,7 +252,7 @@ func (p *pod) Done() <-chan struct{} { return p.done }
 // Err returns nil for an exit code of zero.
 func (p *pod) Err() error { return p.err }
 
-func (p *pod) ended(err error) {
+func (p *pod) finish(err error) {
 	p.once.Do(func() {
 		p.err = err
 		close(p.done)
@@ -262,11 +262,11 @@ func (p *pod) ended(err error) {
 // watch finds out when the operator ends by itself. An error means that we are being stopped, or will learn of it by
 // the next request.
 func (p *pod) watch(ctx context.Context) {
-	_ = p.until(ctx, p.itself(), func(_ watch.EventType, now *corev1.Pod) bool {
+	_ = p.until(ctx, p.selector(), func(_ watch.EventType, now *corev1.Pod) bool {
 		status := p.status(now)
 		for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
 			if state.Terminated != nil && now.DeletionTimestamp == nil {
-				p.ended(exited(state.Terminated))
+				p.finish(exited(state.Terminated))
 				return true
 			}
 		}
@@ -274,17 +274,17 @@ func (p *pod) watch(ctx context.Context) {
 	})
 }
 
-// itself selects the Pod alone.
-func (p *pod) itself() metav1.ListOptions {
+// selector selects only this Pod.
+func (p *pod) selector() metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: "metadata.name=" + p.name}
 }
 
-func exited(how *corev1.ContainerStateTerminated) error {
-	text := fmt.Sprintf("exit status %d", how.ExitCode)
-	if how.Reason != "" && how.Reason != "Error" && how.Reason != "Completed" {
-		text += " (" + how.Reason + ")"
+func exited(state *corev1.ContainerStateTerminated) error {
+	text := fmt.Sprintf("exit status %d", state.ExitCode)
+	if state.Reason != "" && state.Reason != "Error" && state.Reason != "Completed" {
+		text += " (" + state.Reason + ")"
 	}
-	if how.ExitCode == 0 {
+	if state.ExitCode == 0 {
 		return nil
 	}
 	return errors.New(text)
@@ -310,15 +310,15 @@ func (p *pod) Stop(grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace+requestTimeout/2)
 	defer cancel()
 	p.old = append(p.old, p.uid)
-	if err := p.leave(ctx); err != nil {
+	if err := p.scaleDown(ctx); err != nil {
 		return p.Kill()
 	}
-	p.ended(nil)
+	p.finish(nil)
 	return nil
 }
 
-// leave scales the Deployment to nothing, and waits until the Pod is gone.
-func (p *pod) leave(ctx context.Context) error {
+// scaleDown scales the Deployment to 0, and waits until the Pod is gone.
+func (p *pod) scaleDown(ctx context.Context) error {
 	now, err := p.pods().Get(ctx, p.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return p.scale(ctx, 0)
@@ -329,7 +329,7 @@ func (p *pod) leave(ctx context.Context) error {
 	if err := p.scale(ctx, 0); err != nil {
 		return err
 	}
-	return await.ChangeSince(ctx, now.ResourceVersion, p.pods(), p.itself(), told(func(change watch.EventType, _ *corev1.Pod) bool {
+	return await.ChangeSince(ctx, now.ResourceVersion, p.pods(), p.selector(), forPods(func(change watch.EventType, _ *corev1.Pod) bool {
 		return change == watch.Deleted
 	}))
 }
@@ -355,6 +355,6 @@ func (p *pod) Kill() error {
 		deleted = nil
 	}
 	err := errors.Join(scaled, deleted, killed, p.stage.nodes.AwaitGone(ctx, p.node, string(p.uid)))
-	p.ended(err)
+	p.finish(err)
 	return err
 }

@@ -47,10 +47,10 @@ func withoutCertManager(objects []*unstructured.Unstructured) []*unstructured.Un
 	})
 }
 
-// makeServer makes the Secrets that the server's container mounts and config/default does not bring, with a certificate
+// createServer creates the Secrets that the server's container mounts and config/default lacks, with a certificate
 // for the Service that its APIService names. That gets the authority. An APIService whose certificate config/default
 // brings stays as it is.
-func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
+func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
 	d := in.deployment
 	if len(d.apiServices) == 0 {
 		return nil, &submission.Problem{Reason: "config/default brings no APIService: write it in config/apiservice, " +
@@ -64,8 +64,8 @@ func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
 		return nil, err
 	}
 	server := &apiServer{registers: d.apiServices, serving: serving}
-	lacking := d.lackingSecrets()
-	if len(lacking) == 0 {
+	missing := d.missingSecrets()
+	if len(missing) == 0 {
 		return server, nil
 	}
 	ca, err := certificates.NewAuthority("operator-labs-aggregated")
@@ -76,7 +76,7 @@ func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.makeSecrets(ctx, lacking, ca, pair); err != nil {
+	if err := in.createSecrets(ctx, missing, ca, pair); err != nil {
 		return nil, err
 	}
 	server.serving.CA, server.registers = ca.PEM, nil
@@ -93,10 +93,10 @@ func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
 	return server, nil
 }
 
-// makeSecrets makes Secrets with a certificate, as cert-manager would.
-func (in *installation) makeSecrets(ctx context.Context, names []string, ca *certificates.Authority, pair certificates.Pair) error {
+// createSecrets creates Secrets with a certificate, as cert-manager would.
+func (in *installation) createSecrets(ctx context.Context, names []string, ca *certificates.Authority, pair certificates.Pair) error {
 	for _, name := range names {
-		if err := in.makeTyped(ctx, &corev1.Secret{
+		if err := in.createTyped(ctx, &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, corev1.ServiceAccountRootCAKey: ca.PEM},
@@ -107,9 +107,9 @@ func (in *installation) makeSecrets(ctx context.Context, names []string, ca *cer
 	return nil
 }
 
-// lackingSecrets are the Secrets that the Deployment mounts and config/default does not bring: cert-manager would make
+// missingSecrets are the Secrets that the Deployment mounts and config/default does not bring: cert-manager would make
 // them.
-func (d *Deployment) lackingSecrets() (names []string) {
+func (d *Deployment) missingSecrets() (names []string) {
 	for _, volume := range d.manager.Spec.Template.Spec.Volumes {
 		if volume.Secret == nil || slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == "Secret" && o.GetName() == volume.Secret.SecretName

@@ -31,8 +31,8 @@ type Nodes interface {
 	AwaitGone(ctx context.Context, node, uid string) error
 }
 
-// Place describes where operators run as Pods.
-type Place struct {
+// Options describe where operators run as Pods.
+type Options struct {
 	Nodes Nodes
 	// Address is the IP address of this machine at which the proxies listen, and Known the one by which Pods reach them.
 	// Default: Address.
@@ -42,26 +42,29 @@ type Place struct {
 }
 
 // New returns a stage at a cluster.
-func New(cluster *stage.Cluster, at Place) stage.Stage {
-	return &place{cluster: cluster, nodes: at.Nodes, address: at.Address, known: cmp.Or(at.Known, at.Address), kubectl: at.Kubectl}
+func New(cluster *stage.Cluster, options Options) stage.Stage {
+	return &podStage{
+		cluster: cluster, nodes: options.Nodes, address: options.Address, known: cmp.Or(options.Known, options.Address),
+		kubectl: options.Kubectl,
+	}
 }
 
-type place struct {
+type podStage struct {
 	cluster        *stage.Cluster
 	nodes          Nodes
 	address, known string
 	kubectl        string
 }
 
-func (p *place) Cluster() *stage.Cluster { return p.cluster }
-func (p *place) Address() string         { return p.address }
-func (p *place) Known() string           { return p.known }
-func (p *place) Installing() string      { return "deploy" }
-func (p *place) Patience() time.Duration { return startTimeout }
-func (p *place) Close() error            { return p.cluster.Stop() }
+func (p *podStage) Cluster() *stage.Cluster { return p.cluster }
+func (p *podStage) Address() string         { return p.address }
+func (p *podStage) Known() string           { return p.known }
+func (p *podStage) Installing() string      { return "deploy" }
+func (p *podStage) Patience() time.Duration { return startTimeout }
+func (p *podStage) Close() error            { return p.cluster.Stop() }
 
 // Install loads the operator's image into the nodes, and applies all objects of config/default to the cluster.
-func (p *place) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
+func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not deployed within %s", installTimeout))
 	defer cancel()
 	// Otherwise the operator would be called silent.
@@ -78,8 +81,8 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 	if err != nil {
 		return nil, err
 	}
-	how := image{reference: reference, gateway: gateway, aggregated: what.Aggregated}
-	if err := p.nodes.Load(ctx, how.reference, what.Program()); err != nil {
+	options := installOptions{reference: reference, gateway: gateway, aggregated: what.Aggregated}
+	if err := p.nodes.Load(ctx, options.reference, what.Program()); err != nil {
 		return nil, err
 	}
 	into, err := p.cluster.Into(ctx, &what)
@@ -87,7 +90,7 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 		return nil, err
 	}
 	i := &installed{operator: operator{Deployment: deployment, stage: p, gateway: gateway}, known: what.Launch.Known}
-	if i.register, i.server, err = deployment.install(ctx, into, how); err != nil {
+	if i.register, i.server, err = deployment.install(ctx, into, options); err != nil {
 		return nil, err
 	}
 	if i.server != nil {

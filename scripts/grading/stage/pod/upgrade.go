@@ -22,9 +22,9 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// makeConverting makes the Secrets that an operator mounts whose webhook converts between versions, so that it starts
-// without cert-manager. No request reaches that webhook before Upgrade: until then versions are held back.
-func (in *installation) makeConverting(ctx context.Context) error {
+// createConverting creates the Secrets that an operator mounts whose webhook converts between versions, so that it
+// starts without cert-manager. No request reaches that webhook before Upgrade: until then versions are held back.
+func (in *installation) createConverting(ctx context.Context) error {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
 	if err != nil {
@@ -44,7 +44,7 @@ func (in *installation) makeConverting(ctx context.Context) error {
 		return err
 	}
 	d.converting = ca
-	return in.makeSecrets(ctx, d.lackingSecrets(), ca, pair)
+	return in.createSecrets(ctx, d.missingSecrets(), ca, pair)
 }
 
 // converterOf is the Service behind which a definition has its conversion webhook, and its namespace; empty: it has

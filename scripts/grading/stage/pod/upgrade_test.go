@@ -43,7 +43,7 @@ func TestConversionWebhookIsReachedSteadily(t *testing.T) {
 	}}}
 	o := &operator{
 		Deployment: &Deployment{upgraded: []*unstructured.Unstructured{definition}},
-		stage:      &place{cluster: &stage.Cluster{Config: &rest.Config{Host: server.URL}}},
+		stage:      &podStage{cluster: &stage.Cluster{Config: &rest.Config{Host: server.URL}}},
 	}
 	if err := o.awaitConverting(t.Context()); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type Cluster struct {
 	// aggregated API server in its name.
 	FrontProxy FrontProxy
 	// Pods is the place where the operator runs as a Pod. Default: it runs on this machine.
-	Pods *pod.Place
+	Pods *pod.Options
 	// Who names this run to others who wait for the cluster. Default: user and machine.
 	Who string
 }
