@@ -110,7 +110,7 @@ func (o *Options) Run(dir string) grade.Options {
 	case o.deployed():
 		run.System, run.Start = "linux", node.Start(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
 	case o.withNode():
-		run.Start = node.Beside(o.WithNode)
+		run.Start = node.StartForProcesses(o.WithNode)
 	}
 	return run
 }

@@ -131,7 +131,7 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	case f.onNode(lab):
 		return startWithNode(here, lab), onEmbedded, nil
 	case f.withNode(lab):
-		return node.Beside(clusterBeside(here, lab)), onEmbedded, nil
+		return node.StartForProcesses(clusterBeside(here, lab)), onEmbedded, nil
 	case f.embedded():
 		return coldStart(here), onEmbedded, nil
 	}

@@ -42,7 +42,7 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the cluster's authority: %w", err)
 	}
-	identity, ca, err := newIdentity(i.known())
+	identity, ca, err := newIdentity(i.advertiseAddress())
 	if err != nil {
 		return "", nil, err
 	}

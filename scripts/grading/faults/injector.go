@@ -21,8 +21,8 @@ type Injector struct {
 	// Address is the IP address of this machine at which the proxies listen. Default: 127.0.0.1. Set it before the first
 	// proxy is created.
 	Address string
-	// Known is the IP address by which the operator reaches them. Default: Address.
-	Known string
+	// AdvertiseAddress is the IP address by which the operator reaches them. Default: Address.
+	AdvertiseAddress string
 	// API wraps the transport to the API server. A request passes through it after its fault was applied. Default: no
 	// wrapper. Set it before ProxyAPI is called.
 	API func(http.RoundTripper) http.RoundTripper

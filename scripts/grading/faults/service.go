@@ -112,7 +112,7 @@ func (s *service) listen(config *tls.Config) (address string, err error) {
 		}
 	}()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return net.JoinHostPort(s.injector.known(), port), err
+	return net.JoinHostPort(s.injector.advertiseAddress(), port), err
 }
 
 // loopback is where only this machine gets.
@@ -120,7 +120,7 @@ const loopback = "127.0.0.1"
 
 func (i *Injector) address() string { return cmp.Or(i.Address, loopback) }
 
-func (i *Injector) known() string { return cmp.Or(i.Known, i.address()) }
+func (i *Injector) advertiseAddress() string { return cmp.Or(i.AdvertiseAddress, i.address()) }
 
 // connection is one of the operator's to a proxy. They distinguish an operator from the one that is started after it.
 type connection struct {

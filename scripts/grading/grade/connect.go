@@ -37,7 +37,7 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 		return c, nil
 	}
 	c.injector = faults.New(func() error { return c.crash() })
-	c.injector.Address, c.injector.Known = on.Address(), on.Known()
+	c.injector.Address, c.injector.AdvertiseAddress = on.Address(), on.AdvertiseAddress()
 	cluster := on.Cluster()
 	if recorder := cluster.Recorder; recorder != nil {
 		c.injector.API = func(next http.RoundTripper) http.RoundTripper {

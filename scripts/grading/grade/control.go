@@ -109,7 +109,7 @@ func (o *operator) routes(routes *http.ServeMux) {
 			return nil, err
 		}
 		if server := o.server(); server != nil {
-			return nil, server.Listening(r.Context())
+			return nil, server.AwaitListening(r.Context())
 		}
 		return nil, nil
 	})

@@ -213,7 +213,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, launcher.Close()) }()
-	return r.operate(ctx, subject, launcher, max(r.StartTimeout, on.Patience()))
+	return r.operate(ctx, subject, launcher, max(r.StartTimeout, on.StartTimeout()))
 }
 
 // watchCluster ends the run when the cluster is another run's.
@@ -250,7 +250,7 @@ func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, 
 		return err
 	}
 	if r.Lab.Webhooks || r.Lab.Aggregated {
-		if err := launcher.Listening(ctx); err != nil {
+		if err := launcher.AwaitListening(ctx); err != nil {
 			return err
 		}
 	}

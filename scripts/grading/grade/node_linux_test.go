@@ -41,7 +41,7 @@ func besideNode(t *testing.T) func(*Options) {
 	}
 	parts := stagetest.Node(t, have.Checkout)
 	return func(o *Options) {
-		o.Start = node.Beside(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+		o.Start = node.StartForProcesses(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
 			return embedded.StartWithNode(ctx, have.ControlPlane, parts)
 		})
 	}

@@ -100,7 +100,7 @@ func (o *operator) startAs(options protocol.Start) error {
 		}
 		for _, flag := range options.Flags {
 			name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
-			if !adjustable.Knows(name) {
+			if !adjustable.HasFlag(name) {
 				return fmt.Errorf("%w: --%s", errNoSuchFlag, name)
 			}
 		}
@@ -264,7 +264,7 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan error, 1)
-	go func() { answers <- server.Answers(ctx) }()
+	go func() { answers <- server.AwaitServing(ctx) }()
 	select {
 	case err := <-answers:
 		if errors.Is(err, errNoRequest) {

@@ -127,7 +127,7 @@ type adjustable struct {
 	started *[][]string
 }
 
-func (adjustable) Knows(flag string) bool { return flag == "leader-elect" }
+func (adjustable) HasFlag(flag string) bool { return flag == "leader-elect" }
 
 func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
 	*p.started = append(*p.started, flags)

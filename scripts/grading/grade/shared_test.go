@@ -66,7 +66,7 @@ func (e *sharedCluster) options(t *testing.T, lab string) Options {
 		t.Fatal(err)
 	}
 	o := options(t, lab, have.SolutionDir(listed))
-	o.On, o.Start = "existing", shared.Cluster{File: e.Kubeconfig, Context: embedded.Context, Who: t.Name()}.Start
+	o.On, o.Start = "existing", shared.Cluster{File: e.Kubeconfig, Context: embedded.Context, Holder: t.Name()}.Start
 	return o
 }
 

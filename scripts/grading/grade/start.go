@@ -71,7 +71,7 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 // does.
 func (o *operator) portTaken() *verdict {
 	taken := portTaken.FindStringSubmatch(strings.Join(o.log.last(allLines), "\n"))
-	if taken == nil || !o.launcher.Occupied(taken[1]) {
+	if taken == nil || !o.launcher.PortInUse(taken[1]) {
 		return nil
 	}
 	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, on which the operator listens, "+

@@ -51,7 +51,7 @@ func (o *operator) upgrade(ctx context.Context) error {
 	if err := o.start(); err != nil {
 		return err
 	}
-	return upgrader.Listening(ctx)
+	return upgrader.AwaitListening(ctx)
 }
 
 // endExtension makes of an operator that was gone, or of checks that took too long, after the upgrade the end of the

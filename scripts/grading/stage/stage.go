@@ -26,15 +26,15 @@ type Start func(ctx context.Context, waits func(reason string)) (Stage, error)
 type Stage interface {
 	// Cluster returns the cluster.
 	Cluster() *Cluster
-	// Address returns the IP address of this machine at which the proxies of an operator on this stage listen, and Known
-	// the one by which the operator reaches them.
+	// Address returns the IP address of this machine at which the proxies of an operator on this stage listen.
+	// AdvertiseAddress returns the one by which the operator reaches them.
 	Address() string
-	Known() string
+	AdvertiseAddress() string
 	// Installing returns what Install does, in a word or two, for the display of progress.
 	Installing() string
-	// Patience returns how long an operator on this stage may take from its start to its first request. 0 means the usual
-	// time.
-	Patience() time.Duration
+	// StartTimeout returns how long an operator on this stage may take from its start to its first request. 0 means the
+	// usual time.
+	StartTimeout() time.Duration
 	// Install installs a submission's API and its operator's account in the cluster: its kinds, and exactly the rights of
 	// its roles. The operator does not run yet, and no request reaches its webhooks. An error of the submission is a
 	// *submission.Problem, and a conflict with an existing object is a *install.ForeignObjectError.
@@ -135,11 +135,11 @@ type Operator interface {
 	Arguments() []string
 	// Start starts it, and returns when it runs. Its output is written to log.
 	Start(log io.Writer) (Instance, error)
-	// Listening waits until the API server can reach its webhooks, for as long as an operator may reasonably take. It
-	// returns no error if they never listen. It returns at once if there are none.
-	Listening(ctx context.Context) error
-	// Occupied reports whether another program listens at a port that the operator needs.
-	Occupied(port string) bool
+	// AwaitListening waits until the API server can reach its webhooks, for as long as an operator may reasonably take.
+	// It returns no error if they never listen. It returns at once if there are none.
+	AwaitListening(ctx context.Context) error
+	// PortInUse reports whether another program listens at a port that the operator needs.
+	PortInUse(port string) bool
 	// Close releases what Prepare has acquired. The operator must have ended.
 	Close() error
 }
@@ -147,8 +147,8 @@ type Operator interface {
 // Adjustable is an Operator that can be started with other flags than usual.
 type Adjustable interface {
 	Operator
-	// Knows reports whether its program has a flag of this name.
-	Knows(flag string) bool
+	// HasFlag reports whether its program has a flag of this name.
+	HasFlag(flag string) bool
 	// StartWith is Start with more flags. They come last, and of two flags with the same name the last one counts.
 	StartWith(log io.Writer, flags ...string) (Instance, error)
 }
@@ -182,9 +182,9 @@ type Server interface {
 	Operator
 	// Serving says where the server is. It returns nil if the submission was not installed as an aggregated API server.
 	Serving() *Serving
-	// Answers waits until it accepts connections, or its Pod is ready, as long as the context allows. The error is then
-	// the context's cause.
-	Answers(ctx context.Context) error
+	// AwaitServing waits until it accepts connections, or its Pod is ready, as long as the context allows. The error is
+	// then the context's cause.
+	AwaitServing(ctx context.Context) error
 }
 
 // Replacer is a Server whose program can be replaced almost without interruption.

@@ -99,8 +99,8 @@ func (o *operator) Arguments() []string {
 // where operators look for one.
 func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.StartWith(log) }
 
-// Knows reports whether the program says that it has a flag of this name.
-func (o *operator) Knows(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
+// HasFlag reports whether the program says that it has a flag of this name.
+func (o *operator) HasFlag(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
 
 // StartWith is Start with more flags. --kubeconfig= leaves out the flag --kubeconfig, which the operator otherwise
 // gets.
@@ -168,8 +168,8 @@ func (i instance) Kill() error {
 	return nil
 }
 
-// Listening waits until the started operator answers at the address that the API server will call.
-func (o *operator) Listening(ctx context.Context) error {
+// AwaitListening waits until the started operator answers at the address that the API server will call.
+func (o *operator) AwaitListening(ctx context.Context) error {
 	if o.router == nil {
 		return nil
 	}

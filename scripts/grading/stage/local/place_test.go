@@ -161,7 +161,7 @@ func (p fixture) start(o *operator) (kill func()) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	if err := o.Listening(p.Context()); err != nil {
+	if err := o.AwaitListening(p.Context()); err != nil {
 		p.Fatal(err)
 	}
 	return func() {

@@ -103,8 +103,8 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 	return c, nil
 }
 
-// Occupied reports whether a program of this machine listens at a port.
-func (o *operator) Occupied(port string) bool {
+// PortInUse reports whether a program of this machine listens at a port.
+func (o *operator) PortInUse(port string) bool {
 	number, err := strconv.Atoi(port)
 	return err == nil && !free(number)
 }

@@ -244,7 +244,7 @@ func (s *server) follow(started stage.Instance, settled func()) {
 		<-started.Done()
 		cancel()
 	}()
-	err := s.Answers(ctx)
+	err := s.AwaitServing(ctx)
 	settled()
 	if err == nil {
 		s.updateEndpoint(true)
@@ -269,8 +269,8 @@ func (s *server) updateEndpoint(ready bool) {
 	_ = s.setReady(ctx, ready) // see follow
 }
 
-// Answers waits until the server accepts connections.
-func (s *server) Answers(ctx context.Context) error {
+// AwaitServing waits until the server accepts connections.
+func (s *server) AwaitServing(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, portPoll/5, true, func(ctx context.Context) (bool, error) {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", localAddress(s.port))
 		if err != nil {
@@ -284,8 +284,8 @@ func (s *server) Answers(ctx context.Context) error {
 	return err
 }
 
-// Listening waits until the APIServices are Available.
-func (s *server) Listening(ctx context.Context) error {
+// AwaitListening waits until the APIServices are Available.
+func (s *server) AwaitListening(ctx context.Context) error {
 	return install.AwaitAvailable(ctx, s.client, s.Manifests.APIServices, listenTimeout)
 }
 

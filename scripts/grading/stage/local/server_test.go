@@ -149,7 +149,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Listening(t.Context()); err != nil {
+		if err := s.AwaitListening(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		becomes("True")
@@ -193,7 +193,7 @@ func replaces(t *testing.T, p fixture, s *server, available func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Listening(t.Context()); err != nil {
+	if err := s.AwaitListening(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	available()

@@ -25,12 +25,12 @@ type local struct {
 	via     Route
 }
 
-func (l *local) Cluster() *stage.Cluster { return l.cluster }
-func (l *local) Address() string         { return "127.0.0.1" }
-func (l *local) Known() string           { return l.Address() }
-func (l *local) Installing() string      { return "install the API" }
-func (l *local) Patience() time.Duration { return 0 }
-func (l *local) Close() error            { return l.cluster.Stop() }
+func (l *local) Cluster() *stage.Cluster     { return l.cluster }
+func (l *local) Address() string             { return "127.0.0.1" }
+func (l *local) AdvertiseAddress() string    { return l.Address() }
+func (l *local) Installing() string          { return "install the API" }
+func (l *local) StartTimeout() time.Duration { return 0 }
+func (l *local) Close() error                { return l.cluster.Stop() }
 
 // Install installs the API, and writes the kubeconfig of the operator's account.
 func (l *local) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {

@@ -43,7 +43,7 @@ func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster,
 		if err != nil {
 			return nil, err
 		}
-		on, err := onNode(cluster, own.Describe(cluster), store, kubectl)
+		on, err := podStage(cluster, own.Describe(cluster), store, kubectl)
 		if err != nil {
 			return nil, errors.Join(err, cluster.Stop())
 		}
@@ -57,19 +57,19 @@ func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) {
 		return start(ctx, func(string) {})
 	}, func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
-		return onNode(lent, described, store, kubectl)
+		return podStage(lent, described, store, kubectl)
 	})
 }
 
-// Beside is Start for an operator that is a process of this machine, in a lab in which Pods of the objects that it
-// creates must run.
-func Beside(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error)) stage.Start {
+// StartForProcesses is Start for an operator that is a process of this machine, in a lab in which Pods of the objects
+// that it creates must run.
+func StartForProcesses(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error)) stage.Start {
 	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx, say)
 		if err != nil {
 			return nil, err
 		}
-		return beside(cluster, own.Describe(cluster)), nil
+		return processStage(cluster, own.Describe(cluster)), nil
 	}
 }
 
@@ -78,24 +78,24 @@ func Beside(start func(ctx context.Context, say func(string)) (*embedded.Cluster
 func NewPoolForProcesses(start func(context.Context, func(string)) (*embedded.Cluster, error)) *own.Pool {
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) },
 		func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
-			return beside(lent, described), nil
+			return processStage(lent, described), nil
 		})
 }
 
-// beside makes the stage of processes at a cluster with a node.
-func beside(cluster *embedded.Cluster, described *stage.Cluster) stage.Stage {
+// processStage returns the stage of processes at a cluster with a node.
+func processStage(cluster *embedded.Cluster, described *stage.Cluster) stage.Stage {
 	return local.New(described, local.ByNode(cluster.Egress, embedded.MachineIP))
 }
 
-// onNode makes the stage of Pods at a cluster.
-func onNode(cluster *embedded.Cluster, described *stage.Cluster, store *images.Store, kubectl string) (stage.Stage, error) {
+// podStage returns the stage of Pods at a cluster.
+func podStage(cluster *embedded.Cluster, described *stage.Cluster, store *images.Store, kubectl string) (stage.Stage, error) {
 	nodes, err := open(cluster, store)
 	if err != nil {
 		return nil, err
 	}
 	stop := described.Stop
 	described.Stop = func() error { return errors.Join(nodes.close(), stop()) }
-	return pod.New(described, pod.Options{Nodes: nodes, Address: loopback, Known: embedded.MachineIP, Kubectl: kubectl}), nil
+	return pod.New(described, pod.Options{Nodes: nodes, Address: loopback, AdvertiseAddress: embedded.MachineIP, Kubectl: kubectl}), nil
 }
 
 // loopback is where the proxies listen before an operator: only the node's Pods are led there.

@@ -61,7 +61,7 @@ func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 		}
 	}
 	a := adjustable{operator: o, known: []string{"resync"}}
-	if !a.Knows("resync") || a.Knows("leader-elect") {
+	if !a.HasFlag("resync") || a.HasFlag("leader-elect") {
 		t.Error("it does not know the flags that its program has told")
 	}
 }

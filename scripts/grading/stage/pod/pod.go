@@ -95,8 +95,8 @@ type adjustable struct {
 	known []string
 }
 
-// Knows reports whether the program says that it has a flag of this name.
-func (a adjustable) Knows(flag string) bool { return slices.Contains(a.known, flag) }
+// HasFlag reports whether the program says that it has a flag of this name.
+func (a adjustable) HasFlag(flag string) bool { return slices.Contains(a.known, flag) }
 
 // StartWith is Start with more flags: arguments of the container, after those that the Deployment has.
 func (a adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
@@ -214,8 +214,8 @@ func (o *operator) inspect(at *corev1.Pod) (started bool, status string) {
 	return false, "it is " + string(at.Status.Phase)
 }
 
-// Listening waits until Services route to the operator, and the API server to an aggregated API server.
-func (o *operator) Listening(ctx context.Context) error {
+// AwaitListening waits until Services route to the operator, and the API server to an aggregated API server.
+func (o *operator) AwaitListening(ctx context.Context) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, startTimeout, errNotReady)
 	defer cancel()
 	err := o.ready(waiting)

@@ -151,8 +151,8 @@ func (o *operator) Serving() *stage.Serving {
 	return &o.server.serving
 }
 
-// Answers waits until its Pod is ready, as long as the context allows.
-func (o *operator) Answers(ctx context.Context) error { return o.ready(ctx) }
+// AwaitServing waits until its Pod is ready, as long as the context allows.
+func (o *operator) AwaitServing(ctx context.Context) error { return o.ready(ctx) }
 
 // ready waits until a Pod of the operator is ready.
 func (o *operator) ready(ctx context.Context) error {

@@ -34,9 +34,9 @@ type Nodes interface {
 // Options describe where operators run as Pods.
 type Options struct {
 	Nodes Nodes
-	// Address is the IP address of this machine at which the proxies listen, and Known the one by which Pods reach them.
-	// Default: Address.
-	Address, Known string
+	// Address is the IP address of this machine at which the proxies listen. AdvertiseAddress is the one by which Pods
+	// reach them. Default: Address.
+	Address, AdvertiseAddress string
 	// Kubectl is a program that runs kubectl when its first argument says so.
 	Kubectl string
 }
@@ -44,24 +44,24 @@ type Options struct {
 // New returns a stage at a cluster.
 func New(cluster *stage.Cluster, options Options) stage.Stage {
 	return &podStage{
-		cluster: cluster, nodes: options.Nodes, address: options.Address, known: cmp.Or(options.Known, options.Address),
-		kubectl: options.Kubectl,
+		cluster: cluster, nodes: options.Nodes, kubectl: options.Kubectl,
+		address: options.Address, advertiseAddress: cmp.Or(options.AdvertiseAddress, options.Address),
 	}
 }
 
 type podStage struct {
-	cluster        *stage.Cluster
-	nodes          Nodes
-	address, known string
-	kubectl        string
+	cluster                   *stage.Cluster
+	nodes                     Nodes
+	address, advertiseAddress string
+	kubectl                   string
 }
 
-func (p *podStage) Cluster() *stage.Cluster { return p.cluster }
-func (p *podStage) Address() string         { return p.address }
-func (p *podStage) Known() string           { return p.known }
-func (p *podStage) Installing() string      { return "deploy" }
-func (p *podStage) Patience() time.Duration { return startTimeout }
-func (p *podStage) Close() error            { return p.cluster.Stop() }
+func (p *podStage) Cluster() *stage.Cluster     { return p.cluster }
+func (p *podStage) Address() string             { return p.address }
+func (p *podStage) AdvertiseAddress() string    { return p.advertiseAddress }
+func (p *podStage) Installing() string          { return "deploy" }
+func (p *podStage) StartTimeout() time.Duration { return startTimeout }
+func (p *podStage) Close() error                { return p.cluster.Stop() }
 
 // Install loads the operator's image into the nodes, and applies all objects of config/default to the cluster.
 func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
@@ -127,5 +127,5 @@ func (i *installed) Prepare(ctx context.Context, _ func(string)) (stage.Operator
 // Arguments returns nil: the Deployment decides the arguments.
 func (o *operator) Arguments() []string { return nil }
 
-// Occupied returns false, because a Pod does not share its ports.
-func (o *operator) Occupied(string) bool { return false }
+// PortInUse returns false, because a Pod does not share its ports.
+func (o *operator) PortInUse(string) bool { return false }

@@ -42,8 +42,8 @@ type Cluster struct {
 	FrontProxy FrontProxy
 	// Pods is the place where the operator runs as a Pod. Default: it runs on this machine.
 	Pods *pod.Options
-	// Who names this run to others who wait for the cluster. Default: user and machine.
-	Who string
+	// Holder names this run to others who wait for the cluster. Default: user and machine.
+	Holder string
 }
 
 // AuditLog is the audit log of an API server elsewhere.
@@ -124,24 +124,24 @@ func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened
 	if err != nil {
 		return nil, err
 	}
-	lacks, err := cluster.Lacks(ctx, needed...)
+	missing, err := cluster.Lacks(ctx, needed...)
 	if err != nil {
 		return nil, err
 	}
-	if len(lacks) > 0 {
-		var missing []string
-		for _, right := range lacks {
-			missing = append(missing, right.String())
+	if len(missing) > 0 {
+		var rights []string
+		for _, right := range missing {
+			rights = append(rights, right.String())
 		}
 		return nil, fmt.Errorf("the account of the context %s may not %s: a lab brings kinds and rights of its own, "+
 			"so it takes an administrator's; grade on the embedded cluster (leave out --cluster), "+
-			"or on one of your own (`make cluster`)", c.Context, strings.Join(missing, ", "))
+			"or on one of your own (`make cluster`)", c.Context, strings.Join(rights, ", "))
 	}
 	o := &opened{Cluster: cluster, shared: c}
 	if o.scope, err = process.NewScope(process.Options{}); err != nil {
 		return nil, err
 	}
-	if o.hold, err = cluster.Hold(ctx, c.who(), waits); err != nil {
+	if o.hold, err = cluster.Hold(ctx, c.holder(), waits); err != nil {
 		return nil, errors.Join(err, o.scope.Close())
 	}
 	if _, err := cluster.Clean(ctx); err != nil {
@@ -150,11 +150,11 @@ func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened
 	return o, nil
 }
 
-func (c Cluster) who() string {
-	if c.Who != "" {
-		return c.Who
+func (c Cluster) holder() string {
+	if c.Holder != "" {
+		return c.Holder
 	}
-	name, machine := "somebody", "another machine"
+	name, machine := "an unknown user", "an unknown host"
 	if known, err := user.Current(); err == nil {
 		name = known.Username
 	}
@@ -229,7 +229,7 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 	if err := mark(ctx, from); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	copied := &afterMark{mark: []byte(from), to: file, begun: make(chan struct{})}
+	copied := &afterMark{mark: []byte(from), to: file, started: make(chan struct{})}
 	copying, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- o.shared.Audit.Follow(copying, copied) }()
@@ -239,7 +239,7 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 		return file.Close()
 	})
 	select {
-	case <-copied.begun:
+	case <-copied.started:
 		return nil
 	case err := <-ended:
 		ended <- nil
@@ -254,12 +254,12 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 
 // afterMark passes on the lines that come after the one with the mark.
 type afterMark struct {
-	mark  []byte
-	to    *os.File
-	begun chan struct{}
-	once  sync.Once
-	rest  []byte
-	found bool
+	mark    []byte
+	to      *os.File
+	started chan struct{}
+	once    sync.Once
+	rest    []byte
+	found   bool
 }
 
 func (w *afterMark) Write(p []byte) (int, error) {
@@ -280,6 +280,6 @@ func (w *afterMark) Write(p []byte) (int, error) {
 	w.found = true
 	_, err := w.to.Write(w.rest)
 	w.rest = nil
-	w.once.Do(func() { close(w.begun) })
+	w.once.Do(func() { close(w.started) })
 	return len(p), err
 }
