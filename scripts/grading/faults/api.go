@@ -36,7 +36,7 @@ import (
 func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err error) {
 	target, err := url.Parse(config.Host)
 	if err != nil || target.Scheme != "https" {
-		return "", nil, fmt.Errorf("the cluster's address %q is not one: it must begin with https://", config.Host)
+		return "", nil, fmt.Errorf("invalid address of the cluster %q: it must begin with https://", config.Host)
 	}
 	trust, err := rest.TLSConfigFor(rest.AnonymousClientConfig(config))
 	if err != nil {

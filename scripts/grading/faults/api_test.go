@@ -115,12 +115,12 @@ func TestAPIProxySpeaksHTTP2AndAuthenticatesByToken(t *testing.T) {
 	if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
 		t.Errorf("the answer is %s, %s", answer.Proto, answer.Status)
 	}
-	who, err := b.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+	review, err := b.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
 		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if want := "system:serviceaccount:" + b.namespace + ":operator"; err != nil || who.Status.UserInfo.Username != want {
-		t.Errorf("it is known as %q, want %q: %v", who.Status.UserInfo.Username, want, err)
+	if want := "system:serviceaccount:" + b.namespace + ":operator"; err != nil || review.Status.UserInfo.Username != want {
+		t.Errorf("it is known as %q, want %q: %v", review.Status.UserInfo.Username, want, err)
 	}
-	for name, token := range map[string]string{"nobody": "", "a stranger": "made-up"} {
+	for name, token := range map[string]string{"no token": "", "an unknown token": "made-up"} {
 		config := rest.CopyConfig(b.operator)
 		config.BearerToken = token
 		stranger, err := kubernetes.NewForConfig(config)
@@ -209,7 +209,7 @@ func TestUncountedRequestsGetNoFaults(t *testing.T) {
 func TestWriteWithALostAnswerTakesEffect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
-	b.make(t, "x")
+	b.create(t, "x")
 	b.arm(t, Fault{Kind: LostAnswer, Class: Write, At: 1})
 	err := set(t.Context(), b.client(t), b.namespace, "x", "done")
 	var answer apierrors.APIStatus
@@ -227,7 +227,7 @@ func TestWriteWithALostAnswerTakesEffect(t *testing.T) {
 func TestUnansweredWriteHasNoEffect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
-	b.make(t, "x")
+	b.create(t, "x")
 	b.arm(t, Fault{Kind: NoAnswer, Class: Write, At: 1})
 	client := b.client(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -258,7 +258,7 @@ func TestStoppedAPIServerIsADroppedConnection(t *testing.T) {
 	_, err = client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 	var answer apierrors.APIStatus
 	if err == nil || errors.As(err, &answer) {
-		t.Errorf("there is nobody, and the answer is %v", err)
+		t.Errorf("no API server runs, and the answer is %v", err)
 	}
 	for _, host := range []string{"", "127.0.0.1:6443", "http://127.0.0.1:6443"} {
 		if _, _, err := injector.ProxyAPI(&rest.Config{Host: host}); err == nil || !strings.Contains(err.Error(), "must begin with https://") {

@@ -40,7 +40,7 @@ func left() []string {
 func TestCloseEndsEverything(t *testing.T) {
 	dying := newKilled()
 	b := newBench(t, dying.kill)
-	b.make(t, "x")
+	b.create(t, "x")
 	client := b.client(t)
 	open := follow(t, client, b.namespace)
 	next(t, open, "ADDED x=")

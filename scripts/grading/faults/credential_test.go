@@ -33,7 +33,7 @@ func TestCredentialIsValidOnlyAtTheProxy(t *testing.T) {
 	_, err = client.CoreV1().ConfigMaps(b.namespace).Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "past"}}, metav1.CreateOptions{})
 	if !apierrors.IsUnauthorized(err) {
-		t.Errorf("past the proxy it must be nobody's: %v", err)
+		t.Errorf("past the proxy it must be unauthorized: %v", err)
 	}
 }
 

@@ -41,7 +41,7 @@ type exchange struct {
 	connection *connection
 	logged     *Entry
 	fault      *Fault    // nil: none
-	does       behaviour // of the fault; empty: nothing
+	effect     behaviour // of the fault; empty: nothing
 	plan       *plan     // that the fault is of
 	// kills says that the operator is killed before the request is done, and marked are its connections.
 	kills  bool
@@ -66,10 +66,10 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 		entry.Number, x.fault, x.plan = i.count(&asked)
 	}
 	if x.fault != nil {
-		x.does = x.fault.Kind.behaviour()
-		entry.Fault, entry.Injected = x.fault.Kind, !x.does.done()
-		if x.does.enter != nil {
-			x.does.enter(x)
+		x.effect = x.fault.Kind.behaviour()
+		entry.Fault, entry.Injected = x.fault.Kind, !x.effect.reachesService()
+		if x.effect.enter != nil {
+			x.effect.enter(x)
 		}
 	}
 	x.logged = i.record.add(entry)
@@ -96,14 +96,14 @@ func (x *exchange) wait(ctx context.Context) { wait(ctx, x.fault.For.Duration, x
 // handed logs that the answer is handed over from now on. It is called before that happens: what the operator does
 // because of the answer has a later time in the log.
 func (x *exchange) handed(code int) {
-	x.injector.record.change(x.logged, func(e *Entry) {
+	x.injector.record.update(x.logged, func(e *Entry) {
 		e.Code, e.Seconds = code, x.injector.record.now().Sub(e.Time).Seconds()
 	})
 }
 
 // ended logs how long something took that was not answered, or a watch lasted.
 func (x *exchange) ended() {
-	x.injector.record.change(x.logged, func(e *Entry) {
+	x.injector.record.update(x.logged, func(e *Entry) {
 		if e.Code == 0 || x.watch {
 			e.Seconds = x.injector.record.now().Sub(e.Time).Seconds()
 		}
@@ -117,23 +117,23 @@ func cutOff() { panic(http.ErrAbortHandler) }
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	defer x.ended()
 	if x.dead {
-		swallow(r)
+		discardBody(r)
 		wait(r.Context(), 0, x.connection.ended)
 		cutOff()
 	}
 	switch {
-	case x.does.refuse != nil:
-		swallow(r)
-		answer := of.refuse(x.does.refuse(&x.request))
+	case x.effect.refuse != nil:
+		discardBody(r)
+		answer := of.refuse(x.effect.refuse(&x.request))
 		x.handed(answer.code)
 		answer.write(w)
 		return
-	case x.does.instead != nil:
-		swallow(r)
-		x.does.instead(x, r.Context())
+	case x.effect.override != nil:
+		discardBody(r)
+		x.effect.override(x, r.Context())
 		cutOff()
-	case x.does.forward != nil:
-		r = x.does.forward(x, r)
+	case x.effect.forward != nil:
+		r = x.effect.forward(x, r)
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), exchangeKey{}, x))
 	defer cancel()
@@ -144,13 +144,13 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		cutOff() // the operator has disconnected meanwhile
 	}
 	of.proxy.ServeHTTP(w, r)
-	if x.does.after != nil {
-		x.does.after(x)
+	if x.effect.after != nil {
+		x.effect.after(x)
 	}
 }
 
-// toItsEnd lets a request be done even if the operator disconnects meanwhile.
-func (x *exchange) toItsEnd(r *http.Request) *http.Request {
+// withoutCancel lets the service execute a request even if the operator disconnects meanwhile.
+func (x *exchange) withoutCancel(r *http.Request) *http.Request {
 	return r.WithContext(context.WithoutCancel(r.Context()))
 }
 
@@ -175,8 +175,8 @@ func (x *exchange) answered(answer *http.Response) error {
 	switch {
 	case code == http.StatusSwitchingProtocols:
 		// From here it is no HTTP any more, and has no end to wait for.
-	case x.does.answer != nil:
-		if whole, err := x.does.answer(x, answer); err != nil || !whole {
+	case x.effect.answer != nil:
+		if whole, err := x.effect.answer(x, answer); err != nil || !whole {
 			return err
 		}
 	case x.watch && code == http.StatusOK:
@@ -201,11 +201,11 @@ func (x *exchange) hold(answer *http.Response) error {
 	if x.endless {
 		return nil
 	}
-	var begun bytes.Buffer
+	var prefix bytes.Buffer
 	late := time.AfterFunc(answerTime, x.cancel)
-	_, err := io.CopyN(&begun, answer.Body, answerLimit)
+	_, err := io.CopyN(&prefix, answer.Body, answerLimit)
 	inTime := late.Stop()
-	answer.Body = readCloser{io.MultiReader(&begun, answer.Body), answer.Body}
+	answer.Body = readCloser{io.MultiReader(&prefix, answer.Body), answer.Body}
 	if err == nil || errors.Is(err, io.EOF) || !inTime && x.injector.ctx.Err() == nil {
 		return nil
 	}
@@ -258,12 +258,12 @@ func (x *exchange) lose(answer *http.Response) (whole bool, err error) {
 	i.mutex.Lock()
 	if x.plan != i.plan {
 		i.mutex.Unlock()
-		i.record.change(x.logged, func(e *Entry) { e.Fault = "" })
+		i.record.update(x.logged, func(e *Entry) { e.Fault = "" })
 		return true, nil
 	}
 	var marked []*connection
 	kill := false
-	if x.does.kills {
+	if x.effect.kills {
 		marked, kill = i.markForKill(x.plan, x.connection)
 	}
 	i.mutex.Unlock()
@@ -300,19 +300,19 @@ func complete(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody || r.Header.Get("Upgrade") != "" {
 		return nil
 	}
-	var begun bytes.Buffer
-	n, err := io.CopyN(&begun, r.Body, bodyLimit+1)
+	var prefix bytes.Buffer
+	n, err := io.CopyN(&prefix, r.Body, bodyLimit+1)
 	switch {
 	case errors.Is(err, io.EOF):
-		r.Body, r.ContentLength = io.NopCloser(&begun), n
+		r.Body, r.ContentLength = io.NopCloser(&prefix), n
 	case err != nil:
 		return err
 	default:
 		// More than the API server takes: it shall say so.
-		r.Body = io.NopCloser(io.MultiReader(&begun, r.Body))
+		r.Body = io.NopCloser(io.MultiReader(&prefix, r.Body))
 	}
 	return nil
 }
 
-// swallow reads the body. Only then does a server of HTTP/1 notice that the client has given up.
-func swallow(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, bodyLimit) }
+// discardBody reads the rest of the body. Only then does a server of HTTP/1 notice that the client has given up.
+func discardBody(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, bodyLimit) }

@@ -60,9 +60,9 @@ func Mild(seed uint32, writes, reads int) Schedule {
 			kind = Conflict
 		}
 		first = false
-		does := kind.behaviour()
-		fault := Fault{Kind: kind, Class: class, For: does.mild.roll(dice)}
-		costs := does.costs + time.Duration(max(does.waits, 1))*fault.For.Duration
+		effect := kind.behaviour()
+		fault := Fault{Kind: kind, Class: class, For: effect.mild.roll(dice)}
+		costs := effect.costs + time.Duration(max(effect.waits, 1))*fault.For.Duration
 		if costs > left {
 			return Fault{}, false
 		}
@@ -86,17 +86,17 @@ func pick(dice *rand.Rand, class Class, among []behaviour) Kind {
 
 // draw makes a schedule of up to so many faults, each at a request of its own.
 func draw(seed uint32, dice *rand.Rand, faults, writes, reads int, roll func(Class) (Fault, bool)) Schedule {
-	type place struct {
+	type position struct {
 		class Class
 		at    int
 	}
 	// Writes come first in both lists: the first fault is at one, since an operator without any has nothing to get wrong.
-	var ofWrites, ofReads []place
+	var ofWrites, ofReads []position
 	for at := 1; at <= max(writes, 1); at++ {
-		ofWrites = append(ofWrites, place{Write, at})
+		ofWrites = append(ofWrites, position{Write, at})
 	}
 	for at := 1; at <= reads; at++ {
-		ofReads = append(ofReads, place{Read, at})
+		ofReads = append(ofReads, position{Read, at})
 	}
 	schedule := Schedule{Seed: seed, Faults: []Fault{}}
 	for i := range faults {

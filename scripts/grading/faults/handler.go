@@ -27,7 +27,7 @@ type Describer interface {
 // it is complete. name is the service's name in schedules and in the log.
 func (i *Injector) Proxy(name string, handler http.Handler) (url string, err error) {
 	if name == "" || name == API || name == Operator || name == Check {
-		return "", fmt.Errorf("a service can't be called %q: give it a name of its own", name)
+		return "", fmt.Errorf("a service can't be called %q: choose another name", name)
 	}
 	s := &service{
 		injector: i,

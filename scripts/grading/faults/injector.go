@@ -14,7 +14,7 @@ import (
 )
 
 // errClosed is why requests end, and nothing new begins.
-var errClosed = errors.New("the injector of faults is closed")
+var errClosed = errors.New("the fault injector is closed")
 
 // Injector proxies the requests of one operator to the services that it calls. All methods are safe for concurrent use.
 type Injector struct {
@@ -86,7 +86,7 @@ func (i *Injector) Arm(schedule Schedule) error {
 		return err
 	}
 	if j := slices.IndexFunc(schedule.Faults, func(f Fault) bool { return f.Kind.Kills() }); j >= 0 && i.kill == nil {
-		return fmt.Errorf("%s: there is no operator that could be killed", schedule.Faults[j])
+		return fmt.Errorf("%s: there is no operator to kill", schedule.Faults[j])
 	}
 	schedule.Faults = slices.Clone(schedule.Faults)
 	i.replace(newPlan(schedule), true)

@@ -225,12 +225,12 @@ func TestLostAnswerTakesEffectWithoutTheClient(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
 	t.Cleanup(func() { injector.Close() })
-	arrived, ended, leave := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	arrived, ended, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	url, err := injector.Proxy("oven", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 		close(ended)
-		<-leave
+		<-release
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -256,11 +256,11 @@ func TestLostAnswerTakesEffectWithoutTheClient(t *testing.T) {
 	<-ended
 	select {
 	case err := <-closed:
-		close(leave)
+		close(release)
 		t.Fatalf("Close does not wait until it is done: %v", err)
 	case <-time.After(200 * time.Millisecond): // in which it would have ended
 	}
-	close(leave)
+	close(release)
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
@@ -414,7 +414,7 @@ func TestReservedServiceNamesAreRejected(t *testing.T) {
 	injector := New(nil)
 	defer injector.Close()
 	for _, name := range []string{"", API, Operator} {
-		if _, err := injector.Proxy(name, freezer.New()); err == nil || !strings.Contains(err.Error(), "give it a name of its own") {
+		if _, err := injector.Proxy(name, freezer.New()); err == nil || !strings.Contains(err.Error(), "choose another name") {
 			t.Errorf("%q is taken, and the error is %v", name, err)
 		}
 	}
@@ -444,7 +444,7 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 		}
 	}
 	// What was dropped may still be going on.
-	injector.record.change(first, func(e *Entry) { e.Code = 200 })
+	injector.record.update(first, func(e *Entry) { e.Code = 200 })
 	log := injector.Log()
 	for n := range log[1:] {
 		if log[n+1].Time.Before(log[n].Time) || log[n+1].ID != log[n].ID+1 {

@@ -26,7 +26,7 @@ func TestProgramKilledAtAWriteContinues(t *testing.T) {
 	v := &victim{t: t}
 	b := newBench(t, v.kill)
 	v.bench = b
-	b.make(t, "counter")
+	b.create(t, "counter")
 	for _, schedule := range Sweep(goal) {
 		fault := schedule.Faults[0]
 		t.Run(schedule.String(), func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestRequestsOfADyingOperatorHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	operator := newKilled()
 	b := newBench(t, operator.kill)
-	b.make(t, "x")
-	b.make(t, "y")
+	b.create(t, "x")
+	b.create(t, "y")
 	client := b.client(t)
 	if _, err := client.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err) // it has a connection now
@@ -241,8 +241,8 @@ func TestKillIsSkippedAfterTheScheduleEnds(t *testing.T) {
 	t.Parallel()
 	b := New(func() error { t.Error("it was killed"); return nil })
 	t.Cleanup(func() { b.Close() })
-	arrived, goOn := make(chan struct{}), make(chan struct{})
-	url, err := b.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(arrived); <-goOn }))
+	arrived, proceed := make(chan struct{}), make(chan struct{})
+	url, err := b.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(arrived); <-proceed }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestKillIsSkippedAfterTheScheduleEnds(t *testing.T) {
 	go func() { ended <- send(t.Context(), lone(t), http.MethodGet, url) }()
 	<-arrived
 	b.Disarm()
-	close(goOn)
+	close(proceed)
 	if err := <-ended; err != nil {
 		t.Errorf("after the end of the schedule it is not even answered: %v", err)
 	}

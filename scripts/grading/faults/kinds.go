@@ -65,25 +65,25 @@ var kinds = []behaviour{
 	{kind: Conflict, refuse: conflict, atWrites: 2},
 	{
 		kind: TooManyRequests, tickets: 1, costs: retryAfter,
-		refuse: with(apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)),
+		refuse: answerWith(apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)),
 	},
-	{kind: ServerError, refuse: with(serverError), tickets: 1},
+	{kind: ServerError, refuse: answerWith(serverError), tickets: 1},
 	{
 		kind: Unavailable, tickets: 1,
-		refuse: with(apierrors.NewServiceUnavailable("the server is currently unable to handle the request")),
+		refuse: answerWith(apierrors.NewServiceUnavailable("the server is currently unable to handle the request")),
 	},
 	{kind: Forbidden, refuse: forbidden},
 	{
-		kind: NoAnswer, lasts: atMost, instead: (*exchange).wait,
+		kind: NoAnswer, lasts: atMost, override: (*exchange).wait,
 		tickets: 1, random: tenths{10, 25}, mild: tenths{2, 6}, // also longer than the second that a careful client waits
 	},
-	{kind: LostAnswer, loses: true, forward: (*exchange).toItsEnd, answer: (*exchange).lose, tickets: 1},
+	{kind: LostAnswer, loses: true, forward: (*exchange).withoutCancel, answer: (*exchange).lose, tickets: 1},
 	{kind: HalfAnswer, lasts: atMost, answer: (*exchange).halve},
 	{
-		kind:    Reset,
-		valid:   func(f Fault) bool { return f.Service != "" && f.Service != API },
-		invalid: "only the connection of a request to another service than the API can be reset; name the service",
-		instead: func(x *exchange, _ context.Context) { x.connection.reset() },
+		kind:     Reset,
+		valid:    func(f Fault) bool { return f.Service != "" && f.Service != API },
+		invalid:  "only the connection of a request to another service than the API can be reset; name the service",
+		override: func(x *exchange, _ context.Context) { x.connection.reset() },
 	},
 	{kind: Slow, lasts: always, answer: (*exchange).delay, tickets: 1, random: tenths{2, 10}, mild: tenths{2, 6}},
 	{
@@ -101,11 +101,11 @@ var kinds = []behaviour{
 	},
 	{
 		kind: KillBefore, lasts: later, servers: []Class{Request}, kills: true,
-		enter: (*exchange).mark, instead: (*exchange).kill, atWrites: 2,
+		enter: (*exchange).mark, override: (*exchange).kill, atWrites: 2,
 	},
 	{
 		kind: KillAfter, servers: []Class{Change, Request}, kills: true, loses: true,
-		forward: (*exchange).toItsEnd, answer: (*exchange).lose, atWrites: 2,
+		forward: (*exchange).withoutCancel, answer: (*exchange).lose, atWrites: 2,
 	},
 }
 
@@ -126,15 +126,15 @@ type behaviour struct {
 	// kills says that it ends the operator, and loses that the operator doesn't get the answer whose code is logged.
 	kills, loses bool
 
-	// What happens to a request, in this order; nil: nothing. With refuse or instead, the request is not done. The methods
-	// are in exchange.go.
+	// What happens to a request, in this order; nil: nothing. With refuse or override, the service does not get the
+	// request. The methods are in exchange.go.
 	//
 	// enter is called before anything else, when the request has its number. The injector is locked.
 	enter func(*exchange)
 	// refuse is the answer of the API instead of the service's. Other services answer with a problem of the same code.
 	refuse func(*request) *apierrors.StatusError
-	// instead is called instead of the service. Then the connection is cut. ctx ends when the client gives up.
-	instead func(x *exchange, ctx context.Context)
+	// override is called instead of the service. Then the connection is cut. ctx ends when the client gives up.
+	override func(x *exchange, ctx context.Context)
 	// forward changes the request on its way to the service.
 	forward func(*exchange, *http.Request) *http.Request
 	// answer is called with the service's answer, before any of it is handed over, and may change it. With an error,
@@ -164,8 +164,8 @@ const (
 	later              // at a Request only: how long after that was sent it happens; it may be left out
 )
 
-// done is true of a request that the service gets.
-func (b behaviour) done() bool { return b.refuse == nil && b.instead == nil }
+// reachesService reports whether the service gets the request.
+func (b behaviour) reachesService() bool { return b.refuse == nil && b.override == nil }
 
 // behaviour is the kind's entry, and an empty one if there is no such kind.
 func (k Kind) behaviour() behaviour {
@@ -177,11 +177,11 @@ func (k Kind) behaviour() behaviour {
 }
 
 // Kinds returns all kinds of faults.
-func Kinds() []Kind { return kindsThat(func(behaviour) bool { return true }) }
+func Kinds() []Kind { return kindsWhere(func(behaviour) bool { return true }) }
 
-func kindsThat(are func(behaviour) bool) (some []Kind) {
+func kindsWhere(match func(behaviour) bool) (some []Kind) {
 	for _, b := range kinds {
-		if are(b) {
+		if match(b) {
 			some = append(some, b.kind)
 		}
 	}
@@ -199,8 +199,8 @@ var (
 	serverError = apierrors.NewInternalError(errInjected)
 )
 
-// with is the same error for each request.
-func with(err *apierrors.StatusError) func(*request) *apierrors.StatusError {
+// answerWith returns the same error for each request.
+func answerWith(err *apierrors.StatusError) func(*request) *apierrors.StatusError {
 	return func(*request) *apierrors.StatusError { return err }
 }
 

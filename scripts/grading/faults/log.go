@@ -157,11 +157,11 @@ func (r *record) add(entry Entry) *Entry {
 	return &entry
 }
 
-// change completes an entry that was added.
-func (r *record) change(entry *Entry, how func(*Entry)) {
+// update completes an entry that was added.
+func (r *record) update(entry *Entry, change func(*Entry)) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	how(entry)
+	change(entry)
 }
 
 func (r *record) all() []Entry {

@@ -175,7 +175,7 @@ func (b *bench) client(t *testing.T) *kubernetes.Clientset {
 }
 
 // make creates a ConfigMap past the injector.
-func (b *bench) make(t *testing.T, name string) *corev1.ConfigMap {
+func (b *bench) create(t *testing.T, name string) *corev1.ConfigMap {
 	t.Helper()
 	made, err := b.direct.CoreV1().ConfigMaps(b.namespace).Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})

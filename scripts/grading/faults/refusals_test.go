@@ -87,7 +87,7 @@ func TestConflictMatchesTheAPIServers(t *testing.T) {
 func TestRefusalsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
-	b.make(t, "x")
+	b.create(t, "x")
 	// client-go itself waits and asks again after a 429: this client does not.
 	client, err := rest.HTTPClientFor(b.operator)
 	if err != nil {
@@ -161,7 +161,7 @@ func TestForbiddenRequestsAreAnswered(t *testing.T) {
 func TestRetryingClientSucceeds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
-	b.make(t, "x")
+	b.create(t, "x")
 	client := b.client(t)
 	b.arm(t,
 		Fault{Kind: Conflict, Class: Write, At: 1}, Fault{Kind: Conflict, Class: Write, At: 2},

@@ -72,28 +72,28 @@ func (f Fault) String() string {
 
 // Validate returns an error if the fault would do nothing, or something other than it says.
 func (f Fault) Validate() error {
-	does := f.Kind.behaviour()
+	effect := f.Kind.behaviour()
 	switch {
-	case does.kind == "":
+	case effect.kind == "":
 		return fmt.Errorf("there is no fault of kind %q; the kinds are %q", f.Kind, Kinds())
 	case !slices.Contains([]Class{Write, Read, Change, Request}, f.Class):
 		return fmt.Errorf("%s: there is no class %q; write %q, %q, %q or %q", f.Kind, f.Class, Write, Read, Change, Request)
-	case (f.Class == Change || f.Class == Request) && (!slices.Contains(does.servers, f.Class) || f.Service != ""):
+	case (f.Class == Change || f.Class == Request) && (!slices.Contains(effect.servers, f.Class) || f.Service != ""):
 		return fmt.Errorf("%s: after a change of a file, and around a check's request, a server can only be killed", f)
 	case f.At < 0:
 		return fmt.Errorf("%s: requests are counted from 1; write 0 for each", f)
 	case f.For.Duration < 0:
-		return fmt.Errorf("%s: a fault can't last for less than nothing; write something like 300ms", f)
-	case does.valid != nil && !does.valid(f):
-		return fmt.Errorf("%s: %s", f, does.invalid)
-	case f.Version != "" && !does.versioned:
-		versioned := kindsThat(func(b behaviour) bool { return b.versioned })
+		return fmt.Errorf("%s: the duration must not be negative; write something like 300ms", f)
+	case effect.valid != nil && !effect.valid(f):
+		return fmt.Errorf("%s: %s", f, effect.invalid)
+	case f.Version != "" && !effect.versioned:
+		versioned := kindsWhere(func(b behaviour) bool { return b.versioned })
 		return fmt.Errorf("%s: only %s has a version; leave it out", f, enumerate(versioned))
-	case f.For.Duration == 0 && does.lasts == always:
-		return fmt.Errorf("%s: say for how long, with something like 300ms", f)
-	case f.For.Duration != 0 && (does.lasts == moment || does.lasts == later && f.Class != Request):
-		last := append(kindsThat(func(b behaviour) bool { return b.lasts == always }),
-			kindsThat(func(b behaviour) bool { return b.lasts == atMost })...)
+	case f.For.Duration == 0 && effect.lasts == always:
+		return fmt.Errorf("%s: the duration is missing; write something like 300ms", f)
+	case f.For.Duration != 0 && (effect.lasts == moment || effect.lasts == later && f.Class != Request):
+		last := append(kindsWhere(func(b behaviour) bool { return b.lasts == always }),
+			kindsWhere(func(b behaviour) bool { return b.lasts == atMost })...)
 		return fmt.Errorf("%s: only %s last; leave the duration out", f, enumerate(last))
 	}
 	return nil

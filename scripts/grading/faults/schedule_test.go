@@ -66,16 +66,16 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		{"an unknown kind", Fault{Kind: "kill", Class: Write}, `there is no fault of kind "kill"; the kinds are ["conflict"`},
 		{"no class", Fault{Kind: Cut, At: 1}, `cut: there is no class ""; write "write", "read", "change" or "request"`},
 		{"a request before the first", Fault{Kind: Cut, Class: Write, At: -1}, "requests are counted from 1"},
-		{"a duration below nothing", Fault{Kind: Slow, Class: Write, For: lasting(-1)}, "less than nothing"},
-		{"slow for no time", Fault{Kind: Slow, Class: Write, At: 2}, "slow write 2: say for how long"},
-		{"stale for no time", Fault{Kind: Stale, Class: Write, At: 2}, "stale write 2: say for how long"},
+		{"a negative duration", Fault{Kind: Slow, Class: Write, For: lasting(-1)}, "must not be negative"},
+		{"slow for no time", Fault{Kind: Slow, Class: Write, At: 2}, "slow write 2: the duration is missing"},
+		{"stale for no time", Fault{Kind: Stale, Class: Write, At: 2}, "stale write 2: the duration is missing"},
 		{"behind at no version", Fault{Kind: Behind, Class: Read, Service: API, For: lasting(1)}, "only at a version"},
 		{"behind for a write", Fault{Kind: Behind, Class: Write, Service: API, Version: "7", For: lasting(1)}, "only reads of the API"},
-		{"behind for no time", Fault{Kind: Behind, Class: Read, Service: API, Version: "7"}, "say for how long"},
+		{"behind for no time", Fault{Kind: Behind, Class: Read, Service: API, Version: "7"}, "the duration is missing"},
 		{"a cut at a version", Fault{Kind: Cut, Class: Write, At: 2, Version: "7"}, "only behind has a version"},
 		{"a reset of the API", Fault{Kind: Reset, Class: Write, Service: API, At: 2}, "another service than the API"},
 		{"a conflict that lasts", Fault{Kind: Conflict, Class: Write, At: 2, For: lasting(1)}, "leave the duration out"},
-		{"a kill of nobody", Fault{Kind: KillAfter, Class: Write, At: 2}, "kill-after write 2: there is no operator that could be killed"},
+		{"a kill without an operator", Fault{Kind: KillAfter, Class: Write, At: 2}, "kill-after write 2: there is no operator to kill"},
 	} {
 		injector := New(nil)
 		err := injector.Arm(Schedule{Faults: []Fault{{Kind: Conflict, Class: Write}, test.fault}})

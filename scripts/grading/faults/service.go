@@ -60,7 +60,7 @@ func (s *service) forward(transport http.RoundTripper, rewrite func(*httputil.Pr
 			x := answer.Request.Context().Value(exchangeKey{}).(*exchange)
 			if s.detail != nil {
 				detail := s.detail(answer)
-				s.injector.record.change(x.logged, func(e *Entry) { e.Message = detail })
+				s.injector.record.update(x.logged, func(e *Entry) { e.Message = detail })
 			}
 			return x.answered(answer)
 		},

@@ -18,7 +18,7 @@ import (
 var errCut = io.EOF
 
 // errBroken breaks a stream off.
-var errBroken = errors.New("the watch was broken off")
+var errBroken = errors.New("the watch was interrupted")
 
 // watch is the body of a watch on its way to the operator. What the API server sends is taken at once and handed on
 // when it is due, in order: as a network does whose packets take long. Where an event begins does not matter to that.

@@ -40,11 +40,11 @@ func follow(t *testing.T, client *kubernetes.Clientset, namespace string) <-chan
 	go func() {
 		defer close(events)
 		for event := range watching.ResultChan() {
-			told := seen{event: string(event.Type), at: time.Now()}
+			got := seen{event: string(event.Type), at: time.Now()}
 			if configMap, ok := event.Object.(*corev1.ConfigMap); ok {
-				told.event += " " + configMap.Name + "=" + configMap.Data["value"]
+				got.event += " " + configMap.Name + "=" + configMap.Data["value"]
 			}
-			events <- told
+			events <- got
 		}
 	}()
 	return events
@@ -56,14 +56,14 @@ func next(t *testing.T, events <-chan seen, want string) time.Time {
 	select {
 	case got, ok := <-events:
 		if !ok {
-			t.Fatalf("the watch has ended, and should tell %q", want)
+			t.Fatalf("the watch has ended, want event %q", want)
 		}
 		if got.event != want {
-			t.Fatalf("the watch tells %q, want %q", got.event, want)
+			t.Fatalf("the event is %q, want %q", got.event, want)
 		}
 		return got.at
 	case <-time.After(patience):
-		t.Fatalf("the watch does not tell %q", want)
+		t.Fatalf("no event %q", want)
 	}
 	return time.Time{}
 }
@@ -79,7 +79,7 @@ func TestWatchesPassInTheirEncoding(t *testing.T) {
 			t.Fatal(err)
 		}
 		events := follow(t, client, b.namespace)
-		b.make(t, "a")
+		b.create(t, "a")
 		next(t, events, string(apiwatch.Added)+" a=")
 		if err := set(t.Context(), b.direct, b.namespace, "a", "1"); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestAnInformerFollowsThroughCuts(t *testing.T) {
 	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
 		t.Fatal("the informer does not begin")
 	}
-	b.make(t, "x")
+	b.create(t, "x")
 	names := func() []string { return informer.GetStore().ListKeys() }
 	eventually(t, "the informer knows x", func() bool { return slices.Contains(names(), b.namespace+"/x") })
 
@@ -126,7 +126,7 @@ func TestAnInformerFollowsThroughCuts(t *testing.T) {
 		return all
 	}
 	eventually(t, "the informer watches again", func() bool { return len(watches()) > 1 })
-	b.make(t, "y")
+	b.create(t, "y")
 	eventually(t, "the informer knows y", func() bool { return slices.Contains(names(), b.namespace+"/y") })
 	if first := watches()[0]; first.Seconds <= 0 {
 		t.Errorf("the watch that was cut is %+v", first)
@@ -155,8 +155,8 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
 		t.Fatal("the informer does not begin")
 	}
-	b.make(t, "x")
-	b.make(t, "y")
+	b.create(t, "x")
+	b.create(t, "y")
 	eventually(t, "the informer knows x and y", func() bool {
 		keys := informer.GetStore().ListKeys()
 		return slices.Contains(keys, b.namespace+"/x") && slices.Contains(keys, b.namespace+"/y")
@@ -176,10 +176,10 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 	select {
 	case object := <-gone:
 		if _, unknown := object.(cache.DeletedFinalStateUnknown); !unknown {
-			t.Errorf("of y it is told %T", object)
+			t.Errorf("the deletion of y is a %T", object)
 		}
 	case <-time.After(patience):
-		t.Error("it is not told that y has gone")
+		t.Error("no deletion of y")
 	}
 }
 
@@ -187,7 +187,7 @@ func TestCutEndsAllOpenWatches(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	client := b.client(t)
-	b.make(t, "x")
+	b.create(t, "x")
 	first, second := follow(t, client, b.namespace), follow(t, client, b.namespace)
 	for _, events := range []<-chan seen{first, second} {
 		next(t, events, "ADDED x=")
@@ -202,7 +202,7 @@ func TestCutEndsAllOpenWatches(t *testing.T) {
 			last = got.event
 		}
 		if last != "" && last != "MODIFIED x=1" {
-			t.Errorf("the last that the watch tells is %q", last)
+			t.Errorf("the last event is %q", last)
 		}
 	}
 	// A new one works. It may begin before the write: the API server's cache follows its storage.
@@ -215,7 +215,7 @@ func TestCutEndsAllOpenWatches(t *testing.T) {
 			t.Errorf("a new watch begins with %q", got.event)
 		}
 	case <-time.After(patience):
-		t.Error("a new watch tells nothing")
+		t.Error("a new watch has no events")
 	}
 }
 
@@ -224,7 +224,7 @@ func TestStaleEventsAreLateAndInOrder(t *testing.T) {
 	const lag = 400 * time.Millisecond
 	b := newBench(t, nil)
 	client := b.client(t)
-	b.make(t, "x")
+	b.create(t, "x")
 	direct, late := follow(t, b.direct, b.namespace), follow(t, client, b.namespace)
 	next(t, direct, "ADDED x=")
 	next(t, late, "ADDED x=")
@@ -268,7 +268,7 @@ func TestHeldEventsArriveWhenTheScheduleEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	client := b.client(t)
-	b.make(t, "x")
+	b.create(t, "x")
 	direct, late := follow(t, b.direct, b.namespace), follow(t, client, b.namespace)
 	next(t, direct, "ADDED x=")
 	next(t, late, "ADDED x=")
@@ -280,7 +280,7 @@ func TestHeldEventsArriveWhenTheScheduleEnds(t *testing.T) {
 		next(t, direct, "MODIFIED x="+value)
 	}
 	// A watch that begins now sees old things late, too.
-	begun := follow(t, client, b.namespace)
+	second := follow(t, client, b.namespace)
 	if _, err := client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "x", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestHeldEventsArriveWhenTheScheduleEnds(t *testing.T) {
 			t.Errorf("the event of %s was not held back", value)
 		}
 	}
-	if at := next(t, begun, "ADDED x=2"); at.Before(released) {
+	if at := next(t, second, "ADDED x=2"); at.Before(released) {
 		t.Error("the first event of a new watch was not held back")
 	}
 	if err := set(t.Context(), client, b.namespace, "x", "3"); err != nil {
@@ -306,7 +306,7 @@ func TestCacheStartsWithAnOldList(t *testing.T) {
 	const lag = 400 * time.Millisecond
 	b := newBench(t, nil)
 	client := b.client(t)
-	b.make(t, "x")
+	b.create(t, "x")
 	before, err := b.direct.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -319,13 +319,13 @@ func TestCacheStartsWithAnOldList(t *testing.T) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(b.namespace))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	values := make(chan string, 10)
-	tell := func(object any) {
+	record := func(object any) {
 		if configMap := object.(*corev1.ConfigMap); configMap.Name == "x" {
 			values <- configMap.Data["value"]
 		}
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) },
+		AddFunc: record, UpdateFunc: func(_, now any) { record(now) },
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -351,10 +351,10 @@ func TestCacheStartsWithAnOldList(t *testing.T) {
 	configMaps := client.CoreV1().ConfigMaps(b.namespace)
 	got, err := configMaps.Get(t.Context(), "x", metav1.GetOptions{})
 	if err != nil || got.Data["value"] != "1" {
-		t.Errorf("a get is told %v (%v)", got, err)
+		t.Errorf("a get returns %v (%v)", got, err)
 	}
 	all, err := configMaps.List(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "x").String()})
 	if err != nil || len(all.Items) != 1 || all.Items[0].Data["value"] != "1" {
-		t.Errorf("a list that may not be old is told %v (%v)", all, err)
+		t.Errorf("a consistent list returns %v (%v)", all, err)
 	}
 }
