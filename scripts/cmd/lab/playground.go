@@ -199,7 +199,7 @@ func runCommand() *cobra.Command {
 			if where.embedded() {
 				return operator.Run(command.Context())
 			}
-			return operator.RunElsewhere(command.Context(), func(ctx context.Context) (shared.Cluster, error) {
+			return operator.RunShared(command.Context(), func(ctx context.Context) (shared.Cluster, error) {
 				there, _, err := where.there(ctx, here)
 				return there, err
 			})

@@ -280,7 +280,7 @@ func TestOperatorsAtThePlayground(t *testing.T) {
 	operator, _ = runOperator(t, root, "4", "--solution")
 	sees(t, root, "two", "vanilla", "created")
 	code, said := operator.end(syscall.SIGINT)
-	if code != 0 || !strings.Contains(said, "Its webhooks are still registered, and nothing answers them") {
+	if code != 0 || !strings.Contains(said, "Its webhooks are still registered, and no program serves them") {
 		t.Errorf("Ctrl-C ends it with %d:\n%s", code, said)
 	}
 	sees(t, root, "three", "vanilla", "failed calling webhook")

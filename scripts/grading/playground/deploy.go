@@ -56,10 +56,10 @@ func (t Target) needNode(ctx context.Context, here *checkout.Checkout) error {
 	case err != nil || status.HasNode():
 		return err
 	case status.NoNode != "":
-		return fmt.Errorf("the playground has no node on which the operator could run: %s; "+
-			"or take a kind cluster, by CLUSTER=kind", status.NoNode)
+		return fmt.Errorf("the playground has no node to run the operator: %s;  "+
+			"or use a kind cluster with CLUSTER=kind", status.NoNode)
 	}
-	return errors.New("the playground has no node on which the operator could run: `make up` starts it again with one")
+	return errors.New("the playground has no node to run the operator: `make up` starts it again with one")
 }
 
 // BuildImage makes an image of the operator for Linux, and keeps it in the checkout's store. What is wrong with the

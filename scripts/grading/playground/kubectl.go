@@ -26,17 +26,17 @@ exec "$root/%s" kubectl "$@"
 // WriteKubectl writes the script kubectl into BinDir, unless it is there.
 func WriteKubectl(here *checkout.Checkout) error {
 	var paths [3]string
-	for i, way := range [][2]string{
+	for i, pair := range [][2]string{
 		{BinDir(here), here.Root}, {here.Root, here.Playground().Kubeconfig()}, {here.Root, here.ControlPlane.Path},
 	} {
-		relative, err := filepath.Rel(way[0], way[1])
+		relative, err := filepath.Rel(pair[0], pair[1])
 		if err != nil {
 			return fmt.Errorf("writing kubectl: %w", err)
 		}
 		paths[i] = relative
 	}
 	if err := os.MkdirAll(BinDir(here), 0o755); err != nil {
-		return fmt.Errorf("making the folder for kubectl: %w", err)
+		return fmt.Errorf("creating the folder for kubectl: %w", err)
 	}
 	file, content := filepath.Join(BinDir(here), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
 	if have, err := os.ReadFile(file); err == nil && string(have) == content {

@@ -32,19 +32,19 @@ import (
 func warnOfFinalizers(
 	ctx context.Context, here *checkout.Checkout, config *rest.Config, dir string, out io.Writer,
 ) error {
-	held, err := heldBy(ctx, config)
+	held, err := objectsByFinalizer(ctx, config)
 	if err != nil {
 		return fmt.Errorf("looking for finalizers at the playground: %w", err)
 	}
 	for _, finalizer := range slices.Sorted(maps.Keys(held)) {
-		known, err := names(dir, finalizer)
+		known, err := hasString(dir, finalizer)
 		if err != nil {
 			return err
 		}
 		if known {
 			continue
 		}
-		lab, err := labThatNames(here, finalizer)
+		lab, err := labWithFinalizer(here, finalizer)
 		if err != nil {
 			return err
 		}
@@ -55,13 +55,13 @@ func warnOfFinalizers(
 		fmt.Fprintf(out, "The playground has objects with the finalizer %s of lab %d: %s.\n"+
 			"This operator does not remove it, so they can't be deleted while it runs. "+
 			"`make run-%d` runs the operator that does;\n"+
-			"`make down` removes everything.\n", finalizer, lab.Number, enumerated(held[finalizer]), lab.Number)
+			"`make down` removes everything.\n", finalizer, lab.Number, summarize(held[finalizer]), lab.Number)
 	}
 	return nil
 }
 
-// heldBy lists the custom objects at a cluster by their finalizers.
-func heldBy(ctx context.Context, config *rest.Config) (map[string][]string, error) {
+// objectsByFinalizer returns the names of a cluster's custom objects by their finalizers.
+func objectsByFinalizer(ctx context.Context, config *rest.Config) (map[string][]string, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -112,19 +112,19 @@ func servedResource(definition *unstructured.Unstructured) (resource schema.Grou
 	return resource, false
 }
 
-// labThatNames is the first lab whose solution names a finalizer, or nil.
-func labThatNames(here *checkout.Checkout, finalizer string) (*manifest.Lab, error) {
+// labWithFinalizer returns the first lab whose solution names a finalizer, or nil.
+func labWithFinalizer(here *checkout.Checkout, finalizer string) (*manifest.Lab, error) {
 	for i := range here.Labs.Labs {
 		lab := &here.Labs.Labs[i]
-		if named, err := names(here.SolutionDir(lab), finalizer); err != nil || named {
+		if named, err := hasString(here.SolutionDir(lab), finalizer); err != nil || named {
 			return lab, err
 		}
 	}
 	return nil, nil
 }
 
-// names reports whether the Go code of a folder has a string.
-func names(dir, text string) (named bool, err error) {
+// hasString reports whether the Go code of a folder has a string.
+func hasString(dir, text string) (named bool, err error) {
 	literal := []byte(`"` + text + `"`)
 	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
@@ -142,8 +142,8 @@ func names(dir, text string) (named bool, err error) {
 	return named, nil
 }
 
-// enumerated names the first few, and says how many more there are.
-func enumerated(all []string) string {
+// summarize lists the first few names, and counts the others.
+func summarize(all []string) string {
 	const most = 3
 	slices.Sort(all)
 	all = slices.Compact(all)

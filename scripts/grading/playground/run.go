@@ -79,23 +79,23 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 		if err := warnOfFinalizers(ctx, o.Checkout, config, o.Dir, o.Err); err != nil {
 			return err
 		}
-		o.tell(manifests, environment)
+		o.printUsage(manifests, environment)
 		registered = manifests.HasWebhooks()
 		return nil
 	})
 	if errors.Is(err, egress.ErrTaken) {
-		return errRuns
+		return errRunning
 	}
 	if registered {
-		fmt.Fprintln(o.Err, "Its webhooks are still registered, and nothing answers them: with failurePolicy Fail, "+
-			"the requests that they match are refused until you run it again.")
+		fmt.Fprintln(o.Err, "Its webhooks are still registered, and no program serves them: with failurePolicy Fail, "+
+			"matching requests are refused until you run it again.")
 	}
 	return err
 }
 
-// RunElsewhere is Run at a cluster that others use as well, which find finds after the operator was built. The
+// RunShared is Run at a cluster that others use as well. find returns it after the operator was built. The
 // cluster's Services lead to this machine for as long as the operator runs. Then what was installed there is removed.
-func (o *Operator) RunElsewhere(ctx context.Context, find func(context.Context) (shared.Cluster, error)) (err error) {
+func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (shared.Cluster, error)) (err error) {
 	builder, manifests, err := o.prepare(ctx)
 	if err != nil {
 		return err
@@ -106,12 +106,12 @@ func (o *Operator) RunElsewhere(ctx context.Context, find func(context.Context) 
 		return err
 	}
 	there.Audit = nil // what it did is not needed
-	on, err := there.Start(ctx, o.waiting)
+	on, err := there.Start(ctx, o.printWaiting)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		fmt.Fprintln(o.Err, "Removing what was installed in the cluster for it.")
+		fmt.Fprintln(o.Err, "Removing what was installed in the cluster.")
 		err = errors.Join(err, on.Close())
 	}()
 	environment, closeServices, err := serveServices(o.Lab, builder.Scope.Dir)
@@ -128,7 +128,7 @@ func (o *Operator) RunElsewhere(ctx context.Context, find func(context.Context) 
 		fmt.Fprintf(o.Err, "The operator is running on this machine, against the cluster of the context %s, "+
 			"under its own account; Ctrl-C stops it.\n", there.Context)
 		if manifests.HasWebhooks() {
-			fmt.Fprintln(o.Err, "Its webhooks are registered: the API server calls it, here on this machine.")
+			fmt.Fprintln(o.Err, "Its webhooks are registered: the API server calls the operator on this machine.")
 		}
 		return nil
 	})
@@ -176,20 +176,21 @@ func (o *Operator) submission(builder *submission.Builder, manifests *submission
 	return what
 }
 
-// operate installs an operator and runs it until the user ends it or it ends itself. begins is called before it starts.
+// operate installs an operator and runs it until the user ends it or it ends itself. It calls beforeStart before the
+// operator starts.
 func (o *Operator) operate(
-	ctx context.Context, on stage.Stage, what stage.Submission, environment []string, begins func() error,
+	ctx context.Context, on stage.Stage, what stage.Submission, environment []string, beforeStart func() error,
 ) (err error) {
 	installed, err := on.Install(ctx, what, stage.Gateway{Environment: environment})
 	if err != nil {
 		return err
 	}
-	operator, err := installed.Prepare(ctx, o.waiting)
+	operator, err := installed.Prepare(ctx, o.printWaiting)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, operator.Close()) }()
-	if err := begins(); err != nil {
+	if err := beforeStart(); err != nil {
 		return err
 	}
 	var saves <-chan Save // none
@@ -201,7 +202,7 @@ func (o *Operator) operate(
 	started, err := operator.Start(o.Out)
 	for err == nil {
 		var again bool
-		if again, err = o.attend(ctx, on, what.Builder, started, saves); err != nil || !again {
+		if again, err = o.supervise(ctx, on, what.Builder, started, saves); err != nil || !again {
 			return err
 		}
 		started, err = o.replace(operator, started, func() error { return what.AskFlags(ctx) })
@@ -212,10 +213,10 @@ func (o *Operator) operate(
 	return err
 }
 
-// attend waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and
+// supervise waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and
 // returns so that the one that runs is replaced; one that ended by itself, or does not compile, waits for the next
 // save.
-func (o *Operator) attend(
+func (o *Operator) supervise(
 	ctx context.Context, on stage.Stage, builder *submission.Builder, started stage.Instance, saves <-chan Save,
 ) (again bool, err error) {
 	done := started.Done()
@@ -226,7 +227,7 @@ func (o *Operator) attend(
 			if saves == nil {
 				return false, ended
 			}
-			fmt.Fprintf(o.Err, "%v. Save a file to start it again, Ctrl-C to end.\n", ended)
+			fmt.Fprintf(o.Err, "%v. Save a file to restart it, or press Ctrl-C to stop.\n", ended)
 			done = nil
 		case <-on.Cluster().Lost:
 			return false, errors.Join(existing.ErrLost, started.Stop(stage.StopGrace))
@@ -244,10 +245,10 @@ func (o *Operator) attend(
 			case ctx.Err() != nil:
 				continue
 			case err != nil:
-				printUnbuilt(o.Err, made.File, err)
+				printBuildError(o.Err, made.File, err)
 				continue
 			}
-			fmt.Fprintf(o.Err, "%s was saved: built in %.1f s, starting again\n", made.File, time.Since(began).Seconds())
+			fmt.Fprintf(o.Err, "%s was saved: built in %.1f s, restarting the operator\n", made.File, time.Since(began).Seconds())
 			return true, nil
 		}
 	}
@@ -292,8 +293,8 @@ func (o *Operator) replace(
 	return operator.Start(o.Out)
 }
 
-// printUnbuilt says why what was saved can't be run. What ran before keeps running.
-func printUnbuilt(w io.Writer, file string, err error) {
+// printBuildError prints why what was saved can't be run. What ran before keeps running.
+func printBuildError(w io.Writer, file string, err error) {
 	problem, ok := errors.AsType[*submission.Problem](err)
 	if !ok {
 		fmt.Fprintf(w, "%s was saved: %v\n", file, err)
@@ -305,11 +306,11 @@ func printUnbuilt(w io.Writer, file string, err error) {
 	}
 }
 
-// tell says what runs, and how to get there.
-func (o *Operator) tell(manifests *submission.Manifests, environment []string) {
+// printUsage prints what runs, and how to reach it.
+func (o *Operator) printUsage(manifests *submission.Manifests, environment []string) {
 	fmt.Fprintln(o.Err, "The operator is running against the playground, under its own account; Ctrl-C stops it.")
 	if manifests.HasWebhooks() {
-		fmt.Fprintln(o.Err, "Its webhooks are registered: the API server calls it, here on this machine.")
+		fmt.Fprintln(o.Err, "Its webhooks are registered: the API server calls the operator on this machine.")
 	}
 	fmt.Fprintf(o.Err, "In another terminal:\n%s", ShellLines(o.Checkout))
 	for _, variable := range environment {
@@ -323,8 +324,8 @@ func (o *Operator) tell(manifests *submission.Manifests, environment []string) {
 	fmt.Fprintln(o.Err)
 }
 
-// waiting says what a step waits for.
-func (o *Operator) waiting(reason string) {
+// printWaiting prints what a step waits for.
+func (o *Operator) printWaiting(reason string) {
 	fmt.Fprintf(o.Err, "Waiting: %s. Ctrl-C stops the command.\n", reason)
 }
 
@@ -333,7 +334,7 @@ func (o *Operator) waiting(reason string) {
 func lockRun(playground *embedded.Playground) (unlock func(), err error) {
 	unlock, err = filelock.Try(filepath.Join(playground.Dir, "run.lock"))
 	if errors.Is(err, filelock.ErrHeld) {
-		return nil, errRuns
+		return nil, errRunning
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the playground: %w", err)
@@ -341,7 +342,7 @@ func lockRun(playground *embedded.Playground) (unlock func(), err error) {
 	return unlock, nil
 }
 
-var errRuns = errors.New("another operator is running against the playground: " +
+var errRunning = errors.New("another operator is running against the playground: " +
 	"stop it first, with Ctrl-C in its terminal")
 
 // serverData is where the server of a folder stores, as long as the playground exists. Each folder has its own: how one
@@ -355,7 +356,7 @@ func serverData(playground *embedded.Playground, dir string) string {
 // registered, no namespace can be deleted. Those of one that runs stay.
 func unregisterServers(ctx context.Context, playground *embedded.Playground) error {
 	unlock, err := lockRun(playground)
-	if errors.Is(err, errRuns) {
+	if errors.Is(err, errRunning) {
 		return nil
 	}
 	if err != nil {
@@ -368,11 +369,11 @@ func unregisterServers(ctx context.Context, playground *embedded.Playground) err
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	left, err := client.Resource(submission.APIServices).List(ctx, metav1.ListOptions{LabelSelector: existing.Label})
 	if err != nil {
-		return fmt.Errorf("looking for APIServices that a killed lab run has left: %w", err)
+		return fmt.Errorf("listing the APIServices of a killed lab run: %w", err)
 	}
 	var registrations []*unstructured.Unstructured
 	for i := range left.Items {

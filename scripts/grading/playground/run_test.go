@@ -13,17 +13,17 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// What the compiler says is said once, with its place.
+// What the compiler says is output once, with its place.
 func TestCompileErrorsArePrintedOnce(t *testing.T) {
 	t.Parallel()
-	var said strings.Builder
-	printUnbuilt(&said, "shop.go", &submission.Problem{
+	var output strings.Builder
+	printBuildError(&output, "shop.go", &submission.Problem{
 		Reason:      "it does not compile",
 		Diagnostics: []report.Diagnostic{{File: "internal/shop.go", Line: 7, Column: 2, Message: "undefined: cone"}},
 	})
 	const want = "shop.go was saved: it does not compile\n    internal/shop.go:7:2: undefined: cone\n"
-	if said.String() != want {
-		t.Errorf("it says %q, want %q", said.String(), want)
+	if output.String() != want {
+		t.Errorf("it says %q, want %q", output.String(), want)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestPlaygroundRunsOneOperatorAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lockRun(playground); !errors.Is(err, errRuns) {
+	if _, err := lockRun(playground); !errors.Is(err, errRunning) {
 		t.Errorf("while one runs, a second one gets %v", err)
 	}
 	unlock()

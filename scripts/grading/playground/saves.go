@@ -39,7 +39,7 @@ type Save struct {
 func WatchFolder(ctx context.Context, root string, window time.Duration) (<-chan Save, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, unwatchable(root, err)
+		return nil, watchError(root, err)
 	}
 	if err := addFolders(watcher, root); err != nil {
 		watcher.Close()
@@ -48,28 +48,28 @@ func WatchFolder(ctx context.Context, root string, window time.Duration) (<-chan
 	saves := make(chan Save)
 	go func() {
 		defer watcher.Close()
-		tellSaves(ctx, watcher, root, window, saves)
+		reportSaves(ctx, watcher, root, window, saves)
 	}()
 	return saves, nil
 }
 
-// unwatchable says what to do where this user may watch no more files.
-func unwatchable(path string, err error) error {
+// watchError adds what to do where this user may watch no more files.
+func watchError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("watching %s: this user has no instance of inotify left: "+
-			"end other programs that watch files, such as editors, "+
+		return fmt.Errorf("watching %s: this user has reached the limit of inotify instances: "+
+			"close other programs that watch files, such as editors, "+
 			"or let root run: sysctl -w fs.inotify.max_user_instances=1024 (make doctor shows the limits)", path)
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("watching %s: this user may watch no more files by inotify: "+
-			"end other programs that watch files, such as editors, "+
+		return fmt.Errorf("watching %s: this user has reached the limit of inotify watches: "+
+			"close other programs that watch files, such as editors, "+
 			"or let root run: sysctl -w fs.inotify.max_user_watches=524288 (make doctor shows the limits)", path)
 	}
 	return fmt.Errorf("watching %s: %w", path, err)
 }
 
-// tellSaves reports what a watcher saw, until the context or the watcher ends.
-func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, window time.Duration, saves chan<- Save) {
+// reportSaves reports what a watcher saw, until the context or the watcher ends.
+func reportSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, window time.Duration, saves chan<- Save) {
 	var next Save
 	var settled <-chan time.Time
 	for {
@@ -81,7 +81,7 @@ func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, wind
 				}
 				continue
 			}
-			if event.Op == fsnotify.Chmod || !part(event.Name) {
+			if event.Op == fsnotify.Chmod || !isSource(event.Name) {
 				continue
 			}
 			next, settled = Save{File: filepath.Base(event.Name)}, time.After(window)
@@ -89,10 +89,10 @@ func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, wind
 			// So much was saved at once that the kernel kept no list of it. New folders may be among it.
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
 				err = addFolders(watcher, root)
-				next, settled = Save{File: "much"}, time.After(window)
+				next, settled = Save{File: "a file"}, time.After(window)
 			}
 			if err != nil {
-				next, settled = Save{Err: fmt.Errorf("watching %s: %w: start lab watch again", root, err)}, time.After(0)
+				next, settled = Save{Err: fmt.Errorf("watching %s: %w: restart lab watch", root, err)}, time.After(0)
 			}
 		case <-settled:
 			select {
@@ -121,14 +121,14 @@ func addFolders(watcher *fsnotify.Watcher, root string) error {
 			return filepath.SkipDir
 		}
 		if err := watcher.Add(path); err != nil {
-			return unwatchable(path, err)
+			return watchError(path, err)
 		}
 		return nil
 	})
 }
 
-// part reports whether a file belongs to the submission: not an editor's swap file or backup.
-func part(name string) bool {
+// isSource reports whether a file belongs to the submission: not an editor's swap file or backup.
+func isSource(name string) bool {
 	switch filepath.Ext(name) {
 	case ".go", ".mod", ".sum", ".yaml", ".yml":
 		return !strings.HasPrefix(filepath.Base(name), ".")

@@ -28,17 +28,17 @@ func TestInotifyLimitIsExplained(t *testing.T) {
 		}
 	}
 	for limit, want := range map[string]string{
-		"max_inotify_instances": "this user has no instance of inotify left",
-		"max_inotify_watches":   "this user may watch no more files by inotify",
+		"max_inotify_instances": "this user has reached the limit of inotify instances",
+		"max_inotify_watches":   "this user has reached the limit of inotify watches",
 	} {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
 			c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c",
 				`echo 0 >"/proc/sys/user/$1" && exec "$0" -test.run='^TestInotifyLimitIsExplained$'`, os.Args[0], limit)
 			c.Env = append(os.Environ(), watchingWithout+"="+limit)
-			said, err := c.CombinedOutput()
-			if err == nil || !strings.Contains(string(said), want) || !strings.Contains(string(said), "sysctl -w fs.inotify.") {
-				t.Errorf("it says (%v):\n%s", err, said)
+			output, err := c.CombinedOutput()
+			if err == nil || !strings.Contains(string(output), want) || !strings.Contains(string(output), "sysctl -w fs.inotify.") {
+				t.Errorf("it says (%v):\n%s", err, output)
 			}
 		})
 	}

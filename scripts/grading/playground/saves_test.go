@@ -30,7 +30,7 @@ func TestSavesInNewFoldersAreReported(t *testing.T) {
 	write(".main.go.swp", "an editor's")
 	write("main.go", "package main")
 	if got := next(t, saves); got.File != "main.go" || got.Err != nil {
-		t.Errorf("told is %v", got)
+		t.Errorf("the save is %v", got)
 	}
 	if err := os.Mkdir(filepath.Join(root, "internal"), 0o755); err != nil {
 		t.Fatal(err)
@@ -41,13 +41,13 @@ func TestSavesInNewFoldersAreReported(t *testing.T) {
 		select {
 		case got := <-saves:
 			if got.File != "shop.go" {
-				t.Errorf("told is %v", got)
+				t.Errorf("the save is %v", got)
 			}
 			return
 		case <-time.After(4 * SaveWindow):
 		}
 		if written == 100 {
-			t.Fatal("of a file in a new folder nothing is told")
+			t.Fatal("no save in a new folder is reported")
 		}
 	}
 }
@@ -55,28 +55,28 @@ func TestSavesInNewFoldersAreReported(t *testing.T) {
 // The kernel keeps a list of limited length. What was lost may be what the student waits for.
 func TestLostEventsCountAsASave(t *testing.T) {
 	t.Parallel()
-	watcher, saves := told(t)
+	watcher, saves := newWatcher(t)
 	watcher.Errors <- fsnotify.ErrEventOverflow
 	if got := next(t, saves); got.Err != nil || got.File == "" {
-		t.Errorf("told is %v", got)
+		t.Errorf("the save is %v", got)
 	}
 	watcher.Events <- fsnotify.Event{Name: "main.go", Op: fsnotify.Write}
 	if got := next(t, saves); got.Err != nil || got.File != "main.go" {
-		t.Errorf("after it told is %v", got)
+		t.Errorf("the next save is %v", got)
 	}
 }
 
 func TestWatcherErrorIsReported(t *testing.T) {
 	t.Parallel()
-	watcher, saves := told(t)
+	watcher, saves := newWatcher(t)
 	watcher.Errors <- errors.New("the device is gone")
 	if got := next(t, saves); got.Err == nil || !strings.Contains(got.Err.Error(), "the device is gone") {
-		t.Errorf("told is %v", got)
+		t.Errorf("the save is %v", got)
 	}
 }
 
-// told returns a watcher whose events and errors a test makes, and the saves that are reported for them.
-func told(t *testing.T) (*fsnotify.Watcher, <-chan Save) {
+// newWatcher returns a watcher whose events and errors a test makes, and the saves that are reported for them.
+func newWatcher(t *testing.T) (*fsnotify.Watcher, <-chan Save) {
 	t.Helper()
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -84,7 +84,7 @@ func told(t *testing.T) (*fsnotify.Watcher, <-chan Save) {
 	}
 	t.Cleanup(func() { watcher.Close() })
 	saves := make(chan Save)
-	go tellSaves(t.Context(), watcher, t.TempDir(), SaveWindow, saves)
+	go reportSaves(t.Context(), watcher, t.TempDir(), SaveWindow, saves)
 	return watcher, saves
 }
 
@@ -94,7 +94,7 @@ func next(t *testing.T, saves <-chan Save) Save {
 	case got := <-saves:
 		return got
 	case <-time.After(10 * time.Second):
-		t.Fatal("nothing is told")
+		t.Fatal("no save is reported")
 		return Save{}
 	}
 }

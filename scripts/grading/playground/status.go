@@ -25,7 +25,7 @@ func Addons(ctx context.Context, here *checkout.Checkout) ([]known.State, error)
 	}
 	states, err := installer.States(ctx, here.Playground().Kubeconfig(), known.Names())
 	if err != nil {
-		return nil, fmt.Errorf("asking for the add-ons: %w", err)
+		return nil, fmt.Errorf("listing the add-ons: %w", err)
 	}
 	return slices.DeleteFunc(states, func(state known.State) bool { return state.Installed == "" }), nil
 }

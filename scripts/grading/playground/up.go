@@ -63,6 +63,6 @@ func InstallAddons(ctx context.Context, here *checkout.Checkout, names []string,
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Usable after %.1f s: %s.\n", time.Since(began).Seconds(), strings.Join(names, ", "))
+	fmt.Fprintf(out, "Ready after %.1f s: %s.\n", time.Since(began).Seconds(), strings.Join(names, ", "))
 	return nil
 }
