@@ -141,7 +141,7 @@ func (w *Builder) buildKept(ctx context.Context) error {
 		return w.build(ctx, w.Program(), nil)
 	}
 	if err := os.MkdirAll(w.Cache, 0o755); err != nil {
-		return hindrance(fmt.Errorf("making the folder for built submissions: %w", err))
+		return environmentError(fmt.Errorf("making the folder for built submissions: %w", err))
 	}
 	kept := filepath.Join(w.Cache, "operator")
 	unlock, err := filelock.Wait(ctx, kept+".lock")
@@ -156,7 +156,7 @@ func (w *Builder) buildKept(ctx context.Context) error {
 	if err := w.build(ctx, kept, environment); err != nil {
 		return err
 	}
-	return hindrance(gobuild.Install(kept, w.Program()))
+	return environmentError(gobuild.Install(kept, w.Program()))
 }
 
 // littleGarbage lets a program of the Go tools collect hardly any garbage. Where it was built before, little is
@@ -183,7 +183,8 @@ func (w *Builder) build(ctx context.Context, program string, environment []strin
 	return err
 }
 
-// problem distinguishes what is wrong with the submission from what hindered us, and both from what is wrong with us.
+// problem distinguishes what is wrong with the submission from faults of the machine, and both from what is wrong with
+// us.
 func problem(err error, output, reason, tooLong string) error {
 	if err == nil {
 		return nil
@@ -219,8 +220,8 @@ type tool struct {
 	stderr io.Writer
 }
 
-// tool runs a program of ours and returns what it said, with positions as one knows them who works in that folder.
-func (w *Builder) tool(ctx context.Context, t tool) (said string, err error) {
+// tool runs a program of ours and returns its messages, with positions relative to the submission's folder.
+func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error) {
 	path, err := exec.LookPath(t.path)
 	if err != nil && t.path == "go" {
 		return "", &EnvironmentError{Reason: gobuild.ErrNoGo.Error()}
@@ -264,7 +265,7 @@ func (w *Builder) toolDir() (string, error) {
 	}
 	link := filepath.Join(w.Scope.Dir, "submission")
 	if err := os.Symlink(w.Dir, link); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", hindrance(fmt.Errorf("making a link to the submission: %w", err))
+		return "", environmentError(fmt.Errorf("making a link to the submission: %w", err))
 	}
 	return link, nil
 }

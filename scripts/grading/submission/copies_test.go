@@ -80,11 +80,11 @@ func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 // generateCopies has controller-gen write the copies, and returns them.
 func generateCopies(t *testing.T, w *Builder) string {
 	t.Helper()
-	said, err := w.tool(t.Context(), tool{
+	output, err := w.tool(t.Context(), tool{
 		path: w.ControllerGen, args: []string{"object", "paths=./api/v1"}, environment: offline(), timeout: generateTimeout,
 	})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
+		t.Fatalf("%v\n%s", err, output)
 	}
 	content, err := os.ReadFile(filepath.Join(w.Dir, "api", "v1", "zz_generated.deepcopy.go"))
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *Submission) Copy(to string) error {
 			}
 			return nil // no test can rely on it
 		}
-		return hindrance(err)
+		return environmentError(err)
 	})
 }
 

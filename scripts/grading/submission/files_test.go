@@ -20,8 +20,8 @@ import (
 
 // special files can't be committed, so they are made here. Each would hang who opens it, or be read without an end.
 var special = map[string]struct {
-	make func(file string) error
-	what string
+	create func(file string) error
+	what   string
 }{
 	"pipe":          {func(file string) error { return syscall.Mkfifo(file, 0o600) }, "a named pipe"},
 	"link to zero":  {func(file string) error { return os.Symlink("/dev/zero", file) }, "outside of the submission's folder"},
@@ -60,7 +60,7 @@ func replace(t *testing.T, dir, name, kind string) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
-	if err := special[kind].make(file); err != nil {
+	if err := special[kind].create(file); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,8 +13,8 @@ type EnvironmentError struct {
 
 func (e *EnvironmentError) Error() string { return e.Reason }
 
-// hindrance makes what the machine did to our own files, such as a full disk, a *EnvironmentError.
-func hindrance(err error) error {
+// environmentError returns a *EnvironmentError for what the machine did to our own files, such as a full disk.
+func environmentError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -47,8 +47,8 @@ func (w *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructure
 		return nil, err
 	}
 	err = p.Wait(ctx)
-	said := strings.ReplaceAll(strings.TrimSpace(mistakes.String()), dir+string(filepath.Separator), "")
-	if err := problem(err, said, "config/default can't be put together by kustomize, so it can't be deployed",
+	message := strings.ReplaceAll(strings.TrimSpace(mistakes.String()), dir+string(filepath.Separator), "")
+	if err := problem(err, message, "config/default can't be put together by kustomize, so it can't be deployed",
 		fmt.Sprintf("kustomize took longer than %s", kustomizeTimeout)); err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func (w *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructure
 // kustomizeEnvironment keeps kustomize from the network: it finds no git to clone with, and no proxy that answers.
 // layOutKustomizations names what a kustomization would download, and this holds for what it can't see.
 func kustomizeEnvironment(home string) []string {
-	const nobody = "http://127.0.0.1:0"
-	return []string{"HOME=" + home, "HTTP_PROXY=" + nobody, "HTTPS_PROXY=" + nobody}
+	const unreachable = "http://127.0.0.1:0"
+	return []string{"HOME=" + home, "HTTP_PROXY=" + unreachable, "HTTPS_PROXY=" + unreachable}
 }
 
 // layOut copies what kustomize reads of the submission, and puts what is generated from the markers over it.

@@ -46,7 +46,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 	t.Setenv("NO_PROXY", "")
 
 	// download puts together what names something elsewhere, and says how often this machine's ways out were used.
-	download := func(named string, environment []string) (proxied int32, cloned bool, said string) {
+	download := func(named string, environment []string) (proxied int32, cloned bool, message string) {
 		t.Helper()
 		dir := t.TempDir()
 		kustomization := "resources: [\"" + named + "\"]\n"
@@ -77,12 +77,12 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 		{"github.com/kubernetes-sigs/kustomize//examples/helloWorld", "git"},
 		{"git@operators.invalid:shop/base", "git"},
 	} {
-		if proxied, cloned, said := download(test.named, os.Environ()); proxied == 0 && !cloned {
-			t.Errorf("with this machine's environment, %s is not looked for: %s", test.named, said)
+		if proxied, cloned, message := download(test.named, os.Environ()); proxied == 0 && !cloned {
+			t.Errorf("with this machine's environment, %s is not looked for: %s", test.named, message)
 		}
-		proxied, cloned, said := download(test.named, kustomizeEnvironment(t.TempDir()))
-		if proxied > 0 || cloned || !strings.Contains(said, test.why) {
-			t.Errorf("of %s, the proxy was asked %d times, git was called: %t, and it says: %s", test.named, proxied, cloned, said)
+		proxied, cloned, message := download(test.named, kustomizeEnvironment(t.TempDir()))
+		if proxied > 0 || cloned || !strings.Contains(message, test.why) {
+			t.Errorf("of %s, the proxy was asked %d times, git was called: %t, and it says: %s", test.named, proxied, cloned, message)
 		}
 	}
 }

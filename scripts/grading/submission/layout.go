@@ -90,17 +90,17 @@ func (l *layout) visit(folder string) error {
 var remote = regexp.MustCompile(`://|^[\w.-]+@|^git::|^[\w-]+(\.[\w-]+)*\.[a-z]{2,}[:/]`)
 
 func (l *layout) follow(file, named string) error {
-	place := path.Join(path.Dir(file), named)
-	outside := path.IsAbs(named) || !filepath.IsLocal(filepath.FromSlash(place))
+	target := path.Join(path.Dir(file), named)
+	outside := path.IsAbs(named) || !filepath.IsLocal(filepath.FromSlash(target))
 	if !outside {
-		if top, _, _ := strings.Cut(place, "/"); !l.has(top) {
+		if top, _, _ := strings.Cut(target, "/"); !l.has(top) {
 			if err := l.copy(top); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
-		info, err := os.Stat(filepath.Join(l.to, filepath.FromSlash(place)))
+		info, err := os.Stat(filepath.Join(l.to, filepath.FromSlash(target)))
 		if err == nil && info.IsDir() {
-			return l.visit(place)
+			return l.visit(target)
 		} else if err == nil {
 			return nil
 		}

@@ -64,7 +64,7 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 			"",
 		},
 		{
-			"what nobody reads", defaults + "resources: [map.yaml]\n-- config/default/map.yaml --\n" + configMap +
+			"what kustomize does not read", defaults + "resources: [map.yaml]\n-- config/default/map.yaml --\n" + configMap +
 				"-- config/e2e/kustomization.yaml --\nresources: [https://example.com/x.yaml]\n",
 			"",
 		},

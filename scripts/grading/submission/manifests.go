@@ -91,7 +91,7 @@ func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
 }
 
 // generate runs generators of controller-gen on the packages of the module, and on no module below it. message is the
-// first line of what it said if it failed.
+// first line of what it printed if it failed.
 func (w *Builder) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
 	options := w.generatorOptions()
 	var args []string
@@ -113,10 +113,10 @@ func (w *Builder) generate(ctx context.Context, generators ...string) (generated
 		return generated, "", err
 	}
 	content := limited.NewOutput(generatedLimit)
-	said, err := w.tool(ctx, tool{path: w.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
-	if err := problem(err, said, "no manifests can be generated from its markers",
+	output, err := w.tool(ctx, tool{path: w.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
+	if err := problem(err, output, "no manifests can be generated from its markers",
 		fmt.Sprintf("generating manifests took longer than %s", generateTimeout)); err != nil {
-		return nil, firstLine(said), err
+		return nil, firstLine(output), err
 	}
 	if content.Full() {
 		tooMuch := fmt.Sprintf("its markers generate more than %d MB of manifests: "+
@@ -126,7 +126,7 @@ func (w *Builder) generate(ctx context.Context, generators ...string) (generated
 	if generated, err = w.taken(content.Bytes()); err != nil {
 		return nil, "", err
 	}
-	return generated, "", hindrance(keepManifests(kept, content.Bytes()))
+	return generated, "", environmentError(keepManifests(kept, content.Bytes()))
 }
 
 // taken are the manifests that controller-gen has printed.

@@ -86,12 +86,12 @@ type knownMarkers map[string]bool
 
 func (w *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
 	content := limited.NewOutput(outputLimit)
-	said, err := w.tool(ctx, tool{
+	output, err := w.tool(ctx, tool{
 		path: w.ControllerGen, args: []string{"rbac:roleName=" + defaultRole, "crd", "webhook", "object", "-wwww"},
 		environment: offline(), timeout: markersTimeout, stdout: content,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asking controller-gen for its markers: %w: %s", err, firstLine(said))
+		return nil, fmt.Errorf("asking controller-gen for its markers: %w: %s", err, firstLine(output))
 	}
 	var categories []struct {
 		Markers []struct {

@@ -134,10 +134,10 @@ func TestFailingDownload(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		proxy func(*testing.T) string
-		// hindrance and problem begin the reason; one of them is empty.
-		hindrance, problem string
+		// environment and problem begin the reason; one of them is empty.
+		environment, problem string
 	}{
-		{"nobody answers", func(*testing.T) string { return "http://127.0.0.1:1" }, "modules could not be downloaded, because the network", ""},
+		{"no answer", func(*testing.T) string { return "http://127.0.0.1:1" }, "modules could not be downloaded, because the network", ""},
 		{"no such host", func(*testing.T) string { return "http://proxy.invalid" }, "modules could not be downloaded, because the network", ""},
 		{"it is forbidden", answer(http.StatusForbidden), "modules could not be downloaded, because the network", ""},
 		{"the proxy is broken", answer(http.StatusBadGateway), "modules could not be downloaded, because the network", ""},
@@ -154,13 +154,13 @@ func TestFailingDownload(t *testing.T) {
 			emptyModuleCache(t)
 			t.Setenv("GOPROXY", test.proxy(t))
 			err := builder(t, needing(t)).Fetch(t.Context(), func(int, int) {})
-			hindrance, hindered := errors.AsType[*EnvironmentError](err)
+			environmentErr, isEnvironment := errors.AsType[*EnvironmentError](err)
 			switch {
-			case hindered != (test.hindrance != ""):
+			case isEnvironment != (test.environment != ""):
 				t.Errorf("the error is %v", err)
-			case hindered && !strings.HasPrefix(hindrance.Reason, test.hindrance):
-				t.Errorf("the reason is %s", hindrance.Reason)
-			case !hindered && !strings.HasPrefix(problemOf(t, err).Reason, test.problem):
+			case isEnvironment && !strings.HasPrefix(environmentErr.Reason, test.environment):
+				t.Errorf("the reason is %s", environmentErr.Reason)
+			case !isEnvironment && !strings.HasPrefix(problemOf(t, err).Reason, test.problem):
 				t.Errorf("the problem is %v", err)
 			}
 		})
@@ -181,9 +181,9 @@ func TestModuleWithAWrongChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := builder(t, dir)
-	if hindrance, ok := errors.AsType[*EnvironmentError](w.Fetch(t.Context(), func(int, int) {})); !ok ||
-		!strings.HasPrefix(hindrance.Reason, "a module is not the one that go.sum names (verifying "+needed) {
-		t.Errorf("it says %v", hindrance)
+	if environmentErr, ok := errors.AsType[*EnvironmentError](w.Fetch(t.Context(), func(int, int) {})); !ok ||
+		!strings.HasPrefix(environmentErr.Reason, "a module is not the one that go.sum names (verifying "+needed) {
+		t.Errorf("it says %v", environmentErr)
 	}
 	// Where the module is here, it was checked when it was downloaded: then it is go.sum that is wrong.
 	t.Setenv("GOMODCACHE", filepath.Dir(filepath.Dir(strings.TrimPrefix(proxy, "file://"))))
@@ -203,9 +203,9 @@ func TestHangingDownload(t *testing.T) {
 	w := builder(t, needing(t))
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 1, errTooLong)
 	defer cancel()
-	if hindrance, ok := errors.AsType[*EnvironmentError](w.Fetch(ctx, func(int, int) {})); !ok ||
-		!strings.HasPrefix(hindrance.Reason, "its modules were not downloaded within 15m0s: check the connection") {
-		t.Errorf("it says %v", hindrance)
+	if environmentErr, ok := errors.AsType[*EnvironmentError](w.Fetch(ctx, func(int, int) {})); !ok ||
+		!strings.HasPrefix(environmentErr.Reason, "its modules were not downloaded within 15m0s: check the connection") {
+		t.Errorf("it says %v", environmentErr)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestOnlyModuleProxiesAreUsed(t *testing.T) {
 		{"the default", "GOPROXY=https://proxy.golang.org,direct", "https://proxy.golang.org"},
 		{"two proxies", "GOPROXY=https://a.example|https://b.example,direct", "https://a.example,https://b.example"},
 		{"only the hosts themselves", "GOPROXY=direct", "https://proxy.golang.org"},
-		{"nobody", "GOPROXY=off", "off"},
+		{"no proxy", "GOPROXY=off", "off"},
 		{"files", "GOPROXY=file:///srv/modules", "file:///srv/modules"},
 	} {
 		got := proxyOnly([]string{"HOME=/nowhere", "GOPROXY=https://earlier.example", c.set})

@@ -35,7 +35,7 @@ func TestGeneratorOptions(t *testing.T) {
 			"crd:maxDescLen=0", "rbac:roleName=manager-role",
 		},
 		{
-			"of 2020, which nobody knows any more", "-- Makefile --\n" +
+			"of 2020, which is obsolete", "-- Makefile --\n" +
 				"CRD_OPTIONS ?= \"crd:trivialVersions=true,preserveUnknownFields=false,maxDescLen=9\"\n",
 			"crd:maxDescLen=9", "rbac:roleName=manager-role",
 		},

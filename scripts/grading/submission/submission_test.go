@@ -295,7 +295,7 @@ func TestGenerateDefinitions(t *testing.T) {
 		{"what is committed fits the types", "kind: CustomResourceDefinition", "kind: CustomResourceDefinition", ""},
 		{"it is stale", "soldOut:", "soldout:", stale},
 		{
-			"another controller-gen made it: nobody knows whether it is stale",
+			"made by another controller-gen: unknown whether it is stale",
 			"controller-gen.kubebuilder.io/version: v", "controller-gen.kubebuilder.io/version: v9", "",
 		},
 	} {

@@ -93,10 +93,10 @@ func (m *Manifests) Converted(definition *unstructured.Unstructured, namespace s
 	if made := m.Service(reference["name"]); made != nil {
 		reference["name"] = made.GetName()
 	}
-	said := map[string]any{"conversionReviewVersions": []any{"v1"}}
-	maps.Copy(said, webhook)
-	said["clientConfig"] = map[string]any{"service": reference, "caBundle": base64.StdEncoding.EncodeToString(ca)}
-	spec["conversion"] = map[string]any{"strategy": "Webhook", "webhook": said}
+	settings := map[string]any{"conversionReviewVersions": []any{"v1"}}
+	maps.Copy(settings, webhook)
+	settings["clientConfig"] = map[string]any{"service": reference, "caBundle": base64.StdEncoding.EncodeToString(ca)}
+	spec["conversion"] = map[string]any{"strategy": "Webhook", "webhook": settings}
 	return definition
 }
 

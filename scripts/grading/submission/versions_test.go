@@ -25,13 +25,13 @@ func shops(versions ...string) *unstructured.Unstructured {
 }
 
 // versionsOf are the versions of the first definition, and which of them is stored.
-func versionsOf(definitions []*unstructured.Unstructured) (said []string) {
+func versionsOf(definitions []*unstructured.Unstructured) (described []string) {
 	versions, _, _ := unstructured.NestedSlice(definitions[0].Object, "spec", "versions")
 	for _, one := range versions {
 		one := one.(map[string]any)
-		said = append(said, fmt.Sprint(one["name"], " ", one["storage"]))
+		described = append(described, fmt.Sprint(one["name"], " ", one["storage"]))
 	}
-	return said
+	return described
 }
 
 func TestHoldBack(t *testing.T) {

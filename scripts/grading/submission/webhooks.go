@@ -100,12 +100,12 @@ func (m *Manifests) registered() map[string]any {
 	all := map[string]any{}
 	for _, configuration := range m.Webhooks {
 		for _, webhook := range WebhooksOf(configuration) {
-			said := maps.Clone(webhook)
+			settings := maps.Clone(webhook)
 			// Generators before 2020 had to put something there.
-			if client, ok := said["clientConfig"].(map[string]any); ok {
-				said["clientConfig"] = client["service"]
+			if client, ok := settings["clientConfig"].(map[string]any); ok {
+				settings["clientConfig"] = client["service"]
 			}
-			all[fmt.Sprint(NameOf(configuration), " ", webhook["name"])] = said
+			all[fmt.Sprint(NameOf(configuration), " ", webhook["name"])] = settings
 		}
 	}
 	return all
@@ -165,7 +165,7 @@ func modernise(configuration *unstructured.Unstructured) {
 		for field, value := range map[string]any{
 			"admissionReviewVersions": []any{"v1beta1"}, "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": int64(30),
 		} {
-			if _, said := webhook[field]; !said {
+			if _, ok := webhook[field]; !ok {
 				webhook[field] = value
 			}
 		}

@@ -37,7 +37,7 @@ func TestGenerateWebhooks(t *testing.T) {
 	for _, test := range []struct {
 		name, files string
 		notices     []string // how they begin
-		says        string   // of each webhook: name, operations, Service
+		described   string   // of each webhook: name, operations, Service
 		services    string   // name, ports
 	}{
 		{"neither", main, nil, "", ""},
@@ -125,12 +125,12 @@ func TestGenerateWebhooks(t *testing.T) {
 			if !slices.EqualFunc(got.Notices, test.notices, strings.HasPrefix) {
 				t.Errorf("the notices are %q and must be %q", got.Notices, test.notices)
 			}
-			var says, services []string
+			var described, services []string
 			for _, configuration := range got.Webhooks {
 				for _, webhook := range WebhooksOf(configuration) {
 					_, service := ServiceOf(webhook)
 					rule := webhook["rules"].([]any)[0].(map[string]any)
-					says = append(says, fmt.Sprint(webhook["name"], " ", rule["operations"], " ", service["name"]))
+					described = append(described, fmt.Sprint(webhook["name"], " ", rule["operations"], " ", service["name"]))
 				}
 			}
 			for _, service := range got.Services {
@@ -138,17 +138,17 @@ func TestGenerateWebhooks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				says := service.GetName()
+				described := service.GetName()
 				for _, port := range ports {
 					one := port.(map[string]any)
-					says += fmt.Sprintf(" %v:%v", one["port"], one["targetPort"])
+					described += fmt.Sprintf(" %v:%v", one["port"], one["targetPort"])
 				}
-				services = append(services, says)
+				services = append(services, described)
 			}
-			if strings.Join(says, ", ") != test.says || strings.Join(services, ", ") != test.services {
-				t.Errorf("the webhooks are %q at %q, and must be %q at %q", says, services, test.says, test.services)
+			if strings.Join(described, ", ") != test.described || strings.Join(services, ", ") != test.services {
+				t.Errorf("the webhooks are %q at %q, and must be %q at %q", described, services, test.described, test.services)
 			}
-			if got.HasWebhooks() != (test.says != "") {
+			if got.HasWebhooks() != (test.described != "") {
 				t.Errorf("that it has webhooks is %t", got.HasWebhooks())
 			}
 		})
@@ -172,15 +172,15 @@ func TestUnreadableWebhookMarkers(t *testing.T) {
 // marker.
 func TestWrongCurrentMarkerIsReported(t *testing.T) {
 	t.Parallel()
-	for said, wrong := range map[string]string{
+	for message, wrong := range map[string]string{
 		"SideEffects should not be set to `Some`": strings.Replace(webhookMarker, "sideEffects=None", "sideEffects=Some", 1),
 		`unknown argument "verb"`:                 strings.Replace(webhookMarker, "verbs=", "verb=", 1),
 	} {
 		files := samples.Module + "-- cmd/main.go --\n" + samples.Program + wrong + samples.Webhook + samples.Service + crdFile
 		_, err := builder(t, samples.Lay(t, files)).Generate(t.Context())
 		problem := problemOf(t, err)
-		if len(problem.Diagnostics) == 0 || !strings.Contains(problem.Diagnostics[0].Message, said) {
-			t.Errorf("the diagnostics are %+v and must say %s", problem.Diagnostics, said)
+		if len(problem.Diagnostics) == 0 || !strings.Contains(problem.Diagnostics[0].Message, message) {
+			t.Errorf("the diagnostics are %+v and must say %s", problem.Diagnostics, message)
 		}
 	}
 }
