@@ -252,7 +252,7 @@ func (e *sharedCluster) testForeignObjects(t *testing.T) {
 	if result.Outcome != report.Error || result.Score != 0 {
 		t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
 	}
-	match(t, "the reason", result.Reason, "^the CustomResourceDefinition icecreams.demo.lva.io is in the cluster already, .* remove it")
+	match(t, "the reason", result.Reason, "^the CustomResourceDefinition icecreams.demo.lva.io already exists in the cluster .* remove it")
 	if after := e.snapshot(t); !maps.Equal(before, after) {
 		t.Errorf("before there was\n%v\nand after\n%v", before, after)
 	}
@@ -263,8 +263,8 @@ func (e *sharedCluster) testIsolation(t *testing.T) {
 	t.Helper()
 	for _, test := range []struct{ submission, reason string }{
 		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster " +
-			"which others use, too: grade it on the embedded cluster"},
-		{"wants-a-namespace", "^the Role manager-role needs rights that no lab's operator has on a cluster which others use, too"},
+			"that others use, too: grade it on the embedded cluster"},
+		{"wants-a-namespace", "^the Role manager-role needs rights that no lab's operator has on a cluster that others use, too"},
 	} {
 		before := e.snapshot(t)
 		o := e.options(t, "2")

@@ -141,7 +141,7 @@ func (w *Builder) buildKept(ctx context.Context) error {
 		return w.build(ctx, w.Program(), nil)
 	}
 	if err := os.MkdirAll(w.Cache, 0o755); err != nil {
-		return environmentError(fmt.Errorf("making the folder for built submissions: %w", err))
+		return environmentError(fmt.Errorf("creating the folder for built submissions: %w", err))
 	}
 	kept := filepath.Join(w.Cache, "operator")
 	unlock, err := filelock.Wait(ctx, kept+".lock")
@@ -265,7 +265,7 @@ func (w *Builder) toolDir() (string, error) {
 	}
 	link := filepath.Join(w.Scope.Dir, "submission")
 	if err := os.Symlink(w.Dir, link); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", environmentError(fmt.Errorf("making a link to the submission: %w", err))
+		return "", environmentError(fmt.Errorf("linking the submission: %w", err))
 	}
 	return link, nil
 }
@@ -325,11 +325,11 @@ func missingModule(output string) string {
 		strings.Contains(output, "no required module provides package"), strings.Contains(output, "import lookup disabled by -mod=readonly"):
 		return "its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder"
 	case strings.Contains(output, "checksum mismatch"):
-		return "its go.sum names another checksum than the module on this machine has: restore go.sum, for example from git"
+		return "its go.sum has another checksum than the module on this machine: restore go.sum, for example from git"
 	case strings.Contains(output, "malformed import path"):
 		return "it has an import path that Go does not allow: rename the folder that the path names, or correct the import"
 	case strings.Contains(output, "GOTOOLCHAIN=local"):
-		return "its go.mod asks for a newer Go than the one that is installed: install that, or lower the go line"
+		return "its go.mod asks for a newer Go than the installed one: upgrade Go, or lower the go line"
 	}
 	return ""
 }

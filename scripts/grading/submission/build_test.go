@@ -27,7 +27,7 @@ func TestBuildProblems(t *testing.T) {
 	}{
 		{
 			"a newer Go", strings.Replace(samples.Module, "1.26", "1.99", 1) + "-- cmd/main.go --\n" + samples.Program,
-			"its go.mod asks for a newer Go than the one that is installed: install that, or lower the go line",
+			"its go.mod asks for a newer Go than the installed one: upgrade Go, or lower the go line",
 			[]string{"go: go.mod requires go >= 1.99"},
 			true,
 		},

@@ -85,7 +85,7 @@ func (w *Builder) AskFlags(ctx context.Context) error {
 func (w *Builder) help(ctx context.Context) (flags []string, err error) {
 	home := w.Home()
 	if err := os.MkdirAll(home, 0o700); err != nil {
-		return nil, fmt.Errorf("making the operator's home: %w", err)
+		return nil, fmt.Errorf("creating the operator's home: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, helpTimeout, errTooLong)
 	defer cancel()

@@ -48,17 +48,17 @@ func (w *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructure
 	}
 	err = p.Wait(ctx)
 	message := strings.ReplaceAll(strings.TrimSpace(mistakes.String()), dir+string(filepath.Separator), "")
-	if err := problem(err, message, "config/default can't be put together by kustomize, so it can't be deployed",
+	if err := problem(err, message, "kustomize can't build config/default, so it can't be deployed",
 		fmt.Sprintf("kustomize took longer than %s", kustomizeTimeout)); err != nil {
 		return nil, err
 	}
 	if output.Full() {
-		return nil, &Problem{Reason: fmt.Sprintf("config/default comes to more than %d MB of manifests, "+
+		return nil, &Problem{Reason: fmt.Sprintf("config/default renders more than %d MB of manifests, "+
 			"so it can't be deployed", deployedLimit>>20)}
 	}
 	objects, err := decodeYAML(bytes.NewReader(output.Bytes()))
 	if err != nil {
-		return nil, fmt.Errorf("reading what kustomize made: %w", err)
+		return nil, fmt.Errorf("reading the output of kustomize: %w", err)
 	}
 	return objects, nil
 }
@@ -94,7 +94,7 @@ func (w *Builder) layOut(dir string) error {
 			plural, _, _ := unstructured.NestedString(object.Object, "spec", "names", "plural")
 			name := group + "_" + plural
 			if strings.ContainsAny(name, `/\`) {
-				return &Problem{Reason: fmt.Sprintf("the markers make a definition called %q, which can't be a name: look at +groupName", name)}
+				return &Problem{Reason: fmt.Sprintf("the markers generate a definition called %q, which is not a valid name: check +groupName", name)}
 			}
 			file = filepath.Join("crd", "bases", name+".yaml")
 		} else if _, ok := Configurations[object.GetKind()]; ok {

@@ -103,7 +103,7 @@ func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 	case len(pod.Containers) == 1:
 		i = 0
 	default:
-		return nil, &Problem{Reason: "none of the containers in config/manager is called manager: which one is the operator?"}
+		return nil, &Problem{Reason: "no container in config/manager is called manager: give this name to the operator's container"}
 	}
 	return &pod.Containers[i], nil
 }

@@ -73,7 +73,7 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 				"-- config/default/map.yaml --\n" + configMap,
 			"",
 		},
-		{"a file that is missing", defaults + "resources: [map.yaml]\n", "config/default can't be put together by kustomize"},
+		{"a file that is missing", defaults + "resources: [map.yaml]\n", "kustomize can't build config/default"},
 		{
 			"a URL", defaults + "resources: [" + server.URL + "/map.yaml]\n",
 			"config/default/kustomization.yaml names " + server.URL + "/map.yaml" + downloads,
@@ -157,7 +157,7 @@ func TestKustomizeOutputIsLimited(t *testing.T) {
 		files += "- name: map" + strings.Repeat("x", i) + "\n  files: [big.txt]\n"
 	}
 	_, err = builder(t, samples.Lay(t, files)).Kustomize(t.Context(), here.ControlPlane.Path)
-	if p := problemOf(t, err); p.Reason != "config/default comes to more than 32 MB of manifests, so it can't be deployed" {
+	if p := problemOf(t, err); p.Reason != "config/default renders more than 32 MB of manifests, so it can't be deployed" {
 		t.Errorf("it says %q", p.Reason)
 	}
 }

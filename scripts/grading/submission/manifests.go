@@ -133,11 +133,11 @@ func (w *Builder) generate(ctx context.Context, generators ...string) (generated
 func (w *Builder) taken(printed []byte) (*Manifests, error) {
 	objects, err := decodeYAML(bytes.NewReader(printed))
 	if err != nil {
-		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
+		return nil, fmt.Errorf("reading the output of controller-gen: %w", err)
 	}
 	generated := &Manifests{}
 	if err := generated.take(objects); err != nil {
-		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
+		return nil, fmt.Errorf("reading the output of controller-gen: %w", err)
 	}
 	w.generated = objects
 	return generated, nil

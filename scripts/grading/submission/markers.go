@@ -91,7 +91,7 @@ func (w *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
 		environment: offline(), timeout: markersTimeout, stdout: content,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asking controller-gen for its markers: %w: %s", err, firstLine(output))
+		return nil, fmt.Errorf("listing controller-gen's markers: %w: %s", err, firstLine(output))
 	}
 	var categories []struct {
 		Markers []struct {
@@ -130,12 +130,13 @@ func (k knownMarkers) judge(comment string) string {
 	switch {
 	case !plus:
 		if k.knows(name) {
-			return fmt.Sprintf("%q is no marker, since it lacks the plus sign: write `// +%s`", comment, comment)
+			return fmt.Sprintf("%q is not a marker, because it lacks the plus sign: write `// +%s`", comment, comment)
 		}
 		return ""
 	case k.knows(name):
 		if strings.HasPrefix(marker, " ") {
-			return fmt.Sprintf("%q is no marker, since there is a space after the plus sign: write `// +%s`", comment, strings.TrimSpace(marker))
+			return fmt.Sprintf("%q is not a marker, because there is a space after the plus sign: write `// +%s`",
+				comment, strings.TrimSpace(marker))
 		}
 		return ""
 	case strings.ContainsAny(strings.TrimSpace(name), " \t"):
@@ -148,7 +149,7 @@ func (k knownMarkers) judge(comment string) string {
 	if levenshtein.ComputeDistance(family, ours) > nearly && (away > nearly || away >= len(name)/2) {
 		return ""
 	}
-	text := fmt.Sprintf("controller-gen knows no marker %q, and passes over it", strings.TrimSpace(name))
+	text := fmt.Sprintf("controller-gen does not know the marker %q, and ignores it", strings.TrimSpace(name))
 	// A colon where the equals sign belongs makes the value a part of the name.
 	if before, after, found := cutLast(name, ":"); found && !valued && k.knows(before) {
 		return fmt.Sprintf("%s: write `// +%s=%s`", text, before, after)

@@ -41,7 +41,7 @@ func TestMarkerNotices(t *testing.T) {
 		// Misspelled.
 		{
 			"+kubebuilder:validation:MaxItem=3",
-			"knows no marker \"kubebuilder:validation:MaxItem\", and passes over it: " +
+			"does not know the marker \"kubebuilder:validation:MaxItem\", and ignores it: " +
 				"did you mean `// +kubebuilder:validation:MaxItems=3`?",
 		},
 		{"+kubebuilder:validation:MaxItems:3", "write `// +kubebuilder:validation:MaxItems=3`"},
@@ -51,13 +51,13 @@ func TestMarkerNotices(t *testing.T) {
 		{"+kubebuilder:subresource:satus", "did you mean `// +kubebuilder:subresource:status`?"},
 		{"+kubebuilder:resources:scope=Cluster", "did you mean"},
 		{"+kubebulder:resource:scope=Cluster", "did you mean"},
-		{"+kubebuilder:validation:Unique", "knows no marker"},
-		{"+kubebuilder:sorbet", "knows no marker"},
+		{"+kubebuilder:validation:Unique", "does not know the marker"},
+		{"+kubebuilder:sorbet", "does not know the marker"},
 		{
 			"+ kubebuilder:validation:MaxItems=3",
-			"is no marker, since there is a space after the plus sign: write `// +kubebuilder:validation:MaxItems=3`",
+			"is not a marker, because there is a space after the plus sign: write `// +kubebuilder:validation:MaxItems=3`",
 		},
-		{"kubebuilder:validation:MaxItems=3", "is no marker, since it lacks the plus sign: write `// +kubebuilder:validation:MaxItems=3`"},
+		{"kubebuilder:validation:MaxItems=3", "is not a marker, because it lacks the plus sign: write `// +kubebuilder:validation:MaxItems=3`"},
 		{"+optinal", "did you mean `// +optional`?"},
 		{"+requierd", "did you mean `// +required`?"},
 		{"+listtype=set", "did you mean `// +listType=set`?"},
@@ -79,7 +79,8 @@ func TestMarkerNoticesHaveFileAndLine(t *testing.T) {
 		"\t// flavour is what it tastes of.\n\t// +kubebuilder:validation:MaxItem=3\n\tFlavour []string\n}\n"+
 		"-- api/v1/types_test.go --\npackage v1\n\n// +kubebuilder:validation:MaxItem=3\n")
 	got, err := builder(t, dir).Generate(t.Context())
-	if err != nil || len(got.Notices) != 1 || !strings.HasPrefix(got.Notices[0], "api/v1/types.go:5: controller-gen knows no marker") {
+	if err != nil || len(got.Notices) != 1 ||
+		!strings.HasPrefix(got.Notices[0], "api/v1/types.go:5: controller-gen does not know the marker") {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -88,7 +88,7 @@ func (w *Builder) Fetch(ctx context.Context, progress func(done, total int)) err
 	})
 	if errors.Is(err, errTooLong) {
 		return &EnvironmentError{Reason: fmt.Sprintf("its modules were not downloaded within %s: check the connection, or set GOPROXY "+
-			"to a module proxy that is nearer, and run it again; what was downloaded is kept", fetchTimeout)}
+			"to a nearer module proxy, and run it again; what was downloaded is kept", fetchTimeout)}
 	}
 	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder", "")
 }

@@ -187,7 +187,7 @@ func TestModuleWithAWrongChecksum(t *testing.T) {
 	}
 	// Where the module is here, it was checked when it was downloaded: then it is go.sum that is wrong.
 	t.Setenv("GOMODCACHE", filepath.Dir(filepath.Dir(strings.TrimPrefix(proxy, "file://"))))
-	if problem := problemOf(t, w.Build(t.Context())); !strings.HasPrefix(problem.Reason, "its go.sum names another checksum") {
+	if problem := problemOf(t, w.Build(t.Context())); !strings.HasPrefix(problem.Reason, "its go.sum has another checksum") {
 		t.Errorf("it says %v", problem)
 	}
 }

@@ -85,7 +85,7 @@ func TestGroupNameWithPathTraversal(t *testing.T) {
 	if len(got.Definitions) != 1 || group(got.Definitions[0]) != "../../../escaped" {
 		t.Errorf("the definition is for the API server to refuse: %+v", got.Definitions)
 	}
-	if problem := problemOf(t, w.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason, "look at +groupName") {
+	if problem := problemOf(t, w.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason, "check +groupName") {
 		t.Error(problem)
 	}
 }

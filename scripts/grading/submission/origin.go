@@ -120,7 +120,7 @@ func keepManifests(file string, content []byte) error {
 		return nil
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), renameio.WriteFile(file, content, 0o644)); err != nil {
-		return fmt.Errorf("keeping the manifests: %w", err)
+		return fmt.Errorf("caching the manifests: %w", err)
 	}
 	all, err := filepath.Glob(filepath.Join(filepath.Dir(file), "manifests-*.yaml"))
 	if err != nil || len(all) <= generatedKept {

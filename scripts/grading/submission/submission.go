@@ -126,7 +126,7 @@ func (s *Submission) findMain(named string) (string, error) {
 		return "", fmt.Errorf("the program can't be read: %s", strings.Join(mistakes, "; "))
 	}
 	text := []string{"there is no program: package main must be in cmd/ or in the module's root, as kubebuilder lays it out; " +
-		"where it is elsewhere, name its folder, as in `--main ./cmd/manager`"}
+		"if it is elsewhere, name its folder, as in `--main ./cmd/manager`"}
 	for _, file := range s.excluded() {
 		text = append(text, fmt.Sprintf("%s: %s", file.File, file.Message))
 	}

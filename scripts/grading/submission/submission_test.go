@@ -58,7 +58,7 @@ func TestOpen(t *testing.T) {
 			samples.Module + "-- cmd/main.go --\n//go:build production\n\n" + samples.Program +
 				"-- Makefile --\nbuild:\n\tgo build --tags='production' ./cmd\n", "",
 			"there is no program: package main must be in cmd/ or in the module's root, as kubebuilder lays it out; " +
-				"where it is elsewhere, name its folder, as in `--main ./cmd/manager`; " +
+				"if it is elsewhere, name its folder, as in `--main ./cmd/manager`; " +
 				"cmd/main.go: this file is left out, because grading sets no build tags: remove its //go:build line",
 		},
 		{"without a go.mod", "-- main.go --\n" + samples.Program, "", "has no go.mod: name the folder of a Go module of kubebuilder's layout"},

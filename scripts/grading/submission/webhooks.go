@@ -151,7 +151,7 @@ func (m *Manifests) completeWebhooks() {
 	for _, configuration := range m.Webhooks {
 		for _, webhook := range WebhooksOf(configuration) {
 			if _, service := ServiceOf(webhook); service != nil && m.Service(service["name"]) == nil {
-				m.Notice("the webhook %v is to be reached at the Service %v, which config/webhook/service.yaml does not make: "+
+				m.Notice("the webhook %v uses the Service %v, which config/webhook/service.yaml does not define: "+
 					"the API server will not find it", webhook["name"], service["name"])
 			}
 		}

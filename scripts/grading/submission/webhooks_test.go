@@ -31,7 +31,7 @@ func TestGenerateWebhooks(t *testing.T) {
 		old   = "config/webhook/manifests.yaml is for a Kubernetes before 1.22 (admissionregistration.k8s.io/v1beta1): " +
 			"it was used as if it were v1"
 		wrong = "controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: "
-		lost  = "the webhook vicecream.kb.io is to be reached at the Service webhook-service, which config/webhook/service.yaml does not make: " +
+		lost  = "the webhook vicecream.kb.io uses the Service webhook-service, which config/webhook/service.yaml does not define: " +
 			"the API server will not find it"
 	)
 	for _, test := range []struct {

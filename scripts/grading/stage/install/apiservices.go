@@ -31,9 +31,9 @@ func (in Into) CheckAPIServices(registrations []*unstructured.Unstructured) erro
 	for _, registration := range registrations {
 		group, _, _ := unstructured.NestedString(registration.Object, "spec", "group")
 		if !slices.Contains(in.Groups, group) {
-			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s wants to serve the API group %q, "+
-				"and on a cluster which others use, too, it may serve %s alone: "+
-				"name that as its group, or grade it on the embedded cluster",
+			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s serves the API group %q, "+
+				"and on a cluster that others use, too, it may serve only %s: "+
+				"change its group, or grade it on the embedded cluster",
 				registration.GetName(), group, strings.Join(in.Groups, ", "))}
 		}
 	}

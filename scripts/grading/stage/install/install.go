@@ -71,8 +71,8 @@ type ForeignObjectError struct {
 }
 
 func (e *ForeignObjectError) Error() string {
-	return e.Object + " is in the cluster already, and was not made by a run of ours, so it is not touched: " +
-		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster"
+	return e.Object + " already exists in the cluster and was not created by a run of the grader, so it is not changed: " +
+		"if it is yours (from `make deploy` or `make install`), remove it; otherwise use another cluster"
 }
 
 // API installs a submission's API and its account in a cluster. It applies the CustomResourceDefinitions and waits
@@ -82,11 +82,11 @@ func (e *ForeignObjectError) Error() string {
 func API(ctx context.Context, in Into, m *submission.Manifests) (token string, err error) {
 	client, err := kubernetes.NewForConfig(in.Config)
 	if err != nil {
-		return "", fmt.Errorf("making a client: %w", err)
+		return "", fmt.Errorf("creating a client: %w", err)
 	}
 	dynamicClient, err := dynamic.NewForConfig(in.Config)
 	if err != nil {
-		return "", fmt.Errorf("making a client: %w", err)
+		return "", fmt.Errorf("creating a client: %w", err)
 	}
 	if !in.Shared {
 		if err := removeStale(ctx, dynamicClient, m); err != nil {
@@ -111,7 +111,7 @@ func Token(ctx context.Context, client kubernetes.Interface, namespace, account 
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}},
 		metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("asking for the operator's token: %w", err)
+		return "", fmt.Errorf("requesting the operator's token: %w", err)
 	}
 	return token.Status.Token, nil
 }
@@ -282,7 +282,7 @@ func installError(what string, err error) error {
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "operator-labs-") {
 		// Said of the account that installs: see existing.Account.
 		return &submission.Problem{Reason: fmt.Sprintf("%s needs rights that no lab's operator has on a cluster "+
-			"which others use, too: grade it on the embedded cluster, or ask for less: %v", what, err)}
+			"that others use, too: grade it on the embedded cluster, or request fewer rights: %v", what, err)}
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
 		err != nil && strings.Contains(err.Error(), "failed to create typed patch object") { // a field that there is not; it has no code

@@ -53,7 +53,7 @@ func removeStale(ctx context.Context, client dynamic.Interface, m *submission.Ma
 	for _, resource := range staleResources {
 		registered, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: existing.Label})
 		if err != nil {
-			return fmt.Errorf("listing what an earlier submission has registered: %w", err)
+			return fmt.Errorf("listing the registrations of an earlier submission: %w", err)
 		}
 		for _, object := range registered.Items {
 			if ours(&object) {

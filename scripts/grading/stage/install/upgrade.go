@@ -34,7 +34,7 @@ func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstruct
 	in.Shared = false
 	client, err := dynamic.NewForConfig(in.Config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	for _, definition := range definitions {
 		if _, err := in.Apply(ctx, client.Resource(Definitions), definition); err != nil {

@@ -28,9 +28,9 @@ func (in Into) CheckWebhooks(configurations []*unstructured.Unstructured) error 
 				groups, _ := rule["apiGroups"].([]any)
 				for _, group := range groups {
 					if name, _ := group.(string); !slices.Contains(in.Groups, name) {
-						return &submission.Problem{Reason: fmt.Sprintf("the webhook %v wants to be asked about the API group %q, "+
-							"and on a cluster which others use, too, it may decide on %s alone: "+
-							"name that in its rules, or grade it on the embedded cluster",
+						return &submission.Problem{Reason: fmt.Sprintf("the webhook %v has a rule for the API group %q, "+
+							"and on a cluster that others use, too, it may handle only %s: "+
+							"change its rules, or grade it on the embedded cluster",
 							webhook["name"], name, strings.Join(in.Groups, ", "))}
 					}
 				}

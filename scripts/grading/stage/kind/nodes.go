@@ -42,8 +42,8 @@ func (n Nodes) Reach(ctx context.Context, address string) error {
 	}
 	for _, node := range nodes {
 		if err := docker.Exec(ctx, node, nil, io.Discard, "timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+host+"/"+port); err != nil {
-			return fmt.Errorf("the node %s does not reach this machine at %s, where the proxy before the API server listens: is there a firewall? "+
-				"Let in what comes from docker's network %q, or let the operator run on this machine, with --process: %w",
+			return fmt.Errorf("the node %s does not reach this machine at %s, where the proxy of the API server listens: is there a firewall? "+
+				"Allow connections from docker's network %q, or run the operator on this machine, with --process: %w",
 				node, address, docker.Network, err)
 		}
 	}
@@ -75,7 +75,7 @@ func (n Nodes) workers(ctx context.Context) ([]string, error) {
 func (n Nodes) Load(ctx context.Context, reference, program string) error {
 	built, giveBack, err := n.Store.Lend(ctx, reference, program)
 	if err != nil {
-		return fmt.Errorf("making the operator's image: %w", err)
+		return fmt.Errorf("building the operator's image: %w", err)
 	}
 	return errors.Join(n.Bring(ctx, built), giveBack())
 }

@@ -32,11 +32,11 @@ func (s *server) startEtcd(ctx context.Context) (err error) {
 	s.claims = append(s.claims, claimed)
 	dir := filepath.Join(s.Scope.Dir, "server-etcd")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the folder of the server's etcd: %w", err)
+		return fmt.Errorf("creating the folder of the server's etcd: %w", err)
 	}
 	log, err := os.Create(filepath.Join(dir, "etcd.log"))
 	if err != nil {
-		return fmt.Errorf("making the log of the server's etcd: %w", err)
+		return fmt.Errorf("creating the log of the server's etcd: %w", err)
 	}
 	defer log.Close()
 	// The URL of a Unix socket has the form host:port, which is the name of a file in dir.

@@ -115,7 +115,7 @@ func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, er
 func (o *operator) start(log io.Writer, flags ...string) (*process.Process, error) {
 	home := o.Home()
 	if err := os.MkdirAll(o.Exchange(), 0o700); err != nil {
-		return nil, fmt.Errorf("making the operator's folder for exchange: %w", err)
+		return nil, fmt.Errorf("creating the operator's exchange folder: %w", err)
 	}
 	if err := o.fillFolder(".kube", func(folder *os.Root) error { return folder.Symlink(o.kubeconfig, "config") }); err != nil {
 		return nil, fmt.Errorf("linking the operator's kubeconfig: %w", err)

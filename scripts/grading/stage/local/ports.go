@@ -58,7 +58,7 @@ func claimAny() (*claim, error) {
 		c.Close()
 	}
 	return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("none of the ports %d to %d is free for the operator's "+
-		"webhooks: end a program that listens there", firstPort, firstPort+portCount-1)}
+		"webhooks: stop a program that listens there", firstPort, firstPort+portCount-1)}
 }
 
 // claimPort claims the port that an operator insists on. Runs take turns: waits gets the reason for the wait. That
@@ -78,8 +78,8 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 		select {
 		case <-tick.C:
 		case <-giveUp:
-			return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("%s, and was so for %s: end that, "+
-				"or let the operator's main take its port from a flag %s", reason, patience, submission.WebhookPortFlag)}
+			return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("%s, and has been for %s: stop it, "+
+				"or let the operator's main read its port from a flag %s", reason, patience, submission.WebhookPortFlag)}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s: %w", reason, context.Cause(ctx))
 		}
@@ -96,8 +96,8 @@ func claimPort(ctx context.Context, port int, patience time.Duration, waits func
 		case <-deadline:
 			c.Close()
 			return nil, &submission.EnvironmentError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, "+
-				"is another program's on this machine: end that (`ss -ltnp` names it), "+
-				"or let the operator's main take its port from a flag %s", port, submission.WebhookPortFlag)}
+				"is used by another program on this machine: stop it (`ss -ltnp` shows it),  "+
+				"or let the operator's main read its port from a flag %s", port, submission.WebhookPortFlag)}
 		}
 	}
 	return c, nil

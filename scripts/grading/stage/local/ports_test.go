@@ -69,7 +69,7 @@ func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 
 	// Nor does a claim wait for ever.
 	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil ||
-		!strings.HasPrefix(err.Error(), want+", and was so for 1s: end that") {
+		!strings.HasPrefix(err.Error(), want+", and has been for 1s: stop it") {
 		t.Errorf("whose patience is at its end gets %v", err)
 	} else if _, is := errors.AsType[*submission.EnvironmentError](err); !is {
 		t.Errorf("that is nobody's fault, and the error is a %T", err)

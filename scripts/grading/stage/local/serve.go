@@ -30,7 +30,7 @@ import (
 func (o *operator) register(ctx context.Context, webhooks bool) error {
 	client, err := dynamic.NewForConfig(o.into.Config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	for _, service := range o.Manifests.Services {
 		if _, err := o.route(ctx, client, service); err != nil {

@@ -386,8 +386,8 @@ func TestTakenPortIsAnEnvironmentError(t *testing.T) {
 	if _, wrong := errors.AsType[*submission.Problem](err); wrong || err == nil {
 		t.Fatalf("it must be an error of ours, and is %v", err)
 	}
-	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is another program's on this machine: "+
-		"end that (`ss -ltnp` names it)", port)
+	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another program on this machine: "+
+		"stop it (`ss -ltnp` shows it)", port)
 	if !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("it says %q, and must begin %q", err, want)
 	}

@@ -49,12 +49,12 @@ type server struct {
 // prepareServer is Prepare for an aggregated API server. After Close nothing of it is registered.
 func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	if len(i.Manifests.APIServices) == 0 || len(i.Manifests.APIServers) == 0 {
-		return nil, &submission.Problem{Reason: "config/apiservice brings no APIService, or no Service: " +
-			"write both there, and the APIService names the Service"}
+		return nil, &submission.Problem{Reason: "config/apiservice contains no APIService, or no Service: " +
+			"write both there, and reference the Service in the APIService"}
 	}
 	if i.Launch.SecurePort == "" {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("the server can't be told at which port to listen: "+
-			"let main take it from a flag --%s, which -h must name", submission.SecurePortFlag)}
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the port of the server can't be set: "+
+			"let main read it from a flag --%s, which -h must list", submission.SecurePortFlag)}
 	}
 	s := &server{operator: &operator{installed: i, targets: map[int]int{}, data: cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data"))}}
 	defer func() {
@@ -63,7 +63,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 		}
 	}()
 	if s.client, err = dynamic.NewForConfig(i.into.Config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	if s.router, err = i.via.open(i.into); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder in which the server stores: %w", err)
+		return nil, fmt.Errorf("creating the data folder of the server: %w", err)
 	}
 	if i.Launch.EtcdServers != "" {
 		if err := s.startEtcd(ctx); err != nil {

@@ -136,7 +136,7 @@ func (n *nodes) close() error {
 func (n *nodes) Load(ctx context.Context, reference, program string) error {
 	_, giveBack, err := n.store.Lend(ctx, reference, program)
 	if err != nil {
-		return fmt.Errorf("making the operator's image: %w", err)
+		return fmt.Errorf("building the operator's image: %w", err)
 	}
 	n.lent = append(n.lent, giveBack)
 	return nil
@@ -146,7 +146,7 @@ func (n *nodes) Load(ctx context.Context, reference, program string) error {
 func (n *nodes) Reach(_ context.Context, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("letting Pods reach %s: %w", address, err)
+		return fmt.Errorf("routing Pods to %s: %w", address, err)
 	}
 	n.routes.Route(address, net.JoinHostPort(loopback, port))
 	return nil

@@ -162,10 +162,10 @@ func (l *lent) restore(ctx context.Context) error {
 	}
 	log, err := os.Stat(l.AuditLog)
 	if err != nil {
-		return fmt.Errorf("looking at the audit log: %w", err)
+		return fmt.Errorf("reading the size of the audit log: %w", err)
 	}
 	if l.recorded += log.Size(); l.recorded > recordedLimit {
-		return errors.New("it has recorded too much")
+		return errors.New("its audit log is too large")
 	}
 	// The API server appends.
 	if err := os.Truncate(l.AuditLog, 0); err != nil {

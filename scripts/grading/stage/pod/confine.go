@@ -96,8 +96,8 @@ func confine(objects []*unstructured.Unstructured, manifests *submission.Manifes
 		} else if template != nil {
 			account, namespace := accountOf(&template.Spec), cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
 			if account != "default" && !c.brings("ServiceAccount", namespace, account) {
-				return &submission.Problem{Reason: fmt.Sprintf("config/default brings no ServiceAccount %s, which its %s "+
-					"names", account, submission.NameOf(object))}
+				return &submission.Problem{Reason: fmt.Sprintf("config/default contains no ServiceAccount %s, which its %s "+
+					"references", account, submission.NameOf(object))}
 			}
 			c.home.Insert(namespace)
 			c.accounts.Insert(namespace + "/" + account)
@@ -121,7 +121,7 @@ func (c *confinement) brings(kind, namespace, name string) bool {
 // exceeds is a *submission.Problem with an object of config/default.
 func exceeds(object *unstructured.Unstructured, format string, args ...any) error {
 	return &submission.Problem{
-		Reason: "config/default brings the " + submission.NameOf(object) + ", " + fmt.Sprintf(format, args...),
+		Reason: "config/default contains the " + submission.NameOf(object) + ", " + fmt.Sprintf(format, args...),
 	}
 }
 
@@ -129,8 +129,8 @@ func (c *confinement) object(object *unstructured.Unstructured) error {
 	group, kind := object.GroupVersionKind().Group, object.GetKind()
 	kinds, listed := allowedKinds[group]
 	if (listed || scheme.Scheme.IsGroupRegistered(group)) && !slices.Contains(kinds, kind) {
-		return exceeds(object, "a kind that may lead past the operator's RBAC markers, and that config/default may not "+
-			"bring: take it out")
+		return exceeds(object, "a kind that can bypass the operator's RBAC markers, and that config/default must not "+
+			"contain: remove it")
 	}
 	if err := c.checkNamespace(object); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (c *confinement) object(object *unstructured.Unstructured) error {
 		if name := object.GetName(); strings.HasPrefix(name, "system:") ||
 			name == frontProxyReader && object.GetNamespace() == metav1.NamespaceSystem ||
 			slices.Contains([]string{"admin", "cluster-admin", "edit", "view"}, name) {
-			return exceeds(object, "which is one of Kubernetes' own: give your role a name of its own, as kustomize's "+
-				"namePrefix does")
+			return exceeds(object, "which is one of Kubernetes' own: choose another name for your role, for example with "+
+				"kustomize's namePrefix")
 		}
 	case strings.HasPrefix(kind, "Mutating"):
 		return c.mutating(object)
@@ -168,13 +168,13 @@ func (c *confinement) checkNamespace(object *unstructured.Unstructured) error {
 		if delegates(object) || c.marked(object) {
 			return nil
 		}
-		return exceeds(object, "and the namespace %s is the cluster's own: name one of your own by `namespace:` in "+
+		return exceeds(object, "and the namespace %s belongs to the cluster: set your own with `namespace:` in "+
 			"config/default/kustomization.yaml", namespace)
 	}
 	if namespace == "" || c.namespaces.Has(namespace) || c.marked(object) {
 		return nil
 	}
-	return exceeds(object, "and not its namespace %s: bring that, too, or put it into the operator's own", namespace)
+	return exceeds(object, "but not its namespace %s: add the Namespace, or use the operator's", namespace)
 }
 
 // marked reports whether an object is a role, or binds one, in a namespace for which the markers have rights.
@@ -188,8 +188,8 @@ func (c *confinement) secret(object *unstructured.Unstructured) error {
 	kind, _, _ := unstructured.NestedString(object.Object, "type")
 	switch corev1.SecretType(kind) {
 	case corev1.SecretTypeServiceAccountToken, "bootstrap.kubernetes.io/token":
-		return exceeds(object, "of the type %s, by which it gets to the API server under an account that the grader does "+
-			"not see: take it out, and your operator finds "+
+		return exceeds(object, "of the type %s, with which it can reach the API server under an account that the grader "+
+			"does not see: remove it; your operator finds "+
 			"its token where every Pod does", kind)
 	}
 	return nil
@@ -223,8 +223,8 @@ func (c *confinement) mutating(object *unstructured.Unstructured) error {
 		for _, group := range groups {
 			for _, resource := range resources {
 				if givesAccess(group, resource) {
-					return exceeds(object, "which changes objects of the API group %q (%s), and so may change who has which "+
-						"rights, or what Pods get of their nodes: name the groups and resources of your own kinds in its rules",
+					return exceeds(object, "which mutates objects of the API group %q (%s), and so can change rights, "+
+						"or the access of Pods to their nodes: restrict its rules to the groups and resources of your own kinds",
 						group, resource)
 				}
 			}
@@ -266,8 +266,8 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 	namespace := cmp.Or(binding.Namespace, metav1.NamespaceDefault)
 	for _, subject := range binding.Subjects {
 		if subject.Kind != rbacv1.ServiceAccountKind || !c.accounts.Has(cmp.Or(subject.Namespace, namespace)+"/"+subject.Name) {
-			return exceeds(object, "which gives rights to the %s %s: only the ServiceAccount of the operator's Pods may be "+
-				"bound, so take that subject out of config/rbac",
+			return exceeds(object, "which grants rights to the %s %s: only the ServiceAccount of the operator's Pods may be "+
+				"bound, so remove that subject from config/rbac",
 				subject.Kind, strings.TrimPrefix(subject.Namespace+"/"+subject.Name, "/"))
 		}
 	}
@@ -282,8 +282,8 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 		namespace = ""
 	}
 	if covered, more := validation.Covers(c.granted(namespace), role.Rules); !covered {
-		return exceeds(object, "whose %s %s lets the operator %s, which none of its markers says: write %s, or take the "+
-			"rule out of config/rbac",
+		return exceeds(object, "whose %s %s lets the operator %s, which none of its markers allows: write %s, or "+
+			"remove the rule from config/rbac",
 			binding.RoleRef.Kind, binding.RoleRef.Name, describeRule(more[0]), markerOf(more[0]))
 	}
 	return nil
@@ -304,7 +304,7 @@ func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.Ro
 			return nil, exceeds(other, "which can't be read: %v", err)
 		}
 		if role.AggregationRule != nil {
-			return nil, exceeds(object, "whose ClusterRole %s gathers the rules of others by its aggregationRule: write the "+
+			return nil, exceeds(object, "whose ClusterRole %s aggregates the rules of other roles: write the "+
 				"rights as markers instead", of.Name)
 		}
 		if found != nil {
@@ -313,8 +313,8 @@ func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.Ro
 		found = &role
 	}
 	if found == nil {
-		return nil, exceeds(object, "which gives the operator the %s %s, whatever its markers say: bind only roles that "+
-			"config/default brings, and write the rights as markers",
+		return nil, exceeds(object, "which binds the operator to the %s %s, whatever its markers say: bind only roles that "+
+			"config/default contains, and write the rights as markers",
 			of.Kind, of.Name)
 	}
 	return found, nil
@@ -397,8 +397,8 @@ func (c *confinement) pod(object *unstructured.Unstructured, template *corev1.Po
 	}
 	baseline := api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}
 	if judged := policy.AggregateCheckResults(standards.EvaluatePod(baseline, &template.ObjectMeta, pod)); !judged.Allowed {
-		return exceeds(object, "whose Pods would get past their containers, which the Pod Security Standard \"baseline\" "+
-			"forbids (%s): take that out of config/manager",
+		return exceeds(object, "whose Pods could escape their containers, which the Pod Security Standard \"baseline\" "+
+			"forbids (%s): remove that from config/manager",
 			judged.ForbiddenDetail())
 	}
 	for _, volume := range pod.Volumes {
@@ -407,9 +407,9 @@ func (c *confinement) pod(object *unstructured.Unstructured, template *corev1.Po
 		}
 	}
 	if c.gated && object.GetKind() != "Deployment" && (pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken) {
-		return exceeds(object, "whose Pods would get to the API server by a way on which the grader does not see them: "+
-			"only the operator's Deployment may, "+
-			"so write automountServiceAccountToken: false into its Pods, or take it out")
+		return exceeds(object, "whose Pods could reach the API server without the grader's proxy: "+
+			"only the operator's Deployment gets a token, "+
+			"so set automountServiceAccountToken: false in its Pods, or remove it")
 	}
 	return nil
 }
@@ -419,8 +419,8 @@ func (c *confinement) volume(object *unstructured.Unstructured, volume corev1.Vo
 	if volume.Projected != nil {
 		for _, source := range volume.Projected.Sources {
 			if source.PodCertificate != nil || source.ServiceAccountToken != nil && c.gated {
-				return exceeds(object, "whose volume %s projects a credential of its own, by which it gets to the API server "+
-					"past the grader: take it out, and your operator "+
+				return exceeds(object, "whose volume %s projects a credential of its own, with which it can reach the API server "+
+					"without the grader's proxy: remove it; your operator "+
 					"finds its token where every Pod does, in %s", volume.Name, accountFolder)
 			}
 		}
@@ -428,7 +428,7 @@ func (c *confinement) volume(object *unstructured.Unstructured, volume corev1.Vo
 	}
 	if volume.ConfigMap == nil && volume.Secret == nil && volume.EmptyDir == nil && volume.DownwardAPI == nil &&
 		volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil && volume.VolumeSource != (corev1.VolumeSource{}) {
-		return exceeds(object, "whose volume %s comes from outside of the cluster: take an emptyDir, a "+
+		return exceeds(object, "whose volume %s comes from outside the cluster: use an emptyDir, a "+
 			"PersistentVolumeClaim, a ConfigMap or a Secret", volume.Name)
 	}
 	return nil

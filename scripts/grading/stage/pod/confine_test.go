@@ -118,7 +118,7 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 	}{
 		{
 			"cluster-admin", besides(bind("ClusterRole", "cluster-admin", operator)),
-			"ClusterRoleBinding mallory, which gives the operator the ClusterRole cluster-admin", "",
+			"ClusterRoleBinding mallory, which binds the operator to the ClusterRole cluster-admin", "",
 		},
 		{
 			"a role for everything", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n" +
@@ -127,20 +127,20 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		},
 		{
 			"another rule in the manager's role", rule(t, "lolcow-manager-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
-			`lets the operator get secrets, which none of its markers says: write // +kubebuilder:rbac:groups="",resources=secrets,verbs=get,`, "",
+			`lets the operator get secrets, which none of its markers allows: write // +kubebuilder:rbac:groups="",resources=secrets,verbs=get,`, "",
 		},
 		{
 			"another rule for leader election", rule(t, "lolcow-leader-election-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
 			"RoleBinding lolcow-leader-election-rolebinding, whose Role lolcow-leader-election-role lets the operator get secrets", "",
 		},
-		{"a URL", rule(t, "lolcow-metrics-auth-role", "{nonResourceURLs: [/logs/*], verbs: [get]}"), "verbs=get, or take the rule out", ""},
+		{"a URL", rule(t, "lolcow-metrics-auth-role", "{nonResourceURLs: [/logs/*], verbs: [get]}"), "verbs=get, or remove the rule", ""},
 		{"what its markers say, again", besides(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
 			bind("ClusterRole", "mallory", operator)), "", ""},
 		{"a role for people", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"), "", ""},
 		{
 			"rules of others",
 			besides(role + "aggregationRule: {clusterRoleSelectors: [{}]}\n" + bind("ClusterRole", "mallory", operator)),
-			"gathers the rules of others", "",
+			"aggregates the rules of other roles", "",
 		},
 		{
 			"one of Kubernetes' roles", besides(strings.Replace(role, "mallory", "system:basic-user", 1)),
@@ -149,12 +149,12 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		{
 			"all accounts", besides(bind("ClusterRole", "lolcow-manager-role",
 				"{kind: Group, apiGroup: rbac.authorization.k8s.io, name: 'system:serviceaccounts'}")),
-			"gives rights to the Group system:serviceaccounts", "",
+			"grants rights to the Group system:serviceaccounts", "",
 		},
 		{
 			"an account of others", besides(bind("ClusterRole", "lolcow-manager-role",
 				"{kind: ServiceAccount, name: default, namespace: kube-system}")),
-			"gives rights to the ServiceAccount kube-system/default", "",
+			"grants rights to the ServiceAccount kube-system/default", "",
 		},
 		{
 			"who the front proxy is", besides(strings.NewReplacer(
@@ -164,27 +164,27 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		{"who asks", besides(bind("ClusterRole", "system:auth-delegator", operator)), "", ""},
 		{
 			"kube-system", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: kube-system}}"),
-			"the namespace kube-system is the cluster's own", "",
+			"the namespace kube-system belongs to the cluster", "",
 		},
 		{
 			"a namespace of an add-on", besides("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}"),
-			"the namespace cert-manager is the cluster's own", "",
+			"the namespace cert-manager belongs to the cluster", "",
 		},
 		{
 			"a namespace of others",
 			besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: parlour}}"),
-			"and not its namespace parlour", "",
+			"but not its namespace parlour", "",
 		},
 		{"an object of its own kind", besides("{apiVersion: my.domain/v1alpha1, kind: Lolcow, metadata: {name: mallory}}"), "", ""},
 		{"cert-manager's kinds", besides("{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: mallory}}"), "", ""},
 		{
 			"a volume of the node", besides("{apiVersion: v1, kind: PersistentVolume, metadata: {name: mallory}}"),
-			"PersistentVolume mallory, a kind that may lead past", "",
+			"PersistentVolume mallory, a kind that can bypass", "",
 		},
 		{
 			"a request for a certificate",
 			besides("{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: mallory}}"),
-			"CertificateSigningRequest mallory, a kind that may lead past", "",
+			"CertificateSigningRequest mallory, a kind that can bypass", "",
 		},
 		{
 			"a token", besides("{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: mallory}}"),
@@ -198,19 +198,19 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"a webhook about roles",
 			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
 				"metadata: {name: mallory}, webhooks: [{name: a, rules: [{apiGroups: ['*']}]}]}"),
-			`MutatingWebhookConfiguration mallory, which changes objects of the API group "*"`, "",
+			`MutatingWebhookConfiguration mallory, which mutates objects of the API group "*"`, "",
 		},
 		{
 			"a policy about roles",
 			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [rbac.authorization.k8s.io]}]}}}"),
-			"MutatingAdmissionPolicy mallory, which changes objects", "",
+			"MutatingAdmissionPolicy mallory, which mutates objects", "",
 		},
 		{
 			"a policy about Pods",
 			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [pods]}]}}}"),
-			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (pods)`, "",
+			`MutatingAdmissionPolicy mallory, which mutates objects of the API group "" (pods)`, "",
 		},
 		{
 			"a policy about all that is the core's",
@@ -228,15 +228,15 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"a policy about volumes",
 			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumes]}]}}}"),
-			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (persistentvolumes), ` +
-				`and so may change who has which rights, or what Pods get of their nodes`, "",
+			`MutatingAdmissionPolicy mallory, which mutates objects of the API group "" (persistentvolumes), ` +
+				`and so can change rights, or the access of Pods to their nodes`, "",
 		},
 		{
 			"a webhook about volumes' status",
 			besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, " +
 				"metadata: {name: mallory}, " +
 				"webhooks: [{name: a, rules: [{apiGroups: [''], resources: [persistentvolumes/status]}]}]}"),
-			`MutatingWebhookConfiguration mallory, which changes objects of the API group "" (persistentvolumes/status)`, "",
+			`MutatingWebhookConfiguration mallory, which mutates objects of the API group "" (persistentvolumes/status)`, "",
 		},
 		{
 			"a webhook about StorageClasses",
@@ -274,7 +274,7 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		},
 		{
 			"the host's files", inPod(t, "volumes: [{name: a, hostPath: {path: /}}]"),
-			"Deployment lolcow-controller-manager, whose Pods would get past their containers", "",
+			"Deployment lolcow-controller-manager, whose Pods could escape their containers", "",
 		},
 		{"the host's network", inPod(t, "hostNetwork: true"), "hostNetwork=true", ""},
 		{"the host's processes", inPod(t, "hostPID: true"), "hostPID=true", ""},
@@ -283,11 +283,11 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		{"a port of the host", inPod(t, "container: {ports: [{containerPort: 80, hostPort: 80}]}"), "hostPort", ""},
 		{
 			"a network drive", inPod(t, "volumes: [{name: a, nfs: {server: example.com, path: /}}]"),
-			"whose volume a comes from outside of the cluster", "",
+			"whose volume a comes from outside the cluster", "",
 		},
 		{
-			"another account", inPod(t, "serviceAccountName: mallory"), "config/default brings no ServiceAccount mallory, " +
-				"which its Deployment lolcow-controller-manager names", "",
+			"another account", inPod(t, "serviceAccountName: mallory"), "config/default contains no ServiceAccount mallory, " +
+				"which its Deployment lolcow-controller-manager references", "",
 		},
 		{
 			"a token of its own", inPod(t, "volumes: [{name: a, projected: {sources: "+
@@ -301,7 +301,7 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 		},
 		{
 			"another Pod", besides(strings.Replace(job, "%", "true", 1)), "",
-			"Job mallory, whose Pods would get to the API server by a way on which the grader does not see them",
+			"Job mallory, whose Pods could reach the API server without the grader's proxy",
 		},
 		{"another Pod without a token", besides(strings.Replace(job, "%", "false", 1)), "", ""},
 	} {
@@ -444,7 +444,7 @@ func TestClusterAdminIsNeitherInstalledNorDelivered(t *testing.T) {
 	_, installed := p.Install(t.Context(), what, stage.Gateway{})
 	_, delivered := p.Deliver(t.Context(), what)
 	for _, err := range []error{installed, delivered} {
-		if reason := stagetest.ProblemOf(t, err).Reason; !strings.Contains(reason, "gives the operator the ClusterRole cluster-admin") {
+		if reason := stagetest.ProblemOf(t, err).Reason; !strings.Contains(reason, "binds the operator to the ClusterRole cluster-admin") {
 			t.Errorf("it is refused for another reason: %s", reason)
 		}
 	}
@@ -482,7 +482,7 @@ func TestExistingObjectsAreNotReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err = d.install(t.Context(), install.Into{Config: own.Config()}, options)
-			refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which the cluster has already")
+			refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which already exists in the cluster")
 			if refused != strings.Contains(brings, role) {
 				t.Errorf("it is refused: %t: %v", refused, err)
 			}

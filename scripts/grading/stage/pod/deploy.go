@@ -124,8 +124,8 @@ func newDeployment(objects []*unstructured.Unstructured, manifests *submission.M
 		}
 	}
 	if len(deployments) != 1 {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("config/default brings %d Deployments, "+
-			"and must bring the one of the operator", len(deployments))}
+		return nil, &submission.Problem{Reason: fmt.Sprintf("config/default contains %d Deployments, "+
+			"and must contain exactly one: the operator's", len(deployments))}
 	}
 	d.manager = deployments[0]
 	d.Namespace, d.Name = cmp.Or(d.manager.Namespace, metav1.NamespaceDefault), d.manager.Name
@@ -178,11 +178,11 @@ func (d *Deployment) install(
 ) (register func(context.Context) error, server *apiServer, err error) {
 	client, err := dynamic.NewForConfig(into.Config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client: %w", err)
+		return nil, nil, fmt.Errorf("creating a client: %w", err)
 	}
 	discoverer, err := discovery.NewDiscoveryClientForConfig(into.Config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client: %w", err)
+		return nil, nil, fmt.Errorf("creating a client: %w", err)
 	}
 	if err := errors.Join(into.CheckWebhooks(d.registers), into.CheckAPIServices(d.apiServices)); err != nil {
 		return nil, nil, err
@@ -194,7 +194,8 @@ func (d *Deployment) install(
 	if !slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Namespace" && o.GetName() == d.Namespace
 	}) {
-		return nil, nil, &submission.Problem{Reason: fmt.Sprintf("config/default puts the operator into the namespace %s and does not bring it: "+
+		return nil, nil, &submission.Problem{Reason: fmt.Sprintf("config/default deploys the operator to the namespace %s, "+
+			"and does not contain it: "+
 			"kubebuilder's layout has a Namespace in config/manager/manager.yaml, and a name for it in config/default", d.Namespace)}
 	}
 	objects := d.objects
@@ -240,13 +241,13 @@ func (d *Deployment) install(
 func (in *installation) createAccess(ctx context.Context, gateway stage.Gateway) error {
 	client, err := kubernetes.NewForConfig(in.into.Config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	d := in.deployment
 	_, account, _ := strings.Cut(d.User, d.Namespace+":")
 	token, err := install.Token(ctx, client, d.Namespace, account)
 	if apierrors.IsNotFound(err) {
-		return &submission.Problem{Reason: fmt.Sprintf("config/default brings no ServiceAccount %s, which its Deployment names", account)}
+		return &submission.Problem{Reason: fmt.Sprintf("config/default contains no ServiceAccount %s, which its Deployment references", account)}
 	}
 	if err != nil {
 		return err
@@ -330,11 +331,11 @@ func (in *installation) create(ctx context.Context, object *unstructured.Unstruc
 	kind := object.GroupVersionKind()
 	mapping, err := in.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
-		return &submission.Problem{Reason: fmt.Sprintf("config/default brings the %s, "+
+		return &submission.Problem{Reason: fmt.Sprintf("config/default contains the %s, "+
 			"a kind that the cluster does not have: %v", submission.NameOf(object), err)}
 	}
 	if err != nil {
-		return fmt.Errorf("asking the cluster for its kinds: %w", err)
+		return fmt.Errorf("discovering the kinds of the cluster: %w", err)
 	}
 	resource := dynamic.ResourceInterface(in.client.Resource(mapping.Resource))
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -376,9 +377,9 @@ func (in *installation) checkForeign(ctx context.Context, resource dynamic.Resou
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("looking for the %s: %w", submission.NameOf(object), err)
+		return fmt.Errorf("getting the %s: %w", submission.NameOf(object), err)
 	case there.GetLabels()[existing.Label] == "":
-		return exceeds(object, "which the cluster has already: give yours a name of its own, as kustomize's namePrefix does")
+		return exceeds(object, "which already exists in the cluster: choose another name for yours, for example with kustomize's namePrefix")
 	}
 	return nil
 }

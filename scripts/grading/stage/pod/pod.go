@@ -129,7 +129,7 @@ func (o *operator) scaleUp(ctx context.Context, flags []string) error {
 	}
 	if _, err := o.client.AppsV1().Deployments(o.Namespace).Patch(ctx, o.Name,
 		types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("giving the operator's Deployment the flags %s: %w", strings.Join(flags, " "), err)
+		return fmt.Errorf("adding the flags %s to the operator's Deployment: %w", strings.Join(flags, " "), err)
 	}
 	o.flags = flags
 	return nil
@@ -156,7 +156,7 @@ func (o *operator) startWith(log io.Writer, flags []string) (stage.Instance, err
 
 // await waits until a new Pod of the operator runs.
 func (o *operator) await(ctx context.Context) (running *corev1.Pod, err error) {
-	status := "none was made"
+	status := "no Pod was created"
 	err = o.until(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) (ready bool) {
 		if found.DeletionTimestamp != nil || slices.Contains(o.old, found.UID) {
 			return false
@@ -211,7 +211,7 @@ func (o *operator) inspect(at *corev1.Pod) (started bool, status string) {
 			return false, condition.Message
 		}
 	}
-	return false, "it is " + string(at.Status.Phase)
+	return false, "its phase is " + string(at.Status.Phase)
 }
 
 // AwaitListening waits until Services route to the operator, and the API server to an aggregated API server.

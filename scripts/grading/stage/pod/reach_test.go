@@ -78,7 +78,7 @@ provisioner: example.com/none
 `, "the StorageClass mallory needs rights that no lab's operator has"},
 		{
 			"a namespace that is there", strings.ReplaceAll(manager, "reach-system", "kube-system"),
-			"the Namespace kube-system is in the cluster already",
+			"the Namespace kube-system already exists in the cluster",
 		},
 		{
 			"the account of others",
@@ -88,7 +88,7 @@ provisioner: example.com/none
 		},
 		{
 			"no account", strings.Replace(manager, "serviceAccountName: manager", "serviceAccountName: nobody", 1),
-			"config/default brings no ServiceAccount nobody",
+			"config/default contains no ServiceAccount nobody",
 		},
 		{"a webhook for everything", manager + `---
 apiVersion: admissionregistration.k8s.io/v1
@@ -100,7 +100,7 @@ webhooks:
   sideEffects: None
   clientConfig: {url: "https://127.0.0.1:1/"}
   rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]}]
-`, `the webhook mallory.example.com wants to be asked about the API group "*"`},
+`, `the webhook mallory.example.com has a rule for the API group "*"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cluster, err := existing.Open(t.Context(), own.Kubeconfig, embedded.Context)

@@ -53,8 +53,8 @@ func withoutCertManager(objects []*unstructured.Unstructured) []*unstructured.Un
 func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
 	d := in.deployment
 	if len(d.apiServices) == 0 {
-		return nil, &submission.Problem{Reason: "config/default brings no APIService: write it in config/apiservice, " +
-			"and name that folder among the resources of config/default"}
+		return nil, &submission.Problem{Reason: "config/default contains no APIService: write it in config/apiservice, " +
+			"and add that folder to the resources of config/default"}
 	}
 	serving, err := servingOf(d.apiServices[0])
 	if err != nil {

@@ -67,10 +67,10 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 	}
 	for _, test := range []struct{ name, brings, problem string }{
 		{"as it is written", withCertificate + barn, ""},
-		{"in vain", withCertificate, "config/default brings no APIService"},
+		{"in vain", withCertificate, "config/default contains no APIService"},
 		{
 			"for others", withCertificate + strings.ReplaceAll(barn, "group: barn.example.com", "group: apps"),
-			`wants to serve the API group "apps"`,
+			`serves the API group "apps"`,
 		},
 		{
 			"without a Service",

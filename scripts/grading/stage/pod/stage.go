@@ -95,11 +95,11 @@ func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway s
 	}
 	if i.server != nil {
 		if i.server.client, err = dynamic.NewForConfig(p.cluster.Config); err != nil {
-			return nil, fmt.Errorf("making a client: %w", err)
+			return nil, fmt.Errorf("creating a client: %w", err)
 		}
 	}
 	if i.client, err = kubernetes.NewForConfig(p.cluster.Config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return i, nil
 }

@@ -72,8 +72,8 @@ func (o *operator) Upgrade(ctx context.Context) error {
 		definition := object.DeepCopy()
 		if len(submission.ServedVersions(definition)) > 1 {
 			if service, _ := converterOf(definition); service == "" {
-				return &submission.Problem{Reason: fmt.Sprintf("config/default brings the CustomResourceDefinition %s "+
-					"with several versions, and names no Service that converts between them: "+
+				return &submission.Problem{Reason: fmt.Sprintf("config/default contains the CustomResourceDefinition %s "+
+					"with several versions, but no Service that converts between them: "+
 					"kubebuilder writes it into config/crd/patches", definition.GetName())}
 			}
 			bundle := base64.StdEncoding.EncodeToString(o.converting.PEM)
@@ -107,7 +107,7 @@ func (o *operator) awaitConverting(ctx context.Context) error {
 	}
 	client, err := dynamic.NewForConfig(o.stage.cluster.Config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, availableTimeout)
 	defer cancel()

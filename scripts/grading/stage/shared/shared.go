@@ -133,8 +133,8 @@ func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened
 		for _, right := range missing {
 			rights = append(rights, right.String())
 		}
-		return nil, fmt.Errorf("the account of the context %s may not %s: a lab brings kinds and rights of its own, "+
-			"so it takes an administrator's; grade on the embedded cluster (leave out --cluster), "+
+		return nil, fmt.Errorf("the account of the context %s may not %s: a lab installs kinds and roles, "+
+			"which requires an administrator; grade on the embedded cluster (omit --cluster), "+
 			"or on one of your own (`make cluster`)", c.Context, strings.Join(rights, ", "))
 	}
 	o := &opened{Cluster: cluster, shared: c}
@@ -145,7 +145,7 @@ func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened
 		return nil, errors.Join(err, o.scope.Close())
 	}
 	if _, err := cluster.Clean(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("removing what an earlier run has left: %w", err), o.Close())
+		return nil, errors.Join(fmt.Errorf("cleaning up after an earlier run: %w", err), o.Close())
 	}
 	return o, nil
 }
@@ -176,7 +176,7 @@ func (o *opened) Close() error {
 	case <-o.hold.Lost(): // what is there by now is another run's
 	default:
 		if _, cleaned := o.Clean(ctx); cleaned != nil {
-			err = fmt.Errorf("removing what the run has made: %w: the next run tries again", cleaned)
+			err = fmt.Errorf("cleaning up after the run: %w: the next run tries again", cleaned)
 		}
 	}
 	err = errors.Join(err, o.hold.Release(ctx))
@@ -195,8 +195,8 @@ func (o *opened) route() local.Route {
 	if err != nil {
 		return local.NoRoute(fmt.Errorf("reading the cluster's address: %w", err))
 	}
-	noRoute := local.NoRoute(fmt.Errorf("at which address the cluster at %s reaches this machine is not known: "+
-		"name it with --address", target.Host))
+	noRoute := local.NoRoute(fmt.Errorf("can't detect the address at which the cluster at %s reaches this machine: "+
+		"set it with --address", target.Host))
 	// Nothing is sent: the system only says from which address it would.
 	connection, err := net.Dial("udp", net.JoinHostPort(target.Hostname(), "443"))
 	if err != nil {
@@ -218,7 +218,7 @@ const auditPatience = time.Minute
 func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 	file, err := os.OpenFile(c.AuditLog, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("making the copy of the audit log: %w", err)
+		return fmt.Errorf("creating the copy of the audit log: %w", err)
 	}
 	c.AuditLate = true
 	mark, err := audit.Marker(c.Config)
@@ -245,7 +245,7 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 		ended <- nil
 		return err
 	case <-time.After(auditPatience):
-		return fmt.Errorf("the API server's audit log, %s, does not have the request that we sent: was the cluster created by `make cluster`?",
+		return fmt.Errorf("the API server's audit log, %s, lacks the request that was just sent: was the cluster created by `make cluster`?",
 			o.shared.Audit)
 	case <-ctx.Done():
 		return context.Cause(ctx)
