@@ -448,7 +448,7 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 	log := injector.Log()
 	for n := range log[1:] {
 		if log[n+1].Time.Before(log[n].Time) || log[n+1].ID != log[n].ID+1 {
-			t.Fatalf("%+v stands before %+v", log[n], log[n+1])
+			t.Fatalf("%+v comes before %+v", log[n], log[n+1])
 		}
 	}
 	if want := "the operator was killed"; log[0].What() != want || !strings.HasSuffix(log[0].String(), " "+want) {

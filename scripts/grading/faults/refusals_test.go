@@ -182,7 +182,7 @@ func TestRetryingClientSucceeds(t *testing.T) {
 		t.Errorf("the answers were %v, want %v", codes, want)
 	}
 	if log := b.Log(); log[3].Time.Sub(log[2].Time) < time.Second {
-		t.Errorf("the client was told to wait for a second:\n%s\n%s", log[2], log[3])
+		t.Errorf("the client did not wait for a second:\n%s\n%s", log[2], log[3])
 	}
 }
 

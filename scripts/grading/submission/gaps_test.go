@@ -39,7 +39,7 @@ func TestGaps(t *testing.T) {
 			},
 		},
 		{
-			"another module's, and somebody's who only mentions it",
+			"another module's, and a file that only mentions it",
 			main + marker + "-- tools/go.mod --\nmodule tools\n-- tools/crd.yaml --\n" + samples.Sorbets +
 				"-- docs/x.yaml --\ntext: |\n  kind: CustomResourceDefinition\n", true,
 			[]string{noKind},

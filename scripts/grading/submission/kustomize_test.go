@@ -82,7 +82,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 		}
 		proxied, cloned, message := download(test.named, kustomizeEnvironment(t.TempDir()))
 		if proxied > 0 || cloned || !strings.Contains(message, test.why) {
-			t.Errorf("of %s, the proxy was asked %d times, git was called: %t, and it says: %s", test.named, proxied, cloned, message)
+			t.Errorf("of %s, the proxy got %d requests, git was called: %t, and the message is: %s", test.named, proxied, cloned, message)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 				t.Errorf("it must say %q and says %q", test.wrong, p.Reason)
 			}
 			if n := asked.Load(); n > 0 {
-				t.Errorf("the server was asked %d times", n)
+				t.Errorf("the server got %d requests", n)
 			}
 		})
 	}

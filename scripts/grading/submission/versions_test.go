@@ -109,7 +109,7 @@ metadata: {name: shops.example.com, annotations: {cert-manager.io/inject-ca-from
 			service, _ := client["service"].(map[string]any)
 			if client["caBundle"] != "Q0E=" || service["name"] != test.service ||
 				service["namespace"] != "operators" || service["path"] != test.path {
-				t.Errorf("it is asked at %v", client)
+				t.Errorf("the client config is %v", client)
 			}
 			alone := shops("v1")
 			if got := m.Converted(alone, "operators", nil); got.Object["spec"].(map[string]any)["conversion"] != nil {

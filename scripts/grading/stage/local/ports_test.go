@@ -64,15 +64,15 @@ func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	impatient := errors.New("enough")
 	if _, err := prepare(ctx, func(string) { cancel(impatient) }); !errors.Is(err, impatient) || err.Error() != want+": enough" {
-		t.Errorf("the impatient one gets %v", err)
+		t.Errorf("the cancelled wait returns %v", err)
 	}
 
 	// Nor does a claim wait for ever.
 	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil ||
 		!strings.HasPrefix(err.Error(), want+", and has been for 1s: stop it") {
-		t.Errorf("whose patience is at its end gets %v", err)
+		t.Errorf("after the timeout, the error is %v", err)
 	} else if _, is := errors.AsType[*submission.EnvironmentError](err); !is {
-		t.Errorf("that is nobody's fault, and the error is a %T", err)
+		t.Errorf("the error is a %T, want an *submission.EnvironmentError", err)
 	}
 
 	// The others get their turn.

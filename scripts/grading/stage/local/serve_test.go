@@ -129,7 +129,7 @@ func TestWebhookWithFailurePolicyIgnore(t *testing.T) {
 	p.becomes("matcha", "no matcha") // it is registered
 	kill()
 	if err := p.ask("matcha"); err != nil {
-		t.Errorf("nobody is there to decide, and matcha is answered with %v", err)
+		t.Errorf("no webhook listens, and matcha is refused with %v", err)
 	}
 	end()
 	if err := p.ask("matcha"); err != nil {
@@ -149,7 +149,7 @@ func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 	for _, target := range again.targets {
 		for _, earlier := range o.targets {
 			if target == earlier {
-				t.Fatal("the port was claimed twice while somebody listens there")
+				t.Fatal("the port was claimed twice while a program listens there")
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 	}
 	for _, test := range []struct{ name, files, want string }{
 		{
-			"the same again: there is no moment at which nobody decides", samples.Webhook + mutating,
+			"the same again, without a gap", samples.Webhook + mutating,
 			"validating vicecream.kb.io, mutating micecream.kb.io, of-a-student",
 		},
 		{"one that has no mutating ones", samples.Webhook, "validating vicecream.kb.io, of-a-student"},
@@ -242,7 +242,7 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
-			"side effects that nobody may have", strings.Replace(samples.Webhook, "sideEffects: None", "sideEffects: Some", 1) + samples.Service,
+			"side effects that are not allowed", strings.Replace(samples.Webhook, "sideEffects: None", "sideEffects: Some", 1) + samples.Service,
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
@@ -316,7 +316,7 @@ func TestEgressSocketIsUsedByOneOperator(t *testing.T) {
 		t.Errorf("the second one gets %v", err)
 	}
 	if err := p.ask("vanilla"); err != nil {
-		t.Errorf("the first one is harmed: %v", err)
+		t.Errorf("the first one fails: %v", err)
 	}
 }
 

@@ -141,7 +141,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 			t.Fatalf("Available does not become %s: %v", status, err)
 		}
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("Available became %s after %s: the API server was not told, and looked again by itself", status, took)
+			t.Errorf("Available became %s after %s: the API server was not notified, and polled", status, took)
 		}
 	}
 	for range 2 {
@@ -203,7 +203,7 @@ func replaces(t *testing.T, p fixture, s *server, available func()) {
 			t.Fatal(err)
 		}
 		if err := api.Get().AbsPath("/apis/farm.example.com/v1alpha").MaxRetries(0).Do(t.Context()).Error(); err != nil {
-			t.Errorf("who asks while it is being replaced is answered: %v", err)
+			t.Errorf("a request during the replacement fails: %v", err)
 		}
 	}
 	if err := started.Kill(); err != nil {

@@ -62,6 +62,6 @@ func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 	}
 	a := adjustable{operator: o, known: []string{"resync"}}
 	if !a.HasFlag("resync") || a.HasFlag("leader-elect") {
-		t.Error("it does not know the flags that its program has told")
+		t.Error("HasFlag does not know the flags of the program")
 	}
 }

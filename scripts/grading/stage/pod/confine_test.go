@@ -157,11 +157,11 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 			"grants rights to the ServiceAccount kube-system/default", "",
 		},
 		{
-			"who the front proxy is", besides(strings.NewReplacer(
+			"the reader of the front proxy", besides(strings.NewReplacer(
 				"ClusterRoleBinding", "RoleBinding", "name: mallory}", "name: mallory, namespace: kube-system}",
 			).Replace(bind("Role", "extension-apiserver-authentication-reader", operator))), "", "",
 		},
-		{"who asks", besides(bind("ClusterRole", "system:auth-delegator", operator)), "", ""},
+		{"the auth delegator", besides(bind("ClusterRole", "system:auth-delegator", operator)), "", ""},
 		{
 			"kube-system", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: kube-system}}"),
 			"the namespace kube-system belongs to the cluster", "",

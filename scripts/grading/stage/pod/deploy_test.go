@@ -53,7 +53,7 @@ func TestDeployedSolution(t *testing.T) {
 		t.Errorf("it is %+v", d)
 	}
 	if d.webhooks == nil {
-		t.Error("nobody registers its webhooks")
+		t.Error("its webhooks are not registered")
 	}
 	content, err := d.Content("cone:v7")
 	if err != nil {

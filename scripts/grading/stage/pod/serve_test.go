@@ -67,7 +67,7 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 	}
 	for _, test := range []struct{ name, brings, problem string }{
 		{"as it is written", withCertificate + barn, ""},
-		{"in vain", withCertificate, "config/default contains no APIService"},
+		{"no APIService", withCertificate, "config/default contains no APIService"},
 		{
 			"for others", withCertificate + strings.ReplaceAll(barn, "group: barn.example.com", "group: apps"),
 			`serves the API group "apps"`,
@@ -122,12 +122,12 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if registered.GetAnnotations()[injection] != "" {
-				t.Error("cert-manager is told to put another authority there")
+				t.Error("cert-manager would inject another authority")
 			}
 			wantTrusted(t, registered, secret)
 			if s := server.serving; s.Namespace != "reach-system" || s.Service != "barn" || s.Port != 443 ||
 				s.Name != "barn.reach-system.svc" || len(s.CA) == 0 {
-				t.Errorf("it is said to serve at %+v", s)
+				t.Errorf("it serves at %+v", s)
 			}
 		})
 	}

@@ -49,6 +49,6 @@ func TestConversionWebhookIsReachedSteadily(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last := time.Duration(failed.Load()); last == 0 || time.Since(began) < last+steadyTime {
-		t.Errorf("it was lost after %s, and is said to be reached after %s", last, time.Since(began))
+		t.Errorf("it was lost after %s, and reported as reached after %s", last, time.Since(began))
 	}
 }
