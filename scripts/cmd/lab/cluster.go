@@ -215,7 +215,7 @@ func bringImages(
 	if err != nil {
 		return err
 	}
-	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.Bring(ctx, append(built, own...)...)
+	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.LoadImages(ctx, append(built, own...)...)
 }
 
 // kindContext is how kind begins the name of a cluster's context.

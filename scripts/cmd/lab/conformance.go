@@ -226,7 +226,7 @@ func (c *conforming) bringImages(ctx context.Context, cluster string) error {
 	}
 	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}
 	spinner := progress.Start(os.Stderr, "bring the images of the tests to the nodes")
-	if err := nodes.Bring(ctx, made...); err != nil {
+	if err := nodes.LoadImages(ctx, made...); err != nil {
 		spinner.Fail()
 		return err
 	}

@@ -149,7 +149,7 @@ func (o *Operator) deployFreezer(ctx context.Context, to Target) error {
 	}
 	if to.Kind != "" {
 		nodes := kind.Nodes{Cluster: to.Kind, Store: images.StoreOf(o.Checkout.Root)}
-		if err := nodes.Bring(ctx, built...); err != nil {
+		if err := nodes.LoadImages(ctx, built...); err != nil {
 			return err
 		}
 	}

@@ -17,11 +17,11 @@ const conversionPath = "/convert"
 // Converts reports whether a kind of the submission is served in several versions, between which a webhook has to
 // convert.
 func (m *Manifests) Converts() bool {
-	return slices.ContainsFunc(m.Whole(), func(d *unstructured.Unstructured) bool { return len(ServedVersions(d)) > 1 })
+	return slices.ContainsFunc(m.AllVersions(), func(d *unstructured.Unstructured) bool { return len(ServedVersions(d)) > 1 })
 }
 
-// Whole returns the definitions with the versions that are held back.
-func (m *Manifests) Whole() []*unstructured.Unstructured {
+// AllVersions returns the definitions with the versions that are held back.
+func (m *Manifests) AllVersions() []*unstructured.Unstructured {
 	if m.whole != nil {
 		return m.whole
 	}

@@ -197,7 +197,7 @@ func (m *Manifests) assumedServices() (services []*unstructured.Unstructured) {
 			}
 		}
 	}
-	for _, definition := range m.Whole() {
+	for _, definition := range m.AllVersions() {
 		if len(ServedVersions(definition)) > 1 {
 			name, _, _ := unstructured.NestedString(m.conversionOf(definition), "clientConfig", "service", "name")
 			named = append(named, cmp.Or(name, DefaultService))

@@ -40,8 +40,8 @@ func (in Into) CheckAPIServices(registrations []*unstructured.Unstructured) erro
 	return nil
 }
 
-// Trusting returns an APIService as it is written, but with the authority of its server's certificate, in PEM.
-func Trusting(registration *unstructured.Unstructured, ca []byte) (*unstructured.Unstructured, error) {
+// WithCABundle returns an APIService as it is written, but with the authority of its server's certificate, in PEM.
+func WithCABundle(registration *unstructured.Unstructured, ca []byte) (*unstructured.Unstructured, error) {
 	registration = registration.DeepCopy()
 	if insecure, _, _ := unstructured.NestedBool(registration.Object, "spec", "insecureSkipTLSVerify"); insecure {
 		unstructured.RemoveNestedField(registration.Object, "spec", "caBundle") // the API server takes only one of them

@@ -40,9 +40,9 @@ func (in Into) CheckWebhooks(configurations []*unstructured.Unstructured) error 
 	return nil
 }
 
-// Connected returns a configuration as kustomize and a CA injector would leave it: its webhooks point to the Services
+// WithClientConfig returns a configuration as kustomize and a CA injector would leave it: its webhooks point to the Services
 // in the namespace and have the authority as their CA bundle. A webhook with a URL is left as it is.
-func Connected(m *submission.Manifests, configuration *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
+func WithClientConfig(m *submission.Manifests, configuration *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
 	configuration = configuration.DeepCopy()
 	for _, webhook := range submission.WebhooksOf(configuration) {
 		client, reference := submission.ServiceOf(webhook)

@@ -73,15 +73,15 @@ func (n Nodes) workers(ctx context.Context) ([]string, error) {
 // Load builds an image of a program and loads it into the nodes that do not have it. The nodes keep the image, and the
 // store does not.
 func (n Nodes) Load(ctx context.Context, reference, program string) error {
-	built, giveBack, err := n.Store.Lend(ctx, reference, program)
+	built, release, err := n.Store.Lend(ctx, reference, program)
 	if err != nil {
 		return fmt.Errorf("building the operator's image: %w", err)
 	}
-	return errors.Join(n.Bring(ctx, built), giveBack())
+	return errors.Join(n.LoadImages(ctx, built), release())
 }
 
-// Bring loads images into the nodes that do not have them.
-func (n Nodes) Bring(ctx context.Context, built ...images.Built) error {
+// LoadImages loads images into the nodes that do not have them.
+func (n Nodes) LoadImages(ctx context.Context, built ...images.Built) error {
 	nodes, err := n.workers(ctx)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 		return nil
 	}
 	for _, configuration := range o.Manifests.Webhooks {
-		configuration = install.Connected(o.Manifests, configuration, submission.AccountNamespace, o.ca.PEM)
+		configuration = install.WithClientConfig(o.Manifests, configuration, submission.AccountNamespace, o.ca.PEM)
 		if _, err := o.into.Apply(ctx, client.Resource(submission.Configurations[configuration.GetKind()]), configuration); err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ func (s *server) register(ctx context.Context) error {
 		return err
 	}
 	for _, registration := range s.Manifests.APIServices {
-		registration, err := install.Trusting(registration, s.ca.PEM)
+		registration, err := install.WithCABundle(registration, s.ca.PEM)
 		if err != nil {
 			return err
 		}

@@ -158,7 +158,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 		}
 		becomes("False")
 	}
-	replaces(t, p, s, func() { becomes("True") })
+	testReplace(t, p, s, func() { becomes("True") })
 	if _, err := os.Stat(s.Serving().DataDir + "/llamas"); err != nil {
 		t.Errorf("it stores elsewhere: %v", err)
 	}
@@ -187,7 +187,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 
 // replaces replaces a server by another start of it. A client that sends a request at once gets an answer, and the API
 // stays Available.
-func replaces(t *testing.T, p fixture, s *server, available func()) {
+func testReplace(t *testing.T, p fixture, s *server, available func()) {
 	t.Helper()
 	started, err := s.Start(os.Stderr)
 	if err != nil {

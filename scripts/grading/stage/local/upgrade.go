@@ -18,7 +18,7 @@ func (o *operator) Upgradable() bool { return !o.into.Shared }
 // Upgrade applies the definitions with all their versions, between which the operator on this machine converts.
 func (o *operator) Upgrade(ctx context.Context) error {
 	var definitions []*unstructured.Unstructured
-	for _, definition := range o.Manifests.Whole() {
+	for _, definition := range o.Manifests.AllVersions() {
 		definitions = append(definitions, o.Manifests.Converted(definition, submission.AccountNamespace, o.ca.PEM))
 	}
 	return o.into.Upgrade(ctx, definitions)

@@ -126,19 +126,19 @@ func open(cluster *embedded.Cluster, store *images.Store) (*nodes, error) {
 
 func (n *nodes) close() error {
 	err := errors.Join(n.runtime.Close(), n.routes.Close())
-	for _, giveBack := range n.lent {
-		err = errors.Join(err, giveBack())
+	for _, release := range n.lent {
+		err = errors.Join(err, release())
 	}
 	return err
 }
 
 // Load builds an image of a program. The node finds it in the store until the run is over.
 func (n *nodes) Load(ctx context.Context, reference, program string) error {
-	_, giveBack, err := n.store.Lend(ctx, reference, program)
+	_, release, err := n.store.Lend(ctx, reference, program)
 	if err != nil {
 		return fmt.Errorf("building the operator's image: %w", err)
 	}
-	n.lent = append(n.lent, giveBack)
+	n.lent = append(n.lent, release)
 	return nil
 }
 

@@ -436,7 +436,7 @@ func (in *installation) createWebhooks(ctx context.Context, serving bool) (regis
 		}
 	}
 	for _, configuration := range d.webhooks.Webhooks {
-		registers = append(registers, install.Connected(d.webhooks, configuration, d.Namespace, ca.PEM))
+		registers = append(registers, install.WithClientConfig(d.webhooks, configuration, d.Namespace, ca.PEM))
 	}
 	return registers, nil
 }

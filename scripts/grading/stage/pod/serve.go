@@ -81,14 +81,14 @@ func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
 	}
 	server.serving.CA, server.registers = ca.PEM, nil
 	for _, registration := range d.apiServices {
-		trusting, err := install.Trusting(registration, ca.PEM)
+		trusted, err := install.WithCABundle(registration, ca.PEM)
 		if err != nil {
 			return nil, err
 		}
-		annotations := trusting.GetAnnotations()
+		annotations := trusted.GetAnnotations()
 		delete(annotations, injection) // where cert-manager runs, it would put another authority there
-		trusting.SetAnnotations(annotations)
-		server.registers = append(server.registers, trusting)
+		trusted.SetAnnotations(annotations)
+		server.registers = append(server.registers, trusted)
 	}
 	return server, nil
 }

@@ -54,7 +54,7 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 	}
 	// An operator that migrates what is stored of its kinds changes the status of their definitions, and of no others.
 	var own []string
-	for _, definition := range what.Manifests.Whole() {
+	for _, definition := range what.Manifests.AllVersions() {
 		if group, _, _ := unstructured.NestedString(definition.Object, "spec", "group"); slices.Contains(what.Groups, group) {
 			own = append(own, definition.GetName())
 		}
