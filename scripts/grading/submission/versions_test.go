@@ -59,7 +59,8 @@ func TestHoldBack(t *testing.T) {
 			if held := m.HoldBack("v1beta1"); held != test.held {
 				t.Errorf("it says %v", held)
 			}
-			if left, whole := versionsOf(m.Definitions), versionsOf(m.AllVersions()); !slices.Equal(left, test.left) || !slices.Equal(whole, test.whole) {
+			left, whole := versionsOf(m.Definitions), versionsOf(m.AllVersions())
+			if !slices.Equal(left, test.left) || !slices.Equal(whole, test.whole) {
 				t.Errorf("left are %v of %v, want %v of %v", left, whole, test.left, test.whole)
 			}
 		})

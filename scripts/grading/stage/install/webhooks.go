@@ -40,9 +40,11 @@ func (in Into) CheckWebhooks(configurations []*unstructured.Unstructured) error 
 	return nil
 }
 
-// WithClientConfig returns a configuration as kustomize and a CA injector would leave it: its webhooks point to the Services
-// in the namespace and have the authority as their CA bundle. A webhook with a URL is left as it is.
-func WithClientConfig(m *submission.Manifests, configuration *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
+// WithClientConfig returns a configuration as kustomize and a CA injector would leave it: its webhooks point to the
+// Services in the namespace and have the authority as their CA bundle. A webhook with a URL is left as it is.
+func WithClientConfig(
+	m *submission.Manifests, configuration *unstructured.Unstructured, namespace string, ca []byte,
+) *unstructured.Unstructured {
 	configuration = configuration.DeepCopy()
 	for _, webhook := range submission.WebhooksOf(configuration) {
 		client, reference := submission.ServiceOf(webhook)

@@ -185,7 +185,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	}
 }
 
-// replaces replaces a server by another start of it. A client that sends a request at once gets an answer, and the API
+// testReplace replaces a server with a new instance. A client that sends a request at once gets an answer, and the API
 // stays Available.
 func testReplace(t *testing.T, p fixture, s *server, available func()) {
 	t.Helper()
