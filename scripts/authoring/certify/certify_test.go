@@ -129,7 +129,7 @@ func TestDeviations(t *testing.T) {
 }
 
 // The skeleton of a lab that begins nearly empty is no operator.
-func TestDeviationsOfWhatIsNotGraded(t *testing.T) {
+func TestDeviationsWithoutGrade(t *testing.T) {
 	t.Parallel()
 	wanted := mutant.Expectation{Outcome: string(report.NotStarted)}
 	if got := wanted.Deviations(&report.Report{Outcome: report.NotStarted}); len(got) > 0 {
@@ -141,7 +141,7 @@ func TestDeviationsOfWhatIsNotGraded(t *testing.T) {
 	}
 }
 
-func TestDeviationsOfATorture(t *testing.T) {
+func TestTortureDeviations(t *testing.T) {
 	t.Parallel()
 	survived := &grade.Trials{Run: report.Report{Outcome: report.Graded, Seed: 7}, Tried: 3, Of: 3}
 	kill := faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Write, At: 3}}}
@@ -187,7 +187,7 @@ func TestDeviationsOfATorture(t *testing.T) {
 	}
 }
 
-func TestWhatIsCertified(t *testing.T) {
+func TestCandidates(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -220,7 +220,7 @@ func TestWhatIsCertified(t *testing.T) {
 	}
 }
 
-func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
+func TestOnlyMutantsGetSecondAttempt(t *testing.T) {
 	t.Parallel()
 	mutant, right := candidate{name: "counts-letters", misconception: "a letter is a topping"}, candidate{name: "solution"}
 	bad := []string{"three-stay must fail and was passed"}
@@ -264,7 +264,7 @@ func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
 }
 
 // With one slot and several rounds, a slot that is not released would block the next round forever.
-func TestAnInterruptedCertificationEnds(t *testing.T) {
+func TestInterruptedCertificationEnds(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -288,7 +288,7 @@ func TestAnInterruptedCertificationEnds(t *testing.T) {
 }
 
 // The programs of a load compute until their scope is closed.
-func TestALoadComputes(t *testing.T) {
+func TestLoadUsesCPU(t *testing.T) {
 	t.Parallel()
 	used := func() time.Duration {
 		var ended syscall.Rusage
@@ -317,7 +317,7 @@ func TestALoadComputes(t *testing.T) {
 
 // A design edits text of the solution, and that text may change. This test finds such a change before anything is
 // graded.
-func TestDesignsApplyToTheirSolutions(t *testing.T) {
+func TestDesignsApplyToSolutions(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -349,7 +349,7 @@ func TestDesignsApplyToTheirSolutions(t *testing.T) {
 	}
 }
 
-func TestWrongDesigns(t *testing.T) {
+func TestDesignErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ archive, want string }{
 		"without a lab":         {"design: x\n-- a.go --\n", "needs labs"},

@@ -33,7 +33,7 @@ func everyLab(t *testing.T) []Options {
 
 // The skeleton and the solution are graded whatever is drawn. A seed draws a fixed number of mutants of each lab,
 // always the same ones, and another seed draws others.
-func TestASeedDrawsMutants(t *testing.T) {
+func TestSeedDrawsMutants(t *testing.T) {
 	t.Parallel()
 	labs := everyLab(t)
 	drawn := func(seed string) (names []string) {
@@ -70,7 +70,7 @@ func TestASeedDrawsMutants(t *testing.T) {
 }
 
 // The test changes a clone of this repository in one place after the other, and looks at what is graded because of it.
-func TestWhatAChangeHasGraded(t *testing.T) {
+func TestChangesSelectSubmissions(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	here, err := checkout.Find()
@@ -166,7 +166,7 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 }
 
 // Soak repeats only the solution. All other submissions are graded once.
-func TestSoakIsForTheSolution(t *testing.T) {
+func TestSoakRepeatsOnlySolution(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		options Options

@@ -121,7 +121,7 @@ func missing(labels map[string]string) (names []string) {
 }
 `
 
-func TestWhatBecomesOfMutants(t *testing.T) {
+func TestMutantFates(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	const (
@@ -180,7 +180,7 @@ func TestWhatBecomesOfMutants(t *testing.T) {
 }
 
 // In a lab without a graded operator, a change that leaves the manifests as they are has no effect.
-func TestAMutantWithTheManifestsOfTheSolutionIsEquivalent(t *testing.T) {
+func TestMutantWithSameManifestsIsEquivalent(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -214,7 +214,7 @@ func TestAMutantWithTheManifestsOfTheSolutionIsEquivalent(t *testing.T) {
 	}
 }
 
-func TestMutantsThatAreNotGradedToTheEndAreNotTold(t *testing.T) {
+func TestInterruptedMutantIsNotReported(t *testing.T) {
 	t.Parallel()
 	m := mutation(t, `constant: 1 → 0`, `constant: 1 → 2`)
 	m.Ended = func(trial mutate.Trial) error {

@@ -19,7 +19,7 @@ import (
 )
 
 // A proven submission stays proven until something that decides its grade changes.
-func TestWhatIsProven(t *testing.T) {
+func TestProvenSubmissions(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	program, dir := filepath.Join(root, "checks"), filepath.Join(root, "submission")
@@ -110,7 +110,7 @@ func TestWhatIsProven(t *testing.T) {
 }
 
 // Generating a skeleton takes seconds, and its solution determines its content.
-func TestAProvenSkeletonIsNotLaidOut(t *testing.T) {
+func TestProvenSkeletonIsNotGenerated(t *testing.T) {
 	t.Parallel()
 	source, lab := t.TempDir(), &manifest.Lab{Name: "02-reconciler"}
 	if err := os.WriteFile(filepath.Join(source, "main.go"), []byte("package main"), 0o600); err != nil {
@@ -139,7 +139,7 @@ func TestAProvenSkeletonIsNotLaidOut(t *testing.T) {
 }
 
 // A node takes part in grading a lab whose Pods run. Without the node's programs or images nothing can be compared.
-func TestANodeGradesAsWell(t *testing.T) {
+func TestNodeIsPartOfGraders(t *testing.T) {
 	t.Parallel()
 	here := &checkout.Checkout{Root: t.TempDir()}
 	lab := &manifest.Lab{Name: "05-cert-manager", Addons: []string{"cert-manager"}}

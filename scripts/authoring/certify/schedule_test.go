@@ -74,7 +74,7 @@ func TestLabsShareTheSlots(t *testing.T) {
 	}
 }
 
-func TestARunThatTheMachineHinderedIsNoGrade(t *testing.T) {
+func TestDisturbedRunHasNoGrade(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -88,7 +88,7 @@ func TestARunThatTheMachineHinderedIsNoGrade(t *testing.T) {
 }
 
 // Only failures of submissions are repeated. If an internal error occurs beside one, it is still reported.
-func TestWhichErrorsAreRepeated(t *testing.T) {
+func TestUncertified(t *testing.T) {
 	t.Parallel()
 	one, other := &Uncertified{Lab: "01-icecream"}, &Uncertified{Lab: "08-lolcow"}
 	for _, test := range []struct {

@@ -66,7 +66,7 @@ else
 fi
 `
 
-func TestAMutantThatSurvivesTheTortureIsReported(t *testing.T) {
+func TestMutantSurvivingTortureIsReported(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	here := solution(t, `

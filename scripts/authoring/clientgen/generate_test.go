@@ -27,7 +27,7 @@ func lay(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
-func TestTypesThatAskForClients(t *testing.T) {
+func TestMarkedTypes(t *testing.T) {
 	t.Parallel()
 	dir := lay(t, map[string]string{
 		"api/shop/v1/types.go":   "package v1\n\n// Sundae is one.\n// +genclient\ntype Sundae struct{}\n\n//+genclient\ntype Cone struct{}\n",
@@ -44,7 +44,7 @@ func TestTypesThatAskForClients(t *testing.T) {
 	}
 }
 
-func TestAModuleWithoutSuchTypesKeepsItsFiles(t *testing.T) {
+func TestModuleWithoutMarkedTypesKeepsFiles(t *testing.T) {
 	t.Parallel()
 	dir := lay(t, map[string]string{"internal/generated/kept.go": "package generated\n"})
 	if wanted, err := Wanted(dir); err != nil || wanted {
@@ -58,7 +58,7 @@ func TestAModuleWithoutSuchTypesKeepsItsFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsGenerated(t *testing.T) {
+func TestGenerated(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"internal/generated/listers/shop/v1/sundae.go": true, "internal/generated.go": false, "internal/controller/generated/x.go": false,

@@ -23,7 +23,7 @@ const (
 
 var all = []Test{{job}, {daemon}, {nodes}, {slow}}
 
-func TestWhatANameSays(t *testing.T) {
+func TestParseTestName(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
@@ -64,7 +64,7 @@ func TestFocus(t *testing.T) {
 
 // Ginkgo matches its focus against a test's file and name. Only the tests of a batch may match, whatever characters are
 // in their names.
-func TestABatchRunsItsTestsAlone(t *testing.T) {
+func TestBatchRunsOnlyItsTests(t *testing.T) {
 	t.Parallel()
 	focus := regexp.MustCompile(focusOn([]Test{{job}, {daemon}}))
 	for _, test := range all {
@@ -74,7 +74,7 @@ func TestABatchRunsItsTestsAlone(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfASpec(t *testing.T) {
+func TestSpecVerdicts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", reasonLength+1)
 	for _, test := range []struct {
@@ -139,7 +139,7 @@ func TestResultsAreKeptAndPublished(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnown(t *testing.T) {
+func TestLoadKnown(t *testing.T) {
 	t.Parallel()
 	const file = `sample: ["` + job + `"]
 impossible: [{tests: two untainted, reason: There is one node.}]

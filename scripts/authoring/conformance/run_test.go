@@ -13,7 +13,7 @@ import (
 )
 
 // Kubernetes' tests leave folders where temporary files are.
-func TestARunLeavesNothingOfItsTests(t *testing.T) {
+func TestRunLeavesNoTemporaryFiles(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	suite := filepath.Join(t.TempDir(), "suite")

@@ -168,7 +168,7 @@ func TestTablesOfPages(t *testing.T) {
 }
 
 // Most kubectl versions parse a file that begins with { as JSON only.
-func TestDocumentsInPagesThatBeginWithABraceAreJSON(t *testing.T) {
+func TestDocumentsStartingWithBraceAreJSON(t *testing.T) {
 	t.Parallel()
 	const repository = "../../.."
 	pages, err := Pages(repository)
@@ -193,7 +193,7 @@ func TestDocumentsInPagesThatBeginWithABraceAreJSON(t *testing.T) {
 }
 
 // A hint repeats what the lectures teach. A student could not find something that appears in the last hint alone.
-func TestLecturesTeachTheMarkersAndBuildersOfTheHints(t *testing.T) {
+func TestLecturesTeachMarkersOfHints(t *testing.T) {
 	t.Parallel()
 	const repository = "../../.."
 	list, err := manifest.Load(repository)
@@ -225,7 +225,7 @@ func TestLecturesTeachTheMarkersAndBuildersOfTheHints(t *testing.T) {
 }
 
 // A reader who opens a lecture in an editor also sees its folded parts.
-func TestALectureShowsNoSolution(t *testing.T) {
+func TestLectureShowsNoSolution(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
 	write(t, root, "docs/page.md", "")
@@ -238,7 +238,7 @@ func TestALectureShowsNoSolution(t *testing.T) {
 	}
 }
 
-func TestMistakesInCodeMarkers(t *testing.T) {
+func TestCodeMarkerErrors(t *testing.T) {
 	t.Parallel()
 	const names = "Few, Many, Shop, Shop.Close, Window, Window.Close, Shop.Open"
 	tests := []struct {
@@ -343,7 +343,7 @@ func TestLinks(t *testing.T) {
 }
 
 // Readers find a term without a link only by browsing the glossary.
-func TestAPageLinksToEachTermOfTheGlossary(t *testing.T) {
+func TestPageLinksToGlossaryTerms(t *testing.T) {
 	t.Parallel()
 	const repository, glossary = "../../..", "docs/reference/glossary.md"
 	pages, err := Pages(repository)

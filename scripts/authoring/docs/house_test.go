@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestAPageShowsHowTheRepositoryIsLaidOut(t *testing.T) {
+func TestPageShowsRepositoryLayout(t *testing.T) {
 	t.Parallel()
 	root, want := unpacked(t, "testdata/house.txtar")
 	for range 2 { // the second time with what the first has written
@@ -28,7 +28,7 @@ func TestAPageShowsHowTheRepositoryIsLaidOut(t *testing.T) {
 	}
 }
 
-func TestTheDiagramShowsImportsAgainstTheOrder(t *testing.T) {
+func TestDiagramShowsImportsAgainstOrder(t *testing.T) {
 	t.Parallel()
 	root, _ := unpacked(t, "testdata/house.txtar")
 	write(t, root, "scripts/services/freezer/b.go", "package freezer\n\nimport _ \"lva.io/operators/scripts/cmd/lab\"\n")
@@ -41,7 +41,7 @@ func TestTheDiagramShowsImportsAgainstTheOrder(t *testing.T) {
 	}
 }
 
-func TestAPackageOutsideTheWingsIsAnError(t *testing.T) {
+func TestPackageOutsideWingsIsError(t *testing.T) {
 	t.Parallel()
 	root, _ := unpacked(t, "testdata/house.txtar")
 	write(t, root, "scripts/attic/attic.go", "// Package attic is in no wing.\npackage attic\n")
@@ -51,7 +51,7 @@ func TestAPackageOutsideTheWingsIsAnError(t *testing.T) {
 	}
 }
 
-func TestPackagesWithoutACommentAreFound(t *testing.T) {
+func TestPackagesWithoutCommentAreFound(t *testing.T) {
 	t.Parallel()
 	root, _ := unpacked(t, "testdata/house.txtar")
 	got, err := Undocumented(root)
@@ -76,7 +76,7 @@ func TestLinesAreRoundedToHundreds(t *testing.T) {
 }
 
 // The list of wings here and the linter's rules are written by hand, and have the same order.
-func TestTheLinterHasTheOrderOfTheWings(t *testing.T) {
+func TestLinterHasOrderOfWings(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../../.golangci.yml")
 	if err != nil {

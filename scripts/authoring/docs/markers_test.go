@@ -9,7 +9,7 @@ import (
 )
 
 // A marker within a code block is part of the text, and the package leaves other comments alone.
-func TestAPageWithoutMarkersKeepsEverythingElse(t *testing.T) {
+func TestWithoutMarkersKeepsOtherText(t *testing.T) {
 	t.Parallel()
 	const page = `<!-- _class: small -->
 %<!-- code: a.go#x -->

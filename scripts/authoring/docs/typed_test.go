@@ -75,7 +75,7 @@ func TestTypedBlocksAreFound(t *testing.T) {
 }
 
 // Code that is typed into a page by hand is only known to compile on the day when it is typed.
-func TestCodeOfLecturesAndSlidesHasASource(t *testing.T) {
+func TestCodeOfLecturesAndSlidesHasSource(t *testing.T) {
 	t.Parallel()
 	const repository = "../../.."
 	pages, err := Pages(repository)

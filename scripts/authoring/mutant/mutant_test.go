@@ -27,7 +27,7 @@ func write(t *testing.T, dir, name, content string) {
 	}
 }
 
-func TestWhatMakesAListWrong(t *testing.T) {
+func TestMutantListErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
 		{name: "nothing"},
@@ -105,7 +105,7 @@ func TestWhatMakesAListWrong(t *testing.T) {
 	}
 }
 
-func TestWhatTheTortureMustFindIsRead(t *testing.T) {
+func TestLoadTortureExpectation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, File, strings.Replace(good, `fails: {toppings: "is 0$"}`, `torture: "is 0$"`, 1))
@@ -118,7 +118,7 @@ func TestWhatTheTortureMustFindIsRead(t *testing.T) {
 	}
 }
 
-func TestAMutantIsAppliedAsAWhole(t *testing.T) {
+func TestApplyMakesAllEdits(t *testing.T) {
 	t.Parallel()
 	solution, dir := t.TempDir(), t.TempDir()
 	write(t, solution, File, good)
@@ -136,7 +136,7 @@ func TestAMutantIsAppliedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestEditsThatDoNotApply(t *testing.T) {
+func TestApplyErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string

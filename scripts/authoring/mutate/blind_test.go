@@ -51,7 +51,7 @@ func blind(t *testing.T, set string) (file, solution string) {
 	return file, solution
 }
 
-func TestABlindSetIsAppliedAndCounted(t *testing.T) {
+func TestBlindSetIsAppliedAndCounted(t *testing.T) {
 	file, solution := blind(t, blindSet)
 	set, err := mutate.ReadBlind(file, solution)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestABlindSetIsAppliedAndCounted(t *testing.T) {
 	}
 }
 
-func TestABlindSetWithAMistakeOfItsOwnIsRefused(t *testing.T) {
+func TestInvalidBlindSetIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ replace, with, want string }{
 		"a text that is not there": {
 			"find: hello, replace: HELLO", "find: goodbye, replace: HELLO",
@@ -112,7 +112,7 @@ func TestABlindSetWithAMistakeOfItsOwnIsRefused(t *testing.T) {
 	}
 }
 
-func TestFiguresOfBlindSetsStayWhenOthersAreRecorded(t *testing.T) {
+func TestRecordBlindKeepsOtherSets(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "docs", "reference"), 0o755); err != nil {
 		t.Fatal(err)

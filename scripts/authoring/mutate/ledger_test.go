@@ -32,7 +32,7 @@ const survivor = `survivors:
 - {id: "ID", mutant: "MUTANT", verdict: gap, reason: Nobody counts to eight.}
 `
 
-func TestWhatMakesAListOfSurvivorsWrong(t *testing.T) {
+func TestSurvivorListErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
 		{name: "nothing"},
@@ -75,7 +75,7 @@ func TestWhatMakesAListOfSurvivorsWrong(t *testing.T) {
 	}
 }
 
-func TestTheLedgerGoesOnWhereTheLastRunEnded(t *testing.T) {
+func TestLedgerResumesLastRun(t *testing.T) {
 	t.Parallel()
 	_, mutants := shop(t, "")
 	file := filepath.Join(t.TempDir(), "02-shop.json")

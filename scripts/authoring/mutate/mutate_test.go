@@ -299,7 +299,7 @@ func everyOperator(t *testing.T) string {
 	return lay(t, files)
 }
 
-func TestWhatIsMadeOfASource(t *testing.T) {
+func TestOperators(t *testing.T) {
 	t.Parallel()
 	all := of(t, everyOperator(t))
 	for _, test := range operators {
@@ -369,7 +369,7 @@ func TestOnlyTasksAreMutated(t *testing.T) {
 
 // Files that a nearly empty lab already has are not mutated. The student writes all other files, although they have no
 // marked tasks.
-func TestOfALabThatBeginsNearlyEmptyWhatIsMissingIsMutated(t *testing.T) {
+func TestNearlyEmptyLabMutatesMissingFiles(t *testing.T) {
 	t.Parallel()
 	solution, err := filepath.Abs(filepath.Join("..", "..", "..", "solutions", "09-webapp"))
 	if err != nil {
@@ -395,7 +395,7 @@ func TestOfALabThatBeginsNearlyEmptyWhatIsMissingIsMutated(t *testing.T) {
 	}
 }
 
-func TestASolutionThatDoesNotCompileHasNoMutants(t *testing.T) {
+func TestBrokenSolutionHasNoMutants(t *testing.T) {
 	t.Parallel()
 	_, err := mutate.Of(t.Context(), lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f() int { return \"\" }\n"}))
 	if err == nil || !strings.Contains(err.Error(), "shop.go:5:23") {
@@ -408,7 +408,7 @@ func TestASolutionThatDoesNotCompileHasNoMutants(t *testing.T) {
 	}
 }
 
-func TestAMutantKeepsItsIDWhileItsFunctionIsTheSame(t *testing.T) {
+func TestMutantIDIsStable(t *testing.T) {
 	t.Parallel()
 	const before = "package shop\n" + task + "func f(n int) (int, int) { return n + 1, n + 1 }\n"
 	ids := func(source string) []string {
@@ -432,7 +432,7 @@ func TestAMutantKeepsItsIDWhileItsFunctionIsTheSame(t *testing.T) {
 	}
 }
 
-func TestApplyRefusesAFileThatHasChanged(t *testing.T) {
+func TestApplyRefusesChangedFile(t *testing.T) {
 	t.Parallel()
 	dir := lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f() int { return 1 }\n"})
 	mutant := of(t, dir)[0]
@@ -448,7 +448,7 @@ func TestApplyRefusesAFileThatHasChanged(t *testing.T) {
 	}
 }
 
-func TestASampleIsTheSameForASeed(t *testing.T) {
+func TestSampleIsStableForSeed(t *testing.T) {
 	t.Parallel()
 	var all []mutate.Mutant
 	for i := range 100 {

@@ -33,7 +33,7 @@ func all(t *testing.T) (here *checkout.Checkout, each []runs.Run) {
 	return here, each
 }
 
-func TestEachLabHasItsRuns(t *testing.T) {
+func TestEachLabHasRuns(t *testing.T) {
 	here, each := all(t)
 	if len(each) != len(runs.Names)*len(here.Labs.Labs) {
 		t.Errorf("%d labs have %d runs", len(here.Labs.Labs), len(each))
@@ -46,7 +46,7 @@ func TestEachLabHasItsRuns(t *testing.T) {
 }
 
 // The package finds a recording that differs from the current lab, and rejects a run with an unexpected grade.
-func TestAStaleRecordingIsFound(t *testing.T) {
+func TestStaleRecordingIsFound(t *testing.T) {
 	here, each := all(t)
 	i := slices.IndexFunc(each, func(r runs.Run) bool { return r.Lab.Number == 2 && r.Name == runs.Mistake })
 	run := each[i]

@@ -140,7 +140,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfWhatFails(t *testing.T) {
+func TestFailedCreateLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, controllerGen string
@@ -175,7 +175,7 @@ func TestNothingIsLeftOfWhatFails(t *testing.T) {
 }
 
 // A .git folder is accepted, and a file that a user creates at the same time is not lost.
-func TestAFolderThatIsThereAlready(t *testing.T) {
+func TestExistingFolder(t *testing.T) {
 	t.Parallel()
 	root := here(t)
 	dir := filepath.Join(t.TempDir(), "webapp")
@@ -205,7 +205,7 @@ func TestAFolderThatIsThereAlready(t *testing.T) {
 
 var leftover = regexp.MustCompile(`\{\{[.a-z]|<no value>|\b(VERSION|KIND|GROUP)\b`)
 
-func TestAProjectCompilesAndIsGenerated(t *testing.T) {
+func TestProjectCompiles(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	for _, test := range []struct {
@@ -272,7 +272,7 @@ func TestAProjectCompilesAndIsGenerated(t *testing.T) {
 }
 
 // A project has the modules of the labs, so that nothing is downloaded for it.
-func TestAProjectHasTheModulesOfTheLabs(t *testing.T) {
+func TestProjectHasModulesOfLabs(t *testing.T) {
 	t.Parallel()
 	p, err := New(here(t).Root, webApp(filepath.Join(t.TempDir(), "webapp")))
 	if err != nil {
@@ -301,7 +301,7 @@ func TestAProjectHasTheModulesOfTheLabs(t *testing.T) {
 	}
 }
 
-func TestTheMakefileFindsTheLabCommand(t *testing.T) {
+func TestMakefileFindsLabCommand(t *testing.T) {
 	t.Parallel()
 	root := filepath.FromSlash("/course")
 	for _, test := range []struct{ name, dir, want string }{
@@ -316,7 +316,7 @@ func TestTheMakefileFindsTheLabCommand(t *testing.T) {
 
 // You can extend a project with kubebuilder: go install sigs.k8s.io/kubebuilder/v4@v4.16.0. It downloads modules, so
 // this test needs a network.
-func TestGoingOnWithKubebuilder(t *testing.T) {
+func TestKubebuilderExtendsProject(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	kubebuilder, err := exec.LookPath("kubebuilder")

@@ -60,7 +60,7 @@ func folders(t *testing.T, pattern string) []string {
 }
 
 // A mistyped flag must be an error of the command, so every recipe passes its flags on.
-func TestEachRecipeOfTheRootPassesFlagsOn(t *testing.T) {
+func TestRootRecipesPassFlags(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -142,7 +142,7 @@ func skipsIn(t *testing.T, dir string) (skips int) {
 }
 
 // Hints name commands for a lab's folder, but people also type them in other folders.
-func TestCommandsTypedInTheWrongFolder(t *testing.T) {
+func TestMakeTargetsInWrongFolder(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	own := targets(t, filepath.Join(root, "Makefile"))

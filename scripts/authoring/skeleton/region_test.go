@@ -72,7 +72,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func TestMistakesInMarkers(t *testing.T) {
+func TestMarkerErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, file, content, want string

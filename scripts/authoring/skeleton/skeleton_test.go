@@ -110,7 +110,7 @@ func TestGenerate(t *testing.T) {
 	run(t, into, "go", "vet", "./...")
 }
 
-func TestALabThatBeginsNearlyEmpty(t *testing.T) {
+func TestNearlyEmptySkeleton(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -140,7 +140,7 @@ func TestALabThatBeginsNearlyEmpty(t *testing.T) {
 	}
 }
 
-func TestGenerateRefusesAFolderWithSomethingInIt(t *testing.T) {
+func TestGenerateRefusesNonEmptyFolder(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
 	into := t.TempDir()
@@ -154,7 +154,7 @@ func TestGenerateRefusesAFolderWithSomethingInIt(t *testing.T) {
 	}
 }
 
-func TestMistakesInSolutions(t *testing.T) {
+func TestSolutionErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -196,7 +196,7 @@ func TestMistakesInSolutions(t *testing.T) {
 	}
 }
 
-func TestASymbolicLinkInASolutionIsAMistake(t *testing.T) {
+func TestSymbolicLinkInSolutionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
 	if err := os.Symlink("main.go", filepath.Join(dir, "solutions/01-shop/other.go")); err != nil {
@@ -287,7 +287,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-func TestResetKeepsTheOldWork(t *testing.T) {
+func TestResetKeepsPreviousWork(t *testing.T) {
 	t.Parallel()
 	dir, want := repository(t, "shop.txtar")
 	generator := Generator{Root: dir, ControllerGen: nothing}
@@ -328,7 +328,7 @@ func TestResetKeepsTheOldWork(t *testing.T) {
 	}
 }
 
-func TestResetOfALabThatIsGone(t *testing.T) {
+func TestResetOfMissingLab(t *testing.T) {
 	t.Parallel()
 	dir, want := repository(t, "shop.txtar")
 	kept, err := Generator{Root: dir, ControllerGen: nothing}.Reset(t.Context(), "01-shop")
@@ -340,7 +340,7 @@ func TestResetOfALabThatIsGone(t *testing.T) {
 	}
 }
 
-func TestResetRemovesWhatAKilledOneLeft(t *testing.T) {
+func TestResetCleansUpAfterKilledReset(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
 	gone := exec.CommandContext(t.Context(), "true")
@@ -356,7 +356,7 @@ func TestResetRemovesWhatAKilledOneLeft(t *testing.T) {
 	}
 }
 
-func TestResetOfABrokenSolutionTouchesNothing(t *testing.T) {
+func TestResetOfBrokenSolutionChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
 	write(t, filepath.Join(dir, "solutions/01-shop/broken.yaml"), "#lab:end\n")
@@ -430,7 +430,7 @@ func TestSkeletonsCompileAndVet(t *testing.T) {
 }
 
 // A fresh machine has none of the modules that go mod tidy reads.
-func TestASkeletonIsMadeWhereNoModuleIs(t *testing.T) {
+func TestGenerateOutsideModule(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOPROXY").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ fourth
 #lab:end
 `
 
-func TestAFileInWhichTheFirstStepsAreDone(t *testing.T) {
+func TestFirstStepsDone(t *testing.T) {
 	t.Parallel()
 	source, err := Parse("a.yaml", []byte(twoSteps))
 	if err != nil {
@@ -56,7 +56,7 @@ func TestAFileInWhichTheFirstStepsAreDone(t *testing.T) {
 	}
 }
 
-func TestStepsThatAreNotBegun(t *testing.T) {
+func TestStepsNotStarted(t *testing.T) {
 	t.Parallel()
 	source, err := Parse("config/a.yaml", []byte(twoSteps))
 	if err != nil {
@@ -94,7 +94,7 @@ func TestStepsThatAreNotBegun(t *testing.T) {
 }
 
 // A named pipe and a link that leads out of the folder are not read.
-func TestStepsAreLookedForInPlainFilesOnly(t *testing.T) {
+func TestStepsOnlyInRegularFiles(t *testing.T) {
 	t.Parallel()
 	root, dir := t.TempDir(), t.TempDir()
 	solution := filepath.Join(root, "solutions", "01-x")

@@ -42,7 +42,7 @@ func deck(t *testing.T, name string) string {
 	return read(t, filepath.Join(Source(root), name+".md"))
 }
 
-func TestEachLectureHasADeckOfItsName(t *testing.T) {
+func TestEachLectureHasDeck(t *testing.T) {
 	labs, err := manifest.Load(root)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func plain(command string) string {
 }
 
 // An instructor types the commands on a slide. Each must appear in a lecture or a task, whose commands are tested.
-func TestCommandsAreThoseOfTheLectures(t *testing.T) {
+func TestCommandsMatchLectures(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"docs/lectures/*.md", "labs/*/README.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
@@ -141,7 +141,7 @@ var (
 )
 
 // A slide must not name a check that no longer exists.
-func TestChecksAreThoseOfTheLab(t *testing.T) {
+func TestChecksMatchLab(t *testing.T) {
 	labs, err := manifest.Load(root)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestCodeFromFilesFitsItsSlide(t *testing.T) {
 }
 
 // Marp takes every comment for a speaker's note, so Marp must not see the markers.
-func TestMarkersAreNoNotes(t *testing.T) {
+func TestMarkersAreNotSpeakerNotes(t *testing.T) {
 	input, err := only(decks(t), Source(root), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestMarkersAreNoNotes(t *testing.T) {
 	}
 }
 
-func TestAMissingProgramIsNamedWithItsPackage(t *testing.T) {
+func TestMissingProgramNamesItsPackage(t *testing.T) {
 	bin := t.TempDir()
 	add := func(name string) {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -263,7 +263,7 @@ func TestAMissingProgramIsNamedWithItsPackage(t *testing.T) {
 var planRow = regexp.MustCompile(`(?m)^\| (\d+)–(\d+) \| (\d+)–(\d+) \|`)
 
 // The plan on the instructor's page lists slides and minutes. Both must match the deck.
-func TestThePlansAreThoseOfTheDecks(t *testing.T) {
+func TestPlansMatchDecks(t *testing.T) {
 	for _, name := range decks(t) {
 		ends, next := clock(t, name), 1
 		for _, row := range planRow.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "instructor", name+".md")), -1) {

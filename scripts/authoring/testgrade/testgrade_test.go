@@ -76,7 +76,7 @@ var sample = []string{
 	"conflict-is-logged", "trusts-the-cache", "misses-deletions", "secrets-too",
 }
 
-func TestGoodTestsFindMoreThanWeakOnes(t *testing.T) {
+func TestStrongTestsFindMoreMutants(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	good := Run(t.Context(), options(t, filepath.Join(root, "solutions", "02-reconciler"), sample...))
@@ -111,7 +111,7 @@ func TestGoodTestsFindMoreThanWeakOnes(t *testing.T) {
 	}
 }
 
-func TestTestsThatFailOnARightOperatorFindNothing(t *testing.T) {
+func TestTestsFailingOnSolutionFindNothing(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	for _, test := range []struct {
@@ -157,7 +157,7 @@ func TestTells(t *testing.T) {
 }
 
 // A test program that hangs is killed together with its child processes.
-func TestATestThatHangsEnds(t *testing.T) {
+func TestHangingTestIsEnded(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- a/a.go --\npackage a\n-- a/a_test.go --\n"+`package a
@@ -212,7 +212,7 @@ func sleeping(t *testing.T) (pids []string) {
 	return pids
 }
 
-func TestWhichMutantsATestCanSee(t *testing.T) {
+func TestUnseenMutants(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
 		"-- a/a.go --\npackage a\n\n// +kubebuilder:rbac:verbs=get\nfunc A() int { return 1 }\n"+
@@ -268,7 +268,7 @@ func TestWhichMutantsATestCanSee(t *testing.T) {
 }
 
 // An older layout: controllers/ beside api/, packages with other names, a package of helpers, and testdata.
-func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
+func TestTestsOfAnotherLayoutAreCopied(t *testing.T) {
 	t.Parallel()
 	theirs := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
 		"-- apis/v1/v1.go --\npackage v1\n\ntype A struct{}\n-- controllers/c.go --\npackage controllers\n"+
@@ -317,7 +317,7 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfAnExtensionIsNotThereForTestsOfTheLab(t *testing.T) {
+func TestHoldBackRemovesVersion(t *testing.T) {
 	t.Parallel()
 	const definition = "kind: CustomResourceDefinition\nmetadata:\n  name: shops.example.com\n" +
 		"spec:\n  versions:\n  - name: v1alpha1\n    served: true\n    storage: %t\n"
@@ -337,7 +337,7 @@ func TestTheVersionOfAnExtensionIsNotThereForTestsOfTheLab(t *testing.T) {
 	}
 }
 
-func TestTheCheckOfALab(t *testing.T) {
+func TestCheckOfLab(t *testing.T) {
 	t.Parallel()
 	of := &manifest.Lab{Number: 9, Lecture: "docs/lectures/09-shop.md", Tests: &manifest.OwnTests{Points: 10, Find: 50}}
 	run := &report.TestRun{Passed: true, Tests: 1}
@@ -427,7 +427,7 @@ func submitted(t *testing.T, operator, test string) string {
 		"-- a/a_test.go --\npackage a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif "+test+" {\n\t\tt.Fail()\n\t}\n}\n")
 }
 
-func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
+func TestKnownResultsAreReused(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	lab, solution := shop(t)
@@ -470,7 +470,7 @@ func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
 	}
 }
 
-func TestARunEndsWhenItIsDecided(t *testing.T) {
+func TestRunEndsWhenOutcomeIsDecided(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	lab, solution := shop(t)

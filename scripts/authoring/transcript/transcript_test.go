@@ -38,7 +38,7 @@ func page(t *testing.T, text string) (root string) {
 	return root
 }
 
-func TestBlocksAreReadWithTheirMarkers(t *testing.T) {
+func TestParseBlocksWithMarkers(t *testing.T) {
 	t.Parallel()
 	root := page(t, `# Toys
 
@@ -94,7 +94,7 @@ x := 1
 	}
 }
 
-func TestMistakesInMarkersAreReportedWithTheirLine(t *testing.T) {
+func TestMarkerErrorsHaveLineNumbers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, want string }{
 		{"<!-- not run -->\n~~~sh\ntrue\n~~~", ":1: write <!-- not run: the reason -->"},
@@ -112,7 +112,7 @@ func TestMistakesInMarkersAreReportedWithTheirLine(t *testing.T) {
 	}
 }
 
-func TestATranscriptIsReadAsItWasWritten(t *testing.T) {
+func TestTranscriptRoundTrip(t *testing.T) {
 	t.Parallel()
 	entries := []Entry{
 		{Command: "true"},
@@ -132,7 +132,7 @@ func TestATranscriptIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestWhatVariesMatches(t *testing.T) {
+func TestVaryingOutputMatches(t *testing.T) {
 	t.Parallel()
 	entry := func(lines ...string) Entry { return Entry{Command: "x", Lines: lines} }
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestWhatVariesMatches(t *testing.T) {
 }
 
 // A recorded transcript must match the run that it was recorded from.
-func TestWhatIsRecordedMatches(t *testing.T) {
+func TestRecordedEntryMatchesItsRun(t *testing.T) {
 	t.Parallel()
 	got := Entry{Command: "x", Lines: []string{
 		"NAME                       READY   AGE", "web-6d4cf56db6-x2v9k       1/1     4m12s", "web-6d4cf56db6             1/1     12s",
@@ -210,7 +210,7 @@ func TestPagesAreComparedWithTheirTranscripts(t *testing.T) {
 	}
 }
 
-func TestAPageIsRecordedAndThenCompared(t *testing.T) {
+func TestRecordAndComparePage(t *testing.T) {
 	t.Parallel()
 	root := page(t, "<!-- run before: x=$(date +%N) -->\n~~~sh\necho \"$x of $HOME\"; pwd\nfalse\n~~~\n\n"+
 		"<!-- not run: no -->\n~~~sh\nexit 1\n~~~\n")
@@ -255,7 +255,7 @@ func TestAPageIsRecordedAndThenCompared(t *testing.T) {
 	}
 }
 
-func TestAPageThatLeavesAFileFails(t *testing.T) {
+func TestPageThatLeavesFileFails(t *testing.T) {
 	t.Parallel()
 	root := page(t, "~~~sh\ntouch left\n~~~\n")
 	var out strings.Builder
@@ -268,7 +268,7 @@ func TestAPageThatLeavesAFileFails(t *testing.T) {
 	}
 }
 
-func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
+func TestShellRunsCommandsInOrder(t *testing.T) {
 	t.Parallel()
 	sh := start(t)
 	for _, c := range []struct {
@@ -309,7 +309,7 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 
 // make verify-docs and make prove set variables by which a program sees that make runs it. The commands of a page must
 // not see these.
-func TestAPagesMakeIsNotPartOfOurs(t *testing.T) {
+func TestMakeVariablesAreNotInherited(t *testing.T) {
 	t.Setenv("MAKELEVEL", "1")
 	t.Setenv("MAKEFLAGS", "w")
 	env, err := (&Options{Root: t.TempDir()}).environment(t.Context(), t.TempDir())
@@ -323,7 +323,7 @@ func TestAPagesMakeIsNotPartOfOurs(t *testing.T) {
 	}
 }
 
-func TestAPageCanStartASolution(t *testing.T) {
+func TestPageCanStartSolution(t *testing.T) {
 	t.Parallel()
 	sh := start(t)
 	for _, want := range []Entry{
@@ -344,7 +344,7 @@ func TestAPageCanStartASolution(t *testing.T) {
 	}
 }
 
-func TestACommandEndsWithTheContext(t *testing.T) {
+func TestCommandEndsWithContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

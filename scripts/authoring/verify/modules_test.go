@@ -18,7 +18,7 @@ import (
 
 // The test serves the versions from a proxy of its own, so that it needs no network. It sets environment variables, so
 // it is not parallel.
-func TestModulesThatDisagreeAreRaised(t *testing.T) {
+func TestDivergedModulesAreRaised(t *testing.T) {
 	proxy, cache := t.TempDir(), t.TempDir()
 	for _, version := range []string{"v1.0.0", "v1.1.0"} {
 		publish(t, proxy, "example.com/flavour", version)
@@ -63,7 +63,7 @@ func TestModulesThatDisagreeAreRaised(t *testing.T) {
 }
 
 // A program in an image has the module versions of its own module, and sometimes a newer Go. Its code is not compiled.
-func TestAProgramOfAnImageHasVersionsOfItsOwn(t *testing.T) {
+func TestImageProgramHasItsOwnVersions(t *testing.T) {
 	t.Parallel()
 	root := unpacked(t)
 	const dir = "clusters/images/programs/big/"

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestUnclearSentencesAreFound(t *testing.T) {
+func TestUnclearSentences(t *testing.T) {
 	t.Parallel()
 	const subject = "name the subject, such as another user, a controller or you"
 	const nobody = "name the subject, such as no user or anyone, or write the account `nobody` as code"
@@ -109,7 +109,7 @@ func TestUnclearSentencesAreFound(t *testing.T) {
 	}
 }
 
-func TestPagesThatPeopleWriteAreChecked(t *testing.T) {
+func TestHandwrittenPagesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"README.md":                               true,

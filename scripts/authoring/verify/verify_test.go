@@ -161,7 +161,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return files
 }
 
-func TestFixPutsARepositoryInOrder(t *testing.T) {
+func TestFixRepairsRepository(t *testing.T) {
 	t.Parallel()
 	root := unpacked(t)
 	if out, err := verify(t, root, quick...); err == nil {
@@ -195,7 +195,7 @@ func TestFixPutsARepositoryInOrder(t *testing.T) {
 }
 
 // The test uses the real controller-gen and the first lab of the course.
-func TestStaleGeneratedFilesAreMadeAnew(t *testing.T) {
+func TestStaleGeneratedFilesAreRegenerated(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	ours, err := filepath.Abs("../../..")
@@ -241,7 +241,7 @@ func TestStaleGeneratedFilesAreMadeAnew(t *testing.T) {
 	}
 }
 
-func TestAFileThatSaysSoMayDiffer(t *testing.T) {
+func TestMarkedFileMayDiffer(t *testing.T) {
 	t.Parallel()
 	root := inOrder(t)
 	write(t, root, "solutions/02-sale/PROJECT", "#lab:differs it has a webhook\nrepo: other\n")
@@ -257,7 +257,7 @@ func TestAFileThatSaysSoMayDiffer(t *testing.T) {
 	}
 }
 
-func TestAFileOfOneLabAloneIsNotCopied(t *testing.T) {
+func TestFileMarkedAloneIsNotCopied(t *testing.T) {
 	t.Parallel()
 	root := inOrder(t)
 	write(t, root, "solutions/01-shop/answers.yaml", "#lab:alone lab 2 does not ask this\nanswer: yes\n")
@@ -295,7 +295,7 @@ func TestFixKeepsUncommittedWork(t *testing.T) {
 	}
 }
 
-func TestOutputOfTheLinterIsShown(t *testing.T) {
+func TestLinterOutputIsShown(t *testing.T) {
 	t.Parallel()
 	root := inOrder(t)
 	linter := filepath.Join(t.TempDir(), "linter")
@@ -308,7 +308,7 @@ func TestOutputOfTheLinterIsShown(t *testing.T) {
 	}
 }
 
-func TestCodeThatDoesNotCompileForAnotherSystem(t *testing.T) {
+func TestCompileErrorsOnOtherSystems(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{"macos": "scripts_darwin.go", "linux-arm64": "scripts_linux_arm64.go"} {
 		t.Run(name, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestCodeThatDoesNotCompileForAnotherSystem(t *testing.T) {
 	}
 }
 
-func TestAnUnknownCheckIsNamed(t *testing.T) {
+func TestUnknownCheckIsNamed(t *testing.T) {
 	t.Parallel()
 	_, err := verify(t, t.TempDir(), "skeleton")
 	if err == nil || !strings.HasPrefix(err.Error(), `there is no check "skeleton": there are files, labs-list, `) {

@@ -112,7 +112,7 @@ func isAppliedBy(object client.Object, manager string) bool {
 	})
 }
 
-func TestTheConditionOfACameraIsThatOfItsNewestSpec(t *testing.T) {
+func TestCameraConditionIsOfNewestSpec(t *testing.T) {
 	t.Parallel()
 	available := appsv1.DeploymentStatus{ObservedGeneration: 4, Conditions: []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},

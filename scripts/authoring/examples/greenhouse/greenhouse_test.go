@@ -259,7 +259,7 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 	}
 }
 
-func TestAllPlantsThatFreezeAreNamed(t *testing.T) {
+func TestValidatorNamesAllFreezingPlants(t *testing.T) {
 	t.Parallel()
 	cold := newGreenhouse("cold", 6, 20)
 	cold.Spec.Plants = []string{"lemon", "cactus", "orchid", "fern"}
@@ -285,7 +285,7 @@ func TestAllPlantsThatFreezeAreNamed(t *testing.T) {
 	}
 }
 
-func TestACertificateIsOrdered(t *testing.T) {
+func TestCertificateIsRequested(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	proofs := acmetest.Site{}

@@ -21,7 +21,7 @@ import (
 )
 
 // Kubernetes' own client understands both answers.
-func TestAClientReadsTheAnswers(t *testing.T) {
+func TestDiscoveryClientReadsResponses(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(Handler())
 	t.Cleanup(server.Close)

@@ -19,7 +19,7 @@ func latency() Chart {
 	}
 }
 
-func TestATerminalShowsTheLinesTheirNamesAndThePoints(t *testing.T) {
+func TestTerminalChart(t *testing.T) {
 	t.Parallel()
 	text, err := latency().Terminal(80, false)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestATerminalShowsTheLinesTheirNamesAndThePoints(t *testing.T) {
 	}
 }
 
-func TestAnSVGIsXMLWithTheNamesAndThePoints(t *testing.T) {
+func TestSVGChart(t *testing.T) {
 	t.Parallel()
 	content, err := latency().SVG()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestAnSVGIsXMLWithTheNamesAndThePoints(t *testing.T) {
 	}
 }
 
-func TestAChartWithoutALineIsRefused(t *testing.T) {
+func TestEmptyChartIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string

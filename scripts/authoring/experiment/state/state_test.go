@@ -43,7 +43,7 @@ func newCluster(t *testing.T) Cluster {
 	return Cluster{Config: cluster.Config(), PIDs: cluster.PIDs(), Version: cluster.Version}
 }
 
-func TestASmallExperimentMeasuresEverything(t *testing.T) {
+func TestSmallExperiment(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	said := map[string]bool{}
@@ -107,7 +107,7 @@ func TestASmallExperimentMeasuresEverything(t *testing.T) {
 	}
 }
 
-func TestAnExperimentEndsWhenItIsInterrupted(t *testing.T) {
+func TestInterruptedExperimentEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -121,7 +121,7 @@ func TestAnExperimentEndsWhenItIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooSmallIsRefused(t *testing.T) {
+func TestTooSmallExperimentIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, options := range []Options{{Objects: 1, Watchers: 2}, {Objects: 2, Watchers: 1}} {
 		if _, err := Run(t.Context(), Cluster{}, options); err == nil || !strings.Contains(err.Error(), "at least 2") {

@@ -50,7 +50,7 @@ func vines(resourceVersion string) *playv1.Greenhouse {
 	return &playv1.Greenhouse{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "vines", ResourceVersion: resourceVersion}}
 }
 
-func TestAResyncIsIgnored(t *testing.T) {
+func TestResyncIsIgnored(t *testing.T) {
 	t.Parallel()
 	c := newController(t, &broken{})
 	c.handlers().OnUpdate(vines("1"), vines("1"))
@@ -63,7 +63,7 @@ func TestAResyncIsIgnored(t *testing.T) {
 	}
 }
 
-func TestADeletedGreenhousePanics(t *testing.T) {
+func TestDeletedGreenhousePanics(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
@@ -75,7 +75,7 @@ func TestADeletedGreenhousePanics(t *testing.T) {
 	}
 }
 
-func TestAFailedNameIsForgotten(t *testing.T) {
+func TestFailedNameIsDropped(t *testing.T) {
 	t.Parallel()
 	board := &broken{}
 	c := newController(t, board, vines("1"))

@@ -15,7 +15,7 @@ import (
 
 var _ conversion.Convertible = &Lighthouse{}
 
-func TestNothingIsLostThereAndBack(t *testing.T) {
+func TestConversionRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, seconds := range map[string]*int32{"steady": nil, "zero": new(int32(0)), "flashing": new(int32(10))} {
 		want := &v1.Lighthouse{
