@@ -85,7 +85,7 @@ func look(tab context.Context, t *testing.T) picked {
 }
 
 // A click on a check highlights its span and its requests, and lists them. Another click removes the highlight.
-func TestAClickOnACheckShowsItsRequests(t *testing.T) {
+func TestClickOnCheckShowsRequests(t *testing.T) {
 	browser := start(t)
 	for _, file := range []string{failedRun, fullRun, realRun} {
 		r := read(t, file)
@@ -115,7 +115,7 @@ func TestAClickOnACheckShowsItsRequests(t *testing.T) {
 	}
 }
 
-func TestAClickOnAMomentShowsItsDetails(t *testing.T) {
+func TestClickOnMomentShowsDetails(t *testing.T) {
 	browser := start(t)
 	r := read(t, failedRun)
 	for _, s := range screens[1:3] {
@@ -147,7 +147,7 @@ func TestAClickOnAMomentShowsItsDetails(t *testing.T) {
 	}
 }
 
-func TestTheKeyboardIsEnough(t *testing.T) {
+func TestReportWorksWithKeyboard(t *testing.T) {
 	browser := start(t)
 	r := read(t, failedRun)
 	tab := open(browser, t, page(t, r), screens[0])
@@ -199,7 +199,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	}
 }
 
-func TestZoomShowsLessOfTheRunAndLosesNothing(t *testing.T) {
+func TestZoomKeepsAllEvents(t *testing.T) {
 	browser := start(t)
 	r := read(t, fullRun)
 	tab := open(browser, t, page(t, r), screens[2])
@@ -221,7 +221,7 @@ func TestZoomShowsLessOfTheRunAndLosesNothing(t *testing.T) {
 	}
 }
 
-func TestACheckLeadsToItsPlaceInTheTimeline(t *testing.T) {
+func TestCheckLinksToTimeline(t *testing.T) {
 	browser := start(t)
 	tab := open(browser, t, page(t, read(t, failedRun)), screens[2])
 	do(tab, t, chromedp.Click(chromedp.CSS("#check-freezer-down .show")))
@@ -238,7 +238,7 @@ func TestACheckLeadsToItsPlaceInTheTimeline(t *testing.T) {
 		chromedp.WaitReady(chromedp.CSS("#check-freezer-down details[open]")))
 }
 
-func TestARunThatDidNotBuildShowsWhyFirst(t *testing.T) {
+func TestFailedBuildShowsReasonFirst(t *testing.T) {
 	browser := start(t)
 	for _, s := range screens {
 		tab := open(browser, t, page(t, read(t, "../../grading/report/testdata/not-built.json")), s)

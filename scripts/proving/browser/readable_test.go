@@ -16,7 +16,7 @@ import (
 )
 
 // The tests must notice an error of a script, messages of a page on the console, and violations of its policy.
-func TestAPageThatComplainsIsHeard(t *testing.T) {
+func TestPageErrorsAreFound(t *testing.T) {
 	browser := start(t)
 	for name, body := range map[string]string{
 		"console": `<script>console.error("no")</script>`, "exception: TypeError: ": `<script>null.x</script>`,
@@ -75,7 +75,7 @@ const nameless = `[...document.querySelectorAll("button, select, summary, a, [ta
 	return name && !small ? [] : [e.outerHTML.slice(0, 80) + (small ? " is small" : " has no name")];
 })`
 
-func TestPagesCanBeReadByEverybody(t *testing.T) {
+func TestPagesAreAccessible(t *testing.T) {
 	longtest.Proof(t)
 	browser := start(t)
 	all := samples(t)
@@ -101,7 +101,7 @@ func TestPagesCanBeReadByEverybody(t *testing.T) {
 
 // The page shows everything that a submission writes, but none of it runs, loads anything, or makes the page wider than
 // the screen.
-func TestASubmissionCannotRunAnythingInThePage(t *testing.T) {
+func TestSubmissionCannotInjectScripts(t *testing.T) {
 	browser := start(t)
 	const attack = `</script></pre><script>window.pwned=1</script><img src=x onerror="window.pwned=1"><svg onload="window.pwned=1">`
 	r := read(t, failedRun)

@@ -40,7 +40,7 @@ func lookAtReplay(tab context.Context, t *testing.T) replayed {
 
 // The replay offers the steps of package replay, in their order, and counts the answers. It works with the keyboard
 // alone.
-func TestAReaderPredictsTheNextRequest(t *testing.T) {
+func TestReaderPredictsNextRequest(t *testing.T) {
 	browser := start(t)
 	r := read(t, realRun)
 	r.Sanitize()

@@ -54,7 +54,7 @@ func readDocument(t *testing.T, file string) document {
 
 // Every link of an HTML page either stays within the site and leads to an existing page and anchor, or leads to another
 // host. All files that a page loads are in the site.
-func TestTheSiteHasNoDeadLinks(t *testing.T) {
+func TestSiteHasNoDeadLinks(t *testing.T) {
 	t.Parallel()
 	site := os.DirFS(builtSite(t))
 	documents := map[string]document{}
@@ -112,7 +112,7 @@ func TestTheSiteHasNoDeadLinks(t *testing.T) {
 
 // Reports and the pages on GitHub link to headings by the anchors that GitHub generates. The site must have the same
 // anchors.
-func TestThePagesOfTheSiteHaveTheAnchorsOfGitHub(t *testing.T) {
+func TestSiteHasAnchorsOfGitHub(t *testing.T) {
 	t.Parallel()
 	site := builtSite(t)
 	pages, err := docs.Pages("../../..")

@@ -121,7 +121,7 @@ const axe = `axe.run(document, { resultTypes: ["violations"] }).then(({ violatio
 	violations.map((v) => v.id + ": " + v.help + " (" + v.nodes.length + "): " + v.nodes.slice(0, 3).map((n) =>
 		n.html.slice(0, 160) + " " + n.any.map((a) => a.message).join()).join(" | ")))`
 
-func TestEveryoneCanReadTheSite(t *testing.T) {
+func TestSiteIsAccessible(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	script, err := os.ReadFile(axeFile)
 	if err != nil {
@@ -156,14 +156,14 @@ func TestEveryoneCanReadTheSite(t *testing.T) {
 	}
 }
 
-func TestTheScriptsWorkAtTheAddressOfAMissingPage(t *testing.T) {
+func TestScriptsWorkOnNotFoundPage(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab, _ := newTab(browser, t) // the browser also looks for them next to the missing page, before it has read where they are
 	do(tab, t, chromedp.Navigate(site+"docs/lectures"+missing))
 	until(tab, t, mounted)
 }
 
-func TestTheSiteIsSearchedWithTheKeyboard(t *testing.T) {
+func TestSearchWithKeyboard(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	for _, s := range screens[:3] {
 		t.Run(s.name+" "+s.scheme, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestTheSiteIsSearchedWithTheKeyboard(t *testing.T) {
 	}
 }
 
-func TestTheTabKeyReachesTheText(t *testing.T) {
+func TestTabKeyReachesText(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+sitePages["lecture"], screens[0])
 	until(tab, t, mounted)
@@ -229,7 +229,7 @@ func TestTheTabKeyReachesTheText(t *testing.T) {
 
 // A printed page has its text in dark letters, including the parts that are folded on the screen, except the output of
 // commands.
-func TestALectureCanBePrinted(t *testing.T) {
+func TestLectureCanBePrinted(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+sitePages["lecture"], screens[1])
 	until(tab, t, mounted+` && document.documentElement.classList.contains("dark")`)
@@ -251,7 +251,7 @@ func TestALectureCanBePrinted(t *testing.T) {
 	until(tab, t, `document.documentElement.classList.contains("dark")`)
 }
 
-func TestTheSiteNeedsNoScript(t *testing.T) {
+func TestSiteWorksWithoutScripts(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	disabled := call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	for _, s := range []screen{screens[0], screens[2]} {
@@ -283,7 +283,7 @@ func TestTheSiteNeedsNoScript(t *testing.T) {
 }
 
 // A link to a recorded run opens the page of the report, which can be replayed there.
-func TestARecordedRunIsReplayedOnTheSite(t *testing.T) {
+func TestSiteReplaysRecordedRun(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+"docs/runs/", screens[0])
 	until(tab, t, mounted)

@@ -134,7 +134,7 @@ func loadsNothing(t *testing.T, file string) {
 }
 
 // The test of the slides would miss these mistakes if it measured the wrong things.
-func TestASlideThatIsCutOffIsFound(t *testing.T) {
+func TestCutOffSlideIsFound(t *testing.T) {
 	browser := start(t)
 	const style = `<style>section{position:relative;width:1280px;height:720px;overflow:hidden}footer{position:absolute;bottom:20px}
 		pre{width:400px}</style>`

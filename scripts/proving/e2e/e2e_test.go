@@ -30,7 +30,7 @@ func recorded(played *[]string, names ...string) (steps []step) {
 	return steps
 }
 
-func TestTheClusterIsDeletedWhateverHappens(t *testing.T) {
+func TestClusterIsAlwaysDeleted(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, test := range []struct {
@@ -92,7 +92,7 @@ func TestAFailedDeletionIsAnError(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsNamedAndNotBegun(t *testing.T) {
+func TestStepThatDoesNotFitIsSkipped(t *testing.T) {
 	t.Parallel()
 	var played []string
 	steps := recorded(&played, "short", "long", "short again")
@@ -117,7 +117,7 @@ func TestWhatDoesNotFitIsNamedAndNotBegun(t *testing.T) {
 	}
 }
 
-func TestWhatTakesLongerThanThoughtIsEndedWhenTheTimeIsUp(t *testing.T) {
+func TestLateStepIsEndedAtDeadline(t *testing.T) {
 	t.Parallel()
 	for _, resumable := range []bool{true, false} {
 		var played []string
@@ -138,7 +138,7 @@ func TestWhatTakesLongerThanThoughtIsEndedWhenTheTimeIsUp(t *testing.T) {
 	}
 }
 
-func TestAWrongSubmissionMustFallForItsReason(t *testing.T) {
+func TestWrongSubmissionMustFailForItsReason(t *testing.T) {
 	t.Parallel()
 	graded := func(status report.Status, observed string) *report.Report {
 		return &report.Report{Outcome: report.Graded, Checks: []report.Check{
@@ -166,7 +166,7 @@ func TestAWrongSubmissionMustFallForItsReason(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeTriedAsAPodIsNoFailure(t *testing.T) {
+func TestSubmissionUntestableAsPodIsNotFailure(t *testing.T) {
 	t.Parallel()
 	passed := report.Check{ID: "page", Status: report.Passed}
 	untried := report.Check{ID: "leader", Status: report.Skipped, Reason: "skipped: " + protocol.NotAsAPod}
@@ -189,7 +189,7 @@ func TestWhatCannotBeTriedAsAPodIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestTheLabsThatAreAskedForAreGraded(t *testing.T) {
+func TestRequestedLabsAreGraded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		only []string
@@ -205,7 +205,7 @@ func TestTheLabsThatAreAskedForAreGraded(t *testing.T) {
 	}
 }
 
-func TestTheTableNamesWhatWasLeftOut(t *testing.T) {
+func TestTableNamesSkippedSteps(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	(&Result{LeftOut: []string{"01-icecream", "03-finalizer"}}).Table(&out)

@@ -32,7 +32,7 @@ Makefile
 [programs]
 `
 
-func TestWhatIsWarmIsNoticed(t *testing.T) {
+func TestIsBareFindsCaches(t *testing.T) {
 	t.Parallel()
 	m := &machine{root: true, variables: []string{"HOME=/home/student", "PATH=/go/bin:/usr/bin:/bin"}}
 	if err := m.isBare(bare); err != nil {
@@ -59,7 +59,7 @@ func TestWhatIsWarmIsNoticed(t *testing.T) {
 	}
 }
 
-func TestOnlyTheVerdictThatMustComeCounts(t *testing.T) {
+func TestUnexpectedVerdicts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, report, output string
@@ -95,7 +95,7 @@ func TestOnlyTheVerdictThatMustComeCounts(t *testing.T) {
 }
 
 // If no root is available, the nearest approximation is an ordinary user, an empty home, and none of our variables.
-func TestAMachineWithoutARootOfItsOwn(t *testing.T) {
+func TestMachineWithoutRoot(t *testing.T) {
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("SECRET", "ours")
 	t.Setenv("GOPROXY", "https://proxy.example")
@@ -153,7 +153,7 @@ func TestAMachineWithoutARootOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAnEmptyModuleCacheIsMadeOfAFullOne(t *testing.T) {
+func TestEmptyModuleCacheFromFullOne(t *testing.T) {
 	t.Parallel()
 	modules := filepath.Join(t.TempDir(), "modules")
 	download := filepath.Join(modules, "cache", "download", "example.com", "a", "@v")
@@ -176,7 +176,7 @@ func TestAnEmptyModuleCacheIsMadeOfAFullOne(t *testing.T) {
 	}
 }
 
-func TestASandboxHasNothingOfThisMachineButGo(t *testing.T) {
+func TestSandboxSharesOnlyGo(t *testing.T) {
 	t.Setenv("GOPROXY", "file:///srv/modules,https://proxy.example")
 	m := &machine{temporary: "/scope/tmp", home: "/scope/home"}
 	m.variables = variablesOf(homeInRoot, "/usr/local/go")
@@ -196,7 +196,7 @@ func TestASandboxHasNothingOfThisMachineButGo(t *testing.T) {
 	}
 }
 
-func TestWhatArrivesIsNotCompiled(t *testing.T) {
+func TestInstalledProgramsAreNotCompiled(t *testing.T) {
 	t.Parallel()
 	const installed = "install programs that are ready (first): done in 17s\n"
 	for said, fails := range map[string]bool{

@@ -24,7 +24,7 @@ func try(t *testing.T, root string, options Options) (string, error) {
 	return out.String(), err
 }
 
-func TestAGateThatPasses(t *testing.T) {
+func TestPassingGate(t *testing.T) {
 	t.Parallel()
 	out, err := try(t, t.TempDir(), Options{
 		Steps: []Step{step("first", "echo one"), step("second", "pwd")},
@@ -41,7 +41,7 @@ func TestAGateThatPasses(t *testing.T) {
 }
 
 // Readers look at the end of a log. It has the failed step and its last 40 lines, and no later step ran.
-func TestAGateThatFailsSaysWhyAtItsEnd(t *testing.T) {
+func TestFailedGateEndsWithReason(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	out, err := try(t, root, Options{Steps: []Step{
@@ -59,7 +59,7 @@ func TestAGateThatFailsSaysWhyAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestALateGateLeavesOutWhatItCan(t *testing.T) {
+func TestLateGateSkipsOptionalSteps(t *testing.T) {
 	t.Parallel()
 	graders := step("graders", "echo solutions and mutants")
 	graders.Late, graders.LeavesOut = []string{"-c", "echo only solutions"}, "drawn mutants"
@@ -77,7 +77,7 @@ func TestALateGateLeavesOutWhatItCan(t *testing.T) {
 	}
 }
 
-func TestFlakyTestsAreNamedAndFewAreTolerated(t *testing.T) {
+func TestFlakyTests(t *testing.T) {
 	t.Parallel()
 	for n, want := range []string{"", "", "", "", "4 tests and grades are flaky, and the gate tolerates 3"} {
 		root := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-func TestThePartsOfThisCheckout(t *testing.T) {
+func TestPartsOfCheckout(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestThePartsOfThisCheckout(t *testing.T) {
 
 // A part that names labs or modules names those that there are, each once.
 // What is certified is graded again when code changes that can change a grade, and for no other change.
-func TestTheHarness(t *testing.T) {
+func TestHarness(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -94,7 +94,7 @@ func TestTheHarness(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOut(t *testing.T) {
+func TestPartsCoverEverything(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {
@@ -135,7 +135,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 }
 
 // What the commands print, as their own tests expect it.
-func TestWhatPartsCount(t *testing.T) {
+func TestPartCounts(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
 	if err != nil {

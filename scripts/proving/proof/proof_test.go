@@ -127,7 +127,7 @@ func (b *bench) record(name string) *Record {
 	return record
 }
 
-func TestWhatIsProvenRunsAgainWhenItsInputsChange(t *testing.T) {
+func TestChangedInputsRunPartAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("cheap", "echo 02-reconciler: 40 graded, 3 s; echo 03-finalizer: 8 graded, 1 s", Inputs{Packages: []string{"m/a"}})
@@ -165,7 +165,7 @@ func TestWhatIsProvenRunsAgainWhenItsInputsChange(t *testing.T) {
 }
 
 // The record of each part has the reason of its failure, which the output does not show.
-func TestWhatProvesNothing(t *testing.T) {
+func TestUnprovenParts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		what, line string
@@ -213,7 +213,7 @@ func TestWhatProvesNothing(t *testing.T) {
 }
 
 // The proof's own page never counts, because each part changes it.
-func TestACloneIsTriedWithAnotherPage(t *testing.T) {
+func TestChangedPageDoesNotBlockClone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("part", "true", Inputs{})
@@ -223,7 +223,7 @@ func TestACloneIsTriedWithAnotherPage(t *testing.T) {
 }
 
 // A checkout includes the records of the machines on which its commits were proven.
-func TestWhatAnotherMachineHasProvenIsKnown(t *testing.T) {
+func TestProofsOfOtherMachinesAreKnown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("part", "[ ! -e broken ]", Inputs{Files: []string{"labs.yaml"}})
@@ -265,7 +265,7 @@ func TestWhatAnotherMachineHasProvenIsKnown(t *testing.T) {
 }
 
 // Hours after the first part, the checkout may have changed.
-func TestThePartsAreReadAgain(t *testing.T) {
+func TestPartsAreReloaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("first", "echo changed > labs.yaml", Inputs{})
@@ -296,7 +296,7 @@ func TestThePartsAreReadAgain(t *testing.T) {
 }
 
 // The commands of a part also decide its result.
-func TestAnotherCommandIsNotProven(t *testing.T) {
+func TestChangedCommandIsNotProven(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("part", "true", Inputs{})
@@ -308,7 +308,7 @@ func TestAnotherCommandIsNotProven(t *testing.T) {
 	b.mustRun("")
 }
 
-func TestThePage(t *testing.T) {
+func TestPage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("never", "true", Inputs{})

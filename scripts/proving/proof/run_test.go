@@ -38,7 +38,7 @@ func TestTheOldestProofIsFirst(t *testing.T) {
 	}
 }
 
-func TestAPartThatFailsDoesNotKeepTheOthersFromRunning(t *testing.T) {
+func TestFailedPartDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("first", "echo 02-reconciler: 3 graded, 1 s; seq 100; echo the reason; exit 3", Inputs{})
@@ -59,7 +59,7 @@ func TestAPartThatFailsDoesNotKeepTheOthersFromRunning(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedPartIsNotProven(t *testing.T) {
+func TestInterruptedPartIsNotProven(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("before", "true", Inputs{})
@@ -95,7 +95,7 @@ func TestAnInterruptedPartIsNotProven(t *testing.T) {
 }
 
 // A proof that is killed has already written the record of an interrupted run, before its part began.
-func TestAKilledProofClaimsNothing(t *testing.T) {
+func TestKilledProofClaimsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("at-hand", `grep -q interrupted "`+b.Store.file("at-hand")+`"`, Inputs{})
@@ -133,7 +133,7 @@ func TestOneProofAtATime(t *testing.T) {
 	b.mustRun("outer")
 }
 
-func TestWhatDoesNotFitIsNotStarted(t *testing.T) {
+func TestPartThatDoesNotFitIsNotStarted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.part("short", "true", Inputs{})
