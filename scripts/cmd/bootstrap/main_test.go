@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // Before it compiles anything, the command says how much disk space the build needs. There is no source to compile
 // here, so it always fails.
-func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
+func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
@@ -66,7 +66,7 @@ func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
 }
 
 // Debian's own Go may be years old, and a new user has often installed it first.
-func TestMakeSaysWhichGoItNeeds(t *testing.T) {
+func TestMakePrintsRequiredGo(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("make")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"lva.io/operators/scripts/checkout/cli/clitest"
 )
 
-func TestAVersionThatIsNotThePinnedOneIsSaid(t *testing.T) {
+func TestUnpinnedVersionIsReported(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ version, pinned, want string }{
 		{"v1.20.2", "1.20.2", ""},
@@ -23,12 +23,12 @@ func TestAVersionThatIsNotThePinnedOneIsSaid(t *testing.T) {
 	}
 }
 
-func TestEveryCommandSaysWhatIsWrong(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	clitest.CheckUsageErrors(t, root)
 }
 
-func TestEachCommandSaysWhatIsWrongWithItsArguments(t *testing.T) {
+func TestArgumentErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"create --air-gap --images registry":    "contradict each other",

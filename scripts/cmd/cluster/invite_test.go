@@ -11,7 +11,7 @@ import (
 	"lva.io/operators/clusters/kind"
 )
 
-func TestStudentsGetAnAddressThatLeadsToTheCluster(t *testing.T) {
+func TestServerForStudents(t *testing.T) {
 	t.Parallel()
 	here := &rest.Config{Host: "https://127.0.0.1:6443"}
 	addresses := []string{"192.0.2.7", "198.51.100.3"}
@@ -34,7 +34,7 @@ func TestStudentsGetAnAddressThatLeadsToTheCluster(t *testing.T) {
 	}
 }
 
-func TestAServerIsAURL(t *testing.T) {
+func TestParseServer(t *testing.T) {
 	t.Parallel()
 	for server, good := range map[string]bool{
 		"https://k8s.example.edu:6443": true, "https://192.0.2.7": true,

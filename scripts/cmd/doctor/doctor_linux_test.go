@@ -202,7 +202,7 @@ func linesOf(printed, name string) (found string) {
 }
 
 // The doctor is built before anything else, so it does not read labs.yaml.
-func TestTheLabsThatNeedPods(t *testing.T) {
+func TestLabsThatNeedPods(t *testing.T) {
 	t.Parallel()
 	list, err := manifest.Load("../../..")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestTheLabsThatNeedPods(t *testing.T) {
 
 // The output of go is shown, and a failing go is not reported as missing. As in make, settings for other projects are
 // ignored.
-func TestAGoThatFails(t *testing.T) {
+func TestBrokenGo(t *testing.T) {
 	for _, test := range []struct {
 		name, variable, value string
 		state                 State
@@ -254,7 +254,7 @@ func TestAGoThatFails(t *testing.T) {
 }
 
 // Uncommitted changes stay, and so does a file that has such line ends in git, too.
-func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
+func TestCorrectingLineEndsKeepsWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	shell := func(script string) {
@@ -289,7 +289,7 @@ func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
 	}
 }
 
-func TestAGoThatIsTooOld(t *testing.T) {
+func TestOldGo(t *testing.T) {
 	t.Parallel()
 	newer := t.TempDir()
 	if err := os.WriteFile(filepath.Join(newer, "go.work"), []byte("go 1.999.0\n"), 0o600); err != nil {
@@ -300,7 +300,7 @@ func TestAGoThatIsTooOld(t *testing.T) {
 	}
 }
 
-func TestWhatIsPrinted(t *testing.T) {
+func TestPrintFindings(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		findings []Finding
@@ -332,7 +332,7 @@ func TestWhatIsPrinted(t *testing.T) {
 	}
 }
 
-func TestWrongUse(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	for _, test := range []struct{ format, want string }{
 		{"yaml", `--format is text or json, and not "yaml": correct it`}, {"text", "run `make doctor` in the root of the checkout"},
 	} {

@@ -9,7 +9,7 @@ import (
 	"lva.io/operators/scripts/checkout/cli/clitest"
 )
 
-func TestEveryCommandSaysWhatIsWrong(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	clitest.CheckUsageErrors(t, root)
 }

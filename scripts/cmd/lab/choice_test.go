@@ -13,7 +13,7 @@ import (
 )
 
 // A precondition is a check of an earlier lab: what explains it is that lab's lecture.
-func TestWhatToReadIsTheLectureOfTheCheck(t *testing.T) {
+func TestReadOpensLectureOfCheck(t *testing.T) {
 	t.Parallel()
 	labs, err := checkout.Find()
 	if err != nil {
@@ -36,7 +36,7 @@ func TestWhatToReadIsTheLectureOfTheCheck(t *testing.T) {
 }
 
 // Grading starts a node for what labs.yaml says, unless the flags say otherwise.
-func TestWhichGradingNeedsANode(t *testing.T) {
+func TestGradingsThatNeedNode(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		flags clusterFlags
@@ -58,7 +58,7 @@ func TestWhichGradingNeedsANode(t *testing.T) {
 }
 
 // A lab whose checks look at files of this machine has no Pod on any cluster. Others have one on kind.
-func TestALabThatNamesProcessIsNeverAPod(t *testing.T) {
+func TestProcessStageIsNeverPod(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ named, want manifest.Stage }{
 		{"", manifest.Pod}, {manifest.Pod, manifest.Pod}, {manifest.Process, manifest.Process},
@@ -76,7 +76,7 @@ func TestALabThatNamesProcessIsNeverAPod(t *testing.T) {
 
 // In a lab with node: true the embedded cluster has a node wherever its operator runs; another cluster has nodes of its
 // own.
-func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
+func TestProcessOfLabWithPodsNeedsNode(t *testing.T) {
 	t.Parallel()
 	lab := manifest.Lab{Operator: true, Node: true}
 	for _, test := range []struct {
@@ -98,7 +98,7 @@ func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
 	}
 }
 
-func TestTheNoticeOfASubmissionWithoutNamespaces(t *testing.T) {
+func TestNoticeWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		foreign bool

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-func TestClassSaysWhatIsWrong(t *testing.T) {
+func TestClassErrors(t *testing.T) {
 	root := bare(t)
 	submissions := filepath.Join(root, "submissions")
 	bad := filepath.Join(root, "class.yaml")
@@ -46,7 +46,7 @@ func TestClassSaysWhatIsWrong(t *testing.T) {
 }
 
 // This takes about 30 s of processor time: two runs of lab 01 on control planes that start.
-func TestAClassHasAGradebook(t *testing.T) {
+func TestClassGradebook(t *testing.T) {
 	longtest.Proof(t)
 	t.Parallel()
 	const name = "01-icecream"

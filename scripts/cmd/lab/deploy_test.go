@@ -43,7 +43,7 @@ func wantDone(t *testing.T, root string, args ...string) (said string) {
 }
 
 // What `make docker-build deploy` and `make undeploy` of a lab do at the playground.
-func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
+func TestDeployAndUndeployOperator(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := withNode(t)
@@ -129,7 +129,7 @@ func deployToEachNode(t *testing.T, root string) {
 }
 
 // A playground that `lab run` starts has a node if the lab's operator is a Pod in grading, and then only.
-func TestAPlaygroundThatRunStartsHasANodeForALabOfPods(t *testing.T) {
+func TestRunStartsPlaygroundWithNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := withNode(t)

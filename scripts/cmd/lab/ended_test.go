@@ -27,7 +27,7 @@ import (
 )
 
 // However a run ends, nothing of it stays, and its report says that it has no grade.
-func TestARunThatIsEnded(t *testing.T) {
+func TestEndedRun(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	const begins, runs = "lab 02-reconciler", "step install the API"
@@ -80,7 +80,7 @@ func TestARunThatIsEnded(t *testing.T) {
 }
 
 // A run that fails does not end the watch: the next save is graded. Of a check that failed the verdict is read at once.
-func TestAWatchOutlivesARunThatFails(t *testing.T) {
+func TestWatchOutlivesFailedRun(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	const name = "01-icecream"
@@ -199,7 +199,7 @@ func full(dir string) report.Report {
 }
 
 // Two folders with the same name have reports of their own, and neither shows the other's.
-func TestReportsAreOfOneFolder(t *testing.T) {
+func TestReportsAreSeparatePerFolder(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := bare(t)

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-func TestTheExperimentWithStateDrawsChartsAndLeavesNoCluster(t *testing.T) {
+func TestStateExperimentDrawsCharts(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := newCheckout(t)
@@ -44,7 +44,7 @@ func TestTheExperimentWithStateDrawsChartsAndLeavesNoCluster(t *testing.T) {
 	wantNothing(t, r.runs)
 }
 
-func TestTheExperimentWithStateLeavesNothingAfterCtrlC(t *testing.T) {
+func TestInterruptedStateExperimentLeavesNothing(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	c, runs := command(t, newCheckout(t), "experiment", "state", "--objects", "1000000")

@@ -57,7 +57,7 @@ func TestFind(t *testing.T) {
 }
 
 // What can't be found has a report that says why, as a run has.
-func TestFindRefusesWithOneSentence(t *testing.T) {
+func TestFindErrors(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	several, other, none := filepath.Join(t.TempDir(), "several"), filepath.Join(t.TempDir(), "other"), t.TempDir()

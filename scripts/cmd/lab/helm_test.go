@@ -10,7 +10,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-func TestHelmInstallsAChartOfTheCourseInThePlayground(t *testing.T) {
+func TestHelmInstallsChartInPlayground(t *testing.T) {
 	longtest.Proof(t)
 	t.Setenv("HELM_NAMESPACE", "of-another-cluster")
 	root := withPlayground(t)

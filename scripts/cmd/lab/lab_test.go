@@ -292,7 +292,7 @@ func TestWrongArguments(t *testing.T) {
 }
 
 // A run whose report can't be written fails before the student has waited for a grade.
-func TestAFolderForReportsThatCannotBeWrittenIsNoticedFirst(t *testing.T) {
+func TestUnwritableReportFolderIsRefusedFirst(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	if err := errors.Join(os.Mkdir(filepath.Join(root, "out"), 0o755), os.MkdirAll(filepath.Join(root, "labs", "01-icecream"), 0o755),
@@ -310,7 +310,7 @@ func TestAFolderForReportsThatCannotBeWrittenIsNoticedFirst(t *testing.T) {
 	}
 }
 
-func TestHelpIsNoError(t *testing.T) {
+func TestHelpIsNotError(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"--help"}, {"grade", "--help"}} {
 		if got := run(t, t.TempDir(), args...); got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "lab grade 2") {
@@ -345,7 +345,7 @@ func last(t *testing.T, root, failed string, change func(*report.Report)) {
 	}
 }
 
-func TestHintsComeOneByOne(t *testing.T) {
+func TestHintsAreShownOneByOne(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	listed, err := here(t).Labs.Lab("1")
@@ -398,7 +398,7 @@ func TestHintsComeOneByOne(t *testing.T) {
 	}
 }
 
-func TestHintsWhereNoCheckFailed(t *testing.T) {
+func TestHintsWithoutFailedCheck(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	last(t, root, "", nil)

@@ -31,8 +31,8 @@ func lineOf(t *testing.T, root, lab string) string {
 	return ""
 }
 
-// That a run keeps its report as the best one is shown by TestLabsAndSolutionsGetTheirModulesByThemselves.
-func TestTheBestScoreStays(t *testing.T) {
+// That a run keeps its report as the best one is shown by TestModulesAreDownloadedAutomatically.
+func TestBestScoreIsKept(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	listed, err := here(t).Labs.Lab("1")
@@ -73,7 +73,7 @@ func TestTheBestScoreStays(t *testing.T) {
 }
 
 // The points of a lab that is built in parts say which of them to go on with.
-func TestMilestonesHaveTheirPointsInTheLastRun(t *testing.T) {
+func TestMilestonePointsOfLastRun(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	llama, err := here(t).Labs.Lab("7")

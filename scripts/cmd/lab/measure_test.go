@@ -72,7 +72,7 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 	}
 }
 
-func TestAPackageThatIsRunTwiceCountsTwice(t *testing.T) {
+func TestPackageRunTwiceCountsTwice(t *testing.T) {
 	t.Parallel()
 	got, err := packageTimes("/r", "/r/a 1.0 0.5 0.25\n/r/b 2.0 0.5 0.5\nKilled\n/r/a 1.0 0.5 0.25\n")
 	if err != nil || len(got) != 2 || got[0] != (measured{"a", 2, 1.5}) || got[1] != (measured{"b", 2, 1}) {

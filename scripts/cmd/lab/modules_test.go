@@ -33,7 +33,7 @@ func withoutModules(t *testing.T, c *exec.Cmd, proxy string) (cache string) {
 	return cache
 }
 
-func TestLabsAndSolutionsGetTheirModulesByThemselves(t *testing.T) {
+func TestModulesAreDownloadedAutomatically(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t)
@@ -83,7 +83,7 @@ func TestLabsAndSolutionsGetTheirModulesByThemselves(t *testing.T) {
 }
 
 // What is built works without Go. Only a submission has to be compiled.
-func TestWithoutGoOneSentenceSaysSo(t *testing.T) {
+func TestMissingGo(t *testing.T) {
 	t.Parallel()
 	root := complete(t, "01-icecream")
 	withoutGo := func(args ...string) (string, error) {
@@ -103,7 +103,7 @@ func TestWithoutGoOneSentenceSaysSo(t *testing.T) {
 	}
 }
 
-func TestWithoutANetworkALabIsNotJudged(t *testing.T) {
+func TestLabIsNotGradedWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t)

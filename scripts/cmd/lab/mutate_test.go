@@ -18,7 +18,7 @@ import (
 )
 
 // All of survivors.yaml is about mutants that there are, or this fails.
-func TestTheListOfMutants(t *testing.T) {
+func TestMutateList(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t)
@@ -38,7 +38,7 @@ func TestTheListOfMutants(t *testing.T) {
 }
 
 // A run that is interrupted has graded nothing in vain, and leaves nothing behind but its ledger.
-func TestMutantsGoOnAfterCtrlC(t *testing.T) {
+func TestMutateResumesAfterInterrupt(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t)

@@ -26,7 +26,7 @@ func makeIn(t *testing.T, project string, targets ...string) (output string, err
 }
 
 // What `lab new` says next works: the tests of a new project pass, with the tools of the checkout.
-func TestTheTestsOfANewProjectPass(t *testing.T) {
+func TestNewProjectPassesItsTests(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t)
@@ -47,7 +47,7 @@ func TestTheTestsOfANewProjectPass(t *testing.T) {
 	}
 }
 
-func TestANewProjectIsRefused(t *testing.T) {
+func TestNewProjectErrors(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := bare(t)

@@ -29,7 +29,7 @@ func forbidNamespaces(t *testing.T, c *exec.Cmd) {
 
 // Points never depend on the machine: where no Pod can run there is no score, or at the student's wish one of what
 // needs none.
-func TestAMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
+func TestMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	if os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/proving/gate"
 )
 
-func TestDownloadsOfTestsAreCountedAndAllElseIsPassedOn(t *testing.T) {
+func TestDownloadsOfTestsAreCounted(t *testing.T) {
 	t.Parallel()
 	var to bytes.Buffer
 	spoken, counted := 0, 0
@@ -34,7 +34,7 @@ func TestDownloadsOfTestsAreCountedAndAllElseIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestHowTestsEnded(t *testing.T) {
+func TestTestOutcomes(t *testing.T) {
 	t.Parallel()
 	const (
 		says    = `{"Action":"output","Package":"a","Test":"TestA","Output":"it is broken\n"}` + "\n"
@@ -87,7 +87,7 @@ func TestHowTestsEnded(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfTryingAFolderForReports(t *testing.T) {
+func TestWritableLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	killed := exec.CommandContext(t.Context(), "true")

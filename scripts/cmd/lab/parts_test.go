@@ -17,7 +17,7 @@ func inParts() *manifest.Lab {
 	}}
 }
 
-func TestAWatchGoesOnWithTheFirstPartThatIsNotDone(t *testing.T) {
+func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 	t.Parallel()
 	s := stretch{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
 	next := func() *choice {
@@ -75,7 +75,7 @@ func TestAWatchGoesOnWithTheFirstPartThatIsNotDone(t *testing.T) {
 }
 
 // A grader that failed says nothing of a part.
-func TestAnErrorOfTheGraderForgetsNoPart(t *testing.T) {
+func TestGraderErrorKeepsParts(t *testing.T) {
 	t.Parallel()
 	s := stretch{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
 	for _, verdict := range []*report.Report{
@@ -92,7 +92,7 @@ func TestAnErrorOfTheGraderForgetsNoPart(t *testing.T) {
 }
 
 // A lab that is not built in parts is graded as a whole, and nothing is remembered.
-func TestALabWithoutPartsIsWatchedAsAWhole(t *testing.T) {
+func TestLabWithoutPartsIsWatchedWhole(t *testing.T) {
 	t.Parallel()
 	s := stretch{whole: &choice{
 		Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}},

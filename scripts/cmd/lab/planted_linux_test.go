@@ -43,7 +43,7 @@ func planted(t *testing.T, folder string) *choice {
 }
 
 // What is in the way of a run's files does not leave the report of before in its place.
-func TestARunReplacesTheReportThatASubmissionBrought(t *testing.T) {
+func TestRunReplacesPlantedReport(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	for _, name := range []string{report.JUnitFile, report.HTMLFile, operatorLogFile} {
@@ -64,7 +64,7 @@ func TestARunReplacesTheReportThatASubmissionBrought(t *testing.T) {
 
 // What a submission has left in the folder of the reports is not shown after its run: the run replaces it, or there is
 // no report.
-func TestNoReportOfASubmissionOutlivesItsRun(t *testing.T) {
+func TestRunRemovesPlantedReports(t *testing.T) {
 	t.Parallel()
 	nothing := func(*choice) error { return nil }
 	inTheWay := func(name string) func(*choice) error {
@@ -132,7 +132,7 @@ func TestNoReportOfASubmissionOutlivesItsRun(t *testing.T) {
 }
 
 // Gradescope takes what is in the file, whatever came of the run.
-func TestNoResultOfASubmissionOutlivesItsRun(t *testing.T) {
+func TestRunRemovesPlantedResults(t *testing.T) {
 	t.Parallel()
 	for _, failed := range []error{nil, errors.New("its tests can't be graded")} {
 		c, dir := planted(t, ""), t.TempDir()
@@ -151,7 +151,7 @@ func TestNoResultOfASubmissionOutlivesItsRun(t *testing.T) {
 }
 
 // The tests of a submission run as this user, too.
-func TestNoReportOfTestsOutlivesItsRun(t *testing.T) {
+func TestRunRemovesPlantedTestReports(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{report.TestsJSONFile, report.TestsHTMLFile} {
@@ -169,7 +169,7 @@ func TestNoReportOfTestsOutlivesItsRun(t *testing.T) {
 }
 
 // A run that may not write in another user's folder ends at once, and then there is no report.
-func TestAReportWhereNoRunCanWriteIsNone(t *testing.T) {
+func TestReportInReadOnlyFolderIsIgnored(t *testing.T) {
 	t.Parallel()
 	c := planted(t, "")
 	readOnly(t, c.Out, func() {
@@ -215,7 +215,7 @@ func readOnly(t *testing.T, dir string, do func()) {
 }
 
 // The table of labs goes by what runs have written, and not by what was brought.
-func TestAVerdictThatASubmissionBroughtIsNoStanding(t *testing.T) {
+func TestPlantedVerdictIsNotStanding(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{verdictDir, bestDir} {
 		c := planted(t, kept)
@@ -242,7 +242,7 @@ func TestAVerdictThatASubmissionBroughtIsNoStanding(t *testing.T) {
 }
 
 // The best score of another submission does not keep this one's from being kept.
-func TestTheBestScoreOfAnotherFolderIsReplaced(t *testing.T) {
+func TestBestScoreOfOtherFolderIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := planted(t, bestDir)
 	c.Dir = t.TempDir()
@@ -257,7 +257,7 @@ func TestTheBestScoreOfAnotherFolderIsReplaced(t *testing.T) {
 }
 
 // What is in the way of a report is no reason to wait for ever.
-func TestAPipeIsNoReport(t *testing.T) {
+func TestPipeIsNotReport(t *testing.T) {
 	t.Parallel()
 	c := planted(t, "")
 	for _, file := range []string{

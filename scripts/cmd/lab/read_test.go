@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestReadALecture(t *testing.T) {
+func TestReadLecture(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
 	for name, content := range map[string]string{

@@ -128,7 +128,7 @@ func TestReportPublishesNoPartialVerdict(t *testing.T) {
 	}
 }
 
-func TestReportRefusesWithOneSentence(t *testing.T) {
+func TestReportErrors(t *testing.T) {
 	t.Parallel()
 	root := reported(t)
 	for _, test := range []struct {

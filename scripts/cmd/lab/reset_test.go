@@ -14,7 +14,7 @@ import (
 )
 
 // What `make reset-1` prints gets the work back, and nothing that was written in between is lost.
-func TestWorkComesBackAfterAReset(t *testing.T) {
+func TestWorkCanBeRestoredAfterReset(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t, "01-icecream")

@@ -16,7 +16,7 @@ import (
 
 // A server that is an API of the playground is built and started again when a file is saved, keeps what it has stored,
 // and leaves no registration without a server, also when the command was killed.
-func TestAServerAtThePlayground(t *testing.T) {
+func TestRunServerAtPlayground(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := withPlayground(t)

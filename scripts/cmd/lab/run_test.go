@@ -167,7 +167,7 @@ func freezerIn(t *testing.T, said string) string {
 }
 
 // What `make up` prints is all that a shell needs, for people and for their scripts.
-func TestAShellWithThePlayground(t *testing.T) {
+func TestPlaygroundShell(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := withPlayground(t)
@@ -212,7 +212,7 @@ func TestAShellWithThePlayground(t *testing.T) {
 }
 
 // Each step begins with what the one before it left, as it does for who plays.
-func TestOperatorsAtThePlayground(t *testing.T) {
+func TestRunOperatorsAtPlayground(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := withPlayground(t)

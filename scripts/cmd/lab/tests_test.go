@@ -19,7 +19,7 @@ import (
 )
 
 // A mutant is explained after two versions of the tests have missed it, and not after two runs of one.
-func TestAMutantIsToldAfterItWasMissedTwice(t *testing.T) {
+func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, content string) {
@@ -55,7 +55,7 @@ func TestAMutantIsToldAfterItWasMissedTwice(t *testing.T) {
 	}
 }
 
-func TestHowTestsAreTold(t *testing.T) {
+func TestPrintTests(t *testing.T) {
 	t.Parallel()
 	tests := &report.Tests{
 		Lab: "02-reconciler", Outcome: report.Graded, Want: 80, Seconds: 65, Notices: []string{"1 of 3 tests skip themselves, and find nothing"},
@@ -101,7 +101,7 @@ func (s *steps) CheckDone(c report.Check)                     { *s = append(*s, 
 
 // Where the student's own tests are worth points, a run of lab grade tries them, once, and lab watch goes by what is
 // known.
-func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
+func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	here, err := checkout.Find()

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-func TestTortureOfAnOperatorThatDoesNothing(t *testing.T) {
+func TestTortureOfIdleOperator(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t)

@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-func TestHowTrialsAreTold(t *testing.T) {
+func TestPrintTrials(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	at := func(milliseconds int, entry faults.Entry) faults.Entry {
@@ -136,7 +136,7 @@ To see it again: lab torture 3 --seed 4711
 	}
 }
 
-func TestALongTimelineIsCut(t *testing.T) {
+func TestLongTimelineIsCut(t *testing.T) {
 	t.Parallel()
 	failure := &grade.Failure{}
 	for n := range 75 {

@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-func TestAWatchBeginsWithWhatTheLastVerdictExplained(t *testing.T) {
+func TestWatchStartsWithLastFailedCheck(t *testing.T) {
 	t.Parallel()
 	const all, others = "newest-goes", "served" // of the checks of a run
 	for _, test := range []struct{ what, of, sample, check, want string }{

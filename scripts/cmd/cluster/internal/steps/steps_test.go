@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-func TestStepsAreLinesWithTheirTimes(t *testing.T) {
+func TestStepsPrintTheirTimes(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	steps := New(&out, terminal.Screen{})
@@ -29,7 +29,7 @@ func TestStepsAreLinesWithTheirTimes(t *testing.T) {
 	}
 }
 
-func TestAStepThatTakesTooLongSaysSo(t *testing.T) {
+func TestLateStepIsReported(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	slow := func(ctx context.Context, _ func(string)) (string, error) {
@@ -47,7 +47,7 @@ func TestAStepThatTakesTooLongSaysSo(t *testing.T) {
 	}
 }
 
-func TestOnATerminalTheLastLineIsWrittenAgain(t *testing.T) {
+func TestTerminalRewritesLastLine(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	steps := New(&out, terminal.Screen{Interactive: true, Width: 60, Unicode: true})
@@ -72,7 +72,7 @@ func TestOnATerminalTheLastLineIsWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestProgressIsSaidSeldomInALog(t *testing.T) {
+func TestProgressIsRateLimitedInLog(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	steps := New(&out, terminal.Screen{})
