@@ -213,8 +213,8 @@ type result struct {
 	deviations, before []string
 	// proven says that it was not graded, as it is known that it is graded as it must be.
 	proven bool
-	// hindered says why it has no grade if the machine is the reason, which happens only under a load.
-	hindered string
+	// noGrade says why it has no grade if the machine is the reason, which happens only under a load.
+	noGrade string
 }
 
 // times is how often a candidate is graded.
@@ -248,8 +248,8 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 				return nil, err
 			}
 		}
-		deviations, hindered, err := o.grade(ctx, c, dir)
-		r.hindered = hindered
+		deviations, noGrade, err := o.grade(ctx, c, dir)
+		r.noGrade = noGrade
 		return deviations, err
 	})
 	if err == nil && len(r.deviations) == 0 && len(r.before) == 0 && !r.proven && known != "" {
@@ -282,8 +282,8 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 		word, deviations = "2nd ", r.before
 	case r.proven:
 		word = "kept"
-	case r.hindered != "":
-		word, deviations = "none", []string{"it has no grade: " + r.hindered}
+	case r.noGrade != "":
+		word, deviations = "none", []string{"it has no grade: " + r.noGrade}
 	}
 	expected := "full marks"
 	switch {

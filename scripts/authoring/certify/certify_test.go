@@ -251,7 +251,7 @@ func TestOnlyMutantsGetSecondAttempt(t *testing.T) {
 			if err != nil || !strings.HasPrefix(verdict, test.want+" ") || attempts != len(test.come) {
 				t.Errorf("after %d attempts it is told as (%v)\n%s", attempts, err, verdict)
 			}
-			if told := strings.Contains(verdict, bad[0]); told != (test.want != "ok") {
+			if reported := strings.Contains(verdict, bad[0]); reported != (test.want != "ok") {
 				t.Errorf("how it deviated must be told, and is told as\n%s", verdict)
 			}
 		})

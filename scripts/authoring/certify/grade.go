@@ -23,7 +23,7 @@ import (
 
 // grade grades one that is laid out, removes it, and says how the report deviates from what it must be, or why the
 // machine prevented a grade.
-func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []string, hindered string, err error) {
+func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []string, noGrade string, err error) {
 	if c.changed {
 		if err := o.regenerate(ctx, dir); err != nil {
 			return nil, "", fmt.Errorf("generating the manifests of %s: %w", c.name, err)
@@ -46,7 +46,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 	if !c.ungraded {
 		result := grade.Run(ctx, run)
 		// As the reason of such a run says, it is graded again.
-		for again := 0; again < hinderedMost && o.Load == 0 && grade.IsMachineError(result); again++ {
+		for again := 0; again < machineRetries && o.Load == 0 && grade.IsMachineError(result); again++ {
 			result = grade.Run(ctx, run)
 		}
 		if o.Load > 0 && grade.IsMachineError(result) {
@@ -117,8 +117,8 @@ func (o *Options) Run(dir string) grade.Options {
 
 const mutantSeed = 1
 
-// hinderedMost is how often a run is repeated that came to no grade because of the machine.
-const hinderedMost = 2
+// machineRetries is how often a run without a grade is repeated if the machine is the reason.
+const machineRetries = 2
 
 // tortureDeviations compares what came of a torture with how the submission must fall, or that it must not.
 func tortureDeviations(trials *grade.Trials, falls string) []string {

@@ -227,9 +227,9 @@ func TestInterruptedMutantIsNotReported(t *testing.T) {
 	if err := Mutate(ctx, m); !errors.Is(err, enough) {
 		t.Errorf("the error is %v", err)
 	}
-	full, told := errors.New("the disk is full"), 0
-	m.Parallel, m.Ended = 1, func(mutate.Trial) error { told++; return full }
-	if err := Mutate(t.Context(), m); !errors.Is(err, full) || told != 1 {
-		t.Errorf("the first that was told failed, and %d were told, and the error is %v", told, err)
+	full, reported := errors.New("the disk is full"), 0
+	m.Parallel, m.Ended = 1, func(mutate.Trial) error { reported++; return full }
+	if err := Mutate(t.Context(), m); !errors.Is(err, full) || reported != 1 {
+		t.Errorf("the first that was told failed, and %d were told, and the error is %v", reported, err)
 	}
 }

@@ -91,12 +91,12 @@ func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete 
 
 // digest stands for the graders of a lab.
 func (g *graders) digest(lab *manifest.Lab) (string, error) {
-	says, err := json.Marshal(lab)
+	encoded, err := json.Marshal(lab)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s\n%s\n", runtime.Version(), says, g.harness)
+	fmt.Fprintf(sum, "%s %s\n%s\n", runtime.Version(), encoded, g.harness)
 	for _, image := range g.images {
 		fmt.Fprintln(sum, image.Reference, image.ID)
 	}

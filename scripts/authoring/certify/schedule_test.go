@@ -81,7 +81,7 @@ func TestDisturbedRunHasNoGrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &Options{Lab: &here.Labs.Labs[0]}
-	line := o.verdict(candidate{name: solutionName}, time.Second, result{hindered: "it was stopped for 20 s"})
+	line := o.verdict(candidate{name: solutionName}, time.Second, result{noGrade: "it was stopped for 20 s"})
 	if !strings.HasPrefix(line, "none ") || !strings.HasSuffix(line, "\n             it has no grade: it was stopped for 20 s\n") {
 		t.Errorf("the line says %q", line)
 	}

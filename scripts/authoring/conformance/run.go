@@ -84,20 +84,20 @@ func (r Run) batches(ctx context.Context, scope *process.Scope, tests []Test, pa
 		}
 		return nil
 	})
-	var told error
+	var recordErr error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ended := range results {
 			for _, result := range ended {
-				told = errors.Join(told, r.Ended(result))
+				recordErr = errors.Join(recordErr, r.Ended(result))
 			}
 		}
 	}()
 	err := running.Wait()
 	close(results)
 	<-done
-	return errors.Join(err, told)
+	return errors.Join(err, recordErr)
 }
 
 // batch runs a few tests in a process, and reads its report.
@@ -129,9 +129,9 @@ func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]R
 		p.Kill()
 		return nil, context.Cause(ctx)
 	}
-	specs, unread := readReport(report)
-	if unread != nil && err == nil {
-		err = unread
+	specs, readErr := readReport(report)
+	if readErr != nil && err == nil {
+		err = readErr
 	}
 	var results []Result
 	for _, test := range tests {

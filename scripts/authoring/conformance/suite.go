@@ -50,16 +50,16 @@ func (s Suite) Tests(ctx context.Context) ([]Test, error) {
 		return nil, err
 	}
 	defer scope.Close()
-	var listed, said bytes.Buffer
+	var listed, stderr bytes.Buffer
 	p, err := scope.Start(process.Spec{
 		Name: "the conformance suite", Path: s.Program, Args: []string{"--list-conformance-tests"},
-		Dir: scope.Dir, Stdout: &listed, Stderr: &said,
+		Dir: scope.Dir, Stdout: &listed, Stderr: &stderr,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := p.Wait(ctx); err != nil {
-		return nil, fmt.Errorf("listing the conformance tests: %w: %s", err, strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("listing the conformance tests: %w: %s", err, strings.TrimSpace(stderr.String()))
 	}
 	var tests []Test
 	if err := yaml.Unmarshal(listed.Bytes(), &tests); err != nil {

@@ -108,41 +108,41 @@ func (l *List) problems() []error {
 const crashed = "crashed"
 
 func (m *Mutant) check() error {
-	who := "the mutant " + m.Name
+	subject := "the mutant " + m.Name
 	if m.Outcome != "" {
 		if m.Outcome != crashed || len(m.Fails) > 0 || m.Torture != "" {
-			return fmt.Errorf("%s has an outcome: a mutant is graded, or it is crashed and has neither fails nor torture", who)
+			return fmt.Errorf("%s has an outcome: a mutant is graded, or it is crashed and has neither fails nor torture", subject)
 		}
 		return nil
 	}
 	if m.Torture == "" {
-		return m.Expectation.check(who)
+		return m.Expectation.check(subject)
 	}
 	if len(m.Fails) > 0 {
-		return fmt.Errorf("%s fails checks, so it need not be tortured: leave out one of fails and torture", who)
+		return fmt.Errorf("%s fails checks, so it need not be tortured: leave out one of fails and torture", subject)
 	}
 	if _, err := regexp.Compile(m.Torture); err != nil {
-		return fmt.Errorf("%s: the expression for the torture: %w", who, err)
+		return fmt.Errorf("%s: the expression for the torture: %w", subject, err)
 	}
 	return nil
 }
 
-func (e Expectation) check(who string) error {
+func (e Expectation) check(subject string) error {
 	if len(e.Fails) == 0 {
-		return fmt.Errorf("%s fails no check: then it proves nothing", who)
+		return fmt.Errorf("%s fails no check: then it proves nothing", subject)
 	}
 	var problems []error
 	for id, pattern := range e.Fails {
 		if _, err := regexp.Compile(pattern); err != nil {
-			problems = append(problems, fmt.Errorf("%s: the expression for %s: %w", who, id, err))
+			problems = append(problems, fmt.Errorf("%s: the expression for %s: %w", subject, id, err))
 		}
 	}
 	switch _, fails := e.Fails[e.Explained]; {
 	case e.Explained != "" && !fails:
-		problems = append(problems, fmt.Errorf("%s: %s is explained, and does not fail: name a check that does", who, e.Explained))
+		problems = append(problems, fmt.Errorf("%s: %s is explained, and does not fail: name a check that does", subject, e.Explained))
 	case e.Explained == "" && len(e.Fails) > 1:
 		problems = append(problems, fmt.Errorf("%s fails %d checks: say with explained which of them a student is shown first",
-			who, len(e.Fails)))
+			subject, len(e.Fails)))
 	}
 	return errors.Join(problems...)
 }

@@ -105,12 +105,12 @@ func (b *Blind) check(solution string) error {
 func (s *BlindSet) Of(solution string) (all []Mutant) {
 	add := func(list []Blind, operator Operator) {
 		for _, one := range list {
-			said := one.Mistake
+			description := one.Mistake
 			if operator == Design {
-				said = one.Why
+				description = one.Why
 			}
 			all = append(all, Mutant{
-				ID: one.Name, Solution: filepath.Base(solution), File: one.Edits[0].File, Operator: operator, After: said,
+				ID: one.Name, Solution: filepath.Base(solution), File: one.Edits[0].File, Operator: operator, After: description,
 				edits: one.Edits,
 			})
 		}

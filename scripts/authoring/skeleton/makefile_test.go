@@ -154,13 +154,13 @@ func TestMakeTargetsInWrongFolder(t *testing.T) {
 			output, err := makeIn(t, root, "-n", target)
 			want := regexp.MustCompile("type make " + target + " in the folder of your lab, or from here, " +
 				"for example: make -C (labs/[^ ]+) " + target)
-			said := want.FindStringSubmatch(output)
-			if err == nil || said == nil {
+			match := want.FindStringSubmatch(output)
+			if err == nil || match == nil {
 				t.Errorf("make %s in the root: error %v, it says %q; want %q", target, err, output, want)
 				continue
 			}
-			if !slices.Contains(targets(t, filepath.Join(root, said[1], "Makefile")), target) {
-				t.Errorf("make %s in the root says %q, and there is no such target", target, said[0])
+			if !slices.Contains(targets(t, filepath.Join(root, match[1], "Makefile")), target) {
+				t.Errorf("make %s in the root says %q, and there is no such target", target, match[0])
 			}
 		}
 	}

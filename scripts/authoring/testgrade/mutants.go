@@ -179,7 +179,7 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 			continue
 		}
 		mutex.Lock()
-		g.Say("mutants", done, len(todo))
+		g.Progress("mutants", done, len(todo))
 		mutex.Unlock()
 		group.Go(func() {
 			defer func() { <-slots }()
@@ -188,7 +188,7 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 			mutex.Lock()
 			defer mutex.Unlock()
 			done++
-			g.Say("mutants", done, len(todo))
+			g.Progress("mutants", done, len(todo))
 			if err != nil {
 				problems = append(problems, err)
 				return
@@ -247,13 +247,13 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 			limit: min(rightLimit, max(atLeast, slower*g.took[t.folder])), toFirst: true,
 		}
 		v, err := g.runWalled(ctx, p)
-		if err == nil && v.hindered {
+		if err == nil && v.noAPIServer {
 			v, err = g.runWalled(ctx, p)
 		}
 		switch {
 		case err != nil:
 			return "", "", err
-		case !v.Passed && v.hindered:
+		case !v.Passed && v.noAPIServer:
 			return report.MutantUntried, "no API server started, twice", nil
 		case !v.Passed:
 			return report.MutantFound, v.by, nil

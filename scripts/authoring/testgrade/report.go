@@ -22,10 +22,10 @@ func Blank(o *Options) *report.Tests {
 
 // Hide removes details from a report that would tell a student what to test: the names of missed mutants, unless missed
 // says that they were missed before.
-func Hide(t *report.Tests, told func(name string) bool) {
+func Hide(t *report.Tests, revealed func(name string) bool) {
 	for i := range t.Mutants {
 		m := &t.Mutants[i]
-		if m.Fate != report.MutantFound && !told(m.Name) {
+		if m.Fate != report.MutantFound && !revealed(m.Name) {
 			m.Name, m.Misconception = "", ""
 		}
 	}

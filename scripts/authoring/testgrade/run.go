@@ -44,8 +44,8 @@ type verdict struct {
 	report.TestRun
 	// by is the first test that failed, or how the program ended otherwise.
 	by string
-	// hindered says that the API server did not start, which is not the test's fault as long as it starts on the solution.
-	hindered bool
+	// noAPIServer says that the API server did not start, which is not the test's fault as long as it starts on the solution.
+	noAPIServer bool
 }
 
 // runWalled is run with the walls of the grading.
@@ -176,7 +176,7 @@ func (o *testOutput) Write(p []byte) (int, error) {
 
 func (o *testOutput) note(line []byte) {
 	if unstarted.Match(line) {
-		o.v.hindered = true
+		o.v.noAPIServer = true
 	}
 	found := result.FindSubmatch(line)
 	if found == nil {

@@ -69,9 +69,9 @@ type Options struct {
 	Known *report.Tests
 	// OnlyKnown runs no tests. A result that Known does not have is Unfinished.
 	OnlyKnown bool
-	// Say is called with the mutant that is tested next, and with how many of how many are done. Default: no progress is
+	// Progress is called with the mutant that is tested next, and with how many of how many are done. Default: no progress is
 	// reported.
-	Say func(what string, done, total int)
+	Progress func(what string, done, total int)
 }
 
 // grading is a run.
@@ -91,8 +91,8 @@ type grading struct {
 // Run grades tests. It always returns a report, which has the outcome.
 func Run(ctx context.Context, options Options) *report.Tests {
 	options.Within, options.Parallel = cmp.Or(options.Within, DefaultWithin), cmp.Or(options.Parallel, DefaultParallel)
-	if options.Say == nil {
-		options.Say = func(string, int, int) {}
+	if options.Progress == nil {
+		options.Progress = func(string, int, int) {}
 	}
 	g := &grading{Options: options, report: Blank(&options), took: map[string]time.Duration{}}
 	err := g.run(ctx)
@@ -240,7 +240,7 @@ func (g *grading) copied(s *submission.Submission, name, main string) (*submissi
 
 // onOurs runs the tests on our operator. There they must pass, since what fails there fails on every mutant.
 func (g *grading) onOurs(ctx context.Context) error {
-	g.Say("your tests on our operator", 0, 0)
+	g.Progress("your tests on our operator", 0, 0)
 	trial := g.newTrial()
 	programs, err := g.compile(ctx, g.base, g.tested, trial, true)
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
@@ -308,7 +308,7 @@ func (g *grading) compile(ctx context.Context, module *submission.Submission, pa
 
 // onOwn runs the tests on the student's operator.
 func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err error) {
-	g.Say("your tests on your operator", 0, 0)
+	g.Progress("your tests on your operator", 0, 0)
 	var packages []testedPackage
 	for _, t := range g.tested {
 		packages = append(packages, testedPackage{folder: t.runs, runs: t.runs})
@@ -338,7 +338,7 @@ func (g *grading) runAll(
 			if err != nil {
 				return nil, err
 			}
-			if !v.hindered || attempt > 0 {
+			if !v.noAPIServer || attempt > 0 {
 				break
 			}
 		}

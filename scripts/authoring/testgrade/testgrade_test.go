@@ -104,8 +104,8 @@ func TestStrongTestsFindMoreMutants(t *testing.T) {
 	}
 	Hide(weak, func(name string) bool { return name == "trusts-the-cache" })
 	for _, m := range weak.Mutants {
-		told := slices.Contains([]string{"keeps-two", "trusts-the-cache"}, m.Name)
-		if (m.Misconception != "") != told || (m.Name != "") != told {
+		revealed := slices.Contains([]string{"keeps-two", "trusts-the-cache"}, m.Name)
+		if (m.Misconception != "") != revealed || (m.Name != "") != revealed {
 			t.Errorf("a mutant that was missed once is told: %+v", m)
 		}
 	}
@@ -431,42 +431,42 @@ func TestKnownResultsAreReused(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	lab, solution := shop(t)
-	var said []string
+	var ran []string
 	run := func(dir string, known *report.Tests, only bool) *report.Tests {
-		said = nil
+		ran = nil
 		return Run(t.Context(), Options{
 			Lab: lab, Dir: dir, Solution: solution, Known: known, OnlyKnown: only, Parallel: 1,
-			Say: func(what string, _, _ int) { said = append(said, what) },
+			Progress: func(what string, _, _ int) { ran = append(ran, what) },
 		})
 	}
 	const right, strong = "return a + b", "Add(2, 3) != 5"
-	if got := run(submitted(t, right, strong), nil, true); got.Outcome != report.Unfinished || len(said) > 0 {
-		t.Errorf("nothing is known, and nothing may be run: %+v, after %q", got, said)
+	if got := run(submitted(t, right, strong), nil, true); got.Outcome != report.Unfinished || len(ran) > 0 {
+		t.Errorf("nothing is known, and nothing may be run: %+v, after %q", got, ran)
 	}
 	first := run(submitted(t, right, strong), nil, false)
 	if !first.FullMarks() || first.Known || first.Share() != 100 {
 		t.Fatalf("the first run is %+v", first)
 	}
-	if got := run(submitted(t, right, strong), first, true); !got.FullMarks() || !got.Known || len(said) > 0 {
-		t.Errorf("nothing has changed: %+v, after %q", got, said)
+	if got := run(submitted(t, right, strong), first, true); !got.FullMarks() || !got.Known || len(ran) > 0 {
+		t.Errorf("nothing has changed: %+v, after %q", got, ran)
 	}
 	wrong := submitted(t, "return a - b", strong)
-	if got := run(wrong, first, true); got.Outcome != report.Unfinished || len(said) > 0 {
-		t.Errorf("the operator has changed, and nothing may be run: %+v, after %q", got, said)
+	if got := run(wrong, first, true); got.Outcome != report.Unfinished || len(ran) > 0 {
+		t.Errorf("the operator has changed, and nothing may be run: %+v, after %q", got, ran)
 	}
 	if got := run(wrong, first, false); got.FullMarks() || !got.Known || got.Own.Passed ||
-		!slices.Equal(said, []string{"your tests on your operator"}) {
-		t.Errorf("the operator has changed: %+v, after %q", got, said)
+		!slices.Equal(ran, []string{"your tests on your operator"}) {
+		t.Errorf("the operator has changed: %+v, after %q", got, ran)
 	}
 	for i, known := range []*report.Tests{nil, run(submitted(t, right, "true"), nil, false)} {
 		got := run(submitted(t, right, "true"), known, false)
-		if got.Outcome != report.NotBuilt || got.Known != (i > 0) || (len(said) == 0) != got.Known || !strings.Contains(got.Reason, "(TestAdd)") {
-			t.Errorf("the test fails on a right operator: %+v, after %q", got, said)
+		if got.Outcome != report.NotBuilt || got.Known != (i > 0) || (len(ran) == 0) != got.Known || !strings.Contains(got.Reason, "(TestAdd)") {
+			t.Errorf("the test fails on a right operator: %+v, after %q", got, ran)
 		}
 	}
 	if got := run(submitted(t, right, "Add(2, 3) < 5"), first, false); got.FullMarks() || got.Known ||
-		got.Share() != 50 || !slices.Contains(said, "mutants") {
-		t.Errorf("the test has changed: %+v, after %q", got, said)
+		got.Share() != 50 || !slices.Contains(ran, "mutants") {
+		t.Errorf("the test has changed: %+v, after %q", got, ran)
 	}
 }
 

@@ -131,7 +131,7 @@ func (r *pageReader) mark(block *ast.HTMLBlock) {
 		case "interrupt":
 			r.next.Interrupt = true
 		}
-		if wants := name == "not run" || name == "run before"; wants != (value != "") {
+		if takesValue := name == "not run" || name == "run before"; takesValue != (value != "") {
 			r.problem(line, "write <!-- not run: the reason -->, <!-- run before: the commands -->, <!-- interrupt --> or <!-- printed -->")
 		}
 	}

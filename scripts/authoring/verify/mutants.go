@@ -53,12 +53,12 @@ func (r *Repository) findMutants(lab string, list *manifest.Manifest) ([]Finding
 		found("%v", err)
 		return findings, nil
 	}
-	fails := func(who string, fails map[string]string) {
+	fails := func(subject string, fails map[string]string) {
 		for id := range fails {
 			if known, err := list.Lab(lab); err != nil {
 				found("%v", err)
 			} else if _, err := known.Check(id); err != nil {
-				found("%s: %v", who, err)
+				found("%s: %v", subject, err)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 func TestUnclearSentences(t *testing.T) {
 	t.Parallel()
 	const subject = "name the subject, such as another user, a controller or you"
-	const nobody = "name the subject, such as no user or anyone, or write the account `nobody` as code"
-	const who = "begin the sentence with its subject, such as you or anyone who"
+	const noOne = "name the subject, such as no user or anyone, or write the account `nobody` as code"
+	const subjectFirst = "begin the sentence with its subject, such as you or anyone who"
 	const what = "begin the sentence with the thing itself, and not with what"
 	tests := []struct {
 		name    string
@@ -25,7 +25,7 @@ func TestUnclearSentences(t *testing.T) {
 		{"a word in a heading", "# Somebody deletes it\n", []string{`page.md:1: has "Somebody": ` + subject}},
 		{
 			"no subject", "# Deleted, and nobody saw how\n\nDoes anybody read it? Nobody's fault.\n",
-			[]string{`page.md:1: has "nobody": ` + nobody, `page.md:3: has "anybody": ` + nobody, `page.md:3: has "Nobody": ` + nobody},
+			[]string{`page.md:1: has "nobody": ` + noOne, `page.md:3: has "anybody": ` + noOne, `page.md:3: has "Nobody": ` + noOne},
 		},
 		{"an account", "sshd asks as `nobody` (65534): `User \"nobody\" cannot list`.\n\n```sh\nid nobody\n```\n", nil},
 		{"a part of a word", "It is amended. The renewal is mine.\n", nil},
@@ -39,11 +39,11 @@ func TestUnclearSentences(t *testing.T) {
 		},
 		{
 			"a sentence after the end of a line", "You read it.\nWho reads it knows.\n",
-			[]string{`page.md:2: has "Who reads it knows.": ` + who},
+			[]string{`page.md:2: has "Who reads it knows.": ` + subjectFirst},
 		},
 		{
 			"any verb", "1. Who survives both\nis repeatable. Who (or what) did it?\n",
-			[]string{`page.md:1: has "Who survives both is repeatable.": ` + who},
+			[]string{`page.md:1: has "Who survives both is repeatable.": ` + subjectFirst},
 		},
 		{
 			"two sentences in a row", "What you read is old. What was new is old.\n",
@@ -51,7 +51,7 @@ func TestUnclearSentences(t *testing.T) {
 		},
 		{
 			"after a semicolon", "It is there; who can see it\nis another matter; Who may see it is you.\n",
-			[]string{`page.md:2: has "Who may see it is you.": ` + who},
+			[]string{`page.md:2: has "Who may see it is you.": ` + subjectFirst},
 		},
 		{
 			"an item of a list, indented", "- Read.\n\n  1. Write.\n     What you\n     wrote is there.\n",
@@ -66,7 +66,7 @@ func TestUnclearSentences(t *testing.T) {
 		},
 		{
 			"a text of YAML", "    hints:\n    - >-\n      Who writes it\n      knows.\n",
-			[]string{`page.md:2: has "Who writes it knows.": ` + who},
+			[]string{`page.md:2: has "Who writes it knows.": ` + subjectFirst},
 		},
 		{
 			"a row of a table", "| a | b |\n|---|---|\n| whoever reads | `whoever` |\n",

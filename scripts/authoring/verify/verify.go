@@ -83,7 +83,7 @@ func Verify(ctx context.Context, options Options) error {
 		return err
 	}
 	var failed []string
-	var said strings.Builder // what failed, for the end: the checks after it print lines as well
+	var summary strings.Builder // what failed, for the end: the checks after it print lines as well
 	fixable := false
 	for _, check := range checks {
 		findings, err := find(ctx, options, check)
@@ -106,13 +106,13 @@ func Verify(ctx context.Context, options Options) error {
 			fmt.Fprintln(&text, "  Fix it with: make fix")
 		}
 		fmt.Fprint(options.Out, text.String())
-		fmt.Fprintf(&said, "%s: %s\n%s", check.Name, check.Sentence, text.String())
+		fmt.Fprintf(&summary, "%s: %s\n%s", check.Name, check.Sentence, text.String())
 	}
 	if len(failed) == 0 {
 		return nil
 	}
 	if failed[len(failed)-1] != checks[len(checks)-1].Name {
-		fmt.Fprintf(options.Out, "\nWhat failed:\n%s\n", shortened(said.String()))
+		fmt.Fprintf(options.Out, "\nWhat failed:\n%s\n", shortened(summary.String()))
 	}
 	advice := "fix them as told above"
 	if fixable {

@@ -54,12 +54,12 @@ func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 				test.prepare+` && cd "$PWD" && exec "$0" "$1"`, program, test.command)
 			c.Dir, c.Env = dir, append(os.Environ(), isBootstrap+"=1", "OPERATOR_LABS_PROGRAMS=none")
 			out, err := c.CombinedOutput()
-			said := string(out)
-			if strings.Contains(said, "unshare") && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
-				t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", said)
+			output := string(out)
+			if strings.Contains(output, "unshare") && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
+				t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", output)
 			}
-			if err == nil || !strings.HasPrefix(said, test.first) || strings.Contains(said, needs) != strings.Contains(test.first, needs) {
-				t.Errorf("it says %q (%v), want %q", said, err, test.first)
+			if err == nil || !strings.HasPrefix(output, test.first) || strings.Contains(output, needs) != strings.Contains(test.first, needs) {
+				t.Errorf("it says %q (%v), want %q", output, err, test.first)
 			}
 		})
 	}
@@ -184,8 +184,8 @@ func TestMakePassesFlagsOn(t *testing.T) {
 			// Some compile with a variable of this name.
 			command.Dir, command.Env = test.dir, []string{"PATH=" + os.Getenv("PATH"), "FLAGS=-O2"}
 			out, _ := command.CombinedOutput() // without a lab, it fails
-			if said := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(said, test.want) || strings.Contains(said, "-O2") {
-				t.Errorf("it must say %q and says\n%s", test.want, said)
+			if output := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(output, test.want) || strings.Contains(output, "-O2") {
+				t.Errorf("it must say %q and says\n%s", test.want, output)
 			}
 		})
 	}

@@ -148,8 +148,8 @@ func exportLogsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return here.Steps.Run(command.Context(), []steps.Step{{Name: "logs", Do: func(ctx context.Context, say func(string)) (string, error) {
-				return dir, here.Cluster.ExportLogs(ctx, dir, say)
+			return here.Steps.Run(command.Context(), []steps.Step{{Name: "logs", Do: func(ctx context.Context, report func(string)) (string, error) {
+				return dir, here.Cluster.ExportLogs(ctx, dir, report)
 			}}})
 		},
 	}

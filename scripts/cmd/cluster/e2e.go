@@ -50,7 +50,7 @@ func e2eCommand() *cobra.Command {
 				}
 				options.Only = append(options.Only, lab.Name)
 			}
-			reason, err := whyNot(command.Context())
+			reason, err := missingRequirement(command.Context())
 			if err != nil {
 				return err
 			}
@@ -84,8 +84,8 @@ func e2eCommand() *cobra.Command {
 	return command
 }
 
-// whyNot is the reason for which no cluster can be made here, or empty.
-func whyNot(ctx context.Context) (string, error) {
+// missingRequirement returns why no cluster can be created here, or an empty string.
+func missingRequirement(ctx context.Context) (string, error) {
 	profile, err := kind.LoadProfile("student")
 	if err != nil {
 		return "", err

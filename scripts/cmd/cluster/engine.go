@@ -29,9 +29,10 @@ func engineCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return here.Steps.Run(command.Context(), []steps.Step{{Name: "engine", Do: func(ctx context.Context, say func(string)) (string, error) {
-					return engine.Start(ctx, here.Root, say)
-				}}})
+				start := func(ctx context.Context, report func(string)) (string, error) {
+					return engine.Start(ctx, here.Root, report)
+				}
+				return here.Steps.Run(command.Context(), []steps.Step{{Name: "engine", Do: start}})
 			},
 		},
 		&cobra.Command{

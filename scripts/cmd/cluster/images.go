@@ -73,8 +73,8 @@ func listImages(out io.Writer, wanted []images.Image, found []images.Built) erro
 
 // buildStep makes sure that the store has images, and says what was made with its time and size.
 func buildStep(here *place.Place, wanted []images.Image, built *[]images.Built) steps.Step {
-	return steps.Step{Name: "images", Do: func(ctx context.Context, say func(string)) (string, error) {
-		all, err := here.Build(ctx, wanted, say)
+	return steps.Step{Name: "images", Do: func(ctx context.Context, report func(string)) (string, error) {
+		all, err := here.Build(ctx, wanted, report)
 		if built != nil {
 			*built = all
 		}
@@ -128,8 +128,10 @@ func loadCommand() *cobra.Command {
 			var built []images.Built
 			return here.Steps.Run(command.Context(), []steps.Step{
 				buildStep(here, wanted, &built),
-				{Name: "load", Limit: create.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
-					loaded, err := here.Cluster.Load(ctx, here.Store, built, func(done int64) { say(place.Megabytes(done) + " into all nodes together") })
+				{Name: "load", Limit: create.StepTime, Do: func(ctx context.Context, report func(string)) (string, error) {
+					loaded, err := here.Cluster.Load(ctx, here.Store, built, func(done int64) {
+						report(place.Megabytes(done) + " into all nodes together")
+					})
 					return english.Plural(loaded, "image", "") + " were missing", err
 				}},
 			})
@@ -175,7 +177,7 @@ func saveBundle(ctx context.Context, name string) error {
 	}
 	return here.Steps.Run(ctx, []steps.Step{
 		buildStep(here, wanted, nil),
-		{Name: "save", Do: func(ctx context.Context, say func(string)) (string, error) {
+		{Name: "save", Do: func(ctx context.Context, report func(string)) (string, error) {
 			// A bundle that was interrupted must not be taken for one.
 			beside := name + ".part"
 			file, err := os.Create(beside)
@@ -183,7 +185,7 @@ func saveBundle(ctx context.Context, name string) error {
 				return "", fmt.Errorf("writing the bundle: %w", err)
 			}
 			defer os.Remove(beside)
-			out := &counted{to: file, say: say}
+			out := &counted{to: file, report: report}
 			if err := errors.Join(here.Store.Save(ctx, out), file.Close()); err != nil {
 				return "", err
 			}
@@ -209,14 +211,14 @@ func loadBundle(ctx context.Context, name string) error {
 
 // counted says how much was written.
 type counted struct {
-	to  io.Writer
-	n   int64
-	say func(string)
+	to     io.Writer
+	n      int64
+	report func(string)
 }
 
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
 	c.n += int64(n)
-	c.say(place.Megabytes(c.n))
+	c.report(place.Megabytes(c.n))
 	return n, err
 }

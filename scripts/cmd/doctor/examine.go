@@ -59,8 +59,8 @@ func output(dir, name string, args ...string) (string, error) {
 	c.Dir, c.Env = dir, append(os.Environ(), neutral...)
 	out, err := c.Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		if said, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n"); said != "" {
-			err = errors.New(said)
+		if message, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n"); message != "" {
+			err = errors.New(message)
 		}
 	}
 	line, _, _ := strings.Cut(string(out), "\n")

@@ -62,7 +62,7 @@ func acmeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				tellOrder(order)
+				printOrder(order)
 				return nil
 			})
 		},
@@ -79,7 +79,7 @@ func acmeCommand() *cobra.Command {
 				} else if err != nil {
 					return err
 				}
-				return tellValidation(ctx, order)
+				return validateOrder(ctx, order)
 			})
 		},
 	}
@@ -135,7 +135,7 @@ func (f *acmeFlags) config(ctx context.Context) (*rest.Config, error) {
 	return config, nil
 }
 
-func tellOrder(order *acme.Order) {
+func printOrder(order *acme.Order) {
 	fmt.Fprintf(os.Stderr, "Ordered: %s\nThe ConfigMap %s of the namespace %s has the account's public key and these tokens:\n",
 		order.URL, byhand.ConfigMap, byhand.Namespace)
 	for _, c := range order.Challenges {
@@ -143,8 +143,8 @@ func tellOrder(order *acme.Order) {
 	}
 }
 
-// tellValidation says what the ACME server finds. That a name is not valid is an error, for the exit code.
-func tellValidation(ctx context.Context, order *acme.Order) error {
+// validateOrder prints the result of each name. It returns an error if a name is not valid.
+func validateOrder(ctx context.Context, order *acme.Order) error {
 	authorizations, err := order.Validate(ctx)
 	if err != nil {
 		return err
@@ -163,11 +163,11 @@ func tellValidation(ctx context.Context, order *acme.Order) error {
 	if err != nil {
 		return err
 	}
-	tellCertificate(chain[0])
+	printCertificate(chain[0])
 	return nil
 }
 
-func tellCertificate(leaf *x509.Certificate) {
+func printCertificate(leaf *x509.Certificate) {
 	fmt.Printf("The certificate for %v is issued by %s, and valid until %s.\n",
 		leaf.DNSNames, leaf.Issuer.CommonName, leaf.NotAfter.Format(time.DateOnly))
 }

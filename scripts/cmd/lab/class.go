@@ -355,7 +355,7 @@ func (r *classRun) finish(class *course.Class) error {
 	if err := course.WriteResults(r.out, class, about); err != nil {
 		return err
 	}
-	return r.tell(class)
+	return r.printSummary(class)
 }
 
 // redactor hides the folders of this machine from students.
@@ -369,8 +369,8 @@ func (r *classRun) redactor() *course.Redactor {
 	return course.NewRedactor(folders...)
 }
 
-// tell says what came of the class, and where it is.
-func (r *classRun) tell(class *course.Class) error {
+// printSummary prints which submissions have no grade, and where the results are.
+func (r *classRun) printSummary(class *course.Class) error {
 	without, unusable := 0, 0
 	for _, row := range class.Rows() {
 		for _, cell := range row.Cells {

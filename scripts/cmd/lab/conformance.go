@@ -28,7 +28,7 @@ import (
 const conformanceDir = "conformance"
 
 func conformanceCommand() *cobra.Command {
-	c := conforming{parallel: 4}
+	c := conformanceRun{parallel: 4}
 	command := &cobra.Command{
 		Use: "conformance", GroupID: groupMaintainers, Short: "Run Kubernetes' own conformance tests against a cluster", Args: cli.NoArguments,
 		Long: "conformance runs the tests that Kubernetes calls [Conformance], unchanged, against a fresh embedded cluster with its node,\n" +
@@ -59,8 +59,8 @@ func conformanceCommand() *cobra.Command {
 // etcdImage begins the reference of etcd's image.
 const etcdImage = "registry.k8s.io/etcd:"
 
-// conforming is one call of the command.
-type conforming struct {
+// conformanceRun is one call of the command.
+type conformanceRun struct {
 	*checkout.Checkout
 	clusterFlags
 	focus                       string
@@ -68,7 +68,7 @@ type conforming struct {
 	parallel                    int
 }
 
-func (c *conforming) run(ctx context.Context) error {
+func (c *conformanceRun) run(ctx context.Context) error {
 	on, _, err := c.parse()
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func record(root string, all []conformance.Test, known *conformance.Known, ledge
 }
 
 // choose takes those tests that were asked for.
-func (c *conforming) choose(
+func (c *conformanceRun) choose(
 	all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger,
 ) (chosen []conformance.Test, err error) {
 	chosen = all
@@ -164,7 +164,7 @@ func (c *conforming) choose(
 }
 
 // access is an administrator's way to the cluster. end gives it up.
-func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() error, err error) {
+func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end func() error, err error) {
 	if err := c.EnsureControlPlane(ctx); err != nil {
 		return "", nil, err
 	}
@@ -215,7 +215,7 @@ func testImages() ([]images.Image, error) {
 }
 
 // bringImages brings them to the nodes of a kind cluster, which may reach no registry.
-func (c *conforming) bringImages(ctx context.Context, cluster string) error {
+func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error {
 	wanted, err := testImages()
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (c *conforming) bringImages(ctx context.Context, cluster string) error {
 
 // judge runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not
 // known.
-func (c *conforming) judge(
+func (c *conformanceRun) judge(
 	ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger,
 ) (failed int, err error) {
 	var results []conformance.Result

@@ -33,7 +33,7 @@ func withNode(t *testing.T) string {
 }
 
 // wantDone runs a command that must succeed.
-func wantDone(t *testing.T, root string, args ...string) (said string) {
+func wantDone(t *testing.T, root string, args ...string) (printed string) {
 	t.Helper()
 	got := run(t, root, args...)
 	if got.code != 0 {
@@ -97,33 +97,33 @@ func deployToEachNode(t *testing.T, root string) {
 	const namespace = "--namespace=authorizedkeys-system"
 	wantDone(t, root, "kubectl", "rollout", "status", "daemonset,deployment", namespace, "--timeout=60s")
 	// The node's own files, with their modes, from a Pod that sees them.
-	eventually := func(what string, right func(said string) bool) {
+	eventually := func(what string, right func(printed string) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; {
-			said := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName,
+			printed := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName,
 				"--attach", "--quiet", "--profile=general", "--image="+manifests.VolumeHelper, "--",
 				"sh", "-c", "ls -l /host/etc/ssh/nodes; cat /host/etc/ssh/nodes/authorized_keys")
-			if right(said) {
+			if right(printed) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%s, and on the node there is\n%s", what, said)
+				t.Fatalf("%s, and on the node there is\n%s", what, printed)
 			}
 		}
 	}
 	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
 	wantDone(t, root, "kubectl", "create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins")
-	eventually("an AuthorizedKey was created", func(said string) bool {
-		return strings.Contains(said, "-rw-r--r-- ") && strings.Contains(said, " authorizedkey:ada\n")
+	eventually("an AuthorizedKey was created", func(printed string) bool {
+		return strings.Contains(printed, "-rw-r--r-- ") && strings.Contains(printed, " authorizedkey:ada\n")
 	})
 	// The node's account may not write the status: that is the Deployment's task.
 	wantDone(t, root, "kubectl", "wait", "authorizedkey/ada", "--for=condition=Accepted", "--timeout=60s")
-	said := wantDone(t, root, "kubectl", "logs", "daemonset/authorizedkeys-node-agent", namespace)
-	if strings.Contains(said, "forbidden") {
-		t.Errorf("the Pod of the node asks for what it may not:\n%s", said)
+	printed := wantDone(t, root, "kubectl", "logs", "daemonset/authorizedkeys-node-agent", namespace)
+	if strings.Contains(printed, "forbidden") {
+		t.Errorf("the Pod of the node asks for what it may not:\n%s", printed)
 	}
 	wantDone(t, root, "kubectl", "delete", "authorizedkeys", "--all")
-	eventually("all AuthorizedKeys were deleted", func(said string) bool { return said == "-rw-r--r-- 0 authorized_keys\n" })
+	eventually("all AuthorizedKeys were deleted", func(printed string) bool { return printed == "-rw-r--r-- 0 authorized_keys\n" })
 	wantDone(t, root, "kubectl", "delete", "pods", "--all")
 	wantDone(t, root, "undeploy", "--dir", dir)
 }

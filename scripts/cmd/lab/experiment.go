@@ -71,7 +71,7 @@ func measureState(ctx context.Context, here *checkout.Checkout, options state.Op
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	options.Say = bar.Set
+	options.Progress = bar.Set
 	result, err = state.Run(ctx, state.Cluster{Config: cluster.Config(), PIDs: cluster.PIDs(), Version: cluster.Version}, options)
 	if err != nil {
 		bar.Fail()

@@ -227,7 +227,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	live.Close()
 	if errors.Is(context.Cause(ctx), errSaved) {
 		// There is no verdict on a folder that is no longer there.
-		return result, takeBack(c.Out, reportFiles...)
+		return result, removeReports(c.Out, reportFiles...)
 	}
 	if how.gradescope != "" {
 		err = forGradescope.finish(result, err)
@@ -256,7 +256,7 @@ func (c *choice) uncontained(kept string) string {
 // begin replaces what the last run has written: whatever ends this one, an old grade is not taken for the new one.
 func begin(c *choice) error {
 	// A submission may have brought these files, and folders in their place.
-	if err := takeBack(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
+	if err := removeReports(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
 		return fmt.Errorf("%w: make the folder %s yours", err, c.relative(c.Out))
 	}
 	if err := writable(c.Out); err != nil {

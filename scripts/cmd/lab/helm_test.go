@@ -26,9 +26,9 @@ func TestHelmInstallsChartInPlayground(t *testing.T) {
 	// Where no Pod can run, the chart's check of the API can't either.
 	wantDone(t, root, "helm", "upgrade", "--install", "cert-manager", file, "--namespace", "cert-manager", "--create-namespace",
 		"--set", "crds.enabled=true", "--set", "startupapicheck.enabled=false")
-	if said := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(said, "deployed") ||
-		!strings.Contains(said, "cert-manager-v1.") {
-		t.Errorf("helm list says %s", said)
+	if output := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(output, "deployed") ||
+		!strings.Contains(output, "cert-manager-v1.") {
+		t.Errorf("helm list says %s", output)
 	}
 	wantDone(t, root, "kubectl", "get", "crd", "certificates.cert-manager.io")
 }

@@ -46,14 +46,14 @@ func listLabs(here *checkout.Checkout) error {
 			return cell
 		}).
 		Headers("Lab", "What you build", "Score", "Last graded", "Next")
-	var unread []error
+	var problems []error
 	for i := range here.Labs.Labs {
 		lab := &here.Labs.Labs[i]
 		work := ownWork(here, lab)
 		row, err := work.standing()
 		if err != nil {
 			// Written by another version, or damaged: that is no reason to keep the others from sight.
-			unread = append(unread, err)
+			problems = append(problems, err)
 			row = []string{lab.Name, lab.Title, "?", "?", fmt.Sprintf("make lab-%d", lab.Number)}
 		}
 		list.Row(row...)
@@ -64,7 +64,7 @@ func listLabs(here *checkout.Checkout) error {
 		list.StyleFunc(func(int, int) lipgloss.Style { return cell })
 	}
 	_, err := fmt.Println(list.Render())
-	for _, problem := range unread {
+	for _, problem := range problems {
 		fmt.Fprintln(os.Stderr, problem)
 	}
 	return err

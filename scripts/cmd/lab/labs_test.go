@@ -81,7 +81,7 @@ func TestMilestonePointsOfLastRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// says compares the table with the fields that the line of each milestone should have.
-	says := func(want ...string) {
+	wantTable := func(want ...string) {
 		t.Helper()
 		for _, fields := range want {
 			name, _, _ := strings.Cut(fields, " ")
@@ -107,15 +107,15 @@ func TestMilestonePointsOfLastRun(t *testing.T) {
 		}
 	}
 
-	says("7a read – make watch-7 PART=read", "7b write – make watch-7 PART=write", "7c trust – make watch-7 PART=trust")
+	wantTable("7a read – make watch-7 PART=read", "7b write – make watch-7 PART=write", "7c trust – make watch-7 PART=trust")
 	graded(llama, "discovery", "available")
-	says("7a read 30 of 35 make watch-7 PART=read", "7b write 32 of 32 done", "7c trust 28 of 28 done")
+	wantTable("7a read 30 of 35 make watch-7 PART=read", "7b write 32 of 32 done", "7c trust 28 of 28 done")
 	write, err := llama.Limit("write")
 	if err != nil {
 		t.Fatal(err)
 	}
 	graded(write)
-	says("7a read – make watch-7 PART=read", "7b write 32 of 32 done", "7c trust – make watch-7 PART=trust")
+	wantTable("7a read – make watch-7 PART=read", "7b write 32 of 32 done", "7c trust – make watch-7 PART=trust")
 }
 
 // bestIn is the best score that a lab's folder of reports has kept.

@@ -34,7 +34,7 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 	if err := m.print(&nothing, root, strings.NewReader("")); err != nil || nothing.Len() > 0 {
 		t.Errorf("of a module without tests it prints %q, %v", &nothing, err)
 	}
-	run := func(folder, script string) (said string, err error) {
+	run := func(folder, script string) (printed string, err error) {
 		t.Helper()
 		dir := filepath.Join(root, folder)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -45,9 +45,9 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 		output, err := c.CombinedOutput()
 		return string(output), err
 	}
-	if said, err := run("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo problem >&2"); err != nil ||
-		said != "out\nproblem\n" {
-		t.Errorf("it printed %q and ended with %v", said, err)
+	if printed, err := run("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo problem >&2"); err != nil ||
+		printed != "out\nproblem\n" {
+		t.Errorf("it printed %q and ended with %v", printed, err)
 	}
 	_, err = run("fails", "exit 3")
 	if exit, is := errors.AsType[*exec.ExitError](err); !is || exit.ExitCode() != 3 {

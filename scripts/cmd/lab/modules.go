@@ -26,8 +26,8 @@ func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system stri
 	return fetchInto(ctx, "lab "+lab.Name, submission.Builder{Submission: &submission.Submission{Dir: dir}, System: system})
 }
 
-// fetchInto downloads the modules that a submission needs, unless they are here. whose says to a person whose they are.
-func fetchInto(ctx context.Context, whose string, builder submission.Builder) (err error) {
+// fetchInto downloads the modules that a submission needs, unless they are here. owner names their owner in the output.
+func fetchInto(ctx context.Context, owner string, builder submission.Builder) (err error) {
 	dir := builder.Dir
 	if submission.MissingModules(dir) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func fetchInto(ctx context.Context, whose string, builder submission.Builder) (e
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
 	builder.Submission, builder.Scope = &submission.Submission{Dir: dir}, scope
-	bar := progress.Start(os.Stderr, "download the modules of "+whose)
+	bar := progress.Start(os.Stderr, "download the modules of "+owner)
 	if err := builder.Fetch(ctx, func(done, total int) { bar.Set("modules", done, total) }); err != nil {
 		bar.Fail()
 		return err

@@ -95,7 +95,7 @@ func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 	}
 	if m.list || m.record {
 		for _, s := range subjects {
-			if err := m.tell(s); err != nil {
+			if err := m.listOrRecord(s); err != nil {
 				return err
 			}
 		}
@@ -135,8 +135,8 @@ func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 	return nil
 }
 
-// tell lists the mutants of a lab, or records what is known of them.
-func (m *mutation) tell(s *subject) error {
+// listOrRecord lists the mutants of a lab, or records what is known of them.
+func (m *mutation) listOrRecord(s *subject) error {
 	if m.list {
 		for i := range s.mutants {
 			fmt.Println(s.mutants[i].String())

@@ -51,16 +51,16 @@ func TestMutateResumesAfterInterrupt(t *testing.T) {
 		}
 		return trials
 	}
-	var said strings.Builder
+	var output strings.Builder
 	c, runs := command(t, root, "mutate", "1", "--sample", "3", "--seed", "1", "--parallel", "1")
-	c.Stdout, c.Stderr = &said, &said
+	c.Stdout, c.Stderr = &output, &output
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	left := func() int { return mutate.Count(read()).Undecided }
 	deadline, tick := time.After(2*time.Minute), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
-	for begun := false; !begun || left() != 2; begun = begun || left() == 3 {
+	for started := false; !started || left() != 2; started = started || left() == 3 {
 		select {
 		case <-tick.C:
 		case <-deadline:
@@ -72,9 +72,9 @@ func TestMutateResumesAfterInterrupt(t *testing.T) {
 	}
 	_ = c.Wait()
 	const want = "lab: interrupted: `lab mutate 1 --again` continues\n"
-	if c.ProcessState.ExitCode() != 1 || !strings.HasSuffix(said.String(), want) ||
-		!strings.Contains(said.String(), "a sample of 3, with seed 1\n") {
-		t.Errorf("exit code %d:\n%s", c.ProcessState.ExitCode(), said.String())
+	if c.ProcessState.ExitCode() != 1 || !strings.HasSuffix(output.String(), want) ||
+		!strings.Contains(output.String(), "a sample of 3, with seed 1\n") {
+		t.Errorf("exit code %d:\n%s", c.ProcessState.ExitCode(), output.String())
 	}
 	wantNothing(t, runs)
 	if figures := mutate.Count(read()); figures.Undecided != 2 {

@@ -21,8 +21,8 @@ func makeIn(t *testing.T, project string, targets ...string) (output string, err
 		t.Fatal(err)
 	}
 	c.Args = append([]string{"make", "LAB=" + lab}, targets...)
-	said, err := c.CombinedOutput()
-	return string(said), err
+	out, err := c.CombinedOutput()
+	return string(out), err
 }
 
 // What `lab new` says next works: the tests of a new project pass, with the tools of the checkout.
@@ -31,10 +31,10 @@ func TestNewProjectPassesItsTests(t *testing.T) {
 	longtest.Proof(t)
 	root := complete(t)
 	project := filepath.Join(root, "hooks")
-	said := wantDone(t, root, "new", "hooks", "--domain=lva.io", "--group=apps", "--version=v1", "--kind=Shop", "--webhook")
-	if !strings.HasPrefix(said, "hooks has ") ||
-		!strings.Contains(said, "an operator for the kind Shop of apps.lva.io/v1. Next:\n  cd hooks\n") {
-		t.Errorf("it says\n%s", said)
+	out := wantDone(t, root, "new", "hooks", "--domain=lva.io", "--group=apps", "--version=v1", "--kind=Shop", "--webhook")
+	if !strings.HasPrefix(out, "hooks has ") ||
+		!strings.Contains(out, "an operator for the kind Shop of apps.lva.io/v1. Next:\n  cd hooks\n") {
+		t.Errorf("it says\n%s", out)
 	}
 	output, err := makeIn(t, project, "test")
 	if err != nil {

@@ -44,7 +44,7 @@ func TestMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 		outcome   report.Outcome
 		score     int
 		reason    string
-		says      string
+		message   string
 	}{
 		{
 			"grade 5 --solution", "05-cert-manager", report.Error, 0,
@@ -70,8 +70,8 @@ func TestMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 			strings.Contains(got.Reason, "itself failed") {
 			t.Errorf("%s: %s with %d points: %s", test.args, got.Outcome, got.Score, got.Reason)
 		}
-		if !strings.Contains(strings.Join(strings.Fields(string(output)), " "), test.says) {
-			t.Errorf("%s: it does not say %q:\n%s", test.args, test.says, output)
+		if !strings.Contains(strings.Join(strings.Fields(string(output)), " "), test.message) {
+			t.Errorf("%s: it does not say %q:\n%s", test.args, test.message, output)
 		}
 		if _, err := os.Stat(filepath.Join(out, "best", report.JSONFile)); err == nil {
 			t.Errorf("%s: it became the best score", test.args)

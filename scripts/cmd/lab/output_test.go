@@ -19,17 +19,17 @@ import (
 func TestDownloadsOfTestsAreCounted(t *testing.T) {
 	t.Parallel()
 	var to bytes.Buffer
-	spoken, counted := 0, 0
-	o := &output{to: &to, speaks: func() { spoken++ }, downloads: func(n int) { counted = n }}
+	calls, counted := 0, 0
+	o := &output{to: &to, onOutput: func() { calls++ }, downloads: func(n int) { counted = n }}
 	for _, piece := range []string{"go: downloading a v1\ngo: down", "loading b v2\n", "# x\n", "x.go:1: ", "no\n"} {
 		if n, err := io.WriteString(o, piece); err != nil || n != len(piece) {
 			t.Fatalf("%d of %d bytes were written: %v", n, len(piece), err)
 		}
-		if counted == 2 && to.Len() == 0 && spoken > 0 {
+		if counted == 2 && to.Len() == 0 && calls > 0 {
 			t.Error("a download ends the bar")
 		}
 	}
-	if want := "# x\nx.go:1: no\n"; to.String() != want || counted != 2 || spoken == 0 {
+	if want := "# x\nx.go:1: no\n"; to.String() != want || counted != 2 || calls == 0 {
 		t.Errorf("it passed on %q, want %q, and counted %d downloads", to.String(), want, counted)
 	}
 }
@@ -37,7 +37,7 @@ func TestDownloadsOfTestsAreCounted(t *testing.T) {
 func TestTestOutcomes(t *testing.T) {
 	t.Parallel()
 	const (
-		says    = `{"Action":"output","Package":"a","Test":"TestA","Output":"it is broken\n"}` + "\n"
+		prints  = `{"Action":"output","Package":"a","Test":"TestA","Output":"it is broken\n"}` + "\n"
 		fails   = `{"Action":"fail","Package":"a","Test":"TestA"}` + "\n"
 		partly  = `{"Action":"fail","Package":"a","Test":"TestA/part"}` + "\n"
 		passes  = `{"Action":"pass","Package":"a","Test":"TestA"}` + "\n"
@@ -54,13 +54,13 @@ func TestTestOutcomes(t *testing.T) {
 		failed, flaky   string
 	}{
 		{"all pass", passes + skips + passing, 1, 1, "", ""},
-		{"a failure", says + fails + pkg, 0, 0, "a TestA: it is broken\n", ""},
-		{"a failure of a part", says + partly + fails + pkg, 0, 0, "a TestA/part: ", ""},
-		{"passes when repeated", says + fails + pkg + passes + passing, 1, 0, "", "a TestA: it is broken\n"},
-		{"fails again", says + fails + pkg + says + fails + pkg, 0, 0, "a TestA: it is broken\nit is broken\n", ""},
+		{"a failure", prints + fails + pkg, 0, 0, "a TestA: it is broken\n", ""},
+		{"a failure of a part", prints + partly + fails + pkg, 0, 0, "a TestA/part: ", ""},
+		{"passes when repeated", prints + fails + pkg + passes + passing, 1, 0, "", "a TestA: it is broken\n"},
+		{"fails again", prints + fails + pkg + prints + fails + pkg, 0, 0, "a TestA: it is broken\nit is broken\n", ""},
 		{"ends with the program", begins + pkg, 0, 0, "a TestC: ", ""},
 		{"a package leaves something behind", passes + passing + left + other, 1, 0, "b: it left a process\n", ""},
-		{"a flaky test hides what is left", says + fails + pkg + passes + pkg, 1, 0, "a: ", "a TestA: it is broken\n"},
+		{"a flaky test hides what is left", prints + fails + pkg + passes + pkg, 1, 0, "a: ", "a TestA: it is broken\n"},
 		{"it is content when repeated", left + other + `{"Action":"pass","Package":"b"}`, 0, 0, "b: it left a process\n", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -21,16 +21,16 @@ func (c *choice) limitedTo(part string) (*choice, error) {
 	return &limited, nil
 }
 
-// stretch is what a watch grades: of a lab that is built in parts only the part that is worked on, so that the verdict
+// watchTarget is what a watch grades: of a lab that is built in parts only the part that is worked on, so that the verdict
 // comes soon.
-type stretch struct {
+type watchTarget struct {
 	whole *choice
 	// only is the part that was asked for. Empty: one after the other, and when all have full marks the whole lab.
 	only string
 }
 
 // next is what to grade now, by what is remembered of earlier runs.
-func (s stretch) next() (*choice, error) {
+func (s watchTarget) next() (*choice, error) {
 	if s.only != "" {
 		return s.whole.limitedTo(s.only)
 	}
@@ -48,7 +48,7 @@ func (s stretch) next() (*choice, error) {
 
 // follows says whether there is more to grade after a verdict, without a saved file: the next part, or at last the
 // whole lab.
-func (s stretch) follows(graded *choice, verdict *report.Report) bool {
+func (s watchTarget) follows(graded *choice, verdict *report.Report) bool {
 	return s.only == "" && graded.Lab.Part != "" && verdict.FullMarks()
 }
 

@@ -19,7 +19,7 @@ func inParts() *manifest.Lab {
 
 func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 	t.Parallel()
-	s := stretch{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
+	s := watchTarget{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
 	next := func() *choice {
 		t.Helper()
 		c, err := s.next()
@@ -33,13 +33,13 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 		t.Helper()
 		verdict := &report.Report{Outcome: report.Graded, MaxScore: c.Lab.MaxScore()}
 		for _, check := range c.Lab.Checks {
-			told := report.Check{ID: check.ID, Status: report.Failed}
+			result := report.Check{ID: check.ID, Status: report.Failed}
 			for _, id := range passed {
 				if id == check.ID {
-					told.Status, verdict.Score = report.Passed, verdict.Score+check.Points
+					result.Status, verdict.Score = report.Passed, verdict.Score+check.Points
 				}
 			}
-			verdict.Checks = append(verdict.Checks, told)
+			verdict.Checks = append(verdict.Checks, result)
 		}
 		if err := keepParts(c.Out, c.Lab, verdict); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 // A grader that failed says nothing of a part.
 func TestGraderErrorKeepsParts(t *testing.T) {
 	t.Parallel()
-	s := stretch{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
+	s := watchTarget{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
 	for _, verdict := range []*report.Report{
 		{Outcome: report.Graded, Checks: []report.Check{{ID: "warm", Status: report.Passed}, {ID: "crisp", Status: report.Skipped}}},
 		{Outcome: report.Error, Checks: []report.Check{{ID: "warm", Status: report.Skipped}, {ID: "crisp", Status: report.Skipped}}},
@@ -94,7 +94,7 @@ func TestGraderErrorKeepsParts(t *testing.T) {
 // A lab that is not built in parts is graded as a whole, and nothing is remembered.
 func TestLabWithoutPartsIsWatchedWhole(t *testing.T) {
 	t.Parallel()
-	s := stretch{whole: &choice{
+	s := watchTarget{whole: &choice{
 		Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}},
 		Out: t.TempDir(),
 	}}

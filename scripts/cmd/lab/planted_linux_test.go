@@ -67,7 +67,7 @@ func TestRunReplacesPlantedReport(t *testing.T) {
 func TestRunRemovesPlantedReports(t *testing.T) {
 	t.Parallel()
 	nothing := func(*choice) error { return nil }
-	inTheWay := func(name string) func(*choice) error {
+	plantFolder := func(name string) func(*choice) error {
 		return func(c *choice) error {
 			folder := filepath.Join(c.Out, name)
 			return errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "in the way"), 0o755), os.Chmod(folder, 0o555))
@@ -81,8 +81,8 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 		want   string              // the error of the run; empty: it has none, and its report is there
 	}{
 		{name: "a report", left: nothing},
-		{name: "a page that is a folder", left: inTheWay(report.HTMLFile)},
-		{name: "a report for CI that is a folder", left: inTheWay(report.JUnitFile)},
+		{name: "a page that is a folder", left: plantFolder(report.HTMLFile)},
+		{name: "a report for CI that is a folder", left: plantFolder(report.JUnitFile)},
 		{name: "a verdict of its own", left: func(c *choice) error {
 			brought, err := c.last(report.JSONFile)
 			if err != nil {

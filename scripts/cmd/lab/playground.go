@@ -50,7 +50,7 @@ func upCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := sayNoNode(command.Context(), here); err != nil {
+			if err := warnNoNode(command.Context(), here); err != nil {
 				return err
 			}
 			if err := playground.InstallAddons(command.Context(), here, names, os.Stderr); err != nil {
@@ -94,8 +94,8 @@ func printAddons(ctx context.Context, here *checkout.Checkout) error {
 	return nil
 }
 
-// sayNoNode says why Pods stay Pending, if a node was asked for and could not be had.
-func sayNoNode(ctx context.Context, here *checkout.Checkout) error {
+// warnNoNode prints why Pods stay Pending, if a node was asked for and could not be had.
+func warnNoNode(ctx context.Context, here *checkout.Checkout) error {
 	status, err := here.Playground().Status(ctx)
 	if err == nil && status.NoNode != "" {
 		fmt.Fprintf(os.Stderr, "It has no node, so Pods stay Pending: %s\n", status.NoNode)

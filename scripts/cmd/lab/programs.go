@@ -197,12 +197,12 @@ func verifyPrograms(ctx context.Context, here *checkout.Checkout, name string, s
 	}
 	var differ []string
 	for _, program := range all {
-		said, err := opened.Compare(ctx, here.Root, program.Target, installed, filepath.Join(work, "program"))
+		result, err := opened.Compare(ctx, here.Root, program.Target, installed, filepath.Join(work, "program"))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%-40s %s\n", program.What, said)
-		if said != archive.Same {
+		fmt.Fprintf(out, "%-40s %s\n", program.What, result)
+		if result != archive.Same {
 			differ = append(differ, program.What)
 		}
 	}

@@ -86,14 +86,14 @@ func recordLab(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, 
 			return err
 		}
 		// The exit code is 1 where points are missing, and the report says whether there is a grade.
-		said, failed := runner.Run(ctx, here.Root, nil, program, "grade", strconv.Itoa(lab.Number), "--dir", dir)
+		output, failed := runner.Run(ctx, here.Root, nil, program, "grade", strconv.Itoa(lab.Number), "--dir", dir)
 		out, err := here.Out(filepath.Join("submissions", checkout.ReportsOf(dir)))
 		if err != nil {
 			return err
 		}
 		graded, err := report.Read(filepath.Join(out, lab.Name, report.JSONFile))
 		if err := errors.Join(err, os.RemoveAll(out)); err != nil {
-			return fmt.Errorf("grading %s of %s: %w\n%s", run.Name, lab.Name, errors.Join(failed, err), said)
+			return fmt.Errorf("grading %s of %s: %w\n%s", run.Name, lab.Name, errors.Join(failed, err), output)
 		}
 		if err := run.Keep(here.Root, graded); err != nil {
 			return err

@@ -55,8 +55,8 @@ func TestRunServerAtPlayground(t *testing.T) {
 	}
 	get("TALLNESS", "get", "llamas", "carla")
 	get("77.5", "get", "llamas", "carla")
-	if code, said := server.end(syscall.SIGINT); code != 0 {
-		t.Errorf("after Ctrl-C its exit code is %d:\n%s", code, said)
+	if code, printed := server.end(syscall.SIGINT); code != 0 {
+		t.Errorf("after Ctrl-C its exit code is %d:\n%s", code, printed)
 	}
 	get("NotFound", "get", registered)
 

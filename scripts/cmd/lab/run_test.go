@@ -66,7 +66,7 @@ type running struct {
 }
 
 // runOperator begins `lab run`, and waits until it says where the playground is. said is all that it said before.
-func runOperator(t *testing.T, root string, args ...string) (r *running, said string) {
+func runOperator(t *testing.T, root string, args ...string) (r *running, out string) {
 	t.Helper()
 	c, runs := command(t, root, append([]string{"run"}, args...)...)
 	read, write, err := os.Pipe()
@@ -81,18 +81,18 @@ func runOperator(t *testing.T, root string, args ...string) (r *running, said st
 	write.Close()
 	r = &running{Cmd: c, t: t, output: bufio.NewReader(read), runs: runs}
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	for !strings.HasSuffix(said, "\n\n") {
+	for !strings.HasSuffix(out, "\n\n") {
 		line, err := r.output.ReadString('\n')
-		said += line
+		out += line
 		if err != nil {
-			t.Fatalf("it ended:\n%s", said)
+			t.Fatalf("it ended:\n%s", out)
 		}
 	}
-	return r, said
+	return r, out
 }
 
 // end ends it by a signal, and returns what it said meanwhile.
-func (r *running) end(signal syscall.Signal) (code int, said string) {
+func (r *running) end(signal syscall.Signal) (code int, out string) {
 	r.t.Helper()
 	if err := r.Process.Signal(signal); err != nil {
 		r.t.Fatal(err)
@@ -156,12 +156,12 @@ func stock(t *testing.T, url, want string) {
 }
 
 // freezerIn is the URL that `lab run` prints with curl.
-func freezerIn(t *testing.T, said string) string {
+func freezerIn(t *testing.T, out string) string {
 	t.Helper()
-	_, after, ok := strings.Cut(said, "\ncurl ")
+	_, after, ok := strings.Cut(out, "\ncurl ")
 	url, _, _ := strings.Cut(after, " ")
 	if !ok || !strings.HasSuffix(url, "/v1/stock") {
-		t.Fatalf("it does not say where the freezer is:\n%s", said)
+		t.Fatalf("it does not say where the freezer is:\n%s", out)
 	}
 	return url
 }
@@ -222,23 +222,23 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatal(err)
 	}
-	operator, said := runOperator(t, root, "3", "--solution")
-	url := freezerIn(t, said)
-	if strings.Contains(url, ":8018/") || strings.Contains(said, "webhooks") {
-		t.Errorf("it says\n%s", said)
+	operator, out := runOperator(t, root, "3", "--solution")
+	url := freezerIn(t, out)
+	if strings.Contains(url, ":8018/") || strings.Contains(out, "webhooks") {
+		t.Errorf("it says\n%s", out)
 	}
 	sees(t, root, "sundae", "vanilla", "created")
 	stock(t, url, `{"kind":"topping","ingredient":"cream","count":999}`)
-	if code, said := operator.end(syscall.SIGINT); code != 0 || strings.Contains(said, "stay registered") {
-		t.Errorf("Ctrl-C ends it with %d:\n%s", code, said)
+	if code, out := operator.end(syscall.SIGINT); code != 0 || strings.Contains(out, "stay registered") {
+		t.Errorf("Ctrl-C ends it with %d:\n%s", code, out)
 	}
 	if taken != nil {
 		taken.Close()
 	}
 
 	// The freezer remembers, and knows the lab by its folder. Only one operator runs at a time.
-	operator, said = runOperator(t, root, "--dir", filepath.Join("solutions", "03-finalizer"))
-	stock(t, freezerIn(t, said), `{"kind":"topping","ingredient":"cream","count":999}`)
+	operator, out = runOperator(t, root, "--dir", filepath.Join("solutions", "03-finalizer"))
+	stock(t, freezerIn(t, out), `{"kind":"topping","ingredient":"cream","count":999}`)
 	if got := run(t, root, "run", "2", "--solution"); got.code != 1 ||
 		!strings.Contains(got.stderr, "another operator is running against the playground: stop it first, with Ctrl-C in its terminal") {
 		t.Errorf("a second operator: exit code %d, %s", got.code, got.stderr)
@@ -246,7 +246,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	if got := run(t, root, "kubectl", "delete", "icecream", "sundae", "--timeout=30s"); got.code != 0 {
 		t.Error(got.stderr)
 	}
-	stock(t, freezerIn(t, said), `{"kind":"topping","ingredient":"cream","count":1000}`)
+	stock(t, freezerIn(t, out), `{"kind":"topping","ingredient":"cream","count":1000}`)
 	// An operator that knows the finalizers is not warned of them.
 	sees(t, root, "left", "vanilla", "created")
 	if got := run(t, root, "kubectl", "wait", "--for=jsonpath={.metadata.finalizers[0]}=demo.lva.io/finalizer",
@@ -257,19 +257,19 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	if got := run(t, root, "zombie"); got.code != 0 {
 		t.Error(got.stderr)
 	}
-	operator, said = runOperator(t, root, "3", "--solution")
-	if strings.Contains(said, "can't be deleted") {
-		t.Errorf("it says\n%s", said)
+	operator, out = runOperator(t, root, "3", "--solution")
+	if strings.Contains(out, "can't be deleted") {
+		t.Errorf("it says\n%s", out)
 	}
 	operator.end(syscall.SIGINT)
 
 	// Webhooks are asked by their Service, and fail closed when their operator is killed.
-	operator, said = runOperator(t, root, "4", "--solution")
+	operator, out = runOperator(t, root, "4", "--solution")
 	const warning = "The playground has objects with the finalizer demo.lva.io/finalizer of lab 3: left.\n" +
 		"This operator does not remove it, so they can't be deleted while it runs. `make run-3` runs the operator that does;\n" +
 		"`make down` removes everything.\n"
-	if !strings.Contains(said, "Its webhooks are registered: ") || strings.Count(said, "finalizer") != 2 || !strings.Contains(said, warning) {
-		t.Errorf("it says\n%s", said)
+	if !strings.Contains(out, "Its webhooks are registered: ") || strings.Count(out, "finalizer") != 2 || !strings.Contains(out, warning) {
+		t.Errorf("it says\n%s", out)
 	}
 	sees(t, root, "matcha", "matcha", `Unsupported value: "matcha"`)
 	sees(t, root, "one", "vanilla", "created")
@@ -279,9 +279,9 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	// The next run continues, over what the killed one has left.
 	operator, _ = runOperator(t, root, "4", "--solution")
 	sees(t, root, "two", "vanilla", "created")
-	code, said := operator.end(syscall.SIGINT)
-	if code != 0 || !strings.Contains(said, "Its webhooks are still registered, and no program serves them") {
-		t.Errorf("Ctrl-C ends it with %d:\n%s", code, said)
+	code, out := operator.end(syscall.SIGINT)
+	if code != 0 || !strings.Contains(out, "Its webhooks are still registered, and no program serves them") {
+		t.Errorf("Ctrl-C ends it with %d:\n%s", code, out)
 	}
 	sees(t, root, "three", "vanilla", "failed calling webhook")
 

@@ -38,7 +38,7 @@ func (c *choice) settle(result *report.Report, failed error) error {
 func replaceReports(dir string, names []string, failed error, write func() error) error {
 	err := failed
 	if err == nil {
-		err = takeBack(dir, names...)
+		err = removeReports(dir, names...)
 	}
 	if err == nil {
 		err = write()
@@ -46,15 +46,15 @@ func replaceReports(dir string, names []string, failed error, write func() error
 	if err == nil {
 		return nil
 	}
-	if stays := takeBack(dir, names...); stays != nil {
-		return fmt.Errorf("%w, and a file that may not be of this run can't be removed: %w: remove it", err, stays)
+	if removeErr := removeReports(dir, names...); removeErr != nil {
+		return fmt.Errorf("%w, and a file that may not be of this run can't be removed: %w: remove it", err, removeErr)
 	}
 	return err
 }
 
-// takeBack removes files and folders from a folder of reports. A submission may have forbidden that, but it ran as this
+// removeReports removes files and folders from a folder of reports. A submission may have forbidden that, but it ran as this
 // user, who can allow it again.
-func takeBack(dir string, names ...string) error {
+func removeReports(dir string, names ...string) error {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o700 != 0o700 {
 		_ = os.Chmod(dir, info.Mode().Perm()|0o700) // if it is another user's, removing fails, and says why
 	}

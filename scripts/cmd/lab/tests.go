@@ -77,7 +77,7 @@ func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch
 		return err
 	}
 	bar := progress.Start(os.Stdout, "grade the tests")
-	options.Say = bar.Set
+	options.Progress = bar.Set
 	all, err := runTests(ctx, c, options)
 	if err != nil || all.Outcome == report.Error {
 		bar.Fail()
@@ -120,11 +120,11 @@ func runTests(ctx context.Context, c *choice, options testgrade.Options) (*repor
 	}
 	all := testgrade.Run(ctx, options)
 	if !c.solution && !all.Known { // what is known was hidden when it was found out
-		told, err := keepMissed(c, all)
+		revealed, err := keepMissed(c, all)
 		if err != nil {
 			return nil, err
 		}
-		testgrade.Hide(all, told)
+		testgrade.Hide(all, revealed)
 	}
 	return all, writeTests(c.Out, all)
 }
@@ -141,7 +141,7 @@ func (c *choice) takeKnownTests() (*report.Tests, error) {
 	if err != nil {
 		known = nil // there is none, or none that this version reads
 	}
-	if err := takeBack(c.Out, report.TestsJSONFile); err != nil {
+	if err := removeReports(c.Out, report.TestsJSONFile); err != nil {
 		return nil, err
 	}
 	return known, nil
@@ -149,7 +149,7 @@ func (c *choice) takeKnownTests() (*report.Tests, error) {
 
 // keepKnownTests puts it back, in the place of what has been written there since.
 func (c *choice) keepKnownTests(known *report.Tests) error {
-	if err := takeBack(c.Out, report.TestsJSONFile); err != nil {
+	if err := removeReports(c.Out, report.TestsJSONFile); err != nil {
 		return err
 	}
 	if known == nil {
@@ -182,7 +182,7 @@ func gradeOwnTests(
 	options := testgrade.Options{
 		Decide: true, Known: known, OnlyKnown: how.knownTests,
 		Walled: how.sandbox != grade.SandboxOff, Strict: how.sandbox == grade.SandboxRequired,
-		Say: func(what string, done, total int) {
+		Progress: func(what string, done, total int) {
 			if total > 0 {
 				what = fmt.Sprintf("%s: %d of at most %d", what, done, total)
 			}
@@ -231,11 +231,11 @@ type missed struct {
 	Tests string `json:"tests"`
 }
 
-// toldAfter is how many versions of the tests must miss a mutant before lab says what is wrong with it.
-const toldAfter = 2
+// revealAfter is how many versions of the tests must miss a mutant before lab says what is wrong with it.
+const revealAfter = 2
 
 // keepMissed remembers which mutants were missed. It returns which are explained by now.
-func keepMissed(c *choice, result *report.Tests) (told func(name string) bool, err error) {
+func keepMissed(c *choice, result *report.Tests) (revealed func(name string) bool, err error) {
 	kept, err := readKept[missed](c.Out, missedFile, missedKept)
 	if err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func keepMissed(c *choice, result *report.Tests) (told func(name string) bool, e
 			kept[m.Name] = missed{Times: was.Times + 1, Tests: digest}
 		}
 	}
-	return func(name string) bool { return kept[name].Times >= toldAfter }, writeKept(c.Out, missedFile, missedKept, kept)
+	return func(name string) bool { return kept[name].Times >= revealAfter }, writeKept(c.Out, missedFile, missedKept, kept)
 }
 
 // writeTests writes the report as JSON and as a page.

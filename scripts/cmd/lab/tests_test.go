@@ -36,9 +36,9 @@ func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 		return &report.Tests{Ours: &report.TestRun{Passed: true}, Mutants: []report.TestedMutant{{Name: "keeps-two", Fate: fate}}}
 	}
 	for i, step := range []struct {
-		tests string
-		fate  report.MutantFate
-		told  bool
+		tests    string
+		fate     report.MutantFate
+		revealed bool
 	}{
 		{"// one", report.MutantMissed, false},
 		{"// one", report.MutantMissed, false},
@@ -48,9 +48,9 @@ func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 		{"// one", report.MutantMissed, false},
 	} {
 		write("a/a_test.go", "package a\n\n"+step.tests+"\n")
-		told, err := keepMissed(c, result(step.fate))
-		if err != nil || told("keeps-two") != step.told || told("another") {
-			t.Errorf("step %d: it is told: %t, want %t (%v)", i, told("keeps-two"), step.told, err)
+		revealed, err := keepMissed(c, result(step.fate))
+		if err != nil || revealed("keeps-two") != step.revealed || revealed("another") {
+			t.Errorf("step %d: it is told: %t, want %t (%v)", i, revealed("keeps-two"), step.revealed, err)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
 	file := filepath.Join(c.Out, report.TestsJSONFile)
 	// planted is what the submission writes there while it runs; empty: nothing.
-	grade := func(how how, outcome report.Outcome, planted string) (result *report.Report, told string) {
+	grade := func(how how, outcome report.Outcome, planted string) (result *report.Report, revealed string) {
 		t.Helper()
 		result = &report.Report{Outcome: outcome, MaxScore: 92}
 		if outcome == report.Graded {
@@ -143,11 +143,11 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 		return result, strings.Join(view, "; ")
 	}
 	for _, step := range []struct {
-		name    string
-		how     how
-		outcome report.Outcome
-		score   int
-		told    string
+		name     string
+		how      how
+		outcome  report.Outcome
+		score    int
+		revealed string
 	}{
 		{"the operator was not graded", how{}, report.Crashed, 0, ""},
 		{"lab watch, before anything is known", how{knownTests: true}, report.Graded, 92, ownTestsStep + "; done: ; own-tests skipped"},
@@ -155,9 +155,9 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 		{"lab grade again", how{}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
 		{"lab watch", how{knownTests: true}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
 	} {
-		result, told := grade(step.how, step.outcome, "")
-		if result.Score != step.score || result.MaxScore != 100 || told != step.told {
-			t.Errorf("%s: %d of %d points, %q: %+v", step.name, result.Score, result.MaxScore, told, result.Checks)
+		result, revealed := grade(step.how, step.outcome, "")
+		if result.Score != step.score || result.MaxScore != 100 || revealed != step.revealed {
+			t.Errorf("%s: %d of %d points, %q: %+v", step.name, result.Score, result.MaxScore, revealed, result.Checks)
 		}
 	}
 
@@ -190,8 +190,8 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	if result.Score != 92 || own.Reason != want {
 		t.Errorf("of a submission outside of the checkout, it says %+v, want %q", own, want)
 	}
-	result, told := grade(how{}, report.Graded, "")
-	if want := ownTestsStep + "; done: ; own-tests passed"; result.Score != 100 || told != want {
-		t.Errorf("lab grade --dir gives %d points, and says %q, want %q", result.Score, told, want)
+	result, revealed := grade(how{}, report.Graded, "")
+	if want := ownTestsStep + "; done: ; own-tests passed"; result.Score != 100 || revealed != want {
+		t.Errorf("lab grade --dir gives %d points, and says %q, want %q", result.Score, revealed, want)
 	}
 }

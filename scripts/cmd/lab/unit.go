@@ -415,26 +415,26 @@ func runTestProgram(
 ) error {
 	// Until the first package has been tested, go test says nothing, and on a fresh machine that takes minutes.
 	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)
-	speaks := sync.OnceFunc(bar.Done)
+	onOutput := sync.OnceFunc(bar.Done)
 	p, err := scope.Start(process.Spec{
 		Path: program, Args: args, Dir: filepath.Join(here.Root, filepath.FromSlash(module)),
 		Env:    append(gobuild.Environment(), environment...),
-		Stdout: &output{to: os.Stdout, speaks: speaks},
-		Stderr: &output{to: os.Stderr, speaks: speaks, downloads: func(n int) { bar.Set(progress.Modules, n, 0) }},
+		Stdout: &output{to: os.Stdout, onOutput: onOutput},
+		Stderr: &output{to: os.Stderr, onOutput: onOutput, downloads: func(n int) { bar.Set(progress.Modules, n, 0) }},
 	})
 	if err != nil {
-		speaks()
+		onOutput()
 		return err
 	}
 	err = p.Wait(ctx)
-	speaks()
+	onOutput()
 	return err
 }
 
 // output passes on what go test prints, line by line, but for the downloads that it reports: these are counted.
 type output struct {
 	to        io.Writer
-	speaks    func() // before the first line is passed on
+	onOutput  func() // before the first line is passed on
 	downloads func(n int)
 	n         int
 	line      []byte
@@ -451,7 +451,7 @@ func (o *output) Write(p []byte) (int, error) {
 			o.n++
 			o.downloads(o.n)
 		} else {
-			o.speaks()
+			o.onOutput()
 			if _, err := o.to.Write(o.line[:end]); err != nil {
 				return 0, err
 			}

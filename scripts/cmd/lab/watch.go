@@ -33,7 +33,7 @@ func watchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return watch(command.Context(), stretch{whole: chosen, only: part})
+			return watch(command.Context(), watchTarget{whole: chosen, only: part})
 		},
 	}
 	flags.register(command)
@@ -44,7 +44,7 @@ func watchCommand() *cobra.Command {
 // watch grades until the context ends, or saves can't be seen any more: a run that fails does not end it. While the
 // student types, the next cluster is being started or waits. A save during a run ends the run: its verdict would be
 // about what is no longer there.
-func watch(ctx context.Context, s stretch) error {
+func watch(ctx context.Context, s watchTarget) error {
 	c, err := s.next()
 	if err != nil {
 		return err

@@ -157,7 +157,7 @@ func ready(pod *corev1.Pod, _ bool) bool {
 
 // BenchmarkPod creates a Pod with an image that is present, waits until it is Ready, deletes it, and waits until it is
 // gone.
-func BenchmarkPod(bench *testing.B) { newBed(bench).comeAndGo() }
+func BenchmarkPod(bench *testing.B) { newBed(bench).churnPods() }
 
 // BenchmarkPodOnKind does the same on the cluster of `make cluster`.
 func BenchmarkPodOnKind(bench *testing.B) {
@@ -174,10 +174,10 @@ func BenchmarkPodOnKind(bench *testing.B) {
 		bench.Fatal(err)
 	}
 	config.QPS = -1
-	bed{bench, kubernetes.NewForConfigOrDie(config)}.comeAndGo()
+	bed{bench, kubernetes.NewForConfigOrDie(config)}.churnPods()
 }
 
-func (b bed) comeAndGo() {
+func (b bed) churnPods() {
 	b.Helper()
 	b.create("first") // what is slow only once
 	b.until("first", ready)
@@ -355,9 +355,9 @@ func ask(ctx context.Context, url string) (problem string) {
 		return err.Error()
 	}
 	defer answer.Body.Close()
-	said, err := io.ReadAll(answer.Body)
-	if err != nil || !strings.Contains(string(said), "answers") {
-		return fmt.Sprintf("%s %q %v", answer.Status, said, err)
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || !strings.Contains(string(body), "answers") {
+		return fmt.Sprintf("%s %q %v", answer.Status, body, err)
 	}
 	return ""
 }

@@ -82,8 +82,8 @@ func (c *complaints) get() []string {
 // open opens a page in a tab of its own. What it complains of fails the test at its end.
 func open(browser context.Context, t *testing.T, file string, s screen) context.Context {
 	t.Helper()
-	tab, heard := openAndListen(browser, t, file, s)
-	heard.failAtEnd(t)
+	tab, pageErrors := openAndListen(browser, t, file, s)
+	pageErrors.failAtEnd(t)
 	return tab
 }
 
@@ -99,13 +99,13 @@ func (c *complaints) failAtEnd(t *testing.T) {
 
 func openAndListen(browser context.Context, t *testing.T, file string, s screen) (context.Context, *complaints) {
 	t.Helper()
-	tab, heard := newTab(browser, t)
+	tab, pageErrors := newTab(browser, t)
 	do(tab, t,
 		chromedp.EmulateViewport(s.width, s.height),
 		prefer(s.scheme),
 		chromedp.Navigate("file://"+file),
 	)
-	return tab, heard
+	return tab, pageErrors
 }
 
 // newTab returns an empty tab, and what its pages will complain of.
@@ -113,27 +113,27 @@ func newTab(browser context.Context, t *testing.T) (context.Context, *complaints
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	heard := &complaints{}
+	pageErrors := &complaints{}
 	if err := chromedp.Do(tab); err != nil { // makes the tab, which would end with a context of less life than its own
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(tab, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventConsoleAPICalled:
-			heard.add("console.%s", e.Type)
+			pageErrors.add("console.%s", e.Type)
 		case *runtime.EventExceptionThrown:
 			text := e.ExceptionDetails.Text
 			if thrown := e.ExceptionDetails.Exception; thrown != nil {
 				text, _, _ = strings.Cut(thrown.Description, "\n") // a stack follows
 			}
-			heard.add("exception: %s at line %d", text, e.ExceptionDetails.LineNumber+1)
+			pageErrors.add("exception: %s at line %d", text, e.ExceptionDetails.LineNumber+1)
 		case *cdplog.EventEntryAdded:
-			heard.add("%s: %s", e.Entry.Source, e.Entry.Text)
+			pageErrors.add("%s: %s", e.Entry.Source, e.Entry.Text)
 		}
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return tab, heard
+	return tab, pageErrors
 }
 
 // prefer sets the colours that the person wants.

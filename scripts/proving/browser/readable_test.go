@@ -26,8 +26,8 @@ func TestPageErrorsAreFound(t *testing.T) {
 		if err := os.WriteFile(file, []byte("<!doctype html><link rel=icon href=data:,>"+body), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, heard := openAndListen(browser, t, file, screens[0])
-		if all := strings.Join(heard.get(), "\n"); !strings.Contains(all, name) {
+		_, pageErrors := openAndListen(browser, t, file, screens[0])
+		if all := strings.Join(pageErrors.get(), "\n"); !strings.Contains(all, name) {
 			t.Errorf("of a page with a complaint of %s is heard: %q", name, all)
 		}
 	}

@@ -72,17 +72,17 @@ func serveSite(t *testing.T) string {
 // browse opens a page of the site. A request to another host fails the test, as does an answer that is an error.
 func browse(browser context.Context, t *testing.T, address string, s screen, before ...chromedp.Action[chromedp.Void]) context.Context {
 	t.Helper()
-	tab, heard := newTab(browser, t)
+	tab, pageErrors := newTab(browser, t)
 	host, _, _ := strings.Cut(strings.TrimPrefix(address, "http://"), "/")
 	if err := chromedp.Listen(tab, func(event any) {
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
 			if url := e.Request.URL; !strings.HasPrefix(url, "http://"+host+below) && !strings.HasPrefix(url, "data:") {
-				heard.add("a request to %s", url)
+				pageErrors.add("a request to %s", url)
 			}
 		case *network.EventResponseReceived:
 			if e.Response.Status >= http.StatusBadRequest {
-				heard.add("%d for %s", e.Response.Status, e.Response.URL)
+				pageErrors.add("%d for %s", e.Response.Status, e.Response.URL)
 			}
 		}
 	}); err != nil {
@@ -91,7 +91,7 @@ func browse(browser context.Context, t *testing.T, address string, s screen, bef
 	do(tab, t, append(append([]chromedp.Action[chromedp.Void]{
 		call(network.Enable, network.EnableParams{}), chromedp.EmulateViewport(s.width, s.height), prefer(s.scheme),
 	}, before...), chromedp.Navigate(address))...)
-	heard.failAtEnd(t)
+	pageErrors.failAtEnd(t)
 	return tab
 }
 

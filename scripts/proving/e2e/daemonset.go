@@ -65,7 +65,7 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 	if err := r.onNodes(ctx, "644 ", " authorizedkey:ada\n"); err != nil {
 		return fmt.Errorf("an AuthorizedKey was created: %w", err)
 	}
-	r.tell("the file of each node that has a Pod has the line, and mode 0644")
+	r.println("the file of each node that has a Pod has the line, and mode 0644")
 	// The nodes' accounts may not write it: that is the Deployment's task.
 	if err := kubectl("wait", "authorizedkey/ada", "--for=condition=Accepted", patience); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 	if err := r.onNodes(ctx, "644 0\n", ""); err != nil {
 		return fmt.Errorf("all AuthorizedKeys were deleted: %w", err)
 	}
-	r.tell("the line is gone from each of them")
+	r.println("the line is gone from each of them")
 	return nil
 }
 
@@ -90,17 +90,17 @@ func (r *runner) onNodes(ctx context.Context, begins, ends string) error {
 	return poll(ctx, eachNodePatience, func(ctx context.Context) error {
 		files := 0
 		for _, node := range nodes {
-			var said strings.Builder
+			var output strings.Builder
 			const look = `test ! -e "$1" || { stat -c '%a %s' "$1/authorized_keys" && cat "$1/authorized_keys"; }`
-			if err := docker.Exec(ctx, node, nil, &said, "sh", "-c", look, "look", eachNodeFolder); err != nil {
+			if err := docker.Exec(ctx, node, nil, &output, "sh", "-c", look, "look", eachNodeFolder); err != nil {
 				return err
 			}
-			if said.Len() == 0 {
+			if output.Len() == 0 {
 				continue // no Pod of it runs on this node
 			}
 			files++
-			if !strings.HasPrefix(said.String(), begins) || !strings.HasSuffix(said.String(), ends) {
-				return fmt.Errorf("the file of the node %s is (mode, size, content) %q", node, said.String())
+			if !strings.HasPrefix(output.String(), begins) || !strings.HasSuffix(output.String(), ends) {
+				return fmt.Errorf("the file of the node %s is (mode, size, content) %q", node, output.String())
 			}
 		}
 		if files == 0 {

@@ -79,7 +79,7 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 	if err != nil {
 		return &Result{}, err
 	}
-	result, err = play(ctx, options, steps, runner.explain, step{
+	result, err = runSteps(ctx, options, steps, runner.explain, step{
 		name: "delete the cluster, and see that nothing is left", limit: 5 * time.Minute, do: runner.remove,
 	})
 	for i := range options.Labs.Labs {
@@ -90,13 +90,13 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 	return result, err
 }
 
-// play plays the steps, and the last one whatever happens. explain prints more when a step has failed.
-func play(ctx context.Context, options Options, steps []step, explain func(context.Context), last step) (result *Result, err error) {
+// runSteps runs the steps, and always the last one. explain prints more when a step has failed.
+func runSteps(ctx context.Context, options Options, steps []step, explain func(context.Context), last step) (result *Result, err error) {
 	result = &Result{}
 	started := time.Now()
 	defer func() {
 		// Also when a person has ended the run: what it made is removed.
-		err = errors.Join(err, result.play(context.WithoutCancel(ctx), options.Out, last))
+		err = errors.Join(err, result.run(context.WithoutCancel(ctx), options.Out, last))
 	}()
 	for _, s := range steps {
 		if options.Within > 0 && (len(result.NotRun) > 0 || time.Since(started)+s.needs > options.Within) {
@@ -106,7 +106,7 @@ func play(ctx context.Context, options Options, steps []step, explain func(conte
 		if left := options.Within - time.Since(started); options.Within > 0 && s.resumable {
 			s.limit = min(s.limit, left)
 		}
-		err := result.play(ctx, options.Out, s)
+		err := result.run(ctx, options.Out, s)
 		if err != nil && s.resumable && ctx.Err() == nil && options.Within > 0 && time.Since(started) >= options.Within {
 			result.Steps = result.Steps[:len(result.Steps)-1]
 			result.NotRun = append(result.NotRun, s.name)
@@ -122,14 +122,14 @@ func play(ctx context.Context, options Options, steps []step, explain func(conte
 	return result, nil
 }
 
-// play plays a step, and writes down what came of it.
-func (r *Result) play(ctx context.Context, out io.Writer, s step) error {
+// run runs a step, and records its result.
+func (r *Result) run(ctx context.Context, out io.Writer, s step) error {
 	fmt.Fprintf(out, "\n=== %s\n", s.name)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not done after %s", s.limit))
 	defer cancel()
-	begun := time.Now()
+	start := time.Now()
 	err := s.do(ctx)
-	took := time.Since(begun)
+	took := time.Since(start)
 	r.Steps = append(r.Steps, StepResult{Name: s.name, Took: took, Err: err})
 	if err != nil {
 		fmt.Fprintf(out, "=== %s: failed after %.1f s\n", s.name, took.Seconds())

@@ -19,11 +19,11 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// recorded are steps that write down that they were played.
-func recorded(played *[]string, names ...string) (steps []step) {
+// recorded are steps that record that they ran.
+func recorded(ran *[]string, names ...string) (steps []step) {
 	for _, name := range names {
 		steps = append(steps, step{name: name, limit: time.Minute, do: func(context.Context) error {
-			*played = append(*played, name)
+			*ran = append(*ran, name)
 			return nil
 		}})
 	}
@@ -56,22 +56,22 @@ func TestClusterIsAlwaysDeleted(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var played []string
-			steps := recorded(&played, "before", "middle", "after")
+			var ran []string
+			steps := recorded(&ran, "before", "middle", "after")
 			steps[1].do, steps[1].limit = test.do, 10*time.Millisecond
 			if test.cancel {
 				steps[1].limit = time.Minute
 				time.AfterFunc(10*time.Millisecond, cancel)
 			}
 			last := step{name: "delete", limit: time.Minute, do: func(ctx context.Context) error {
-				played = append(played, "delete")
+				ran = append(ran, "delete")
 				return ctx.Err()
 			}}
-			result, err := play(ctx, Options{Out: io.Discard}, steps, func(context.Context) { played = append(played, "explain") }, last)
+			result, err := runSteps(ctx, Options{Out: io.Discard}, steps, func(context.Context) { ran = append(ran, "explain") }, last)
 			if (err == nil) != (test.name == "nothing") {
 				t.Errorf("error %v", err)
 			}
-			if diff := cmp.Diff(test.want, played); diff != "" {
+			if diff := cmp.Diff(test.want, ran); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got := result.Steps[len(result.Steps)-1]; got.Name != "delete" || got.Err != nil {
@@ -83,8 +83,8 @@ func TestClusterIsAlwaysDeleted(t *testing.T) {
 
 func TestAFailedDeletionIsAnError(t *testing.T) {
 	t.Parallel()
-	var played []string
-	_, err := play(t.Context(), Options{Out: io.Discard}, recorded(&played, "a"), nil, step{
+	var ran []string
+	_, err := runSteps(t.Context(), Options{Out: io.Discard}, recorded(&ran, "a"), nil, step{
 		name: "delete", limit: time.Minute, do: func(context.Context) error { return errors.New("a container is left") },
 	})
 	if err == nil || !strings.Contains(err.Error(), "delete: a container is left") {
@@ -94,16 +94,16 @@ func TestAFailedDeletionIsAnError(t *testing.T) {
 
 func TestStepThatDoesNotFitIsSkipped(t *testing.T) {
 	t.Parallel()
-	var played []string
-	steps := recorded(&played, "short", "long", "short again")
+	var ran []string
+	steps := recorded(&ran, "short", "long", "short again")
 	steps[1].needs = time.Hour
-	result, err := play(t.Context(), Options{Out: io.Discard, Within: time.Minute}, steps, nil, recorded(&played, "delete")[0])
+	result, err := runSteps(t.Context(), Options{Out: io.Discard, Within: time.Minute}, steps, nil, recorded(&ran, "delete")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	// What comes after may need what was left out.
-	if diff := cmp.Diff([]string{"short", "delete"}, played); diff != "" {
-		t.Errorf("played (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"short", "delete"}, ran); diff != "" {
+		t.Errorf("ran (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"long", "short again"}, result.NotRun); diff != "" {
 		t.Errorf("not run (-want +got):\n%s", diff)
@@ -120,20 +120,20 @@ func TestStepThatDoesNotFitIsSkipped(t *testing.T) {
 func TestLateStepIsEndedAtDeadline(t *testing.T) {
 	t.Parallel()
 	for _, resumable := range []bool{true, false} {
-		var played []string
-		steps := recorded(&played, "slow", "after")
+		var ran []string
+		steps := recorded(&ran, "slow", "after")
 		steps[0].resumable, steps[0].limit = resumable, 200*time.Millisecond
 		steps[0].do = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 		options := Options{Out: io.Discard, Within: 20 * time.Millisecond}
-		result, err := play(t.Context(), options, steps, func(context.Context) {}, recorded(&played, "delete")[0])
+		result, err := runSteps(t.Context(), options, steps, func(context.Context) {}, recorded(&ran, "delete")[0])
 		if (err == nil) != resumable {
 			t.Errorf("resumable %v: the error is %v", resumable, err)
 		}
 		if resumable && !cmp.Equal(result.NotRun, []string{"slow", "after"}) {
 			t.Errorf("not run: %q", result.NotRun)
 		}
-		if diff := cmp.Diff([]string{"delete"}, played); diff != "" {
-			t.Errorf("resumable %v: played (-want +got):\n%s", resumable, diff)
+		if diff := cmp.Diff([]string{"delete"}, ran); diff != "" {
+			t.Errorf("resumable %v: ran (-want +got):\n%s", resumable, diff)
 		}
 	}
 }

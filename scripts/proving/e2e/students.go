@@ -176,17 +176,17 @@ func (r *runner) mayDo(ctx context.Context) error {
 	if ok, log, err := ada.ended(ctx, workerSpace, probe("own", image, "get", "-n", "3", url)); err != nil || !ok {
 		return errors.Join(fmt.Errorf("a Pod does not reach one of the same student: %s", log), err)
 	}
-	r.tell("a Pod reaches a Service of the same student, by its name")
+	r.println("a Pod reaches a Service of the same student, by its name")
 	if ok, log, err := bob.ended(ctx, otherSpace, probe("other", image, "get", "-t", "3s", url)); err != nil || ok {
 		return errors.Join(fmt.Errorf("the other student's Pod got in: %s", log), err)
 	}
-	r.tell("a Pod of the other student does not")
+	r.println("a Pod of the other student does not")
 	// It speaks plain HTTP to it, which the API server answers with 400: that is the way, and no more is wanted.
 	if _, log, err := ada.ended(ctx, workerSpace,
 		probe("api", image, "get", "http://kubernetes.default.svc:443")); err != nil || !strings.Contains(log, "400") {
 		return errors.Join(fmt.Errorf("a Pod does not reach the API server: %s", log), err)
 	}
-	r.tell("a Pod reaches the API server")
+	r.println("a Pod reaches the API server")
 	return r.nodePort(ctx, service.Spec.Ports[0].NodePort)
 }
 
@@ -228,11 +228,11 @@ func (r *runner) nodePort(ctx context.Context, port int32) error {
 			}
 		}
 	}
-	r.tell("its NodePort answers at each node")
+	r.println("its NodePort answers at each node")
 	return nil
 }
 
-func (r *runner) tell(what string) { fmt.Fprintf(r.Out, "%s\n", what) }
+func (r *runner) println(what string) { fmt.Fprintf(r.Out, "%s\n", what) }
 
 func object(version, kind, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name}}}
@@ -312,7 +312,7 @@ func (r *runner) mayNot(ctx context.Context) error {
 			problems = append(problems, notRefused("to "+attempt.what, err))
 			continue
 		}
-		r.tell("refused: " + attempt.what)
+		r.println("refused: " + attempt.what)
 	}
 	return errors.Join(problems...)
 }

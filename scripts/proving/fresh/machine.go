@@ -29,8 +29,8 @@ const (
 	packages = "make,git,ca-certificates"
 	// homeInRoot is the user's home there.
 	homeInRoot = "/home/student"
-	// nobody is the user of a machine without a root of its own, when we are root.
-	nobody = 65534
+	// nobodyUID is the user of a machine without a root of its own, when we are root.
+	nobodyUID = 65534
 )
 
 // certificates is where Debian, and Go on it, have the authorities that sign servers' certificates. Ours may know the
@@ -85,7 +85,7 @@ func (h host) more() []string {
 	return nil
 }
 
-func lookAround(ctx context.Context) (host, error) {
+func inspectHost(ctx context.Context) (host, error) {
 	installed, err := gobuild.Installed(ctx)
 	if err != nil {
 		return host{}, err
@@ -278,7 +278,7 @@ func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*m
 		if m.program, err = exec.LookPath("setpriv"); err != nil {
 			return nil, errors.Join(errors.New("an ordinary user is needed: run it as one"), err, m.close())
 		}
-		user := strconv.Itoa(nobody)
+		user := strconv.Itoa(nobodyUID)
 		m.arguments = []string{"--reuid", user, "--regid", user, "--clear-groups", "/bin/sh"}
 		if err := os.Chmod(folder, 0o711); err != nil {
 			return nil, errors.Join(err, m.close())
@@ -305,7 +305,7 @@ func (m *machine) clone(ctx context.Context, root, modules string) error {
 	}
 	for _, folder := range []string{m.home, modules} {
 		err := filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
-			return errors.Join(err, os.Lchown(name, nobody, nobody))
+			return errors.Join(err, os.Lchown(name, nobodyUID, nobodyUID))
 		})
 		if err != nil {
 			return fmt.Errorf("giving the clone to its user: %w", err)

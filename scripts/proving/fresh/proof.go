@@ -53,16 +53,16 @@ type result struct {
 // steps are the README's commands, and what stands in CONTRIBUTING.md for one package.
 var steps = []step{
 	{"make lab-1", "make lab-1", func(r result) error {
-		return errors.Join(r.exits(2), r.grades("out/01-icecream", false), r.showsThePlan())
+		return errors.Join(r.wantExitCode(2), r.wantGrade("out/01-icecream", false), r.wantBuildPlan())
 	}},
 	{"make solution-2", "make solution-2", func(r result) error {
-		return errors.Join(r.exits(0), r.grades("out/solutions/02-reconciler", true))
+		return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/02-reconciler", true))
 	}},
 	{"the playground", "make up && make status && .cache/bin/lab kubectl get namespaces && make down", func(r result) error {
-		return errors.Join(r.exits(0), r.says("kube-system"), r.says("The playground is gone."))
+		return errors.Join(r.wantExitCode(0), r.wantOutput("kube-system"), r.wantOutput("The playground is gone."))
 	}},
 	{"a package's tests", "export CGO_ENABLED=0 GOFLAGS=-trimpath && go -C scripts test -vet=off ./grading/audit", func(r result) error {
-		return errors.Join(r.exits(0), r.says("ok"))
+		return errors.Join(r.wantExitCode(0), r.wantOutput("ok"))
 	}},
 }
 
@@ -77,16 +77,16 @@ const withoutPods = "needs Pods, and none can run on this machine"
 func withPrograms(url string) []step {
 	return []step{
 		{"make lab-1", "make lab-1 PROGRAMS=" + url, func(r result) error {
-			return errors.Join(r.exits(2), r.grades("out/01-icecream", false), r.arrives("first"))
+			return errors.Join(r.wantExitCode(2), r.wantGrade("out/01-icecream", false), r.arrives("first"))
 		}},
 		{"make solution-2", "make solution-2 PROGRAMS=" + url, func(r result) error {
-			return errors.Join(r.exits(0), r.grades("out/solutions/02-reconciler", true), r.arrives())
+			return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/02-reconciler", true), r.arrives())
 		}},
 		{"make solution-8", "make solution-8 PROGRAMS=" + url, func(r result) error {
 			if strings.Contains(r.output, withoutPods) {
-				return errors.Join(r.exits(2), r.arrives("later"))
+				return errors.Join(r.wantExitCode(2), r.arrives("later"))
 			}
-			return errors.Join(r.exits(0), r.grades("out/solutions/08-lolcow", true), r.arrives("later", "node"))
+			return errors.Join(r.wantExitCode(0), r.wantGrade("out/solutions/08-lolcow", true), r.arrives("later", "node"))
 		}},
 	}
 }
@@ -94,7 +94,7 @@ func withPrograms(url string) []step {
 // arrives demands that layers were installed from an archive, and that nothing was compiled.
 func (r result) arrives(layers ...string) (err error) {
 	for _, layer := range layers {
-		err = errors.Join(err, r.says("install programs that are ready ("+layer+"): done"))
+		err = errors.Join(err, r.wantOutput("install programs that are ready ("+layer+"): done"))
 	}
 	for _, line := range compiled.FindAllString(r.output, -1) {
 		err = errors.Join(err, fmt.Errorf("it says %q, and everything arrives", line))
@@ -134,7 +134,7 @@ type Options struct {
 // Run runs the proof on the committed files of the checkout at root. The commands print to out.
 func Run(ctx context.Context, root string, options Options, out io.Writer) (err error) {
 	began := time.Now()
-	h, err := lookAround(ctx)
+	h, err := inspectHost(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func Run(ctx context.Context, root string, options Options, out io.Writer) (err 
 	if err := m.clone(ctx, root, modules); err != nil {
 		return err
 	}
-	looked := step{"what the machine has", inventory, func(r result) error { return errors.Join(r.exits(0), m.isBare(r.output)) }}
+	looked := step{"what the machine has", inventory, func(r result) error { return errors.Join(r.wantExitCode(0), m.isBare(r.output)) }}
 	for _, step := range append([]step{looked}, tried...) {
 		began := time.Now()
 		fmt.Fprintf(out, "\n--- %s\n", step.name)
@@ -257,30 +257,30 @@ func (m *machine) try(ctx context.Context, step step, out io.Writer) error {
 	return step.check(r)
 }
 
-// exits demands an exit code.
-func (r result) exits(want int) error {
+// wantExitCode demands an exit code.
+func (r result) wantExitCode(want int) error {
 	if r.code != want {
 		return fmt.Errorf("the exit code is %d and must be %d", r.code, want)
 	}
 	return nil
 }
 
-// says demands that something was printed.
-func (r result) says(want string) error {
+// wantOutput demands that something was printed.
+func (r result) wantOutput(want string) error {
 	if !strings.Contains(r.output, want) {
 		return fmt.Errorf("it must say %q", want)
 	}
 	return nil
 }
 
-// showsThePlan demands that a user who waits sees for what, and how long.
-func (r result) showsThePlan() error {
-	return errors.Join(r.says("Building once: the lab command, Kubernetes "), r.says("\n1 of 4: build the lab command: done in "),
-		r.says("\n4 of 4: build the checks of lab 01-icecream: done in "))
+// wantBuildPlan demands that a user who waits sees for what, and how long.
+func (r result) wantBuildPlan() error {
+	return errors.Join(r.wantOutput("Building once: the lab command, Kubernetes "), r.wantOutput("\n1 of 4: build the lab command: done in "),
+		r.wantOutput("\n4 of 4: build the checks of lab 01-icecream: done in "))
 }
 
-// grades demands a verdict: the points of a skeleton, or full marks.
-func (r result) grades(folder string, full bool) error {
+// wantGrade demands a verdict: the points of a skeleton, or full marks.
+func (r result) wantGrade(folder string, full bool) error {
 	if strings.Contains(r.output, "--fetch") {
 		return errors.New("it speaks of --fetch: its modules must come by themselves")
 	}

@@ -86,7 +86,7 @@ func TestUnexpectedVerdicts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := result{output: test.output, checkout: dir}.grades(".", test.full)
+			err := result{output: test.output, checkout: dir}.wantGrade(".", test.full)
 			if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("it must say %q and says %v", test.want, err)
 			}
@@ -105,7 +105,7 @@ func TestMachineWithoutRoot(t *testing.T) {
 	}
 	defer scope.Close()
 	modules := t.TempDir()
-	h, err := lookAround(t.Context())
+	h, err := inspectHost(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestMachineWithoutRoot(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := m.try(t.Context(), step{"look", inventory, func(r result) error {
-		return errors.Join(r.exits(0), m.isBare(r.output))
+		return errors.Join(r.wantExitCode(0), m.isBare(r.output))
 	}}, &out); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
@@ -141,7 +141,7 @@ func TestMachineWithoutRoot(t *testing.T) {
 		t.Errorf("the environment is\n%s", out.String())
 	}
 	if err := m.try(t.Context(), step{"fail", "echo no; exit 3", func(r result) error {
-		return errors.Join(r.exits(3), r.says("no\n"))
+		return errors.Join(r.wantExitCode(3), r.wantOutput("no\n"))
 	}}, &out); err != nil {
 		t.Error(err)
 	}

@@ -107,7 +107,7 @@ func (s State) Verdict() string {
 // reason are the last lines of an output, for the record: without colours, and without paths of this machine.
 func (p *proving) reason(output string, failure error) string {
 	text := plain(lastLines(output, kept))
-	if _, unsaid := errors.AsType[*verdict](failure); unsaid || text == "" {
+	if _, isVerdict := errors.AsType[*verdict](failure); isVerdict || text == "" {
 		text = strings.TrimSpace(failure.Error() + "\n" + text)
 	}
 	text = strings.ReplaceAll(text, p.Root, ".")

@@ -230,7 +230,7 @@ func (p *proving) conclude(ctx context.Context, known []State, proven, failed, l
 		were = "was"
 	}
 	fmt.Fprintf(p.Out, "%s %s proven now, and %d before. It took %s; %s has all of them.\n",
-		numbered(now), were, len(proven), spoken(time.Since(p.began)), Page)
+		numbered(now), were, len(proven), rounded(time.Since(p.began)), Page)
 	if len(left) > 0 {
 		fmt.Fprintf(p.Out, "There was no time for %s (%s were allowed): %s.\n",
 			numbered(len(left)), p.Within, strings.Join(shortened(p.Parts, left), ", "))
@@ -269,7 +269,7 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 		return "", err
 	}
 	name := filepath.Join(p.logs, part.Name+".log")
-	fmt.Fprintf(p.Out, "%s: starts; it usually takes %s, and its log is out/proof/%s.log\n", part.Name, spoken(state.Usual()), part.Name)
+	fmt.Fprintf(p.Out, "%s: starts; it usually takes %s, and its log is out/proof/%s.log\n", part.Name, rounded(state.Usual()), part.Name)
 	began := time.Now()
 	failure, err := p.try(ctx, part, record.Commit, name, state.Usual())
 	if err != nil {
@@ -296,7 +296,7 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 		run := record.Run
 		record.LastProven = &run
 	}
-	p.tell(record, string(output), failure)
+	p.printResult(record, string(output), failure)
 	return record.Result, p.Store.Write(record)
 }
 
@@ -317,9 +317,9 @@ func (p *proving) changed(ctx context.Context, before State) string {
 	return ""
 }
 
-// tell says what came of a part.
-func (p *proving) tell(record *Record, output string, failure error) {
-	took := spoken(time.Duration(record.Seconds * float64(time.Second)))
+// printResult prints the result of a part.
+func (p *proving) printResult(record *Record, output string, failure error) {
+	took := rounded(time.Duration(record.Seconds * float64(time.Second)))
 	switch {
 	case record.Result == Proven && record.Proved == "":
 		fmt.Fprintf(p.Out, "%s: proven in %s\n", record.Part, took)
@@ -346,7 +346,7 @@ func (p *proving) try(ctx context.Context, part Part, commit, log string, usual 
 	if err != nil {
 		return &verdict{err}, nil
 	}
-	within, cancel := context.WithTimeoutCause(ctx, p.limit, &verdict{fmt.Errorf("it was not done after %s", spoken(p.limit))})
+	within, cancel := context.WithTimeoutCause(ctx, p.limit, &verdict{fmt.Errorf("it was not done after %s", rounded(p.limit))})
 	defer cancel()
 	still := p.show(part.Name, log, usual)
 	failure = p.run(within, scope, part, file)
@@ -405,7 +405,7 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 	if progress.IsTerminal(p.Out) {
 		began := time.Now()
 		still := progress.Spin(true, func(picture rune) {
-			fmt.Fprintf(p.Out, "%s%c %s %s of about %s", progress.ClearLine, picture, part, spoken(time.Since(began)), spoken(usual))
+			fmt.Fprintf(p.Out, "%s%c %s %s of about %s", progress.ClearLine, picture, part, rounded(time.Since(began)), rounded(usual))
 		})
 		return func() {
 			still()
@@ -422,7 +422,7 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 				return
 			case <-ticker.C:
 				output, _ := os.ReadFile(log) // without it the line says less
-				fmt.Fprintf(p.Out, "%s: %s of about %s: %s\n", part, spoken(time.Since(began)), spoken(usual), lastLines(string(output), 1))
+				fmt.Fprintf(p.Out, "%s: %s of about %s: %s\n", part, rounded(time.Since(began)), rounded(usual), lastLines(string(output), 1))
 			}
 		}
 	}()
@@ -452,8 +452,8 @@ func (p *proving) commit(ctx context.Context) (string, error) {
 	return commit, nil
 }
 
-// spoken is a time as people say it.
-func spoken(d time.Duration) string {
+// rounded formats a duration for people.
+func rounded(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d s", int(d.Round(time.Second).Seconds()))
 	}

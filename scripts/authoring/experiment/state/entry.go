@@ -85,7 +85,7 @@ func (e *experiment) fill(ctx context.Context, have, count int) (perSecond float
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
 	for i := have; i < count && ctx.Err() == nil; i++ {
-		e.Say("create entries", i, e.Objects)
+		e.Progress("create entries", i, e.Objects)
 		group.Go(func() error {
 			if _, err := e.entries().Create(ctx, entry(name(i), payload), metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("creating entry %d: %w", i, err)

@@ -30,7 +30,7 @@ type sighting struct {
 func (e *experiment) fanOut(ctx context.Context, watchers int) (FanOut, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e.Say("measure with watches", watchers, e.Watchers)
+	e.Progress("measure with watches", watchers, e.Watchers)
 	seen, err := e.openWatches(ctx, watchers)
 	if err != nil {
 		return FanOut{}, err
@@ -68,7 +68,7 @@ func (e *experiment) openWatches(ctx context.Context, count int) (<-chan sightin
 // report tells of each event of a watch.
 func report(ctx context.Context, watcher watch.Interface, seen chan<- sighting) {
 	defer watcher.Stop()
-	tell := func(s sighting) {
+	send := func(s sighting) {
 		select {
 		case seen <- s:
 		case <-ctx.Done():
@@ -77,12 +77,12 @@ func report(ctx context.Context, watcher watch.Interface, seen chan<- sighting) 
 	for event := range watcher.ResultChan() {
 		object, ok := event.Object.(metav1.Object)
 		if !ok || event.Type == watch.Error {
-			tell(sighting{err: fmt.Errorf("a watch ended: %v", event.Object)})
+			send(sighting{err: fmt.Errorf("a watch ended: %v", event.Object)})
 			return
 		}
-		tell(sighting{at: time.Now(), version: object.GetResourceVersion()})
+		send(sighting{at: time.Now(), version: object.GetResourceVersion()})
 	}
-	tell(sighting{err: errors.New("a watch ended")})
+	send(sighting{err: errors.New("a watch ended")})
 }
 
 // write changes an entry, and waits until all watches have seen that.

@@ -35,7 +35,7 @@ func (e *experiment) limits(ctx context.Context) (all []Limit, err error) {
 		{"Entry, a custom resource", e.storeEntry},
 		{"ConfigMap", e.storeConfigMap},
 	} {
-		e.Say("look for the largest object", len(all), 2)
+		e.Progress("look for the largest object", len(all), 2)
 		limit, err := largest(ctx, kind.store)
 		if err != nil {
 			return nil, fmt.Errorf("looking for the largest %s: %w", kind.name, err)
@@ -58,14 +58,14 @@ func largest(ctx context.Context, try store) (limit Limit, err error) {
 	limit.Refusal = limit.FarRefusal
 	for refused-accepted > resolution {
 		size := (accepted + refused) / 2
-		said, err := refusal(try(ctx, size))
+		message, err := refusal(try(ctx, size))
 		if err != nil {
 			return limit, err
 		}
-		if said == "" {
+		if message == "" {
 			accepted = size
 		} else {
-			refused, limit.Refusal = size, said
+			refused, limit.Refusal = size, message
 		}
 	}
 	limit.Bytes = accepted
@@ -73,7 +73,7 @@ func largest(ctx context.Context, try store) (limit Limit, err error) {
 }
 
 // refusal is what the API server says to an object that is too large. Another error is one of the experiment.
-func refusal(err error) (said string, other error) {
+func refusal(err error) (message string, other error) {
 	switch {
 	case err == nil:
 		return "", nil

@@ -28,7 +28,7 @@ func (e *experiment) point(ctx context.Context, have, count int) (point Point, e
 	if point.CreatedPerSecond, err = e.fill(ctx, have, count); err != nil {
 		return point, err
 	}
-	e.Say("measure", count, e.Objects)
+	e.Progress("measure", count, e.Objects)
 	if err := e.requests(ctx, &point); err != nil {
 		return point, err
 	}

@@ -25,8 +25,8 @@ type Options struct {
 	Objects int
 	// Watchers is the final number of watches. The experiment measures at 1, 10, 100, … below it, and at this number.
 	Watchers int
-	// Say is called with the current step and its progress. It may be nil.
-	Say func(what string, done, total int)
+	// Progress is called with the current step and its progress. It may be nil.
+	Progress func(what string, done, total int)
 }
 
 // Cluster is the cluster in which the experiment runs.
@@ -137,8 +137,8 @@ func newExperiment(cluster Cluster, options Options) (*experiment, error) {
 	if options.Objects < 2 || options.Watchers < 2 {
 		return nil, fmt.Errorf("measuring with %d objects and %d watches: take at least 2 of each", options.Objects, options.Watchers)
 	}
-	if options.Say == nil {
-		options.Say = func(string, int, int) {}
+	if options.Progress == nil {
+		options.Progress = func(string, int, int) {}
 	}
 	config := rest.CopyConfig(cluster.Config)
 	config.QPS = -1 // client-go's own limit would be all that is measured

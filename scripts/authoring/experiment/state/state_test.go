@@ -46,9 +46,9 @@ func newCluster(t *testing.T) Cluster {
 func TestSmallExperiment(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	said := map[string]bool{}
+	reported := map[string]bool{}
 	result, err := Run(t.Context(), newCluster(t), Options{
-		Objects: 400, Watchers: 20, Say: func(what string, _, _ int) { said[what] = true },
+		Objects: 400, Watchers: 20, Progress: func(what string, _, _ int) { reported[what] = true },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,19 +79,19 @@ func TestSmallExperiment(t *testing.T) {
 	// etcd takes requests of 1.5 MiB, and a ConfigMap may hold 1 MiB: the documentation of Kubernetes has both.
 	for i, want := range []struct {
 		least, most int
-		says        string
+		refusal     string
 	}{
 		{1<<20 + 400<<10, 1<<20 + 512<<10, "request is too large"},
 		{1<<20 - 2<<10, 1 << 20, "may not be more than 1048576 bytes"},
 	} {
 		limit := result.Limits[i]
-		if limit.Bytes < want.least || limit.Bytes > want.most || !strings.Contains(limit.Refusal, want.says) {
-			t.Errorf("%+v, want from %d to %d bytes, and %q", limit, want.least, want.most, want.says)
+		if limit.Bytes < want.least || limit.Bytes > want.most || !strings.Contains(limit.Refusal, want.refusal) {
+			t.Errorf("%+v, want from %d to %d bytes, and %q", limit, want.least, want.most, want.refusal)
 		}
 	}
 	for _, what := range []string{"create entries", "measure", "look for the largest object", "measure with watches"} {
-		if !said[what] {
-			t.Errorf("nobody was told of %q: %v", what, said)
+		if !reported[what] {
+			t.Errorf("nobody was told of %q: %v", what, reported)
 		}
 	}
 	for _, c := range result.Charts() {
@@ -111,7 +111,7 @@ func TestInterruptedExperimentEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := Run(ctx, newCluster(t), Options{Objects: 1_000_000, Watchers: 2, Say: func(what string, done, _ int) {
+	_, err := Run(ctx, newCluster(t), Options{Objects: 1_000_000, Watchers: 2, Progress: func(what string, done, _ int) {
 		if what == "create entries" && done > 200 {
 			cancel()
 		}

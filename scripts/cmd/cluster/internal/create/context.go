@@ -34,8 +34,8 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 	}
 	kubeconfig := filepath.Join(folder, strings.Map(safeInFile, name)+".kubeconfig")
 	plan := []steps.Step{
-		{Name: "preflight", Limit: PreflightTime, Do: func(ctx context.Context, say func(string)) (string, error) {
-			say("asking the cluster who it is")
+		{Name: "preflight", Limit: PreflightTime, Do: func(ctx context.Context, report func(string)) (string, error) {
+			report("asking the cluster who it is")
 			cluster, err := existing.Open(ctx, "", name)
 			if err != nil {
 				return "", err
@@ -56,16 +56,16 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 			}
 			return Described(state), nil
 		}},
-		{Name: "nodes Ready", Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+		{Name: "nodes Ready", Limit: options.StepTime, Do: func(ctx context.Context, report func(string)) (string, error) {
 			states, err := kind.NodeStates(ctx, target.Config)
 			if err != nil {
 				return "", err
 			}
-			return english.Plural(len(states), "node", ""), kind.WaitNodes(ctx, target.Config, 1, say)
+			return english.Plural(len(states), "node", ""), kind.WaitNodes(ctx, target.Config, 1, report)
 		}},
-		{Name: "cert-manager", Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+		{Name: "cert-manager", Limit: options.StepTime, Do: func(ctx context.Context, report func(string)) (string, error) {
 			addon := addons.CertManager(here.Store)
-			if err := addon.Install(ctx, target, say); err != nil {
+			if err := addon.Install(ctx, target, report); err != nil {
 				return "", explained(ctx, err, target, "cert-manager")
 			}
 			state, err := addon.State(ctx, target)
@@ -75,8 +75,8 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 	for _, addon := range moreAddons(here.Store, options.Addons) {
 		plan = append(plan, steps.Step{
 			Name: addon.Name(), Limit: options.StepTime,
-			Do: func(ctx context.Context, say func(string)) (string, error) {
-				if err := addon.Install(ctx, target, say); err != nil {
+			Do: func(ctx context.Context, report func(string)) (string, error) {
+				if err := addon.Install(ctx, target, report); err != nil {
 					return "", explained(ctx, err, target, addon.Name())
 				}
 				state, err := addon.State(ctx, target)

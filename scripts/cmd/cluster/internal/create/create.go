@@ -141,14 +141,14 @@ func moreAddons(store *images.Store, names []string) (more []addons.Addon) {
 }
 
 // startEngine starts Docker's engine where it does not run and we may: on Debian, as root.
-func (c *creation) startEngine(ctx context.Context, say func(string)) (string, error) {
-	return engine.Start(ctx, c.Root, say)
+func (c *creation) startEngine(ctx context.Context, report func(string)) (string, error) {
+	return engine.Start(ctx, c.Root, report)
 }
 
 // preflight finds out what there is, where images come from, and what would keep us from a cluster. It says all
 // problems, and not only the first.
-func (c *creation) preflight(ctx context.Context, say func(string)) (string, error) {
-	say("asking Docker")
+func (c *creation) preflight(ctx context.Context, report func(string)) (string, error) {
+	report("asking Docker")
 	var err error
 	there := false
 	facts := kind.Measure(ctx, c.profile, true)
@@ -182,7 +182,7 @@ func (c *creation) preflight(ctx context.Context, say func(string)) (string, err
 	detail := "Docker " + facts.Version
 	switch {
 	case !there:
-		say("asking the registries")
+		report("asking the registries")
 		err := c.chooseImages(ctx)
 		return detail + ", images from " + Source(c.marker.Images), err
 	case c.found.State == kind.Made:
@@ -251,17 +251,17 @@ func (c *creation) remove(ctx context.Context, _ func(string)) (string, error) {
 }
 
 // start brings a cluster that was made, and does not answer, to where it does: then it can say what it was made with.
-func (c *creation) start(ctx context.Context, say func(string)) (string, error) {
+func (c *creation) start(ctx context.Context, report func(string)) (string, error) {
 	detail := "its API server answers again"
 	switch c.found.State {
 	case kind.Stopped:
-		say("starting its nodes")
+		report("starting its nodes")
 		if err := c.Cluster.Start(ctx, c.found.Nodes); err != nil {
 			return "", err
 		}
 		detail = "its nodes were started again"
 	case kind.Silent:
-		say("waiting for its API server")
+		report("waiting for its API server")
 		if err := c.Cluster.WaitReady(ctx); err != nil {
 			return "", fmt.Errorf("%w\n--recreate makes a new cluster", err)
 		}
@@ -275,7 +275,7 @@ func (c *creation) start(ctx context.Context, say func(string)) (string, error) 
 }
 
 // buildImages makes sure that the store has all that will be loaded: before there is a cluster that would wait for it.
-func (c *creation) buildImages(ctx context.Context, say func(string)) (string, error) {
+func (c *creation) buildImages(ctx context.Context, report func(string)) (string, error) {
 	catalogue, err := images.Load()
 	if err != nil {
 		return "", err
@@ -287,7 +287,7 @@ func (c *creation) buildImages(ctx context.Context, say func(string)) (string, e
 	if c.marker.Images == AirGap {
 		wanted = slices.Concat(catalogue.Set("node"), catalogue.Set("cilium"), catalogue.Set("cert-manager"), wanted)
 	}
-	built, err := c.Build(ctx, wanted, say)
+	built, err := c.Build(ctx, wanted, report)
 	if err != nil {
 		return "", err
 	}
@@ -302,14 +302,14 @@ func (c *creation) buildImages(ctx context.Context, say func(string)) (string, e
 	return fmt.Sprintf("%s, %s", english.Plural(len(wanted), "image", ""), place.Megabytes(total)), nil
 }
 
-func (c *creation) nodeImage(ctx context.Context, say func(string)) (string, error) {
+func (c *creation) nodeImage(ctx context.Context, report func(string)) (string, error) {
 	if c.found.State == kind.Made {
 		return "not needed: the nodes are there", nil
 	}
 	if c.marker.Images == AirGap {
 		c.marker.NodeImage = c.node.Reference
 		loaded, err := kind.EnsureNodeImage(ctx, c.Store, c.node, func(done, total int64) {
-			say(fmt.Sprintf("given to Docker: %s of %s", place.Megabytes(done), place.Megabytes(total)))
+			report(fmt.Sprintf("given to Docker: %s of %s", place.Megabytes(done), place.Megabytes(total)))
 		})
 		return c.node.Reference + happened(loaded, ", given to Docker", ", Docker has it"), err
 	}
@@ -317,25 +317,25 @@ func (c *creation) nodeImage(ctx context.Context, say func(string)) (string, err
 	if image := c.profile.Image(); image != "" {
 		c.marker.NodeImage = image
 	}
-	say("downloading " + c.marker.NodeImage)
+	report("downloading " + c.marker.NodeImage)
 	pulled, err := kind.Pull(ctx, c.marker.NodeImage)
 	name, _, _ := strings.Cut(c.marker.NodeImage, "@")
 	return name + happened(pulled, ", downloaded", ", Docker has it"), err
 }
 
 // create makes the cluster, unless it is there.
-func (c *creation) create(ctx context.Context, say func(string)) (string, error) {
+func (c *creation) create(ctx context.Context, report func(string)) (string, error) {
 	detail := "it is there since " + c.marker.Created.Local().Format("2 Jan 15:04")
 	if c.found.State != kind.Made {
 		detail = english.Plural(c.profile.Nodes(), "node", "")
 		if c.found.State == kind.Unfinished {
-			say("removing what an earlier run left half-made")
+			report("removing what an earlier run left half-made")
 			if err := c.Cluster.Remove(ctx); err != nil {
 				return "", err
 			}
 			detail += ", after a half-made one was removed"
 		}
-		if err := c.Cluster.Make(ctx, c.profile, c.marker, say); err != nil {
+		if err := c.Cluster.Make(ctx, c.profile, c.marker, report); err != nil {
 			return "", err
 		}
 		if err := c.findMade(ctx); err != nil {
@@ -367,8 +367,8 @@ func (c *creation) reach() error {
 	return nil
 }
 
-func (c *creation) load(ctx context.Context, say func(string)) (string, error) {
-	loaded, err := c.Cluster.Load(ctx, c.Store, c.others, func(done int64) { say(place.Megabytes(done) + " into all nodes together") })
+func (c *creation) load(ctx context.Context, report func(string)) (string, error) {
+	loaded, err := c.Cluster.Load(ctx, c.Store, c.others, func(done int64) { report(place.Megabytes(done) + " into all nodes together") })
 	if err != nil {
 		return "", err
 	}
@@ -379,8 +379,8 @@ func (c *creation) load(ctx context.Context, say func(string)) (string, error) {
 }
 
 func (c *creation) install(addon addons.Addon, namespace string) func(context.Context, func(string)) (string, error) {
-	return func(ctx context.Context, say func(string)) (string, error) {
-		if err := addon.Install(ctx, c.target, say); err != nil {
+	return func(ctx context.Context, report func(string)) (string, error) {
+		if err := addon.Install(ctx, c.target, report); err != nil {
 			return "", explained(ctx, err, c.target, namespace)
 		}
 		state, err := addon.State(ctx, c.target)
@@ -388,15 +388,15 @@ func (c *creation) install(addon addons.Addon, namespace string) func(context.Co
 	}
 }
 
-func (c *creation) nodesReady(ctx context.Context, say func(string)) (string, error) {
-	if err := kind.WaitNodes(ctx, c.target.Config, len(c.found.Nodes), say); err != nil {
+func (c *creation) nodesReady(ctx context.Context, report func(string)) (string, error) {
+	if err := kind.WaitNodes(ctx, c.target.Config, len(c.found.Nodes), report); err != nil {
 		return "", explained(ctx, fmt.Errorf("%w%s", err, c.Cluster.Explain(ctx)), c.target, "kube-system")
 	}
 	return english.Plural(len(c.found.Nodes), "node", ""), nil
 }
 
 // smokeTest is done once for each set of versions: a second run changes nothing.
-func (c *creation) smokeTest(ctx context.Context, say func(string)) (string, error) {
+func (c *creation) smokeTest(ctx context.Context, report func(string)) (string, error) {
 	client, err := kubernetes.NewForConfig(c.target.Config)
 	if err != nil {
 		return "", fmt.Errorf("making a client: %w", err)
@@ -406,13 +406,13 @@ func (c *creation) smokeTest(ctx context.Context, say func(string)) (string, err
 		return "", err
 	}
 	if tested == c.marker.Tested {
-		say("looking at the cluster's DNS")
+		report("looking at the cluster's DNS")
 		if err := smoke.WaitDNS(ctx, client); err != nil {
 			return "", explained(ctx, err, c.target, "kube-system")
 		}
 		return "passed before, with the same versions", nil
 	}
-	if err := smoke.Test(ctx, client, say); err != nil {
+	if err := smoke.Test(ctx, client, report); err != nil {
 		return "", explained(ctx, err, c.target, smoke.Namespace)
 	}
 	c.marker.Tested = tested

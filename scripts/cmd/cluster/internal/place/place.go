@@ -49,23 +49,23 @@ func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // Build ensures that the store has the images. Each image that it builds gets a line with its time and size.
-func (p *Place) Build(ctx context.Context, wanted []images.Image, say func(string)) ([]images.Built, error) {
+func (p *Place) Build(ctx context.Context, wanted []images.Image, report func(string)) ([]images.Built, error) {
 	p.Store.Made = func(what string, took time.Duration, bytes int64) {
 		p.Steps.Note(fmt.Sprintf("made %s in %.1f s, %s", what, took.Seconds(), Megabytes(bytes)))
 	}
-	return p.Store.Ensure(ctx, wanted, reporting(say))
+	return p.Store.Ensure(ctx, wanted, reporting(report))
 }
 
 // reporting turns the store's progress into words.
-func reporting(say func(string)) images.Progress {
+func reporting(report func(string)) images.Progress {
 	return func(what string, done, total int64) {
 		switch {
 		case total > 0:
-			say(fmt.Sprintf("%s: %d of %d", what, done, total))
+			report(fmt.Sprintf("%s: %d of %d", what, done, total))
 		case done > 0:
-			say(fmt.Sprintf("%s: %d", what, done))
+			report(fmt.Sprintf("%s: %d", what, done))
 		default:
-			say(what)
+			report(what)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type Step struct {
 	// Limit is the time limit of the step. Zero: it takes as long as it needs, with progress shown.
 	Limit time.Duration
 	// Do runs the step. It calls say with what it is doing. The text that it returns is shown when the step is done.
-	Do func(ctx context.Context, say func(string)) (string, error)
+	Do func(ctx context.Context, report func(string)) (string, error)
 }
 
 // Steps shows the steps of a task while they run, each with its duration when it ends. On a terminal the last line says
@@ -49,9 +49,9 @@ type Steps struct {
 
 	mutex   sync.Mutex
 	current string
-	saying  string
+	message string
 	began   time.Time
-	told    time.Time
+	printed time.Time
 }
 
 // New returns Steps that are shown on a screen.
@@ -88,7 +88,7 @@ func (s *Steps) do(ctx context.Context, one Step) error {
 	if s.screen.Interactive {
 		still = progress.Spin(s.screen.Unicode, s.draw)
 	}
-	detail, err := one.Do(limited, s.say)
+	detail, err := one.Do(limited, s.report)
 	still()
 	if errors.Is(err, ErrNothing) {
 		s.clear()
@@ -104,19 +104,19 @@ func (s *Steps) do(ctx context.Context, one Step) error {
 func (s *Steps) begin(name string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.current, s.saying, s.began, s.told = name, "", time.Now(), time.Now()
+	s.current, s.message, s.began, s.printed = name, "", time.Now(), time.Now()
 }
 
-// say tells what the current step is doing.
-func (s *Steps) say(what string) {
+// report shows what the current step is doing.
+func (s *Steps) report(what string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if what = strings.Join(strings.Fields(what), " "); what == s.saying {
+	if what = strings.Join(strings.Fields(what), " "); what == s.message {
 		return
 	}
-	s.saying = what
-	if !s.screen.Interactive && time.Since(s.told) >= progress.QuietTime {
-		s.told = time.Now()
+	s.message = what
+	if !s.screen.Interactive && time.Since(s.printed) >= progress.QuietTime {
+		s.printed = time.Now()
 		s.write("step %s: %s\n", s.current, what)
 	}
 }
@@ -181,7 +181,7 @@ func (s *Steps) draw(picture rune) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	took := fmt.Sprintf("%.0f s", time.Since(s.began).Seconds())
-	s.write("%s  %c %-*s %*s  %s", progress.ClearLine, picture, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.saying)))
+	s.write("%s  %c %-*s %*s  %s", progress.ClearLine, picture, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.message)))
 }
 
 // cut keeps a line from breaking, which could not be written again.

@@ -52,8 +52,8 @@ func TestTerminalRewritesLastLine(t *testing.T) {
 	var out strings.Builder
 	steps := New(&out, terminal.Screen{Interactive: true, Width: 60, Unicode: true})
 	long := strings.Repeat("a word ", 20)
-	if err := steps.do(t.Context(), Step{Name: "first", Do: func(_ context.Context, say func(string)) (string, error) {
-		say(long)
+	if err := steps.do(t.Context(), Step{Name: "first", Do: func(_ context.Context, report func(string)) (string, error) {
+		report(long)
 		deadline := time.NewTimer(3 * progress.FrameTime)
 		defer deadline.Stop()
 		<-deadline.C
@@ -77,13 +77,13 @@ func TestProgressIsRateLimitedInLog(t *testing.T) {
 	var out strings.Builder
 	steps := New(&out, terminal.Screen{})
 	steps.begin("slow")
-	steps.say("at once")
+	steps.report("at once")
 	if out.Len() > 0 {
 		t.Errorf("it printed %q at once", out.String())
 	}
-	steps.told = steps.told.Add(-progress.QuietTime)
-	steps.say("later")
-	steps.say("later still")
+	steps.printed = steps.printed.Add(-progress.QuietTime)
+	steps.report("later")
+	steps.report("later still")
 	if want := "step slow: later\n"; out.String() != want {
 		t.Errorf("it printed %q; want %q", out.String(), want)
 	}
