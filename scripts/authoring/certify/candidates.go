@@ -40,22 +40,23 @@ type candidate struct {
 	// base says that a design does without the lab's extension, whose checks must be skipped then.
 	base        bool
 	expectation mutant.Expectation
-	// torture says whether it is tortured, too, and how it falls: a regular expression, or empty if it must survive.
+	// torture says whether the torture runs, too. failsAs is the regular expression that its failure must match, or empty
+	// if the submission must survive.
 	torture  bool
-	falls    string
+	failsAs  string
 	ungraded bool // only tortured
 	// first is the check that runs before all others, as in grade.Options.
 	first string
-	// lay puts the submission into an empty folder. changed says that its manifests may have to be regenerated.
-	lay     func(ctx context.Context, dir string) error
+	// prepare puts the submission into an empty folder. changed says that its manifests may have to be regenerated.
+	prepare func(ctx context.Context, dir string) error
 	changed bool
-	// source is a folder that alone decides what lay puts there, for a submission that takes seconds to lay out. Default:
-	// none.
+	// source is a folder that alone decides what prepare puts there, for a submission that takes seconds to prepare.
+	// Default: none.
 	source string
 }
 
 func (c candidate) layOut(ctx context.Context, dir string) error {
-	if err := c.lay(ctx, dir); err != nil {
+	if err := c.prepare(ctx, dir); err != nil {
 		return fmt.Errorf("laying out %s: %w", c.name, err)
 	}
 	return nil
@@ -86,19 +87,19 @@ func (o *Options) candidates() ([]candidate, error) {
 	}
 	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(source)) }
 	candidates := []candidate{
-		{name: skeletonName, source: source, expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
+		{name: skeletonName, source: source, expectation: list.Skeleton, prepare: func(ctx context.Context, dir string) error {
 			// Generated, not taken from labs/: a student may have worked there.
 			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
 		}},
-		{name: solutionName, lay: copySolution},
+		{name: solutionName, prepare: copySolution},
 	}
 	if o.tortured() {
-		candidates = append(candidates, candidate{name: tortureName, ungraded: true, torture: true, lay: copySolution})
+		candidates = append(candidates, candidate{name: tortureName, ungraded: true, torture: true, prepare: copySolution})
 	}
 	for _, done := range o.partly() {
 		candidates = append(candidates, candidate{
 			name: stepsName(done), source: source, done: done,
-			lay: func(ctx context.Context, dir string) error {
+			prepare: func(ctx context.Context, dir string) error {
 				return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen, Done: done}.Generate(ctx, o.Lab.Name, dir)
 			},
 		})
@@ -110,13 +111,13 @@ func (o *Options) candidates() ([]candidate, error) {
 	for _, d := range right {
 		candidates = append(candidates, candidate{
 			name: d.name, design: d.Design, base: d.Base, torture: d.Torture, changed: true,
-			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), d.apply(dir)) },
+			prepare: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), d.apply(dir)) },
 		})
 	}
 	for _, m := range list.Mutants {
 		candidates = append(candidates, candidate{
-			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", falls: m.Torture, changed: true,
-			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), m.Apply(dir)) },
+			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", failsAs: m.Torture, changed: true,
+			prepare: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), m.Apply(dir)) },
 		})
 	}
 	if len(o.Only) == 0 {

@@ -295,7 +295,7 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 		expected = fmt.Sprintf("the checks of steps 1 to %d pass", c.done)
 	case c.ungraded:
 		expected = "survives"
-	case c.torture && c.falls != "":
+	case c.torture && c.failsAs != "":
 		expected = "full marks, and falls to the torture"
 	case c.torture:
 		expected = "full marks, and survives the torture"

@@ -158,9 +158,9 @@ func TestTortureDeviations(t *testing.T) {
 	}
 	unbuilt := &grade.Trials{Run: report.Report{Outcome: report.NotBuilt, Reason: "it does not compile", OperatorLog: []string{"hm"}}}
 	for _, test := range []struct {
-		name   string
-		trials *grade.Trials
-		falls  string
+		name    string
+		trials  *grade.Trials
+		failsAs string
 		// want are words of each deviation, in their order.
 		want []string
 	}{
@@ -179,7 +179,7 @@ func TestTortureDeviations(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := tortureDeviations(test.trials, test.falls)
+			got := tortureDeviations(test.trials, test.failsAs)
 			if !slices.EqualFunc(got, test.want, strings.Contains) {
 				t.Errorf("the deviations are %q and must say %q", got, test.want)
 			}
@@ -202,7 +202,7 @@ func TestCandidates(t *testing.T) {
 		if len(all) < 2+8 || all[0].name != "skeleton" || all[1].name != "solution" {
 			t.Errorf("lab %s: skeleton, solution and eight mutants or more are certified, not %d", options.Lab.Name, len(all))
 		}
-		tortured := all[2].name == "torture" && all[2].torture && all[2].ungraded && all[2].falls == ""
+		tortured := all[2].name == "torture" && all[2].torture && all[2].ungraded && all[2].failsAs == ""
 		if tortured != (options.Lab.Operator && !options.deployed()) {
 			t.Errorf("lab %s has an operator: %t, its checks deploy it: %t, and its solution is tortured: %t",
 				options.Lab.Name, options.Lab.Operator, options.deployed(), tortured)

@@ -66,7 +66,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 	// Our own must survive the scenes. A right design need not have thought of a mishap that is so rare.
 	run.Scenes = c.design == ""
 	if c.torture && len(all) == 0 && ctx.Err() == nil {
-		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.falls)
+		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.failsAs)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, "", err
@@ -121,14 +121,14 @@ const mutantSeed = 1
 const machineRetries = 2
 
 // tortureDeviations compares what came of a torture with how the submission must fall, or that it must not.
-func tortureDeviations(trials *grade.Trials, falls string) []string {
+func tortureDeviations(trials *grade.Trials, failsAs string) []string {
 	failure := trials.Failure
 	switch {
 	case failure == nil && trials.Run.Outcome != report.Graded:
 		return append([]string{fmt.Sprintf("the torture ended as %s: %s", trials.Run.Outcome, trials.Run.Reason)}, trials.Run.OperatorLog...)
-	case failure == nil && falls != "":
-		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fall: %q", trials.Run.Seed, falls)}
-	case failure != nil && falls == "", failure != nil && !regexp.MustCompile(falls).MatchString(failure.Observed):
+	case failure == nil && failsAs != "":
+		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fall: %q", trials.Run.Seed, failsAs)}
+	case failure != nil && failsAs == "", failure != nil && !regexp.MustCompile(failsAs).MatchString(failure.Observed):
 		deviation := []string{fmt.Sprintf("in the torture with seed %d it falls to [%s]\n  expected: %s\n  observed: %s",
 			trials.Run.Seed, failure.Schedule, failure.Expected, failure.Observed)}
 		for _, entry := range failure.Timeline {

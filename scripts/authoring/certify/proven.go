@@ -148,7 +148,8 @@ func (p *proven) file(c candidate, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", c.name, err)
 	}
-	must := fmt.Sprintf("%+v %t %q %t %t %t %t", c.expectation, c.torture, c.falls, c.ungraded, c.base, c.design != "", c.misconception != "")
+	must := fmt.Sprintf("%+v %t %q %t %t %t %t",
+		c.expectation, c.torture, c.failsAs, c.ungraded, c.base, c.design != "", c.misconception != "")
 	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
 }
 

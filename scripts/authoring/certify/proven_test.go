@@ -121,7 +121,7 @@ func TestProvenSkeletonIsNotGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	laid := errors.New("it is laid out")
-	skeleton := candidate{name: skeletonName, source: source, lay: func(context.Context, string) error { return laid }}
+	skeleton := candidate{name: skeletonName, source: source, prepare: func(context.Context, string) error { return laid }}
 	o := Options{Lab: lab, proven: known}
 	if _, err := o.certify(t.Context(), skeleton, filepath.Join(t.TempDir(), "skeleton")); !errors.Is(err, laid) {
 		t.Errorf("it is not proven, and the error is %v", err)

@@ -151,12 +151,12 @@ func (r *Run) Problems(root string) []string {
 
 // deviations say how a report differs from what is expected, and from the checks that the lab has now.
 func (r *Run) deviations(graded *report.Report) []string {
-	judged := *graded
+	base := *graded
 	// No mutant says how a submission's own tests fare.
-	judged.Checks = slices.DeleteFunc(slices.Clone(graded.Checks), func(c report.Check) bool { return c.ID == manifest.OwnTestsID })
-	wrong := r.Expected.Deviations(&judged)
+	base.Checks = slices.DeleteFunc(slices.Clone(graded.Checks), func(c report.Check) bool { return c.ID == manifest.OwnTestsID })
+	wrong := r.Expected.Deviations(&base)
 	var have, want, preconditions []string // a report lists preconditions only if they failed
-	for _, check := range judged.Checks {
+	for _, check := range base.Checks {
 		have = append(have, check.ID)
 	}
 	for _, check := range r.Lab.Checks {

@@ -42,9 +42,9 @@ type layout struct {
 	whole []string
 }
 
-// lay puts the tests of a submission over the solution in a folder, whose own tests go. Both are copies of ours, of
+// copyTests replaces the tests of the solution in a folder by those of a submission. Both are copies of ours, of
 // which all files are regular. The notices say what could not be laid.
-func lay(from, to *submission.Submission) (tested []testedPackage, notices []string, err error) {
+func copyTests(from, to *submission.Submission) (tested []testedPackage, notices []string, err error) {
 	l := &layout{from: from, to: to, folders: map[string]string{}, theirs: packageNames(from), ours: packageNames(to)}
 	for folder, name := range l.theirs {
 		if match := counterpart(folder, name, l.ours); match != "" {

@@ -225,7 +225,7 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 	trial := g.newTrial()
 	defer func() { err = errors.Join(err, os.RemoveAll(string(trial))) }()
 	module := trial.module()
-	if err := trial.lay(g.base.Dir); err != nil {
+	if err := trial.copyFrom(g.base.Dir); err != nil {
 		return "", "", err
 	}
 	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {

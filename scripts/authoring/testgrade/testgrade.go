@@ -151,7 +151,7 @@ func (g *grading) run(ctx context.Context) (err error) {
 	if g.base, err = g.copied(solution, "solution", ""); err != nil {
 		return err
 	}
-	if g.tested, g.report.Notices, err = lay(own, g.base); err != nil {
+	if g.tested, g.report.Notices, err = copyTests(own, g.base); err != nil {
 		return err
 	}
 	if g.Lab.Extension != nil {
@@ -253,7 +253,7 @@ func (g *grading) onOurs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := trial.lay(g.base.Dir); err != nil {
+	if err := trial.copyFrom(g.base.Dir); err != nil {
 		return err
 	}
 	if err := removeSources(trial.module()); err != nil {
@@ -287,7 +287,7 @@ func (g *grading) newTrial() trial { return trial(filepath.Join(g.scope.Dir, ran
 
 func (t trial) module() string { return filepath.Join(string(t), "module") }
 
-func (t trial) lay(from string) error { return copyTree(from, t.module()) }
+func (t trial) copyFrom(from string) error { return copyTree(from, t.module()) }
 
 // compile compiles the tests of packages of a module into a folder; edit is as in Builder.CompileTests.
 func (g *grading) compile(ctx context.Context, module *submission.Submission, packages []testedPackage,

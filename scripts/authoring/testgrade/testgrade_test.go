@@ -294,7 +294,7 @@ func TestTestsOfAnotherLayoutAreCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tested, notices, err := lay(from, to)
+	tested, notices, err := copyTests(from, to)
 	if err != nil || len(tested) != 1 || tested[0] != (testedPackage{folder: "internal/controller", runs: "controllers"}) {
 		t.Fatalf("laid are %+v, %v", tested, err)
 	}

@@ -90,7 +90,7 @@ func unclearIn(name, content string) (findings []Finding) {
 	var text strings.Builder // the paragraph, in one line
 	var lines []int          // the offset in text at which each of its lines ends
 	first, fenced := 0, false
-	look := func() {
+	checkSentence := func() {
 		// Letters take the place of code, so that sentences keep their shape and lines their length.
 		paragraph := quoted.ReplaceAllStringFunc(text.String(), func(s string) string { return strings.Repeat("x", len(s)) })
 		for begin := 0; begin < len(paragraph); {
@@ -119,11 +119,11 @@ func unclearIn(name, content string) (findings []Finding) {
 			fenced = !fenced
 		}
 		if fence || fenced || line == "" {
-			look()
+			checkSentence()
 			continue
 		}
 		if alone.MatchString(line) || opening.MatchString(line) {
-			look()
+			checkSentence()
 		}
 		if len(lines) == 0 {
 			first = i + 1
@@ -131,10 +131,10 @@ func unclearIn(name, content string) (findings []Finding) {
 		text.WriteString(line + " ")
 		lines = append(lines, text.Len())
 		if alone.MatchString(line) {
-			look()
+			checkSentence()
 		}
 	}
-	look()
+	checkSentence()
 	return findings
 }
 

@@ -114,7 +114,7 @@ func (c *conformanceRun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed, err := c.judge(ctx, conformance.Run{
+	failed, err := c.runTests(ctx, conformance.Run{
 		Suite: suite, Kubeconfig: kubeconfig, Kubectl: filepath.Join(playground.BinDir(c.Checkout), "kubectl"),
 		Tests: chosen, Parallel: c.parallel,
 	}, known, ledger)
@@ -234,9 +234,9 @@ func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error 
 	return nil
 }
 
-// judge runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not
+// runTests runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not
 // known.
-func (c *conformanceRun) judge(
+func (c *conformanceRun) runTests(
 	ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger,
 ) (failed int, err error) {
 	var results []conformance.Result

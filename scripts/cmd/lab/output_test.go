@@ -65,7 +65,7 @@ func TestTestOutcomes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ended, err := judge(strings.NewReader(test.events))
+			ended, err := parseEvents(strings.NewReader(test.events))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestTestOutcomes(t *testing.T) {
 			}
 		})
 	}
-	if _, err := judge(strings.NewReader(passing + `{"Action":"fail`)); err == nil {
+	if _, err := parseEvents(strings.NewReader(passing + `{"Action":"fail`)); err == nil {
 		t.Error("half an event is no error")
 	}
 }

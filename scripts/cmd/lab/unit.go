@@ -245,7 +245,7 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	ended, err := judge(bytes.NewReader(events))
+	ended, err := parseEvents(bytes.NewReader(events))
 	if err != nil {
 		return errors.Join(failed, err)
 	}
@@ -329,8 +329,8 @@ type endings struct {
 	failed, flaky []gate.Flaky
 }
 
-// judge reads the events of `go test -json`, in which a test that is repeated is there again.
-func judge(events io.Reader) (*endings, error) {
+// parseEvents reads the events of `go test -json`, in which a test that is repeated is there again.
+func parseEvents(events io.Reader) (*endings, error) {
 	type test struct{ of, name string }
 	type history struct {
 		last           string // its last action

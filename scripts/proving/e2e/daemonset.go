@@ -91,8 +91,8 @@ func (r *runner) onNodes(ctx context.Context, begins, ends string) error {
 		files := 0
 		for _, node := range nodes {
 			var output strings.Builder
-			const look = `test ! -e "$1" || { stat -c '%a %s' "$1/authorized_keys" && cat "$1/authorized_keys"; }`
-			if err := docker.Exec(ctx, node, nil, &output, "sh", "-c", look, "look", eachNodeFolder); err != nil {
+			const script = `test ! -e "$1" || { stat -c '%a %s' "$1/authorized_keys" && cat "$1/authorized_keys"; }`
+			if err := docker.Exec(ctx, node, nil, &output, "sh", "-c", script, "look", eachNodeFolder); err != nil {
 				return err
 			}
 			if output.Len() == 0 {

@@ -182,8 +182,8 @@ func (r *runner) steps() ([]step, error) {
 	return append(steps,
 		step{name: "deploy an operator of each node, a DaemonSet", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.daemonSet},
 		step{name: "invite two students", needs: 10 * time.Second, limit: 5 * time.Minute, do: r.invite},
-		step{name: "do as a student what a student may", needs: 40 * time.Second, limit: 5 * time.Minute, do: r.mayDo},
-		step{name: "try as a student what a student may not", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.mayNot},
+		step{name: "do as a student what a student may", needs: 40 * time.Second, limit: 5 * time.Minute, do: r.tryAllowed},
+		step{name: "try as a student what a student may not", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.tryForbidden},
 		step{name: "revoke the students", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.revoke},
 	), nil
 }

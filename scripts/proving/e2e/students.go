@@ -135,9 +135,9 @@ func (s *student) ended(ctx context.Context, namespace string, pod *corev1.Pod) 
 	return succeeded, string(content), pods.Delete(ctx, pod.Name, metav1.DeleteOptions{})
 }
 
-// mayDo is a student's work: a server, its Service and NodePort, its log, a name that resolves, the way to the API
-// server. And the network policies: the other student does not get in.
-func (r *runner) mayDo(ctx context.Context) error {
+// tryAllowed does a student's work: a server, its Service and NodePort, its log, a name that resolves, the way to the
+// API server. And the network policies: the other student does not get in.
+func (r *runner) tryAllowed(ctx context.Context) error {
 	ada, err := r.student(worker)
 	if err != nil {
 		return err
@@ -238,9 +238,9 @@ func object(version, kind, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name}}}
 }
 
-// mayNot tries what must be refused. The whole list is in the tests of package class; these are the ones for which the
-// kind of cluster matters, and the worst.
-func (r *runner) mayNot(ctx context.Context) error {
+// tryForbidden tries what must be refused. The whole list is in the tests of package class; these are the ones for which
+// the kind of cluster matters, and the worst.
+func (r *runner) tryForbidden(ctx context.Context) error {
 	ada, err := r.student(worker)
 	if err != nil {
 		return err

@@ -173,8 +173,8 @@ func Run(ctx context.Context, root string, options Options, out io.Writer) (err 
 	if err := m.clone(ctx, root, modules); err != nil {
 		return err
 	}
-	looked := step{"what the machine has", inventory, func(r result) error { return errors.Join(r.wantExitCode(0), m.isBare(r.output)) }}
-	for _, step := range append([]step{looked}, tried...) {
+	inspect := step{"what the machine has", inventory, func(r result) error { return errors.Join(r.wantExitCode(0), m.isBare(r.output)) }}
+	for _, step := range append([]step{inspect}, tried...) {
 		began := time.Now()
 		fmt.Fprintf(out, "\n--- %s\n", step.name)
 		if err := m.try(ctx, step, out); err != nil {

@@ -187,7 +187,7 @@ func Prove(ctx context.Context, options Options) (err error) {
 			failed = append(failed, state.Part)
 		}
 	}
-	return p.conclude(ctx, known, proven, failed, left)
+	return p.summarize(ctx, known, proven, failed, left)
 }
 
 // proving is one call of Prove.
@@ -219,8 +219,8 @@ func (p *proving) state(ctx context.Context, name string) (state State, err erro
 	return stateOf(p.tree, p.Parts[i], p.Store)
 }
 
-// conclude says what came of it.
-func (p *proving) conclude(ctx context.Context, known []State, proven, failed, left []Part) error {
+// summarize prints the results, and returns an error if a part is not proven.
+func (p *proving) summarize(ctx context.Context, known []State, proven, failed, left []Part) error {
 	if err := p.writePage(ctx); err != nil {
 		return err
 	}

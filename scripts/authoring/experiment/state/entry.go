@@ -31,8 +31,8 @@ const (
 	// creators is how many requests that create entries are on their way at once.
 	creators = 16
 	// patience is how long the API server may take until it serves a new kind.
-	patience = 30 * time.Second
-	look     = 50 * time.Millisecond
+	patience     = 30 * time.Second
+	pollInterval = 50 * time.Millisecond
 	// nth is the label that each entry has with another value.
 	nth = "nth"
 )
@@ -53,7 +53,7 @@ func (e *experiment) install(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return await.Until(ctx, look, "the kind Entry", func(ctx context.Context) (objection string, err error) {
+	return await.Until(ctx, pollInterval, "the kind Entry", func(ctx context.Context) (reason string, err error) {
 		_, err = e.entries().List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) {
 			return err.Error(), nil
