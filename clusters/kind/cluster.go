@@ -256,7 +256,7 @@ func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
 			continue
 		}
 		if _, err := docker.Output(ctx, "start", node.Name); err != nil {
-			return fmt.Errorf("starting the node %s: %w; --recreate makes a new cluster", node.Name, err)
+			return fmt.Errorf("starting the node %s: %w; --recreate creates a new cluster", node.Name, err)
 		}
 	}
 	return c.WaitReady(ctx)

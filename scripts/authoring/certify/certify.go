@@ -296,7 +296,7 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 	case c.ungraded:
 		expected = "survives"
 	case c.torture && c.failsAs != "":
-		expected = "full marks, and falls to the torture"
+		expected = "full marks, and fails the torture"
 	case c.torture:
 		expected = "full marks, and survives the torture"
 	}
@@ -308,7 +308,7 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 		fmt.Fprintf(&out, "             its misconception: %s\n", c.misconception)
 	}
 	if len(deviations) > 0 && c.design != "" {
-		fmt.Fprintf(&out, "             it is right, and its design is another: %s\n", c.design)
+		fmt.Fprintf(&out, "             it is correct, with another design: %s\n", c.design)
 	}
 	return out.String()
 }

@@ -166,14 +166,14 @@ func TestTortureDeviations(t *testing.T) {
 	}{
 		{"a solution that survives", survived, "", nil},
 		{"a solution that falls", fell, "", []string{
-			"in the torture with seed 7 it falls to [kill-after write 3]\n  expected: the shop is open\n  observed: it is closed\n",
+			"in the torture with seed 7 it fails under [kill-after write 3]\n  expected: the shop is open\n  observed: it is closed\n",
 		}},
 		{"and what led to it", fell, "", []string{"update icecreams sundae → 200 OK (write 3, kill-after)"}},
 		{"a mutant that falls for its reason", fell, "closed$", nil},
-		{"a mutant that survives", survived, "closed$", []string{`it survives the torture with seed 7, and must fall: "closed$"`}},
-		{"a mutant that falls for another reason", fell, "burnt", []string{"falls to [kill-after write 3]"}},
+		{"a mutant that survives", survived, "closed$", []string{`it survives the torture with seed 7, and must fail with "closed$"`}},
+		{"a mutant that falls for another reason", fell, "burnt", []string{"fails under [kill-after write 3]"}},
 		{"a mutant that crashes, as it must", crashed, "exit status 2", nil},
-		{"a solution that crashes", crashed, "", []string{"falls to [kill-after write 3]"}},
+		{"a solution that crashes", crashed, "", []string{"fails under [kill-after write 3]"}},
 		{"one that was never tortured", unbuilt, "closed", []string{"the torture ended as not-built: it does not compile", "hm"}},
 		{"a solution that was never tortured", unbuilt, "", []string{"the torture ended as not-built: it does not compile", "hm"}},
 	} {

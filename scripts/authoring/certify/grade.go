@@ -127,9 +127,9 @@ func tortureDeviations(trials *grade.Trials, failsAs string) []string {
 	case failure == nil && trials.Run.Outcome != report.Graded:
 		return append([]string{fmt.Sprintf("the torture ended as %s: %s", trials.Run.Outcome, trials.Run.Reason)}, trials.Run.OperatorLog...)
 	case failure == nil && failsAs != "":
-		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fall: %q", trials.Run.Seed, failsAs)}
+		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fail with %q", trials.Run.Seed, failsAs)}
 	case failure != nil && failsAs == "", failure != nil && !regexp.MustCompile(failsAs).MatchString(failure.Observed):
-		deviation := []string{fmt.Sprintf("in the torture with seed %d it falls to [%s]\n  expected: %s\n  observed: %s",
+		deviation := []string{fmt.Sprintf("in the torture with seed %d it fails under [%s]\n  expected: %s\n  observed: %s",
 			trials.Run.Seed, failure.Schedule, failure.Expected, failure.Observed)}
 		for _, entry := range failure.Timeline {
 			deviation = append(deviation, "            "+entry.String())

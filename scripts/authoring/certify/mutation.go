@@ -137,7 +137,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 		case !trials.Survived():
 			return "", "", errors.New(trials.Run.Reason)
 		case known.Verdict == mutate.Tortured:
-			return mutate.Survived, fmt.Sprintf("%s says that it falls to the torture", mutate.SurvivorsFile), nil
+			return mutate.Survived, fmt.Sprintf("%s expects that it fails the torture", mutate.SurvivorsFile), nil
 		}
 	}
 	if isKnown {

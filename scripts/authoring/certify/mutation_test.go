@@ -147,7 +147,7 @@ func TestMutantFates(t *testing.T) {
 			otherSign: {"gap", gap.Reason}, neverEnds: {"torture", tortured.Reason},
 		}},
 		{"with the torture", true, map[string]mutate.Survivor{otherSign: tortured}, fates{
-			neverEnds: {"torture", "kill-after write 3"}, otherSign: {"survived", "survivors.yaml says that it falls to the torture"},
+			neverEnds: {"torture", "kill-after write 3"}, otherSign: {"survived", "survivors.yaml expects that it fails the torture"},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -76,7 +76,7 @@ type Uncertified struct {
 }
 
 func (u *Uncertified) Error() string {
-	return fmt.Sprintf("lab %s is not certified: of %d submissions, these were not graded as they must be: %s",
+	return fmt.Sprintf("lab %s is not certified: of %d submissions, these did not get the expected grade: %s",
 		u.Lab, u.Graded, strings.Join(u.Names, ", "))
 }
 
@@ -112,7 +112,7 @@ func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(na
 // repeat grades submissions that were not graded as they must be again, alone.
 func (o Options) repeat(ctx context.Context, wrong *Uncertified, forgiven func(name, explained string) error) (err error) {
 	o.Only, o.Parallel, o.choice = wrong.Names, 1, nil
-	fmt.Fprintf(o.Out, "\nOf lab %s these are graded again, alone: %s\n", wrong.Lab, strings.Join(wrong.Names, ", "))
+	fmt.Fprintf(o.Out, "\nGrading these of lab %s again, alone: %s\n", wrong.Lab, strings.Join(wrong.Names, ", "))
 	for range repetitions {
 		if err = Lab(ctx, o); err == nil || ctx.Err() != nil {
 			break

@@ -102,14 +102,14 @@ mutants:
 			Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 100}},
 		},
 	})
-	if err == nil || !strings.Contains(err.Error(), "of 3 submissions, these were not graded as they must be: sturdy") {
+	if err == nil || !strings.Contains(err.Error(), "of 3 submissions, these did not get the expected grade: sturdy") {
 		t.Errorf("one of three survives, and the error is %v", err)
 	}
 	for _, want := range []string{
 		`(?m)^ok .* 01-shop torture: survives$`,
-		`(?m)^ok .* 01-shop closes: full marks, and falls to the torture$`,
-		`(?m)^FAIL .* 01-shop sturdy: full marks, and falls to the torture\n` +
-			` +it survives the torture with seed 1, and must fall: "it is closed"\n` +
+		`(?m)^ok .* 01-shop closes: full marks, and fails the torture$`,
+		`(?m)^FAIL .* 01-shop sturdy: full marks, and fails the torture\n` +
+			` +it survives the torture with seed 1, and must fail with "it is closed"\n` +
 			` +its misconception: Nothing ever goes wrong\.$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {

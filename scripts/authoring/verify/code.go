@@ -92,7 +92,7 @@ func (r *Repository) linted(m module) (packages []string, some bool) {
 
 func (r *Repository) golangci(ctx context.Context, m module, args ...string) error {
 	if r.golangciLint == "" {
-		return errors.New("golangci-lint is not built: that is a mistake of the program that runs this check")
+		return errors.New("golangci-lint is not built: that is a bug in the program that runs this check")
 	}
 	_, err := r.Runner.Run(ctx, r.path(m.dir), []string{sharedCache}, r.golangciLint, args...)
 	return err

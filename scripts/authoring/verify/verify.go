@@ -114,9 +114,9 @@ func Verify(ctx context.Context, options Options) error {
 	if failed[len(failed)-1] != checks[len(checks)-1].Name {
 		fmt.Fprintf(options.Out, "\nWhat failed:\n%s\n", shortened(summary.String()))
 	}
-	advice := "fix them as told above"
+	advice := "fix them as described above"
 	if fixable {
-		advice = "run `make fix`, and fix by hand what is left"
+		advice = "run `make fix`, then fix the rest by hand"
 	}
 	return fmt.Errorf("%d of %d checks failed (%s): %w: %s", len(failed), len(checks), strings.Join(failed, ", "), errFound, advice)
 }

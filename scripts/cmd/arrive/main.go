@@ -29,7 +29,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		if ctx.Err() == nil {
-			fmt.Fprintf(os.Stderr, "Programs that are ready could not be installed: %v. They are compiled.\n", err)
+			fmt.Fprintf(os.Stderr, "Could not install prebuilt programs: %v. Compiling them instead.\n", err)
 		}
 		stop()
 		os.Exit(1)

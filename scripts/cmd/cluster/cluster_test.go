@@ -31,12 +31,12 @@ func TestUsageErrors(t *testing.T) {
 func TestArgumentErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"create --air-gap --images registry":    "contradict each other",
+		"create --air-gap --images registry":    "cannot be combined",
 		"create --images none":                  "choose one of auto, registry, air-gap",
 		"create --profile nope":                 "there is no profile \"nope\"",
-		"create --context x --recreate":         "contradict each other",
+		"create --context x --recreate":         "cannot be combined",
 		"create --name UPPER":                   "can't be a cluster's name",
-		"create --step-time 0s":                 "needs some time",
+		"create --step-time 0s":                 "must be positive",
 		"create --addons vault":                 "there is no add-on \"vault\"",
 		"uninstall":                             "name what to remove: cert-manager, ingress, pebble",
 		"uninstall vault":                       "there is no add-on \"vault\"",

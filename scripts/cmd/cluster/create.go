@@ -22,14 +22,14 @@ func createCommand() *cobra.Command {
 	var name, contextName string
 	var airGap bool
 	command := &cobra.Command{
-		Use: "create", Short: "Make a cluster with Cilium and cert-manager, or go on where an earlier run ended", Args: cli.NoArguments,
-		Long: "create makes a cluster of kind, installs Cilium and cert-manager, and waits until both are usable. Run again after any\n" +
-			"failure, or kill -9, it goes on; run again after a success, it looks whether all is well and changes nothing.\n" +
-			"With --context it installs cert-manager on a cluster that exists, and touches nothing that it did not make.",
+		Use: "create", Short: "Create a cluster with Cilium and cert-manager, or resume an earlier run", Args: cli.NoArguments,
+		Long: "create creates a kind cluster, installs Cilium and cert-manager, and waits until both are usable. After a failure or\n" +
+			"kill -9, run it again to resume. After a success, it verifies the cluster and changes nothing.\n" +
+			"With --context it installs cert-manager on an existing cluster, and changes only what it created.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if airGap {
 				if command.Flags().Changed("images") && options.Images != create.AirGap {
-					return fmt.Errorf("--air-gap and --images %s contradict each other: give one of them", options.Images)
+					return fmt.Errorf("--air-gap and --images %s cannot be combined: give one of them", options.Images)
 				}
 				options.Images = create.AirGap
 			}
@@ -40,12 +40,12 @@ func createCommand() *cobra.Command {
 				return err
 			}
 			if options.StepTime <= 0 {
-				return fmt.Errorf("--step-time %s: a step needs some time", options.StepTime)
+				return fmt.Errorf("--step-time %s: the time limit must be positive", options.StepTime)
 			}
 			if contextName != "" {
 				for _, other := range []string{"name", "profile", "recreate"} {
 					if command.Flags().Changed(other) {
-						return fmt.Errorf("--context and --%s contradict each other: a cluster that exists has its name and its nodes", other)
+						return fmt.Errorf("--context and --%s cannot be combined: an existing cluster has its own name and nodes", other)
 					}
 				}
 			}
@@ -65,9 +65,9 @@ func createCommand() *cobra.Command {
 	command.Flags().StringVar(&options.Images, "images", create.Auto,
 		"where images come from: registry, air-gap (built here), or auto: registry if it answers")
 	command.Flags().BoolVar(&airGap, "air-gap", false, "the same as --images air-gap: build all images from Go modules and Debian packages")
-	command.Flags().StringSliceVar(&options.Addons, "addons", nil, "install these, too: "+strings.Join(known.Names(), ", "))
-	command.Flags().BoolVar(&options.Recreate, "recreate", false, "delete the cluster first, if there is one")
+	command.Flags().StringSliceVar(&options.Addons, "addons", nil, "also install these: "+strings.Join(known.Names(), ", "))
+	command.Flags().BoolVar(&options.Recreate, "recreate", false, "delete an existing cluster first")
 	command.Flags().StringVar(&contextName, "context", "", "install on the cluster of this context of your kubeconfig instead")
-	command.Flags().DurationVar(&options.StepTime, "step-time", create.StepTime, "how long a step may take, once images are there")
+	command.Flags().DurationVar(&options.StepTime, "step-time", create.StepTime, "time limit of each step once the images are available")
 	return command
 }

@@ -26,17 +26,17 @@ func deleteCommand() *cobra.Command {
 	var name string
 	var force, nodeImage bool
 	command := &cobra.Command{
-		Use: "delete", Short: "Remove a cluster with all that it holds, and the engine if we started it", Args: cli.NoArguments,
+		Use: "delete", Short: "Delete a cluster with everything in it, and stop the engine if this command started it", Args: cli.NoArguments,
 		Long: "delete removes the nodes with their volumes, the cluster's folder, Docker's network kind if no other cluster needs it,\n" +
-			"and ends Docker's engine if `cluster create` started it and no container is left in it. The images that were built\n" +
-			"stay in .cache/images, so that the next cluster is there sooner.",
+			"and stops Docker's engine if `cluster create` started it and it has no containers left. Built images stay in\n" +
+			".cache/images, so that the next cluster starts faster.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			return remove(command.Context(), name, force, nodeImage)
 		},
 	}
 	nameFlag(command, &name)
-	command.Flags().BoolVar(&force, "force", false, "also if this command did not make it")
-	command.Flags().BoolVar(&nodeImage, "node-image", false, "remove the node image from Docker, too")
+	command.Flags().BoolVar(&force, "force", false, "even if this command did not create it")
+	command.Flags().BoolVar(&nodeImage, "node-image", false, "also remove the node image from Docker")
 	return command
 }
 
@@ -58,7 +58,7 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 		return withoutEngine(ctx, here, err)
 	}
 	if found.State == kind.Foreign && !force {
-		return fmt.Errorf("the cluster %s was not made by this command: --force deletes it all the same", name)
+		return fmt.Errorf("the cluster %s was not created by this command: use --force to delete it anyway", name)
 	}
 	was, err := here.Cluster.Delete(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 		}
 	}
 	if was {
-		fmt.Printf("The cluster %s is gone.\n", name)
+		fmt.Printf("Deleted the cluster %s.\n", name)
 	} else {
 		fmt.Printf("There is no cluster %s.\n", name)
 	}
@@ -79,7 +79,7 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 		return err
 	}
 	if ended {
-		fmt.Println("Docker's engine, which `cluster create` started, has ended.")
+		fmt.Println("Stopped Docker's engine, which `cluster create` had started.")
 	}
 	return os.RemoveAll(here.Cluster.Folder + ".lock")
 }
@@ -96,7 +96,7 @@ func withoutEngine(ctx context.Context, here *place.Place, err error) error {
 	if err := errors.Join(os.RemoveAll(here.Cluster.Folder), os.RemoveAll(here.Cluster.Folder+".lock")); err != nil {
 		return err
 	}
-	fmt.Printf("There is no cluster %s, and Docker's engine does not run.\n", here.Cluster.Name)
+	fmt.Printf("There is no cluster %s, and Docker's engine is not running.\n", here.Cluster.Name)
 	return nil
 }
 

@@ -31,9 +31,9 @@ func e2eCommand() *cobra.Command {
 	var from string
 	var labs []string
 	command := &cobra.Command{
-		Use: "e2e", Short: "Try all of the course on a cluster of its own, from nothing to nothing", Args: cli.NoArguments,
-		Long: "e2e makes a student cluster, proves its network, grades every solution and a wrong submission of each lab on it,\n" +
-			"invites students, tries what they may and may not, revokes them, and deletes the cluster, whatever happens.",
+		Use: "e2e", Short: "Test the whole course on a new cluster, and delete the cluster", Args: cli.NoArguments,
+		Long: "e2e creates a student cluster, tests its network, grades every solution and a wrong submission of each lab on it,\n" +
+			"invites students, tests their permissions, revokes them, and always deletes the cluster.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if !slices.Contains(create.Sources, from) {
 				return fmt.Errorf("--images %s: choose one of %s, %s, %s", from, create.Auto, create.Registry, create.AirGap)
@@ -77,10 +77,10 @@ func e2eCommand() *cobra.Command {
 	command.Flags().StringVar(&from, "images", create.Auto, "where images come from, as for create")
 	command.Flags().StringSliceVar(&labs, "labs", nil, "grade only these labs, as in --labs 8,9 (default: all)")
 	options.Times = 1
-	command.Flags().Var((*cli.Count)(&options.Times), "times", "grade each solution so many times")
+	command.Flags().Var((*cli.Count)(&options.Times), "times", "how often to grade each solution")
 	command.Flags().DurationVar(&options.Within, "within", 0,
-		"how long all of it may take: what does not fit is not begun, and named at the end (default: as long as it takes)")
-	command.Flags().BoolVar(&optional, "optional", false, "where it can't run, say so and succeed")
+		"time limit of the run: steps that do not fit are skipped and listed at the end (default: no limit)")
+	command.Flags().BoolVar(&optional, "optional", false, "if the tests can't run here, print the reason and succeed")
 	return command
 }
 
@@ -130,7 +130,7 @@ func runE2E(ctx context.Context, options e2e.Options) error {
 	case err != nil:
 		return fmt.Errorf("the kind tests failed: %w", err)
 	case len(result.NotRun) > 0:
-		fmt.Printf("The kind tests passed as far as they were run: for %d of them there was NO TIME (%s were allowed).\n",
+		fmt.Printf("The kind tests that ran passed, but %d did NOT run within the time limit of %s.\n",
 			len(result.NotRun), options.Within)
 	case len(result.LeftOut) > 0:
 		fmt.Printf("The kind tests of %s passed in %.0f s.\n", strings.Join(options.Only, ", "), time.Since(started).Seconds())

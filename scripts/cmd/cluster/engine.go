@@ -18,12 +18,12 @@ import (
 
 func engineCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or end the one that was started so", Args: cli.NoArguments,
+		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or stop an engine started this way", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(
 		&cobra.Command{
-			Use: "start", Short: "Install Docker's engine from Debian's packages if need be, and start it unless it runs", Args: cli.NoArguments,
+			Use: "start", Short: "Start Docker's engine if it is not running, and install it from Debian packages if needed", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
 				here, err := place.Find(docker.DefaultCluster)
 				if err != nil {
@@ -36,7 +36,7 @@ func engineCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "stop", Short: "End the engine that start or create has started, with all that it holds", Args: cli.NoArguments,
+			Use: "stop", Short: "Stop the engine that start or create started, with everything in it", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
 				here, err := place.Find(docker.DefaultCluster)
 				if err != nil {
@@ -45,7 +45,7 @@ func engineCommand() *cobra.Command {
 				if err := engine.Stop(command.Context(), here.Root); err != nil {
 					return err
 				}
-				fmt.Println("Docker's engine has ended.")
+				fmt.Println("Stopped Docker's engine.")
 				return nil
 			},
 		},

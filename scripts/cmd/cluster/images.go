@@ -50,7 +50,7 @@ func imagesCommand() *cobra.Command {
 			return listImages(os.Stdout, wanted, found)
 		},
 	}
-	command.Flags().BoolVar(&build, "build", false, "build those that are missing")
+	command.Flags().BoolVar(&build, "build", false, "build missing images")
 	return command
 }
 
@@ -104,7 +104,7 @@ func ofSets(sets []string) ([]images.Image, error) {
 func loadCommand() *cobra.Command {
 	var name string
 	command := &cobra.Command{
-		Use: "load [IMAGE…]", Short: "Put images of the catalogue (default: the course's own) into the nodes that lack them",
+		Use: "load [IMAGE…]", Short: "Load images of the catalogue (default: the course's own) into the nodes that lack them",
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := place.Find(name)
 			if err != nil {
@@ -143,7 +143,7 @@ func loadCommand() *cobra.Command {
 
 func bundleCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "bundle", Short: "Carry all images to a machine without compiler and network", Args: cli.NoArguments,
+		Use: "bundle", Short: "Transfer all images to a machine without a compiler or a network", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(
@@ -152,7 +152,7 @@ func bundleCommand() *cobra.Command {
 			RunE: func(command *cobra.Command, args []string) error { return saveBundle(command.Context(), args[0]) },
 		},
 		&cobra.Command{
-			Use: "load FILE", Short: "Take all images and charts from such a file", Args: oneFile,
+			Use: "load FILE", Short: "Load all images and charts from such a file", Args: oneFile,
 			RunE: func(command *cobra.Command, args []string) error { return loadBundle(command.Context(), args[0]) },
 		},
 	)

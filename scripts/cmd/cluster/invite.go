@@ -65,7 +65,7 @@ func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 	}
 	if found.State != kind.Made {
 		return nil, fmt.Errorf("there is no cluster %s that a class could use: "+
-			"`make cluster PROFILE=classroom` makes one, and `make cluster-status` says what there is", here.Cluster.Name)
+			"`make cluster PROFILE=classroom` creates one, and `make cluster-status` shows which clusters exist", here.Cluster.Name)
 	}
 	if opened.Config, err = here.Cluster.Config(); err != nil {
 		return nil, err
@@ -104,12 +104,12 @@ func inviteCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "invite ROSTER", Short: "Give each student of a roster a namespace, an account and a kubeconfig",
 		Long: "invite reads a list of students, a line NAME or NAME,EMAIL for each, and gives each a namespace with limits, an\n" +
-			"account that can work there and nowhere else, and a kubeconfig that expires. Inviting again changes nothing for\n" +
-			"those who are in, and adds those who are new. A wrong line is an error before anything is changed.",
+			"account that can work there and nowhere else, and a kubeconfig that expires. Inviting again adds new\n" +
+			"students and changes nothing for the others. An invalid line is an error, and then nothing is changed.",
 		Args: oneRoster,
 		RunE: func(command *cobra.Command, args []string) error {
 			if days < 1 {
-				return fmt.Errorf("--days %d: a kubeconfig must be good for a day at least", days)
+				return fmt.Errorf("--days %d: a kubeconfig must be valid for at least a day", days)
 			}
 			students, err := class.ReadRoster(args[0])
 			if err != nil {
@@ -142,8 +142,8 @@ func inviteCommand() *cobra.Command {
 	flags.add(command)
 	command.Flags().StringVar(&server, "server", "",
 		"the API server's URL as students reach it (default: this machine's, if the cluster listens for others)")
-	command.Flags().IntVar(&days, "days", int(class.DefaultLifetime/day), "how many days a kubeconfig is good for")
-	command.Flags().BoolVar(&renew, "renew", false, "make new kubeconfigs, also where one is still good")
+	command.Flags().IntVar(&days, "days", int(class.DefaultLifetime/day), "how many days a kubeconfig is valid")
+	command.Flags().BoolVar(&renew, "renew", false, "create new kubeconfigs, even if the old ones are still valid")
 	return command
 }
 
@@ -192,13 +192,13 @@ func showInvited(out io.Writer, invited []class.Invited) error {
 // out.
 func warn(ctx context.Context, opened *class.Class, invited []class.Invited) error {
 	if err := class.Try(ctx, invited[0]); err != nil {
-		return fmt.Errorf("all are invited, but from here the first kubeconfig does not work; "+
+		return fmt.Errorf("all students are invited, but the first kubeconfig does not work from this machine; "+
 			"if students reach the cluster by another address, name it with --server: %w", err)
 	}
 	for _, student := range invited {
 		// What the server gives may be less than what was asked for, and is the same for all.
 		if student.New && time.Until(student.Expires) < opened.Lifetime-time.Hour {
-			fmt.Fprintf(os.Stderr, "\nThe cluster gives no token for %.0f days: these expire at %s. Invite again before.\n",
+			fmt.Fprintf(os.Stderr, "\nThe cluster issues no tokens for %.0f days: these expire at %s. Invite the students again before then.\n",
 				opened.Lifetime.Hours()/24, student.Expires.Local().Format("2006-01-02 15:04"))
 			break
 		}

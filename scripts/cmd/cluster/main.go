@@ -28,9 +28,9 @@ const (
 func root() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cluster",
-		Short: "Make clusters of kind with Cilium and cert-manager, look after them, and invite students",
+		Short: "Create and manage kind clusters with Cilium and cert-manager, and invite students",
 		Long: "cluster makes a cluster for a student or a class: kind, with Cilium and cert-manager, with a registry or without one.\n" +
-			"`make cluster` is `cluster create`; docs/reference/cluster.md says all of it.",
+			"`make cluster` is `cluster create`; see docs/reference/cluster.md for details.",
 		SilenceUsage: true, SilenceErrors: true, Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

@@ -33,7 +33,7 @@ const statusTime = 10 * time.Second
 func statusCommand() *cobra.Command {
 	var name, contextName string
 	command := &cobra.Command{
-		Use: "status", Short: "Say what of the cluster is there and usable, and in which versions", Args: cli.NoArguments,
+		Use: "status", Short: "Show which parts of the cluster exist and are usable, and in which versions", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeoutCause(command.Context(), statusTime, fmt.Errorf("it took longer than %s", statusTime))
 			defer cancel()
@@ -64,9 +64,9 @@ func status(ctx context.Context, name string) error {
 	}
 	switch found.State {
 	case kind.Absent:
-		return fmt.Errorf("there is no cluster %s: %s makes one", name, again)
+		return fmt.Errorf("there is no cluster %s: %s creates one", name, again)
 	case kind.Foreign:
-		return fmt.Errorf("there is a cluster %s that this command did not make", name)
+		return fmt.Errorf("the cluster %s exists, and this command did not create it", name)
 	case kind.Unfinished:
 		return fmt.Errorf("the cluster %s was left incomplete: %s creates it again", name, again)
 	case kind.Stopped, kind.Silent:
@@ -75,9 +75,9 @@ func status(ctx context.Context, name string) error {
 			fmt.Printf("  %-30s %s\n", node.Name, node.Status)
 		}
 		if found.State == kind.Silent {
-			return fmt.Errorf("its API server does not answer: %w; %s waits for it and says why not", found.Err, again)
+			return fmt.Errorf("its API server does not answer: %w; %s waits for it, and prints why it fails", found.Err, again)
 		}
-		return fmt.Errorf("not all of its nodes run: %s starts them again", again)
+		return fmt.Errorf("not all of its nodes are running: %s starts them again", again)
 	case kind.Made:
 	}
 	config, err := here.Cluster.Config()
@@ -99,10 +99,10 @@ func status(ctx context.Context, name string) error {
 		fmt.Printf("  the profile has %d nodes, and %d are there\n", profile.Nodes(), len(found.Nodes))
 	}
 	if !well {
-		return fmt.Errorf("not all of the cluster %s is usable: %s brings it there, or says why not", name, again)
+		return fmt.Errorf("the cluster %s is not fully usable: %s repairs it, or prints why it can't", name, again)
 	}
 	if _, err := os.Stat(here.Cluster.Kubeconfig()); err != nil {
-		return fmt.Errorf("its kubeconfig is not there (%w): %s writes it", err, again)
+		return fmt.Errorf("its kubeconfig is missing (%w): %s writes it", err, again)
 	}
 	fmt.Printf("To use it:\nexport KUBECONFIG=%s\n", here.Cluster.Kubeconfig())
 	return nil

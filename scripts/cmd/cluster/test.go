@@ -25,7 +25,7 @@ func testCommand() *cobra.Command {
 	var name, contextName, image string
 	var only []string
 	command := &cobra.Command{
-		Use: "test", Short: "Try the network: Pods, Services, NodePorts, DNS, and policies that deny and allow", Args: cli.NoArguments,
+		Use: "test", Short: "Test the network: Pods, Services, NodePorts, DNS, and policies that deny and allow", Args: cli.NoArguments,
 		Long: "test runs our own tests of a cluster's network, and `cilium connectivity test` after them where that command is on PATH.\n" +
 			"They are: " + strings.Join(connectivity.Names(), "; ") + ".",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -53,7 +53,7 @@ func testKind(ctx context.Context, here *place.Place, image string, only []strin
 		return err
 	}
 	if found.State != kind.Made {
-		return fmt.Errorf("there is no cluster %s that could be tested: `make cluster-status` says what there is", here.Cluster.Name)
+		return fmt.Errorf("there is no cluster %s to test: `make cluster-status` shows which clusters exist", here.Cluster.Name)
 	}
 	// Another command may have removed it, or a machine may have been given only the checkout.
 	if _, err := here.Cluster.WriteKubeconfig(); err != nil {

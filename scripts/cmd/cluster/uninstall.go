@@ -70,7 +70,7 @@ func kindTarget(ctx context.Context, here *place.Place) (addons.Target, error) {
 		return addons.Target{}, err
 	}
 	if found.State != kind.Made {
-		return addons.Target{}, errors.New("the cluster is not there, or does not answer: `cluster status` says which")
+		return addons.Target{}, errors.New("the cluster does not exist, or does not answer: `cluster status` shows which")
 	}
 	config, err := here.Cluster.Config()
 	if err != nil {

@@ -70,7 +70,7 @@ func acmeCommand() *cobra.Command {
 	ordering.register(order)
 	order.Flags().StringSliceVar(&names, "names", byhand.Names, "the names, separated by commas")
 	validate := &cobra.Command{
-		Use: "validate", Short: "Ask the ACME server to look at all names, and show what it says: `make validate`", Args: cli.NoArguments,
+		Use: "validate", Short: "Ask the ACME server to validate all names, and show the results: `make validate`", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return validating.do(command.Context(), func(ctx context.Context, client kubernetes.Interface, _ string, through *http.Client) error {
 				order, err := byhand.Resume(ctx, client, through)
@@ -157,7 +157,7 @@ func validateOrder(ctx context.Context, order *acme.Order) error {
 		}
 	}
 	if invalid > 0 {
-		return errors.New("an authorization that is invalid stays so: `make order` orders again")
+		return errors.New("an invalid authorization stays invalid: run `make order` to order again")
 	}
 	chain, err := order.Finalize(ctx)
 	if err != nil {

@@ -105,10 +105,10 @@ func certifyCommand() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
 	options.Repeat, options.Parallel = 1, 1
-	cmd.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
-	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
+	cmd.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "how often to grade each submission")
+	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "how many to grade in parallel")
 	cmd.Flags().BoolVar(&options.All, "all", false,
-		"grade also what is proven on this machine, since when nothing has changed that decides it")
+		"also grade submissions that are proven on this machine and unchanged since then")
 	cmd.Flags().IntVar(&draw.Mutants, "draw", 0, "besides skeletons and solutions, grade so many mutants of each lab (default: all)")
 	cmd.Flags().StringVar(&draw.Seed, "seed", "", "with --draw: what decides which mutants are drawn")
 	cmd.Flags().StringVar(&since, "since", "",
@@ -116,10 +116,10 @@ func certifyCommand() *cobra.Command {
 	cmd.Flags().IntVar(&draw.Changed, "changed", 0, "with --since: of a lab that changed, draw so many mutants")
 	cmd.Flags().IntVar(&draw.Most, "most", 0, "with --since: grade at most so many of what is new or different (default: all)")
 	cmd.Flags().BoolVar(&repeating, "forgive", false,
-		"grade what fails again, alone, twice at most. If it passes then, name it in out/flaky.json and go on")
+		"retry a failed submission alone, at most twice. If it passes, record it in out/flaky.json and continue")
 	options.Soak = 1
 	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak",
 		"grade the solutions so many times, each time but the first with another check before all others")
-	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "run so many programs meanwhile that only compute (default: none)")
+	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "how many CPU-bound programs to run at the same time (default: none)")
 	return cmd
 }

@@ -83,15 +83,15 @@ func classCommand() *cobra.Command {
 		"the folder for results, which also has what is known of earlier runs (default: out/class and the lab's name)")
 	command.Flags().StringVar(&flags.rules, "rules", "",
 		"a class.yaml with deadlines, penalties, weights and comments (default: no deadlines, the best attempt counts)")
-	command.Flags().Var((*cli.Count)(&flags.slots), "slots", "grade so many at a time (default: as many as processors and memory allow)")
+	command.Flags().Var((*cli.Count)(&flags.slots), "slots", "how many to grade in parallel (default: as many as processors and memory allow)")
 	command.Flags().BoolVar(&flags.onlyChanged, "only-changed", false, "keep results of equal work, "+
 		"even if the grader is another version by now (default: grade again what another version graded)")
 	command.Flags().Uint32Var(&flags.seed, "seed", 0,
 		"what decides faults and stories, for all students (default: drawn in the first run, and kept)")
 	flags.sandbox = grade.SandboxRequired
 	command.Flags().Var(&flags.sandbox, "sandbox",
-		"shut submissions in: refuse to grade where this machine can't (required), "+
-			"or do what it can (auto), or run them as you (off)")
+		"sandbox for submissions: refuse to grade without it (required), "+
+			"use what this machine supports (auto), or run them as you (off)")
 	return command
 }
 
@@ -198,7 +198,7 @@ func (r *classRun) check(source string) (err error) {
 		return err
 	}
 	if _, err := os.Stat(r.source); err != nil {
-		return fmt.Errorf("there is no folder and no roster %s: name what the class handed in", source)
+		return fmt.Errorf("%s is neither a folder nor a roster: name what the class handed in", source)
 	}
 	if r.classFlags.rules != "" {
 		if r.rules, err = rules.Load(r.classFlags.rules); err != nil {
@@ -385,7 +385,7 @@ func (r *classRun) printSummary(class *course.Class) error {
 		}
 	}
 	if unusable > 0 {
-		fmt.Printf("%s can't be graded: the comments in the gradebook say why, too.\n", english.Plural(unusable, "submission", ""))
+		fmt.Printf("%s can't be graded: the comments in the gradebook also say why.\n", english.Plural(unusable, "submission", ""))
 	}
 	for _, line := range []struct{ what, name string }{
 		{"The gradebook", course.GradebookFile},
@@ -396,7 +396,7 @@ func (r *classRun) printSummary(class *course.Class) error {
 		fmt.Printf("%-22s %s\n", line.what+":", short(filepath.Join(r.out, line.name)))
 	}
 	if without > 0 {
-		fmt.Printf("%s no grade because of the machine. Run the same command again: it tries these once more.\n",
+		fmt.Printf("%s no grade because of the machine. Run the same command again to retry them.\n",
 			english.PluralWord(without, strconv.Itoa(without)+" has", strconv.Itoa(without)+" have"))
 		return cli.ErrReported
 	}

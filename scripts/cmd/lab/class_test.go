@@ -31,7 +31,7 @@ func TestClassErrors(t *testing.T) {
 		{"no lab", []string{submissions}, "add --lab"},
 		{"an unknown lab", []string{"--lab", "2,99", submissions}, `there is no lab "99"`},
 		{"a lab twice", []string{"--lab", "2,02-reconciler", submissions}, "names lab 2 twice"},
-		{"no such folder", []string{"--lab", "2", filepath.Join(root, "nowhere")}, "there is no folder and no roster"},
+		{"no such folder", []string{"--lab", "2", filepath.Join(root, "nowhere")}, "is neither a folder nor a roster"},
 		{"rules that are wrong", []string{"--lab", "2", "--rules", bad, submissions}, "deadlin"},
 		{"rules that are missing", []string{"--lab", "2", "--rules", bad + "l", submissions}, "class.yamll"},
 		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "--sandbox wants auto, required or off"},

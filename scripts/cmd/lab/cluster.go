@@ -74,7 +74,7 @@ func (f *clusterFlags) parse() (on, name string, err error) {
 	case sort == "context" && name != "":
 		return onExisting, name, nil
 	}
-	return "", "", fmt.Errorf("--cluster %s is none: write kind, kind:NAME, or context:NAME; "+
+	return "", "", fmt.Errorf("--cluster %s is invalid: write kind, kind:NAME, or context:NAME; "+
 		"`kubectl config get-contexts -o name` lists the contexts", f.cluster)
 }
 

@@ -32,7 +32,7 @@ func conformanceCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "conformance", GroupID: groupMaintainers, Short: "Run Kubernetes' own conformance tests against a cluster", Args: cli.NoArguments,
 		Long: "conformance runs the tests that Kubernetes calls [Conformance], unchanged, against a fresh embedded cluster with its node,\n" +
-			"or against another cluster. What became of each test is kept in out/" + conformanceDir + ", so that --again can go on.",
+			"or against another cluster. The result of each test is kept in out/" + conformanceDir + ", so that --again can resume.",
 		Example: "  lab conformance --sample\n  lab conformance --focus 'sig-network.*Services'\n" +
 			"  lab conformance --again\n  lab conformance --cluster kind",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -48,9 +48,9 @@ func conformanceCommand() *cobra.Command {
 	flags.StringVar(&c.focus, "focus", "", "run only the tests whose names match this regular expression")
 	flags.BoolVar(&c.sample, "sample", false, "run only the sample that CI runs")
 	flags.BoolVar(&c.again, "again", false, "run only those that have not passed in earlier runs")
-	flags.BoolVar(&c.list, "list", false, "list the tests, and run none")
-	flags.BoolVar(&c.record, "record", false, "write what earlier runs have found into "+conformance.ResultsFile+", and run none")
-	flags.Var((*cli.Count)(&c.parallel), "parallel", "run so many at once")
+	flags.BoolVar(&c.list, "list", false, "list the tests without running them")
+	flags.BoolVar(&c.record, "record", false, "write the results of earlier runs to "+conformance.ResultsFile+", without running tests")
+	flags.Var((*cli.Count)(&c.parallel), "parallel", "how many tests to run in parallel")
 	c.register(command, "a fresh embedded cluster")
 	cli.Exclusive(command, "sample", "focus")
 	return command
@@ -225,7 +225,7 @@ func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error 
 		return err
 	}
 	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}
-	spinner := progress.Start(os.Stderr, "bring the images of the tests to the nodes")
+	spinner := progress.Start(os.Stderr, "load the images of the tests into the nodes")
 	if err := nodes.LoadImages(ctx, made...); err != nil {
 		spinner.Fail()
 		return err
@@ -240,7 +240,7 @@ func (c *conformanceRun) runTests(
 	ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger,
 ) (failed int, err error) {
 	var results []conformance.Result
-	fmt.Printf("%d tests, %d at a time. A line comes when one has ended.\n", len(run.Tests), run.Parallel)
+	fmt.Printf("%d tests, %d at a time. Each test prints a line when it ends.\n", len(run.Tests), run.Parallel)
 	started := time.Now()
 	run.Ended = func(result conformance.Result) error {
 		result, expected := known.Explain(result)

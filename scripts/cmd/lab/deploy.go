@@ -47,7 +47,7 @@ func (f *deployFlags) target(here *checkout.Checkout) (playground.Target, error)
 	on, name, err := f.where.parse()
 	if err != nil || on != onKind {
 		return playground.Target{}, fmt.Errorf("--cluster %s: write playground, kind, or kind:NAME, "+
-			"since only there an image can be brought to the nodes without a registry", f.where.cluster)
+			"since only there an image can be loaded into the nodes without a registry", f.where.cluster)
 	}
 	return playground.Target{Kind: name, Find: func(ctx context.Context) (string, error) {
 		there, _, err := f.where.there(ctx, here)
@@ -58,12 +58,12 @@ func (f *deployFlags) target(here *checkout.Checkout) (playground.Target, error)
 func imageCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "image", GroupID: groupPlayground,
-		Short: "Make an image of an operator, without Docker, and bring it to the nodes of a cluster", Args: cli.NoArguments,
+		Short: "Build an image of an operator without Docker, and load it into the nodes of a cluster", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var build, load deployFlags
 	building := &cobra.Command{
-		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab",
+		Use: "build IMAGE", Short: "Build the image: `make docker-build` of a lab",
 		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
@@ -75,7 +75,7 @@ func imageCommand() *cobra.Command {
 	}
 	build.registerDir(building)
 	loading := &cobra.Command{
-		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab",
+		Use: "load IMAGE", Short: "Load the image into the nodes: `make docker-push` of a lab",
 		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
@@ -101,7 +101,7 @@ func deployCommand() *cobra.Command {
 		Short: "Deploy an operator by its config/default: `make deploy` of a lab",
 		Long: "deploy generates CRD, role and webhooks from the markers again, " +
 			"puts config/default together with kustomize, lets the operator's\n" +
-			"container have the image, and applies that. The lab's folder stays as it is.",
+			"container use the image, and applies the result. The lab's folder is not changed.",
 		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if _, err := named.Complete(args[0]); err != nil {

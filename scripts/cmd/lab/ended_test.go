@@ -138,7 +138,7 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	save()
-	readUntil(t, output, "This run came to no verdict: ")
+	readUntil(t, output, "This run has no verdict: ")
 	readUntil(t, output, waits)
 	if err := errors.Join(os.Remove(out), os.Mkdir(out, 0o755)); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func experimentCommand() *cobra.Command {
 func stateCommand() *cobra.Command {
 	options := state.Options{Objects: 50_000, Watchers: 1000}
 	command := &cobra.Command{
-		Use: "state", Short: "Measure what a cluster does whose API server is used as a database", Args: cli.NoArguments,
+		Use: "state", Short: "Measure a cluster whose API server is used as a database", Args: cli.NoArguments,
 		Long: "state starts an embedded cluster, fills it with objects of one kind, and measures: how large an object can be, how long a\n" +
 			"list takes, how long until all watches have seen a write, and how much memory and disk that costs. It prints the charts,\n" +
 			"writes them into out/" + stateDir + " as SVG, with the figures beside them, and removes the cluster.",
@@ -54,8 +54,8 @@ func stateCommand() *cobra.Command {
 			return showState(command.OutOrStdout(), here, result)
 		},
 	}
-	command.Flags().Var((*cli.Count)(&options.Objects), "objects", "so many objects in the end")
-	command.Flags().Var((*cli.Count)(&options.Watchers), "watchers", "so many watches in the end")
+	command.Flags().Var((*cli.Count)(&options.Objects), "objects", "the final number of objects")
+	command.Flags().Var((*cli.Count)(&options.Watchers), "watchers", "the final number of watches")
 	return command
 }
 

@@ -72,7 +72,7 @@ func TestFindErrors(t *testing.T) {
 		{[]string{"2", none}, "there is no go.mod in it: hand in the folder of the lab"},
 		{[]string{"2", filepath.Join(none, "missing")}, "missing is not a folder"},
 		{[]string{"99", none}, `there is no lab "99"`},
-		{[]string{"2"}, "`lab find` wants a lab and a folder, as in `lab find 2 submission`"},
+		{[]string{"2"}, "`lab find` needs a lab and a folder, as in `lab find 2 submission`"},
 	} {
 		got := run(t, root, append([]string{"find"}, test.args...)...)
 		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {

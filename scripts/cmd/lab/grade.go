@@ -115,7 +115,7 @@ func gradeCommand() *cobra.Command {
 	command.Flags().Var((*cli.Count)(&how.stories), "stories",
 		"play this many stories, and draw from as many seeds: this one and those that follow")
 	command.Flags().Var(&how.sandbox, "sandbox",
-		"shut in what the submission runs on this machine: as far as it can (auto), "+
+		"sandbox for what the submission runs on this machine: as far as possible (auto), "+
 			"or not at all without all walls (required), or never (off)")
 	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
 	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],

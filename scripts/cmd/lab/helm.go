@@ -20,8 +20,8 @@ import (
 func helmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "helm ARGS…", GroupID: groupPlayground, Short: "Run helm against the playground", DisableFlagParsing: true,
-		Long: "helm runs Helm's own command, at the version that the course uses, against the playground. It is built when it is called for\n" +
-			"the first time; from then on it lies beside lab as helm. What it keeps of repositories goes into .cache/helm.",
+		Long: "helm runs Helm's own command, at the version that the course uses, against the playground. It is built when it is first\n" +
+			"used, and stays beside lab as helm. What it keeps of repositories goes into .cache/helm.",
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {

@@ -205,7 +205,7 @@ func TestWrongArguments(t *testing.T) {
 		{"torture", "torture needs one lab, as in `lab torture 2`"},
 		{"torture 99", `there is no lab "99"; the labs are `},
 		{"torture 1", "lab 01-icecream runs no operator, so there is nothing to torture"},
-		{"torture 2 --random -1", "--random wants a number of schedules that is not negative"},
+		{"torture 2 --random -1", "--random must not be negative"},
 		{"torture 2 --random many", "--random wants a whole number, and \"many\" is not: correct it; `lab torture --help` lists the flags"},
 		{"torture 2 --seed -1", `--seed wants a whole number from 0 to 4294967295, and "-1" is not: correct it`},
 		{"torture 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
@@ -265,7 +265,7 @@ func TestWrongArguments(t *testing.T) {
 		{"chart", "`lab chart` wants one chart, as in `lab chart cert-manager`"},
 		{"status", "the playground is not running: start it with `make up`"},
 		{"up --addons vault", `there is no add-on "vault": the add-ons are cert-manager, ingress, pebble`},
-		{"up --addons pebble --node=false", "--addons and --node=false contradict each other"},
+		{"up --addons pebble --node=false", "--addons and --node=false cannot be combined"},
 		{"up now", "`lab up` takes no arguments: leave out now"},
 	} {
 		t.Run(test.args, func(t *testing.T) {

@@ -32,8 +32,8 @@ func mutateCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "mutate [N…]", GroupID: groupMaintainers, Short: "Make wrong solutions automatically, and see which have full marks",
 		Long: "mutate makes a mutant of a lab's solution for each small change of its syntax tree and of its markers, grades each, and\n" +
-			"lists those that have full marks. Such a mutant shows a gap in the checks, or is no mistake. What became of the mutants\n" +
-			"is kept in out/mutation, and what is known of those that have full marks in solutions/NN-name/" + mutate.SurvivorsFile + ".\n" +
+			"lists those that have full marks. Such a mutant shows a gap in the checks, or is no mistake. The results of the mutants\n" +
+			"are kept in out/mutation, and what is known of those that have full marks in solutions/NN-name/" + mutate.SurvivorsFile + ".\n" +
 			"With --blind it grades the solutions of a file instead, which an author wrote without a look at the checks.",
 		Example: "  lab mutate 2\n  lab mutate --sample 10 --seed 7\n  lab mutate 3 --again --torture\n  lab mutate 8 --blind set.yaml",
 		RunE: func(command *cobra.Command, args []string) error {
@@ -49,16 +49,16 @@ func mutateCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&m.list, "list", false, "list the mutants, and grade none")
-	flags.Var((*cli.Count)(&m.sample), "sample", "try only so many, of all labs together (default: all)")
+	flags.BoolVar(&m.list, "list", false, "list the mutants without grading them")
+	flags.Var((*cli.Count)(&m.sample), "sample", "how many to try, of all labs together (default: all)")
 	flags.Uint32Var(&m.seed, "seed", 0, "take the same sample as an earlier run (default: a new one)")
-	flags.BoolVar(&m.again, "again", false, "go on with what the last run left: those that survived, and those that it did not come to")
+	flags.BoolVar(&m.again, "again", false, "resume the last run: grade mutants that survived, and those that were not graded")
 	flags.StringSliceVar(&m.only, "only", nil, "try these mutants, by their ids, also those that are known to be equivalent")
 	flags.BoolVar(&m.torture, "torture", false, "torture those that have full marks")
-	flags.BoolVar(&m.record, "record", false, "write what earlier runs have found into "+mutate.FiguresFile+", and grade none")
+	flags.BoolVar(&m.record, "record", false, "write the results of earlier runs to "+mutate.FiguresFile+", without grading")
 	flags.StringVar(&m.blind, "blind", "", "grade the mutants and right designs of this file, instead of automatic mutants")
 	m.Parallel = 2
-	flags.Var((*cli.Count)(&m.Parallel), "parallel", "grade so many at once")
+	flags.Var((*cli.Count)(&m.Parallel), "parallel", "how many to grade in parallel")
 	for _, other := range []string{"again", "only"} {
 		cli.Exclusive(command, "sample", other)
 	}

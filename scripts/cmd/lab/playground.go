@@ -30,17 +30,17 @@ func upCommand() *cobra.Command {
 	var node bool
 	var names []string
 	command := &cobra.Command{
-		Use: "up", GroupID: groupPlayground, Short: "Start the playground, unless it runs", Args: cli.NoArguments,
-		Long: "up starts the playground, unless it runs, and installs the add-ons that are named. " +
-			"Run again, with or without them, it goes\n" +
-			"on where an interrupted run ended.",
+		Use: "up", GroupID: groupPlayground, Short: "Start the playground if it is not running", Args: cli.NoArguments,
+		Long: "up starts the playground if it is not running, and installs the named add-ons. " +
+			"Run it again, with or without them,\n" +
+			"to resume an interrupted run.",
 		Example: "  lab up\n  lab up --addons cert-manager,pebble,ingress",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := known.Check(names); err != nil {
 				return err
 			}
 			if len(names) > 0 && !node {
-				return errors.New("--addons and --node=false contradict each other: add-ons are Pods, which need a node")
+				return errors.New("--addons and --node=false cannot be combined: add-ons are Pods, which need a node")
 			}
 			here, err := checkout.Find()
 			if err != nil {

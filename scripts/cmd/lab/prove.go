@@ -33,7 +33,7 @@ func proveCommand() *cobra.Command {
 		Example: "  lab prove\n  lab prove kind certify-02\n  lab prove --within 60m\n  lab prove --list",
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("within") && options.Within <= 0 {
-				return errors.New("--within wants a time that is more than nothing, as 60m: correct it, or leave it out")
+				return errors.New("--within must be a positive duration, as 60m: correct it, or leave it out")
 			}
 			here, err := checkout.Find()
 			if err != nil {
@@ -55,9 +55,9 @@ func proveCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.DurationVar(&options.Within, "within", 0,
-		"how long all of it may take: a part that does not fit is not started, and named (default: no limit)")
-	flags.BoolVar(&options.All, "all", false, "run also what is proven")
-	flags.BoolVar(&listing, "list", false, "list the parts, and run none")
+		"time limit of the run: parts that do not fit are not started, and are listed (default: no limit)")
+	flags.BoolVar(&options.All, "all", false, "also run parts that are proven")
+	flags.BoolVar(&listing, "list", false, "list the parts without running them")
 	flags.BoolVar(&asJSON, "json", false, "list them for a program")
 	return command
 }

@@ -31,15 +31,15 @@ func testsCommand() *cobra.Command {
 	within, parallel := testgrade.DefaultWithin, testgrade.DefaultParallel
 	command := &cobra.Command{
 		Use: "tests N", GroupID: groupStudents, Short: "Grade your own tests: which of our wrong solutions do they find?",
-		Long: "tests lays the _test.go files of a submission over our solution of the lab " +
-			"and over each of its mutants, which are wrong solutions,\n" +
-			"and runs them. They must pass on your operator and on ours, and fail on most of the mutants. What is wrong with a mutant that they\n" +
-			"miss is told when two versions of the tests have missed it. The exit code is 0 only if they find enough.",
+		Long: "tests copies the _test.go files of a submission into our solution of the lab " +
+			"and into each of its mutants, which are wrong solutions,\n" +
+			"and runs them. They must pass on your operator and on ours, and fail on most of the mutants. A mutant that they miss is explained\n" +
+			"when two versions of the tests have missed it. The exit code is 0 only if they find enough.",
 		Example: "  lab tests 2\n  lab tests 2 --dir ~/src/icecream-operator\n  lab tests 3 --solution --within 5m",
 		Args:    exactlyOneLab,
 		RunE: func(command *cobra.Command, args []string) error {
 			if within <= 0 {
-				return fmt.Errorf("--within wants a time, as 10m, and not %s", within)
+				return fmt.Errorf("--within must be a positive duration, as 10m, and not %s", within)
 			}
 			chosen, err := flags.choose(args[0])
 			if err != nil {
@@ -52,8 +52,8 @@ func testsCommand() *cobra.Command {
 		},
 	}
 	flags.register(command)
-	command.Flags().DurationVar(&within, "within", within, "how long all mutants may take; those that have not begun by then are not tried")
-	command.Flags().Var((*cli.Count)(&parallel), "parallel", "try so many mutants at once")
+	command.Flags().DurationVar(&within, "within", within, "time limit for all mutants; mutants that have not started by then are not tried")
+	command.Flags().Var((*cli.Count)(&parallel), "parallel", "how many mutants to try in parallel")
 	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the tests need before they are compiled")
 	return command
 }

@@ -44,7 +44,7 @@ func tortureCommand() *cobra.Command {
 		Args:    exactlyOneLab,
 		RunE: func(command *cobra.Command, args []string) error {
 			if random < 0 {
-				return errors.New("--random wants a number of schedules that is not negative")
+				return errors.New("--random must not be negative")
 			}
 			chosen, err := flags.choose(args[0])
 			if err != nil {

@@ -89,7 +89,7 @@ func unitCommand() *cobra.Command {
 				u.flags = append(u.flags, "-short")
 			}
 			if len(unchanged) > 0 {
-				fmt.Printf("Left to the proof, as they are what they were in %s: %s\n", since, strings.Join(unchanged, ", "))
+				fmt.Printf("Left to the proof, because they are unchanged since %s: %s\n", since, strings.Join(unchanged, ", "))
 			}
 			ran := false
 			for _, module := range append(modules, tested...) {
@@ -123,10 +123,10 @@ func unitCommand() *cobra.Command {
 	command.Flags().StringVar(&controlPlane, "control-plane", "",
 		"only packages whose tests are linked "+with+" or "+without+" a control plane (default: all)")
 	command.Flags().StringSliceVar(&only, "only", nil, "only these modules, by their folders, as in --only clusters,scripts")
-	command.Flags().StringVar(&since, "since", "", "a commit whose tests passed: solutions that are what they were there are left out")
-	command.Flags().BoolVar(&measuring, "measure", false, "print what each package took, and the slowest tests")
+	command.Flags().StringVar(&since, "since", "", "a commit whose tests passed: solutions that are unchanged since then are skipped")
+	command.Flags().BoolVar(&measuring, "measure", false, "print the time of each package, and the slowest tests")
 	command.Flags().BoolVar(&forgiving, "forgive", false,
-		"repeat what fails alone, twice at most. If it passes then, name it in out/flaky.json and go on")
+		"retry what fails alone, at most twice. If it passes, record it in out/flaky.json and continue")
 	return command
 }
 

@@ -91,7 +91,7 @@ func watch(ctx context.Context, s watchTarget) error {
 		case is:
 			return blind
 		case err != nil && !errors.Is(err, cli.ErrReported):
-			fmt.Fprintf(os.Stderr, "\nThis run came to no verdict: %v\n", err)
+			fmt.Fprintf(os.Stderr, "\nThis run has no verdict: %v\n", err)
 		}
 		warm.Close()
 		warm = own.NewWarm(ctx, start)
@@ -99,7 +99,7 @@ func watch(ctx context.Context, s watchTarget) error {
 			continue
 		}
 		if verdict != nil && s.follows(c, verdict) {
-			fmt.Printf("\nPart %s has full marks: going on.\n", c.Lab.Part)
+			fmt.Printf("\nPart %s has full marks: continuing.\n", c.Lab.Part)
 			continue
 		}
 		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))

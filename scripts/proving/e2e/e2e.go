@@ -80,7 +80,7 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 		return &Result{}, err
 	}
 	result, err = runSteps(ctx, options, steps, runner.explain, step{
-		name: "delete the cluster, and see that nothing is left", limit: 5 * time.Minute, do: runner.remove,
+		name: "delete the cluster, and check that nothing is left", limit: 5 * time.Minute, do: runner.remove,
 	})
 	for i := range options.Labs.Labs {
 		if !options.grades(&options.Labs.Labs[i]) {
@@ -125,7 +125,7 @@ func runSteps(ctx context.Context, options Options, steps []step, explain func(c
 // run runs a step, and records its result.
 func (r *Result) run(ctx context.Context, out io.Writer, s step) error {
 	fmt.Fprintf(out, "\n=== %s\n", s.name)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not done after %s", s.limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("timed out after %s", s.limit))
 	defer cancel()
 	start := time.Now()
 	err := s.do(ctx)
@@ -141,7 +141,7 @@ func (r *Result) run(ctx context.Context, out io.Writer, s step) error {
 
 // steps are all there are, without the deletion at the end.
 func (r *runner) steps() ([]step, error) {
-	steps := []step{{name: "remove what an earlier run left", limit: 5 * time.Minute, do: r.remove}}
+	steps := []step{{name: "remove the leftovers of an earlier run", limit: 5 * time.Minute, do: r.remove}}
 	if r.AirGap {
 		building, err := r.building()
 		if err != nil {
@@ -150,10 +150,10 @@ func (r *runner) steps() ([]step, error) {
 		steps = append(steps, step{name: "build the images", needs: building, limit: 2 * time.Hour, resumable: true, do: r.build})
 	}
 	steps = append(steps,
-		step{name: "make the student cluster", needs: 4 * time.Minute, limit: 30 * time.Minute, do: r.create},
-		step{name: "make it again: nothing changes", needs: 15 * time.Second, limit: 2 * time.Minute, do: r.createAgain},
+		step{name: "create the student cluster", needs: 4 * time.Minute, limit: 30 * time.Minute, do: r.create},
+		step{name: "create it again: nothing changes", needs: 15 * time.Second, limit: 2 * time.Minute, do: r.createAgain},
 		step{name: "load the course's images", needs: 20 * time.Second, limit: 10 * time.Minute, do: r.load},
-		step{name: "prove the network", needs: 90 * time.Second, limit: 15 * time.Minute, do: r.connectivity},
+		step{name: "test the network", needs: 90 * time.Second, limit: 15 * time.Minute, do: r.connectivity},
 	)
 	for i := range r.Labs.Labs {
 		lab := &r.Labs.Labs[i]
@@ -182,8 +182,8 @@ func (r *runner) steps() ([]step, error) {
 	return append(steps,
 		step{name: "deploy an operator of each node, a DaemonSet", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.daemonSet},
 		step{name: "invite two students", needs: 10 * time.Second, limit: 5 * time.Minute, do: r.invite},
-		step{name: "do as a student what a student may", needs: 40 * time.Second, limit: 5 * time.Minute, do: r.tryAllowed},
-		step{name: "try as a student what a student may not", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.tryForbidden},
+		step{name: "test what a student may do", needs: 40 * time.Second, limit: 5 * time.Minute, do: r.tryAllowed},
+		step{name: "test what a student may not do", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.tryForbidden},
 		step{name: "revoke the students", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.revoke},
 	), nil
 }

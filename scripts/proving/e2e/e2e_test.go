@@ -209,7 +209,7 @@ func TestTableNamesSkippedSteps(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	(&Result{LeftOut: []string{"01-icecream", "03-finalizer"}}).Table(&out)
-	if want := "left out, since other labs were asked for: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
+	if want := "skipped, because other labs were requested: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("the table must have %q and is\n%s", want, out.String())
 	}
 }

@@ -115,7 +115,7 @@ func (r *runner) createAgain(ctx context.Context) error {
 		return err
 	}
 	if before != after {
-		return fmt.Errorf("the second run made other nodes: %s, and there were %s", strings.Fields(after), strings.Fields(before))
+		return fmt.Errorf("the second run created other nodes: %s, want %s", strings.Fields(after), strings.Fields(before))
 	}
 	return r.cluster(ctx, "status")
 }
@@ -198,7 +198,7 @@ func (r *Result) Table(out io.Writer) {
 		fmt.Fprintf(&table, "not run, for lack of time: %s\n", name)
 	}
 	if len(r.LeftOut) > 0 {
-		fmt.Fprintf(&table, "left out, since other labs were asked for: %s\n", strings.Join(r.LeftOut, ", "))
+		fmt.Fprintf(&table, "skipped, because other labs were requested: %s\n", strings.Join(r.LeftOut, ", "))
 	}
 	fmt.Fprintf(&table, "     %7.1f s  in all\n", sum.Seconds())
 	_, _ = out.Write(table.Bytes())

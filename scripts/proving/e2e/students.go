@@ -178,9 +178,9 @@ func (r *runner) tryAllowed(ctx context.Context) error {
 	}
 	r.println("a Pod reaches a Service of the same student, by its name")
 	if ok, log, err := bob.ended(ctx, otherSpace, probe("other", image, "get", "-t", "3s", url)); err != nil || ok {
-		return errors.Join(fmt.Errorf("the other student's Pod got in: %s", log), err)
+		return errors.Join(fmt.Errorf("the other student's Pod was not blocked: %s", log), err)
 	}
-	r.println("a Pod of the other student does not")
+	r.println("a Pod of the other student does not reach it")
 	// It speaks plain HTTP to it, which the API server answers with 400: that is the way, and no more is wanted.
 	if _, log, err := ada.ended(ctx, workerSpace,
 		probe("api", image, "get", "http://kubernetes.default.svc:443")); err != nil || !strings.Contains(log, "400") {
@@ -267,17 +267,17 @@ func (r *runner) tryForbidden(ctx context.Context) error {
 			return err
 		}},
 		{"read the system's Secrets", func() error { _, err := ada.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, list); return err }},
-		{"see who else is there", func() error { _, err := ada.CoreV1().Namespaces().List(ctx, list); return err }},
-		{"make a namespace", func() error {
+		{"list all namespaces", func() error { _, err := ada.CoreV1().Namespaces().List(ctx, list); return err }},
+		{"create a namespace", func() error {
 			_, err := resource("", "namespaces").Create(ctx, object("v1", "Namespace", "x"), create)
 			return err
 		}},
 		{"run a privileged Pod", func() error { _, err := ada.CoreV1().Pods(workerSpace).Create(ctx, privileged, create); return err }},
 		{"use the host's network", func() error { _, err := ada.CoreV1().Pods(workerSpace).Create(ctx, host, create); return err }},
-		{"take the network policy away", func() error {
+		{"delete the network policy", func() error {
 			return ada.NetworkingV1().NetworkPolicies(workerSpace).DeleteCollection(ctx, metav1.DeleteOptions{}, list)
 		}},
-		{"take Cilium's policy away", func() error {
+		{"delete Cilium's policy", func() error {
 			return ada.dynamic.Resource(schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnetworkpolicies"}).
 				Namespace(workerSpace).Delete(ctx, "student", metav1.DeleteOptions{})
 		}},
@@ -294,7 +294,7 @@ func (r *runner) tryForbidden(ctx context.Context) error {
 				object("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "x"), create)
 			return err
 		}},
-		{"prolong the own access", func() error {
+		{"extend their own access", func() error {
 			_, err := ada.CoreV1().ServiceAccounts("operator-labs-class").CreateToken(ctx, worker, &authenticationv1.TokenRequest{}, create)
 			return err
 		}},

@@ -235,7 +235,7 @@ func downloaded(modules string) (count int, size int64, err error) {
 
 // try runs a step's command on the machine, and looks at what came of it.
 func (m *machine) try(ctx context.Context, step step, out io.Writer) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepTime, fmt.Errorf("it was not done within %s", stepTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTime, fmt.Errorf("timed out after %s", stepTime))
 	defer cancel()
 	var output bytes.Buffer
 	both := io.MultiWriter(out, &output)
@@ -260,7 +260,7 @@ func (m *machine) try(ctx context.Context, step step, out io.Writer) error {
 // wantExitCode demands an exit code.
 func (r result) wantExitCode(want int) error {
 	if r.code != want {
-		return fmt.Errorf("the exit code is %d and must be %d", r.code, want)
+		return fmt.Errorf("got exit code %d, want %d", r.code, want)
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (r result) wantBuildPlan() error {
 // wantGrade demands a verdict: the points of a skeleton, or full marks.
 func (r result) wantGrade(folder string, full bool) error {
 	if strings.Contains(r.output, "--fetch") {
-		return errors.New("it speaks of --fetch: its modules must come by themselves")
+		return errors.New("it mentions --fetch: its modules must be downloaded automatically")
 	}
 	name := filepath.Join(folder, "report.json")
 	content, err := os.ReadFile(filepath.Join(r.checkout, name))

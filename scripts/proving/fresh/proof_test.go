@@ -74,7 +74,7 @@ func TestUnexpectedVerdicts(t *testing.T) {
 			"not built", `{"outcome": "not-built", "reason": "modules", "score": 0, "maxScore": 100}`,
 			"", false, "the outcome is not-built: modules",
 		},
-		{"asked to fetch", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "grade it with --fetch", false, "it speaks of --fetch"},
+		{"asked to fetch", `{"outcome": "graded", "score": 0, "maxScore": 100}`, "grade it with --fetch", false, "it mentions --fetch"},
 		{"no points at all", `{"outcome": "graded"}`, "", false, "it has 0 of 0 points"},
 		{"no report", "", "", true, "there is no report"},
 	} {

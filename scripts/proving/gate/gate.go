@@ -67,7 +67,7 @@ func Run(ctx context.Context, options Options) (complete bool, err error) {
 	for _, step := range options.Steps {
 		if step.Late != nil && time.Since(options.Began) > late {
 			step.Args = step.Late
-			leftOut = append(leftOut, fmt.Sprintf("LEFT OUT: %s, since the gate had taken more than %s.", step.LeavesOut, late))
+			leftOut = append(leftOut, fmt.Sprintf("SKIPPED: %s, because the gate had run for more than %s.", step.LeavesOut, late))
 		}
 		fmt.Fprintf(options.Out, "\n=== %s\n", step.Name)
 		watch, end := stopwatch.Start(), &tail{to: options.Out}
@@ -92,7 +92,7 @@ func Run(ctx context.Context, options Options) (complete bool, err error) {
 	if options.Notes != nil {
 		notes, err := options.Notes(ctx)
 		if err != nil { // it says nothing about the change
-			notes = append(notes, fmt.Sprintf("What is proven could not be found out: %v", err))
+			notes = append(notes, fmt.Sprintf("Could not determine what is proven: %v", err))
 		}
 		for _, note := range notes {
 			fmt.Fprintln(options.Out, note)

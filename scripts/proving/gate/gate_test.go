@@ -71,7 +71,7 @@ func TestLateGateSkipsOptionalSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out, want) ||
-			strings.Contains(out, "LEFT OUT: drawn mutants, since the gate had taken more than 40m0s.\n") != (took > late) {
+			strings.Contains(out, "SKIPPED: drawn mutants, because the gate had run for more than 40m0s.\n") != (took > late) {
 			t.Errorf("after %s it says\n%s", took, out)
 		}
 	}

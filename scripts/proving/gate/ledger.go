@@ -43,7 +43,7 @@ func SetPassed(commit string) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("noting that the gate was passed: %w", err)
+		return fmt.Errorf("recording that the gate passed: %w", err)
 	}
 	return renameio.WriteFile(name, []byte(commit+"\n"), 0o644)
 }

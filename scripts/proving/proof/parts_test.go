@@ -161,7 +161,7 @@ func TestPartCounts(t *testing.T) {
 			"42 tests", "",
 		},
 		{"unit-clusters", "clusters: 0 tests passed, 0 failed, 40 were left out\n", "", "its output counts no tests"},
-		{"kind-a", "ok       9.1 s  make the student cluster\nok     110.2 s  prove the network\n", "2 steps", ""},
+		{"kind-a", "ok       9.1 s  create the student cluster\nok     110.2 s  test the network\n", "2 steps", ""},
 		{
 			"air-gap", "The machine is a Debian root (bookworm) with this machine's Go. It has no network. It was there after 9s.\n" +
 				"--- make lab-1: as it must be, after 40s\n", "1 step", "",

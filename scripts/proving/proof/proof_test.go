@@ -181,12 +181,12 @@ func TestUnprovenParts(t *testing.T) {
 		{"it tries a clone, and the work tree differs", "true", func(b *bench, p *Part) {
 			p.Committed = true
 			b.write("m/d/d.go", "package d // b\n")
-		}, "it tries what is committed, and the work tree differs from that: commit first"},
+		}, "it tests the commit, and the work tree differs from it: commit first"},
 		{"it tries a clone, and the work tree has a new file", "true", func(b *bench, p *Part) {
 			p.Committed = true
 			b.write("new", "")
-		}, "it tries what is committed, and the work tree differs from that: commit first"},
-		{"it takes long", "echo begins; exec sleep 600", func(b *bench, _ *Part) { b.limit = 10 * time.Second }, "it was not done after 10 s\n"},
+		}, "it tests the commit, and the work tree differs from it: commit first"},
+		{"it takes long", "echo begins; exec sleep 600", func(b *bench, _ *Part) { b.limit = 10 * time.Second }, "timed out after 10 s\n"},
 		{
 			"a program is missing", "true",
 			func(_ *bench, p *Part) { p.Commands = []Command{{Args: []string{"no-such"}}} },

@@ -141,7 +141,7 @@ func Prove(ctx context.Context, options Options) (err error) {
 	defer cancel()
 	unlock, err := filelock.Wait(moment, filepath.Join(options.Store.dir, "lock"))
 	if errors.Is(err, filelock.ErrHeld) {
-		return errors.New("another proof runs on this machine, and each would slow the other down: wait until it ends")
+		return errors.New("another proof is running on this machine, and each would slow the other down: wait until it ends")
 	}
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (p *proving) state(ctx context.Context, name string) (state State, err erro
 	}
 	i := slices.IndexFunc(p.Parts, func(part Part) bool { return part.Name == name })
 	if i < 0 {
-		return State{}, fmt.Errorf("the checkout has changed, and its proof has no part %s any longer: begin again", name)
+		return State{}, fmt.Errorf("the checkout has changed, and its proof no longer has a part %s: start again", name)
 	}
 	return stateOf(p.tree, p.Parts[i], p.Store)
 }
@@ -232,7 +232,7 @@ func (p *proving) summarize(ctx context.Context, known []State, proven, failed, 
 	fmt.Fprintf(p.Out, "%s %s proven now, and %d before. It took %s; %s has all of them.\n",
 		numbered(now), were, len(proven), rounded(time.Since(p.began)), Page)
 	if len(left) > 0 {
-		fmt.Fprintf(p.Out, "There was no time for %s (%s were allowed): %s.\n",
+		fmt.Fprintf(p.Out, "No time was left for %s (the limit is %s): %s.\n",
 			numbered(len(left)), p.Within, strings.Join(shortened(p.Parts, left), ", "))
 	}
 	switch names := strings.Join(shortened(p.Parts, failed), ", "); len(failed) {
@@ -340,13 +340,13 @@ func (p *proving) try(ctx context.Context, part Part, commit, log string, usual 
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if part.Committed && strings.HasSuffix(commit, withChanges) {
-		return &verdict{errors.New("it tries what is committed, and the work tree differs from that: commit first")}, nil
+		return &verdict{errors.New("it tests the commit, and the work tree differs from it: commit first")}, nil
 	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return &verdict{err}, nil
 	}
-	within, cancel := context.WithTimeoutCause(ctx, p.limit, &verdict{fmt.Errorf("it was not done after %s", rounded(p.limit))})
+	within, cancel := context.WithTimeoutCause(ctx, p.limit, &verdict{fmt.Errorf("timed out after %s", rounded(p.limit))})
 	defer cancel()
 	still := p.show(part.Name, log, usual)
 	failure = p.run(within, scope, part, file)

@@ -141,7 +141,7 @@ func TestPartThatDoesNotFitIsNotStarted(t *testing.T) {
 	b.Parts[1].Usual = time.Hour
 	b.Within = 30 * time.Minute
 	said := b.mustRun("short")
-	if !strings.Contains(said, "There was no time for 1 part (30m0s were allowed): long.\n") {
+	if !strings.Contains(said, "No time was left for 1 part (the limit is 30m0s): long.\n") {
 		t.Errorf("it says\n%s", said)
 	}
 	b.Within = 0

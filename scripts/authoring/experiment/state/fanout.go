@@ -39,7 +39,7 @@ func (e *experiment) fanOut(ctx context.Context, watchers int) (FanOut, error) {
 	for range samples {
 		first, last, err := e.write(ctx, seen, watchers)
 		if err != nil {
-			return FanOut{}, fmt.Errorf("writing before the eyes of %d watches: %w", watchers, err)
+			return FanOut{}, fmt.Errorf("writing with %d open watches: %w", watchers, err)
 		}
 		firsts, lasts = append(firsts, first), append(lasts, last)
 	}
@@ -52,7 +52,7 @@ func (e *experiment) fanOut(ctx context.Context, watchers int) (FanOut, error) {
 func (e *experiment) openWatches(ctx context.Context, count int) (<-chan sighting, error) {
 	now, err := e.entries().List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return nil, fmt.Errorf("asking what version there is: %w", err)
+		return nil, fmt.Errorf("getting the current resource version: %w", err)
 	}
 	seen := make(chan sighting, count*samples)
 	for range count {
@@ -102,7 +102,7 @@ func (e *experiment) write(ctx context.Context, seen <-chan sighting, watchers i
 				return 0, 0, s.err
 			}
 			if s.version != written.GetResourceVersion() {
-				return 0, 0, fmt.Errorf("a watch tells of version %s, and %s was written", s.version, written.GetResourceVersion())
+				return 0, 0, fmt.Errorf("a watch reports version %s, and %s was written", s.version, written.GetResourceVersion())
 			}
 			took := s.at.Sub(begin)
 			if i == 0 {

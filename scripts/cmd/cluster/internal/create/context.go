@@ -24,8 +24,8 @@ import (
 // network but does not change it.
 func OnContext(ctx context.Context, here *place.Place, name string, options Options) error {
 	if options.Images == AirGap {
-		return errors.New("--context and --air-gap contradict each other: " +
-			"images can't be put into nodes that are not ours; give the cluster a registry that it reaches")
+		return errors.New("--context and --air-gap cannot be combined: " +
+			"images can't be loaded into the nodes of another cluster; use a registry that the cluster can reach")
 	}
 	var target addons.Target
 	folder := filepath.Join(here.Root, ".cache", "context")
@@ -35,7 +35,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 	kubeconfig := filepath.Join(folder, strings.Map(safeInFile, name)+".kubeconfig")
 	plan := []steps.Step{
 		{Name: "preflight", Limit: PreflightTime, Do: func(ctx context.Context, report func(string)) (string, error) {
-			report("asking the cluster who it is")
+			report("identifying the cluster")
 			cluster, err := existing.Open(ctx, "", name)
 			if err != nil {
 				return "", err
@@ -52,7 +52,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 				return "", err
 			}
 			if state.Installed == "" {
-				return "the cluster's network is another one; it stays as it is", nil
+				return "the cluster has another network, which stays unchanged", nil
 			}
 			return Described(state), nil
 		}},

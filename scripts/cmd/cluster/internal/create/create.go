@@ -176,7 +176,7 @@ func (c *creation) preflight(ctx context.Context, report func(string)) (string, 
 		return "", fmt.Errorf("%d things are in the way:\n  - %s", len(fatal), strings.Join(fatal, "\n  - "))
 	}
 	if c.found.State == kind.Foreign {
-		return "", fmt.Errorf("there is a cluster %s that this command did not make: "+
+		return "", fmt.Errorf("the cluster %s exists, and this command did not create it: "+
 			"choose another --name, or delete that one (`cluster delete --name %s --force`)", c.Cluster.Name, c.Cluster.Name)
 	}
 	detail := "Docker " + facts.Version
@@ -187,9 +187,9 @@ func (c *creation) preflight(ctx context.Context, report func(string)) (string, 
 		return detail + ", images from " + Source(c.marker.Images), err
 	case c.found.State == kind.Made:
 		c.marker = c.found.Marker
-		return detail + ", the cluster is there", c.check()
+		return detail + ", the cluster exists", c.check()
 	default:
-		return detail + ", the cluster is there and has to be started", nil
+		return detail + ", the cluster exists and must be started", nil
 	}
 }
 
@@ -200,15 +200,15 @@ func (c *creation) check() error {
 			c.Cluster.Name, c.marker.Profile, c.profile.Name)
 	}
 	if len(c.found.Nodes) != c.profile.Nodes() && c.marker.Hash == c.profile.Hash {
-		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate creates it again",
+		return fmt.Errorf("%s of the cluster %s exist, and %d are expected: --recreate creates it again",
 			english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
 	}
 	if c.options.Images != Auto && c.options.Images != c.marker.Images {
 		return fmt.Errorf("the cluster %s was created with images from %s: --recreate creates it again", c.Cluster.Name, Source(c.marker.Images))
 	}
 	if c.marker.Hash != c.profile.Hash {
-		c.Steps.Note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was made: "+
-			"--recreate makes it as they are now", c.profile.Name))
+		c.Steps.Note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was created: "+
+			"--recreate creates it with the current ones", c.profile.Name))
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (c *creation) chooseImages(ctx context.Context) error {
 		c.marker.Images = Registry
 		if err := kind.RegistriesAnswer(ctx); err != nil {
 			c.marker.Images = AirGap
-			c.Steps.Note(fmt.Sprintf("no registry (%v): all images are built here; --images registry insists on one", err))
+			c.Steps.Note(fmt.Sprintf("no registry answers (%v): all images are built here; use --images registry to require one", err))
 		}
 	default:
 		c.marker.Images = c.options.Images
@@ -245,9 +245,9 @@ func (c *creation) remove(ctx context.Context, _ func(string)) (string, error) {
 	was, err := c.Cluster.Delete(ctx)
 	c.found = &kind.Found{}
 	if !was {
-		return "there was none", err
+		return "no cluster existed", err
 	}
-	return "the old one is gone", err
+	return "deleted the old one", err
 }
 
 // start brings a cluster that was made, and does not answer, to where it does: then it can say what it was made with.
@@ -263,7 +263,7 @@ func (c *creation) start(ctx context.Context, report func(string)) (string, erro
 	case kind.Silent:
 		report("waiting for its API server")
 		if err := c.Cluster.WaitReady(ctx); err != nil {
-			return "", fmt.Errorf("%w\n--recreate makes a new cluster", err)
+			return "", fmt.Errorf("%w\n--recreate creates a new cluster", err)
 		}
 	default:
 		return "", steps.ErrNothing
@@ -304,14 +304,14 @@ func (c *creation) buildImages(ctx context.Context, report func(string)) (string
 
 func (c *creation) nodeImage(ctx context.Context, report func(string)) (string, error) {
 	if c.found.State == kind.Made {
-		return "not needed: the nodes are there", nil
+		return "not needed: the nodes exist", nil
 	}
 	if c.marker.Images == AirGap {
 		c.marker.NodeImage = c.node.Reference
 		loaded, err := kind.EnsureNodeImage(ctx, c.Store, c.node, func(done, total int64) {
-			report(fmt.Sprintf("given to Docker: %s of %s", place.Megabytes(done), place.Megabytes(total)))
+			report(fmt.Sprintf("loaded into Docker: %s of %s", place.Megabytes(done), place.Megabytes(total)))
 		})
-		return c.node.Reference + happened(loaded, ", given to Docker", ", Docker has it"), err
+		return c.node.Reference + happened(loaded, ", loaded into Docker", ", Docker has it"), err
 	}
 	c.marker.NodeImage = kind.NodeImage
 	if image := c.profile.Image(); image != "" {
@@ -325,15 +325,15 @@ func (c *creation) nodeImage(ctx context.Context, report func(string)) (string, 
 
 // create makes the cluster, unless it is there.
 func (c *creation) create(ctx context.Context, report func(string)) (string, error) {
-	detail := "it is there since " + c.marker.Created.Local().Format("2 Jan 15:04")
+	detail := "it exists since " + c.marker.Created.Local().Format("2 Jan 15:04")
 	if c.found.State != kind.Made {
 		detail = english.Plural(c.profile.Nodes(), "node", "")
 		if c.found.State == kind.Unfinished {
-			report("removing what an earlier run left half-made")
+			report("removing the incomplete cluster of an earlier run")
 			if err := c.Cluster.Remove(ctx); err != nil {
 				return "", err
 			}
-			detail += ", after a half-made one was removed"
+			detail += ", after an incomplete one was removed"
 		}
 		if err := c.Cluster.Make(ctx, c.profile, c.marker, report); err != nil {
 			return "", err
@@ -351,7 +351,7 @@ func (c *creation) findMade(ctx context.Context) (err error) {
 		return err
 	}
 	if c.found.State != kind.Made {
-		return fmt.Errorf("the cluster %s is not what this command makes: --recreate makes a new one", c.Cluster.Name)
+		return fmt.Errorf("the cluster %s differs from what this command creates: --recreate creates a new one", c.Cluster.Name)
 	}
 	c.marker = c.found.Marker
 	return nil

@@ -44,7 +44,7 @@ func Find(name string) (*Place, error) {
 // Lock ensures that no other command works on the cluster.
 func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 	return p.Cluster.Lock(ctx, func() {
-		fmt.Fprintf(os.Stderr, "Another command works on the cluster %s; waiting for its end.\n", p.Cluster.Name)
+		fmt.Fprintf(os.Stderr, "Waiting for another command that uses the cluster %s.\n", p.Cluster.Name)
 	})
 }
 

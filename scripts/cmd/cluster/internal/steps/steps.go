@@ -80,7 +80,7 @@ func (s *Steps) do(ctx context.Context, one Step) error {
 	limited := ctx
 	if one.Limit > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeoutCause(ctx, one.Limit, fmt.Errorf("it was not done within %s", one.Limit))
+		limited, cancel = context.WithTimeoutCause(ctx, one.Limit, fmt.Errorf("timed out after %s", one.Limit))
 		defer cancel()
 	}
 	s.begin(one.Name)

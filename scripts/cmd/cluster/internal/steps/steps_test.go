@@ -37,7 +37,7 @@ func TestLateStepIsReported(t *testing.T) {
 		return "", context.Cause(ctx)
 	}
 	err := New(&out, terminal.Screen{}).Run(t.Context(), []Step{{"slow", time.Millisecond, slow}})
-	if err == nil || !strings.Contains(err.Error(), "it was not done within 1ms") {
+	if err == nil || !strings.Contains(err.Error(), "timed out after 1ms") {
 		t.Errorf("the error is %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
