@@ -57,7 +57,7 @@ type candidate struct {
 
 func (c candidate) layOut(ctx context.Context, dir string) error {
 	if err := c.prepare(ctx, dir); err != nil {
-		return fmt.Errorf("laying out %s: %w", c.name, err)
+		return fmt.Errorf("preparing %s: %w", c.name, err)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (d *design) apply(dir string) error {
 	for _, file := range d.files {
 		path := filepath.Join(dir, filepath.FromSlash(file.Name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, file.Data, 0o644)); err != nil {
-			return fmt.Errorf("laying out the design %s: %w", d.name, err)
+			return fmt.Errorf("applying the design %s: %w", d.name, err)
 		}
 	}
 	return nil

@@ -103,7 +103,7 @@ func (g *graders) digest(lab *manifest.Lab) (string, error) {
 	for _, program := range g.programs {
 		digest, err := gobuild.Digest(program)
 		if err != nil {
-			return "", fmt.Errorf("reading what grades: %w", err)
+			return "", fmt.Errorf("reading the files of the grader: %w", err)
 		}
 		fmt.Fprintln(sum, digest)
 	}
@@ -119,11 +119,11 @@ func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 	all := filepath.Join(folder, lab.Name)
 	dir := filepath.Join(all, digest)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("keeping what is proven: %w", err)
+		return nil, fmt.Errorf("saving what is proven: %w", err)
 	}
 	now := time.Now()
 	if err := os.Chtimes(dir, now, now); err != nil { // the folder is in use, however old it is
-		return nil, fmt.Errorf("keeping what is proven: %w", err)
+		return nil, fmt.Errorf("saving what is proven: %w", err)
 	}
 	others, err := os.ReadDir(all)
 	if err != nil {
@@ -135,7 +135,7 @@ func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 			continue // another command may just have removed it
 		}
 		if err := os.RemoveAll(filepath.Join(all, other.Name())); err != nil {
-			return nil, fmt.Errorf("removing what another grader has proven: %w", err)
+			return nil, fmt.Errorf("removing the proofs of another grader: %w", err)
 		}
 	}
 	return &proven{dir: dir}, nil
@@ -181,7 +181,7 @@ func (p *proven) has(file string) bool {
 // keep notes that it is.
 func (p *proven) keep(file string) error {
 	if err := renameio.WriteFile(file, nil, 0o644); err != nil {
-		return fmt.Errorf("keeping what is proven: %w", err)
+		return fmt.Errorf("saving what is proven: %w", err)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 	defer runner.Close()
 	module, err := runner.Run(ctx, dir, nil, "go", "list", "-m")
 	if err != nil {
-		return fmt.Errorf("asking for the name of the module: %w", err)
+		return fmt.Errorf("reading the name of the module: %w", err)
 	}
 	module = strings.TrimSpace(module)
 	into := filepath.Join(dir, filepath.FromSlash(folder))

@@ -52,7 +52,7 @@ func TestFocus(t *testing.T) {
 	}{
 		{"Job", []Test{{job}, {slow}}, ""},
 		{"sig-network", nil, `no conformance test has a name that matches "sig-network"`},
-		{"(", nil, "the focus is no regular expression"},
+		{"(", nil, "the focus is not a regular expression"},
 	} {
 		chosen, err := Focus(all, test.expression)
 		if !slices.Equal(chosen, test.want) || test.err == "" && err != nil ||
@@ -150,7 +150,7 @@ failing: [{tests: simple daemon, reason: Daemons are hard.}]
 		{"a test in the sample that is no more", "run a job", "run no job", "there is no conformance test"},
 		{"a reason for no test", "two untainted", "three untainted", `no conformance test has a name that matches "three untainted"`},
 		{"no reason", "Daemons are hard.", `""`, `"simple daemon" has no reason`},
-		{"no expression", "simple daemon", `"("`, "is no regular expression"},
+		{"no expression", "simple daemon", `"("`, "is not a regular expression"},
 		{"a field that nobody knows", "failing:", "falling:", "unknown field"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func readKnown(content []byte, tests []Test) (*Known, error) {
 			reason := &reasons[i]
 			var err error
 			if reason.expression, err = regexp.Compile(reason.Tests); err != nil {
-				return nil, fmt.Errorf("known.yaml: %q is no regular expression: %w", reason.Tests, err)
+				return nil, fmt.Errorf("known.yaml: %q is not a regular expression: %w", reason.Tests, err)
 			}
 			if reason.Reason == "" {
 				return nil, fmt.Errorf("known.yaml: %q has no reason: say in a sentence why these tests do not pass", reason.Tests)

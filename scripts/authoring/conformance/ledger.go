@@ -55,7 +55,7 @@ func OpenLedger(file string) (*Ledger, error) {
 	}
 	var results []Result
 	if err := json.Unmarshal(content, &results); err != nil {
-		return nil, fmt.Errorf("reading earlier results (remove %s to forget them): %w", file, err)
+		return nil, fmt.Errorf("reading earlier results (remove %s to discard them): %w", file, err)
 	}
 	for _, result := range results {
 		l.results[result.Test] = result

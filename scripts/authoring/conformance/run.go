@@ -103,11 +103,11 @@ func (r Run) batches(ctx context.Context, scope *process.Scope, tests []Test, pa
 // batch runs a few tests in a process, and reads its report.
 func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]Result, error) {
 	limit := time.Duration(len(tests)) * testLimit
-	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the conformance suite did not end in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the conformance suite timed out"))
 	defer cancel()
 	dir, err := os.MkdirTemp(scope.Dir, "batch-")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for the tests: %w", err)
+		return nil, fmt.Errorf("creating a folder for the tests: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	report := filepath.Join(dir, "report.json")

@@ -73,7 +73,7 @@ func (s Suite) Tests(ctx context.Context) ([]Test, error) {
 func Focus(tests []Test, expression string) ([]Test, error) {
 	focus, err := regexp.Compile(expression)
 	if err != nil {
-		return nil, fmt.Errorf("the focus is no regular expression: %w", err)
+		return nil, fmt.Errorf("the focus is not a regular expression: %w", err)
 	}
 	chosen := slices.DeleteFunc(slices.Clone(tests), func(t Test) bool { return !focus.MatchString(t.Name) })
 	if len(chosen) == 0 {

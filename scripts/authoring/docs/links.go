@@ -101,7 +101,7 @@ var lineAnchor = regexp.MustCompile(`^L\d+`)
 func follow(root, page, target string, anchors map[string][]string) (string, error) {
 	parsed, err := url.Parse(target)
 	if err != nil {
-		return fmt.Sprintf("%s is no link: %v", target, err), nil
+		return fmt.Sprintf("%s is not a link: %v", target, err), nil
 	}
 	if parsed.Scheme != "" || parsed.Host != "" {
 		return "", nil

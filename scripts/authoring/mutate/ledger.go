@@ -62,7 +62,7 @@ func OpenLedger(file string, mutants []Mutant, known map[string]Survivor) (*Ledg
 		err = json.Unmarshal(content, &trials)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what became of earlier mutants (remove %s to forget that): %w", file, err)
+		return nil, fmt.Errorf("reading the results of earlier mutants (remove %s to discard them): %w", file, err)
 	}
 	l := &Ledger{file: file, mutants: mutants, trials: map[string]Trial{}}
 	for _, trial := range trials {

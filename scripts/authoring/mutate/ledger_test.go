@@ -37,7 +37,7 @@ func TestSurvivorListErrors(t *testing.T) {
 	for _, test := range []struct{ name, find, replace, want string }{
 		{name: "nothing"},
 		{"a field that nobody knows", "verdict:", "opinion:", `unknown field "opinion"`},
-		{"a mutant that is no more", `id: "ID"`, "id: cafe0000", `the solution has no mutant "cafe0000" any more (shop.go f, `},
+		{"a mutant that is no more", `id: "ID"`, "id: cafe0000", `the solution no longer has a mutant "cafe0000" (shop.go f, `},
 		{"a mutant with another name", "MUTANT", "n + 7 → n + 8", `is called "n + 7 → n + 8", and is "shop.go f, `},
 		{"no such verdict", "gap", "harmless", `has the verdict "harmless": write equivalent, torture or gap`},
 		{"no reason", "Nobody counts to eight.", `""`, "has no reason: say in a sentence"},

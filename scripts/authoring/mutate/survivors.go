@@ -76,8 +76,8 @@ func (s *Survivor) check(mutants []Mutant) error {
 	i := slices.IndexFunc(mutants, func(m Mutant) bool { return m.ID == s.ID })
 	switch {
 	case i < 0:
-		return fmt.Errorf("the solution has no mutant %q any more (%s): "+
-			"remove the entry, and try what is there now with `lab mutate`", s.ID, s.Mutant)
+		return fmt.Errorf("the solution no longer has a mutant %q (%s): "+
+			"remove the entry, and try the current mutants with `lab mutate`", s.ID, s.Mutant)
 	case mutants[i].Change() != s.Mutant:
 		return fmt.Errorf("the mutant %s is called %q, and is %q", s.ID, s.Mutant, mutants[i].Change())
 	case !slices.Contains([]Verdict{Equivalent, Tortured, Gap}, s.Verdict):

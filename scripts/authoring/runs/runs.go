@@ -129,7 +129,7 @@ func (r *Run) Keep(root string, graded *report.Report) error {
 	}
 	file := filepath.Join(root, filepath.FromSlash(r.File()))
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("making the folder of a recording: %w", err)
+		return fmt.Errorf("creating the folder of a recording: %w", err)
 	}
 	return report.WriteFile(file, data)
 }

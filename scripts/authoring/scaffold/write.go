@@ -44,14 +44,14 @@ var (
 // slash-separated and sorted.
 func (p *Project) Create(ctx context.Context, controllerGen string, prepare func(dir string) error) (files []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder for the project: %w", err)
+		return nil, fmt.Errorf("creating the folder for the project: %w", err)
 	}
 	// Beside the project, so that it can be moved there.
 	above, prefix := filepath.Dir(p.Dir), "."+p.Name+"-new-"
 	removal.Abandoned(above, prefix)
 	draft, err := os.MkdirTemp(above, removal.Temporary(prefix))
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for what is being written: %w", err)
+		return nil, fmt.Errorf("creating a temporary folder for the project: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(draft)) }()
 	if err := p.write(draft); err != nil {
@@ -69,7 +69,7 @@ func (p *Project) Create(ctx context.Context, controllerGen string, prepare func
 		}
 		return err
 	}); err != nil {
-		return nil, fmt.Errorf("listing what was written: %w", err)
+		return nil, fmt.Errorf("listing the written files: %w", err)
 	}
 	return files, p.move(draft)
 }
@@ -158,7 +158,7 @@ func (p *Project) checkDir() error {
 		return fmt.Errorf("%s is a file: name a folder that is missing or empty", p.Dir)
 	}
 	if err != nil {
-		return fmt.Errorf("looking into the folder for the project: %w", err)
+		return fmt.Errorf("reading the folder for the project: %w", err)
 	}
 	for _, entry := range entries {
 		if entry.Name() != ".git" {
@@ -174,7 +174,7 @@ func (p *Project) move(draft string) error {
 		return err
 	}
 	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
-		return fmt.Errorf("making the folder of the project: %w", err)
+		return fmt.Errorf("creating the folder of the project: %w", err)
 	}
 	entries, err := os.ReadDir(draft)
 	if err != nil {

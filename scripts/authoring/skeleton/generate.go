@@ -118,7 +118,7 @@ func Kept(solution string) (keep func(name string) bool, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what a lab begins with: %w", err)
+		return nil, fmt.Errorf("reading the initial files of a lab: %w", err)
 	}
 	named := map[string]bool{}
 	for _, name := range keptLines(content) {
@@ -215,7 +215,7 @@ func fixImports(lab string, f file, target string) error {
 	// What is found in whatever modules this machine happens to have is not the same on another one.
 	for imported := range has {
 		if !had[imported] && strings.Contains(imported, ".") {
-			return fmt.Errorf("the lab:else parts of %s need %q: import it in the solution, too", where(lab, f.name), imported)
+			return fmt.Errorf("the lab:else parts of %s need %q: also import it in the solution", where(lab, f.name), imported)
 		}
 	}
 	return os.WriteFile(target, formatted, f.mode)

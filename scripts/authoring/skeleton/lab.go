@@ -208,13 +208,13 @@ func (g Generator) Reset(ctx context.Context, lab string) (kept string, err erro
 	// from there it moves to labs/ at once.
 	out := filepath.Join(g.Root, "out", "kept")
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return "", fmt.Errorf("making the folder for the work to keep: %w", err)
+		return "", fmt.Errorf("creating the folder for the work to keep: %w", err)
 	}
 	const prefix = ".fresh-"
 	removal.Abandoned(out, prefix)
 	fresh, err := os.MkdirTemp(out, removal.Temporary(prefix))
 	if err != nil {
-		return "", fmt.Errorf("making a folder for the new skeleton: %w", err)
+		return "", fmt.Errorf("creating a folder for the new skeleton: %w", err)
 	}
 	defer os.RemoveAll(fresh)
 	if err := g.generate(ctx, runner, lab, fresh, tidyMayFail); err != nil {
@@ -235,7 +235,7 @@ func (g Generator) Reset(ctx context.Context, lab string) (kept string, err erro
 		}
 	}
 	if err := moveEntries(fresh, dir); err != nil {
-		return kept, fmt.Errorf("laying the new skeleton (the old work is in %s): %w", kept, err)
+		return kept, fmt.Errorf("moving the new skeleton into place (the old work is in %s): %w", kept, err)
 	}
 	return kept, nil
 }

@@ -163,12 +163,12 @@ func TestSolutionErrors(t *testing.T) {
 	}{
 		{
 			"the same region twice", "other.yaml", "#lab:begin shout\n#lab:end\n",
-			`solutions/01-shop/other.yaml:1: there is a region "shout" already, ` +
-				`in solutions/01-shop/main.go:14: a lab's regions have different names`,
+			`solutions/01-shop/other.yaml:1: the region "shout" already exists ` +
+				`in solutions/01-shop/main.go:14: give each region of a lab its own name`,
 		},
 		{
 			"a built program", "manager", "\x7fELF\x00",
-			`solutions/01-shop/manager:1: this is neither text nor a picture: a lab can't have it, so delete it from the solution`,
+			`solutions/01-shop/manager:1: this is neither text nor an image, which a lab can't have: delete it from the solution`,
 		},
 		{
 			"a marker in a doc comment", "doc.go", "package main\n\n//lab:begin doc\n// X is.\nfunc X() {}\n\n//lab:end\n",

@@ -52,7 +52,7 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 		if !f.mode.IsRegular() {
 			problems = append(problems, &Problem{
 				File: where(lab, f.name), Line: 1,
-				Message: "this is a symbolic link or the like: a lab has plain files only, so copy what it leads to",
+				Message: "this is not a regular file: a lab has only regular files, so copy the target of the link",
 			})
 			continue
 		}
@@ -60,7 +60,7 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 			if !isPicture(f.name) {
 				problems = append(problems, &Problem{
 					File: where(lab, f.name), Line: 1,
-					Message: "this is neither text nor a picture: a lab can't have it, so delete it from the solution",
+					Message: "this is neither text nor an image, which a lab can't have: delete it from the solution",
 				})
 			}
 			continue
@@ -75,7 +75,7 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 			if i := slices.IndexFunc(regions, func(r Region) bool { return r.Name == region.Name }); i >= 0 {
 				problems = append(problems, &Problem{
 					File: where(lab, f.name), Line: region.Begin,
-					Message: fmt.Sprintf("there is a region %q already, in %s:%d: a lab's regions have different names",
+					Message: fmt.Sprintf("the region %q already exists in %s:%d: give each region of a lab its own name",
 						region.Name, where(lab, regions[i].File), regions[i].Begin),
 				})
 			}

@@ -128,7 +128,7 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 		for _, format := range formats {
 			file := filepath.Join(out, deck+"."+string(format))
 			if _, err := os.Stat(file); err != nil {
-				return fmt.Errorf("a deck was not written, although Marp ended without an error: %w", err)
+				return fmt.Errorf("a deck was not written, although Marp reported no error: %w", err)
 			}
 			fmt.Fprintln(progress, "  "+file)
 		}

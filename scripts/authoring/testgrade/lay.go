@@ -206,10 +206,10 @@ func (l *layout) put(file, as, packageName string) error {
 	}
 	target := filepath.Join(l.to.Dir, filepath.FromSlash(as))
 	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
-		return fmt.Errorf("laying a test over the solution: %w", err)
+		return fmt.Errorf("copying a test into the solution: %w", err)
 	}
 	if err := os.WriteFile(target, content, 0o600); err != nil {
-		return fmt.Errorf("laying a test over the solution: %w", err)
+		return fmt.Errorf("copying a test into the solution: %w", err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (g *grading) walls(p program) (*process.Walls, error) {
 	for _, asset := range assets { // links to programs that are elsewhere
 		target, err := filepath.EvalSymlinks(filepath.Join(g.Assets, asset.Name()))
 		if err != nil {
-			return nil, fmt.Errorf("looking at a program that tests start: %w", err)
+			return nil, fmt.Errorf("checking a program that tests start: %w", err)
 		}
 		read = append(read, target)
 	}
@@ -84,7 +84,7 @@ func (g *grading) walls(p program) (*process.Walls, error) {
 func run(ctx context.Context, scope *process.Scope, assets string, p program, walls *process.Walls) (v verdict, err error) {
 	home, err := os.MkdirTemp(scope.Dir, "home-")
 	if err != nil {
-		return v, fmt.Errorf("making a folder for a test program: %w", err)
+		return v, fmt.Errorf("creating a folder for a test program: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(home)) }()
 	if walls != nil {

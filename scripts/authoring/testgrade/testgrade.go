@@ -267,7 +267,7 @@ func (g *grading) onOurs(ctx context.Context) error {
 	switch {
 	case !ours.Passed:
 		return &submission.Problem{Reason: fmt.Sprintf("your tests fail on our operator, which is right (%s), "+
-			"so they would fail on each mutant: they ask for more than the task does, or depend on chance",
+			"so they would fail on each mutant: they require more than the task does, or depend on chance",
 			strings.Join(ours.Failed, ", "))}
 	case ours.Tests == ours.Skipped:
 		return &submission.Problem{Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", ours.Skipped)}

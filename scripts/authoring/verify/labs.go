@@ -75,7 +75,7 @@ var skeletons = Check{
 				return findings, err
 			}
 			for _, change := range changes {
-				finding, err := r.stale(ctx, change.File, change.Have, change.Want, "its solution generates another skeleton")
+				finding, err := r.stale(ctx, change.File, change.Have, change.Want, "its solution generates a different skeleton")
 				if err != nil {
 					return findings, err
 				}
@@ -255,7 +255,7 @@ var sharedFiles = Check{
 		var findings []Finding
 		err := r.eachDiverged(ctx, func(name, origin string, have, want []byte) error {
 			finding, err := r.stale(ctx, name, have, want,
-				"it is not that of "+origin+", from which this lab starts; if it has to differ, say why in a lab:differs marker in it")
+				"it differs from "+origin+", from which this lab starts; if it has to differ, say why in a lab:differs marker in it")
 			findings = append(findings, finding)
 			return err
 		})

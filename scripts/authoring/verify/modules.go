@@ -54,7 +54,7 @@ var goVersion = Check{
 			if m.file.Toolchain != nil {
 				findings = append(findings, Finding{
 					Where:   path.Join(m.dir, "go.mod"),
-					Message: "names a toolchain, which would be downloaded: labs build with the Go that is there",
+					Message: "names a toolchain, which would be downloaded: labs build with the installed Go",
 				})
 			}
 		}
@@ -145,7 +145,7 @@ var tidiness = Check{
 			r.Progress("modules", i, len(modules))
 			diff, err := r.Runner.Run(ctx, r.path(m.dir), nil, "go", "mod", "tidy", "-diff")
 			if output, failed := command.Output(err); failed && diff == "" {
-				return findings, fmt.Errorf("tidying %s needs all that its modules' tests import; is there a network?\n%s", m.dir, output)
+				return findings, fmt.Errorf("tidying %s needs all modules that its tests import; is there a network?\n%s", m.dir, output)
 			} else if err != nil && !failed {
 				return findings, err
 			}

@@ -95,7 +95,7 @@ func (r *Repository) applyMutant(lab string, edits []mutant.Edit) error {
 			return err
 		}
 		if same {
-			return fmt.Errorf("edit %d: it changes nothing but a comment for the lab in %s", i+1, edit.File)
+			return fmt.Errorf("edit %d: it changes only a comment for the lab in %s", i+1, edit.File)
 		}
 		edited[edit.File] = after
 	}

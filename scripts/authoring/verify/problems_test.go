@@ -43,7 +43,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 		{
 			name:  "a stale skeleton",
 			spoil: func(s scene) { s.edit("labs/01-shop/shop.go", "return false", "return true") },
-			check: "skeletons", want: "labs/01-shop/shop.go: is stale: its solution generates another skeleton",
+			check: "skeletons", want: "labs/01-shop/shop.go: is stale: its solution generates a different skeleton",
 		},
 		{
 			name: "a file too many in a lab",
@@ -65,7 +65,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 				s.edit("solutions/01-shop/PROJECT", "repo:", "domain: lva.io\nrepo:")
 			},
 			check: "shared-files", also: "skeletons",
-			want: "solutions/02-sale/PROJECT: is stale: it is not that of solutions/01-shop/PROJECT",
+			want: "solutions/02-sale/PROJECT: is stale: it differs from solutions/01-shop/PROJECT",
 		},
 		{
 			name: "a generated file that nothing generates",
@@ -197,7 +197,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			spoil: func(s scene) {
 				s.edit("solutions/01-shop/mutants.yaml", "find: return true, replace: return false", "find: open the shop, replace: close it")
 			},
-			check: "mutants", want: "it changes nothing but a comment for the lab", byHand: true,
+			check: "mutants", want: "it changes only a comment for the lab", byHand: true,
 		},
 		{
 			name: "a mutant of a check that is not there",

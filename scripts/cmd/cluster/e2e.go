@@ -55,7 +55,7 @@ func e2eCommand() *cobra.Command {
 				return err
 			}
 			if command.Flags().Changed("within") && options.Within <= 0 {
-				reason = "there is no time left for them"
+				reason = "no time is left"
 			}
 			if reason != "" && optional {
 				fmt.Printf("The kind tests were NOT run here: %s\n", reason)

@@ -64,7 +64,7 @@ func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 		return nil, err
 	}
 	if found.State != kind.Made {
-		return nil, fmt.Errorf("there is no cluster %s that a class could use: "+
+		return nil, fmt.Errorf("there is no cluster %s for a class: "+
 			"`make cluster PROFILE=classroom` creates one, and `make cluster-status` shows which clusters exist", here.Cluster.Name)
 	}
 	if opened.Config, err = here.Cluster.Config(); err != nil {
@@ -208,7 +208,7 @@ func warn(ctx context.Context, opened *class.Class, invited []class.Invited) err
 		server = opened.Config.Host
 	}
 	if parsed, err := url.Parse(server); err == nil && isLoopback(parsed.Hostname()) {
-		fmt.Fprintf(os.Stderr, "\nThese kubeconfigs lead to %s, which is this machine and no other: the classroom profile listens for others, "+
+		fmt.Fprintf(os.Stderr, "\nThese kubeconfigs use %s, which only this machine can reach: the classroom profile listens for others, "+
 			"and --server names the address.\n", server)
 	}
 	return nil

@@ -45,11 +45,11 @@ func revokeCommand() *cobra.Command {
 					fmt.Printf("%s was not invited.\n", student.Name)
 				}
 			}
-			what := "with all that was theirs"
+			what := "with all their objects"
 			if keepWork {
-				what = "whose namespaces stay"
+				what = "and kept their namespaces"
 			}
-			fmt.Printf("Out: %s, %s.\n", english.Plural(were, "student", ""), what)
+			fmt.Printf("Revoked %s, %s.\n", english.Plural(were, "student", ""), what)
 			return nil
 		},
 	}

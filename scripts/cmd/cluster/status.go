@@ -35,7 +35,7 @@ func statusCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "status", Short: "Show which parts of the cluster exist and are usable, and in which versions", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeoutCause(command.Context(), statusTime, fmt.Errorf("it took longer than %s", statusTime))
+			ctx, cancel := context.WithTimeoutCause(command.Context(), statusTime, fmt.Errorf("timed out after %s", statusTime))
 			defer cancel()
 			if contextName != "" {
 				return contextStatus(ctx, contextName)
@@ -137,7 +137,7 @@ func contextStatus(ctx context.Context, name string) error {
 		return err
 	}
 	if !well {
-		return fmt.Errorf("not all of it is usable: `cluster create --context %s` installs what is ours to install", name)
+		return fmt.Errorf("not all of it is usable: `cluster create --context %s` installs the missing parts", name)
 	}
 	return nil
 }

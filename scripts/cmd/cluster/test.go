@@ -82,7 +82,7 @@ func testContext(ctx context.Context, here *place.Place, name, image string, onl
 	}
 	folder, err := os.MkdirTemp("", "cluster-test-")
 	if err != nil {
-		return fmt.Errorf("making a folder for the kubeconfig: %w", err)
+		return fmt.Errorf("creating a folder for the kubeconfig: %w", err)
 	}
 	defer os.RemoveAll(folder)
 	kubeconfig := filepath.Join(folder, "kubeconfig")

@@ -92,7 +92,7 @@ func uninstall(ctx context.Context, here *place.Place, target addons.Target, nam
 			return err
 		}
 		plan = append(plan, steps.Step{Name: name, Limit: create.StepTime, Do: func(ctx context.Context, _ func(string)) (string, error) {
-			return "it is gone", addon.Uninstall(ctx, target)
+			return "removed", addon.Uninstall(ctx, target)
 		}})
 	}
 	return here.Steps.Run(ctx, plan)

@@ -170,7 +170,7 @@ func TestProgramsReadTheFindings(t *testing.T) {
 	if err := json.Unmarshal([]byte(printed), &all); err != nil {
 		t.Fatalf("it printed %q: %v", printed, err)
 	}
-	want := Finding{Name: "user namespaces", State: Good, Found: "they can be made"}
+	want := Finding{Name: "user namespaces", State: Good, Found: "they can be created"}
 	if !slices.Contains(all, want) {
 		t.Errorf("the findings are %+v, want %+v among them", all, want)
 	}
@@ -230,7 +230,7 @@ func TestBrokenGo(t *testing.T) {
 		{"a wrong setting", "GOROOT", "/nowhere", Bad, "go fails: go: cannot find GOROOT directory: /nowhere"},
 		{"flags for other work", "GOFLAGS", "-no-such-flag=1", Good, "go1."},
 		{"another toolchain", "GOTOOLCHAIN", "go1.999.0", Good, "go1."},
-		{"none", "PATH", t.TempDir(), Bad, "there is none on PATH"},
+		{"none", "PATH", t.TempDir(), Bad, "not found on PATH"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv(test.variable, test.value)

@@ -70,7 +70,7 @@ func output(dir, name string, args ...string) (string, error) {
 func tool(name string) Finding {
 	found, err := output("", name, "--version")
 	if err != nil {
-		return bad(allLabs, "there is none on PATH", "Let root run: apt-get install "+name)
+		return bad(allLabs, "not found on PATH", "Let root run: apt-get install "+name)
 	}
 	return good(found)
 }
@@ -89,7 +89,7 @@ func goFound(root string) Finding {
 	}
 	path, err := exec.LookPath("go")
 	if err != nil {
-		return bad(allLabs, "there is none on PATH", "Install it from go.dev/dl.")
+		return bad(allLabs, "not found on PATH", "Install it from go.dev/dl.")
 	}
 	have, err := output(root, path, "env", "GOVERSION")
 	if err != nil {
@@ -222,19 +222,19 @@ func loopback() Finding {
 func proxy(root string) Finding {
 	proxies, err := output(root, "go", "env", "GOPROXY")
 	if err != nil {
-		return note(allLabs, "go does not say where it gets modules", "Install Go first.")
+		return note(allLabs, "go does not report where it downloads modules", "Install Go first.")
 	}
 	first, _, _ := strings.Cut(proxies, ",")
 	first, _, _ = strings.Cut(first, "|")
 	if !strings.HasPrefix(first, "http") {
 		return good(proxies)
 	}
-	const remedy = "Once all modules are in Go's cache none is asked. Without a network: docs/guides/air-gap.md"
+	const remedy = "It is not needed once all modules are in Go's cache. Without a network: docs/guides/air-gap.md"
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(first, "/")+"/golang.org/x/sys/@v/list", nil)
 	if err != nil {
-		return note(allLabs, "GOPROXY is no URL", "Run: go env -u GOPROXY")
+		return note(allLabs, "GOPROXY is not a URL", "Run: go env -u GOPROXY")
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

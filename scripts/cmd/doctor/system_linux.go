@@ -78,7 +78,7 @@ func namespaces() Finding {
 	if err != nil {
 		return bad(podsLabs, err.Error(), "See docs/reference/machines.md.")
 	}
-	return good("they can be made")
+	return good("they can be created")
 }
 
 // tryNamespaces begins as the node does. The error is a *namespace.Unavailable where the kernel refuses that.
@@ -103,14 +103,14 @@ func tryNamespaces() error {
 func controlGroups() Finding {
 	content, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 	if err != nil {
-		return note("limits of Pods", "there is no unified hierarchy", "All labs can be graded without.")
+		return note("limits of Pods", "there is no unified hierarchy", "All labs can be graded without it.")
 	}
 	own, _ := os.ReadFile("/proc/self/cgroup") // without it the root is asked
 	group := "/sys/fs/cgroup" + strings.TrimSpace(strings.TrimPrefix(string(own), "0::"))
 	if unix.Access(group, unix.W_OK) != nil {
-		return note("limits of Pods", "they are there, and this user may make none", "All labs can be graded without.")
+		return note("limits of Pods", "this user may not create any", "All labs can be graded without it.")
 	}
-	return good("they can be made: " + strings.TrimSpace(string(content)))
+	return good("they can be created: " + strings.TrimSpace(string(content)))
 }
 
 // landlock is the version of the kernel's interface (landlock(7)). Version 4 limits connections, which the sandbox
@@ -127,7 +127,7 @@ func landlock() Finding {
 		return note("submissions of strangers", fmt.Sprintf("version %d", number), sandbox)
 	case number < signals:
 		return note("submissions of strangers", fmt.Sprintf("version %d", number),
-			"Version 6, of Linux 6.12, keeps a submission from signalling others. All labs can be graded without.")
+			"Version 6, of Linux 6.12, keeps a submission from signalling others. All labs can be graded without it.")
 	}
 	return good(fmt.Sprintf("version %d", number))
 }
@@ -144,7 +144,7 @@ func inotify() Finding {
 	}
 	descriptor, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
-		return bad(allLabs, fmt.Sprintf("all instances of this user are in use, of %s", limit), remedy)
+		return bad(allLabs, fmt.Sprintf("this user has used all of its %s instances", limit), remedy)
 	}
 	unix.Close(descriptor)
 	if number, err := strconv.Atoi(limit); err == nil && number < instancesNeeded {
@@ -173,7 +173,7 @@ func watches(setting string) Finding {
 	}
 	defer unix.Close(descriptor)
 	if _, err := unix.InotifyAddWatch(descriptor, os.TempDir(), unix.IN_DELETE_SELF); errors.Is(err, unix.ENOSPC) {
-		return bad(podsLabs, fmt.Sprintf("all watches of this user are in use, of %s", limit), remedy)
+		return bad(podsLabs, fmt.Sprintf("this user has used all of its %s watches", limit), remedy)
 	}
 	if number, err := strconv.Atoi(limit); err == nil && number < leastWatches {
 		return note(podsLabs, limit+" for each user", remedy)
@@ -203,7 +203,7 @@ const hugePagesFile = "/sys/kernel/mm/transparent_hugepage/enabled"
 func hugePages(setting, processors string) Finding {
 	content, err := os.ReadFile(setting)
 	if err != nil {
-		return good("this kernel has none")
+		return good("this kernel does not have them")
 	}
 	_, chosen, _ := strings.Cut(string(content), "[")
 	chosen, _, _ = strings.Cut(chosen, "]")

@@ -98,7 +98,7 @@ func (f *acmeFlags) do(ctx context.Context, do func(context.Context, kubernetes.
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	if f.server != "" {
 		return do(ctx, client, f.server, http.DefaultClient)

@@ -23,7 +23,7 @@ func benchCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "bench", GroupID: groupMaintainers, Short: "Measure the budgets of the design", Args: cli.NoArguments,
 		Long: "bench measures the budgets of the design: medians and worst cases, with envtest as the peer of the cluster's start.\n" +
-			"The figures of a quiet machine belong into docs/benchmarks.md.",
+			"Record the figures of a quiet machine in docs/benchmarks.md.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -51,7 +51,7 @@ func anyBenchmark(folder, only string) error {
 	wanted, _, _ := strings.Cut(only, "/")
 	expression, err := regexp.Compile(wanted)
 	if err != nil {
-		return fmt.Errorf("--only %s is no regular expression: %w", only, err)
+		return fmt.Errorf("--only %s is not a regular expression: %w", only, err)
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {

@@ -33,7 +33,7 @@ func certifyCommand() *cobra.Command {
 			"  lab certify --only solution --repeat 20 --load 20\n  lab certify --draw 2 --seed today --since main~20",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if draw.Mutants == 0 && (since != "" || draw.Seed != "") {
-				return errors.New("--since and --seed are about mutants that are drawn: give --draw as well, or leave them out")
+				return errors.New("--since and --seed apply only to drawn mutants: add --draw, or leave them out")
 			}
 			if repeating && (options.Repeat > 1 || options.Load > 0 || options.Soak > 1) {
 				return errors.New("--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load")
@@ -109,17 +109,17 @@ func certifyCommand() *cobra.Command {
 	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "how many to grade in parallel")
 	cmd.Flags().BoolVar(&options.All, "all", false,
 		"also grade submissions that are proven on this machine and unchanged since then")
-	cmd.Flags().IntVar(&draw.Mutants, "draw", 0, "besides skeletons and solutions, grade so many mutants of each lab (default: all)")
+	cmd.Flags().IntVar(&draw.Mutants, "draw", 0, "how many mutants of each lab to grade besides skeletons and solutions (default: all)")
 	cmd.Flags().StringVar(&draw.Seed, "seed", "", "with --draw: what decides which mutants are drawn")
 	cmd.Flags().StringVar(&since, "since", "",
 		"with --draw: a commit that was certified. Mutants and designs that are new or different since then are graded, too")
-	cmd.Flags().IntVar(&draw.Changed, "changed", 0, "with --since: of a lab that changed, draw so many mutants")
-	cmd.Flags().IntVar(&draw.Most, "most", 0, "with --since: grade at most so many of what is new or different (default: all)")
+	cmd.Flags().IntVar(&draw.Changed, "changed", 0, "with --since: how many mutants to draw of a lab that changed")
+	cmd.Flags().IntVar(&draw.Most, "most", 0, "with --since: how many new or different submissions to grade at most (default: all)")
 	cmd.Flags().BoolVar(&repeating, "forgive", false,
 		"retry a failed submission alone, at most twice. If it passes, record it in out/flaky.json and continue")
 	options.Soak = 1
 	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak",
-		"grade the solutions so many times, each time but the first with another check before all others")
+		"how often to grade the solutions, each time after the first with another check first")
 	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "how many CPU-bound programs to run at the same time (default: none)")
 	return cmd
 }

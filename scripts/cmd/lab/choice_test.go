@@ -113,7 +113,7 @@ func TestNoticeWithoutNamespaces(t *testing.T) {
 		{false, process.Grouped, false},
 	} {
 		notice := (&choice{foreign: test.foreign}).uncontained(string(test.kept))
-		is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade what strangers bring")
+		is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade submissions of strangers")
 		if is != test.notice || !is && notice != "" {
 			t.Errorf("of another's submission: %t, contained by %q: %q", test.foreign, test.kept, notice)
 		}

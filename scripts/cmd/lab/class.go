@@ -85,7 +85,7 @@ func classCommand() *cobra.Command {
 		"a class.yaml with deadlines, penalties, weights and comments (default: no deadlines, the best attempt counts)")
 	command.Flags().Var((*cli.Count)(&flags.slots), "slots", "how many to grade in parallel (default: as many as processors and memory allow)")
 	command.Flags().BoolVar(&flags.onlyChanged, "only-changed", false, "keep results of equal work, "+
-		"even if the grader is another version by now (default: grade again what another version graded)")
+		"even if another version of the grader produced them (default: grade them again)")
 	command.Flags().Uint32Var(&flags.seed, "seed", 0,
 		"what decides faults and stories, for all students (default: drawn in the first run, and kept)")
 	flags.sandbox = grade.SandboxRequired
@@ -177,7 +177,7 @@ func (r *classRun) check(source string) (err error) {
 		return err
 	}
 	if len(r.classFlags.labs) == 0 {
-		return errors.New("class needs to know which lab was handed in: add --lab, as in --lab 2; `lab labs` lists them")
+		return errors.New("--lab is missing: name the lab that was handed in, as in --lab 2; `lab labs` lists them")
 	}
 	var names []string
 	for _, ref := range r.classFlags.labs {
@@ -303,7 +303,7 @@ func (r *classRun) notice(class *course.Class, journal *course.Journal) {
 		fmt.Println(report.OneLine(text))
 	}
 	if n := journal.Damaged(); n > 0 {
-		fmt.Printf("The journal has %s that can't be read: what they were about is graded again.\n", english.Plural(n, "line", ""))
+		fmt.Printf("The journal has %s that can't be read: the submissions that they record are graded again.\n", english.Plural(n, "line", ""))
 	}
 }
 

@@ -122,7 +122,7 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 // start is how a run of a lab gets its stage, and on what kind of cluster that is.
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
 	if lab.Stage == manifest.Deployed && f.process {
-		return nil, "", fmt.Errorf("lab %s is about what is deployed in a cluster: leave out --process", lab.Name)
+		return nil, "", fmt.Errorf("lab %s grades a deployment in a cluster: leave out --process", lab.Name)
 	}
 	if lab.Stage == manifest.Process && f.pod {
 		return nil, "", fmt.Errorf("lab %s looks at files that its operator writes on this machine: leave out --pod", lab.Name)
@@ -246,7 +246,7 @@ func (f *clusterFlags) there(ctx context.Context, here *checkout.Checkout) (ther
 	there.Context, there.File, there.Audit = kindContext+name, docker.Kubeconfig(here.Root, name), kind.AuditLog{Node: nodes[0]}
 	there.FrontProxy = kind.FrontProxy{Node: nodes[0]}
 	if _, err := os.Stat(there.File); errors.Is(err, fs.ErrNotExist) {
-		return there, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, which would have left %s: "+
+		return there, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, because %s is missing: "+
 			"use --cluster context:kind-%s", name, there.File, name)
 	}
 	gateway, err := docker.Gateway(ctx)

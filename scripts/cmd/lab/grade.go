@@ -107,16 +107,16 @@ func gradeCommand() *cobra.Command {
 	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
 	command.Flags().BoolVar(&withoutNode, "without-node", false,
-		"where this machine can run no Pods: only the checks that need none, which gives no grade")
-	command.Flags().IntVar(&step, "step", 0, "only the checks of the lab's steps from the first one to this one (default: all)")
+		"on a machine that can't run Pods: run only the checks that need no Pods, which gives no grade")
+	command.Flags().IntVar(&step, "step", 0, "run only the checks of the lab's steps up to this one (default: all)")
 	command.Flags().Uint32Var(&how.seed, "seed", 0,
 		"inject the same faults and play the same story as in an earlier run (default: a new seed)")
 	how.stories = 1
 	command.Flags().Var((*cli.Count)(&how.stories), "stories",
-		"play this many stories, and draw from as many seeds: this one and those that follow")
+		"how many stories to play, with this seed and those that follow")
 	command.Flags().Var(&how.sandbox, "sandbox",
 		"sandbox for what the submission runs on this machine: as far as possible (auto), "+
-			"or not at all without all walls (required), or never (off)")
+			"required (refuse to grade without all of it), or off")
 	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
 	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],
 		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
@@ -249,8 +249,8 @@ func (c *choice) uncontained(kept string) string {
 	if !c.foreign || kept == "" || kept == string(process.Namespaces) {
 		return ""
 	}
-	return "This machine gave the submission no namespaces of its own, so what it has started might have outlived the run. " +
-		"Grade what strangers bring on a machine with user namespaces."
+	return "This machine gave the submission no namespaces of its own, so processes that it started may still be running. " +
+		"Grade submissions of strangers on a machine with user namespaces."
 }
 
 // begin replaces what the last run has written: whatever ends this one, an old grade is not taken for the new one.

@@ -28,7 +28,7 @@ func readKept[Value any](dir, file, what string) (map[string]Value, error) {
 		err = json.Unmarshal(content, &kept)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w; remove the file to begin again", what, err)
+		return nil, fmt.Errorf("reading %s: %w; remove the file to start over", what, err)
 	}
 	return kept, nil
 }
@@ -40,7 +40,7 @@ func writeKept[Value any](dir, file, what string, kept map[string]Value) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
-		return fmt.Errorf("remembering %s: %w", what, err)
+		return fmt.Errorf("saving %s: %w", what, err)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
 		return nil // no package has a test of this part
 	}
 	if err != nil {
-		return fmt.Errorf("reading what the test programs took: %w", err)
+		return fmt.Errorf("reading the times of the test programs: %w", err)
 	}
 	packages, err := packageTimes(root, string(lines))
 	if err != nil {
@@ -67,7 +67,7 @@ func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "All of it took %s.\n\n| package | s | CPU s |\n|---|---|---|\n", m.watch.Elapsed())
+	fmt.Fprintf(w, "The whole run took %s.\n\n| package | s | CPU s |\n|---|---|---|\n", m.watch.Elapsed())
 	for _, p := range packages {
 		fmt.Fprintf(w, "| %s | %.1f | %.1f |\n", p.name, p.wall, p.cpu)
 	}
@@ -92,11 +92,11 @@ func packageTimes(root, lines string) ([]measured, error) {
 		var user, system float64
 		fields := strings.Fields(rest)
 		if len(fields) != 4 {
-			return nil, fmt.Errorf("what a test program took is no line of four words: %q", line)
+			return nil, fmt.Errorf("the time of a test program is not a line of four words: %q", line)
 		}
 		p.name = fields[0]
 		if _, err := fmt.Sscan(strings.Join(fields[1:], " "), &p.wall, &user, &system); err != nil {
-			return nil, fmt.Errorf("reading what a test program took: %q: %w", line, err)
+			return nil, fmt.Errorf("reading the time of a test program: %q: %w", line, err)
 		}
 		p.cpu = user + system
 		if i := slices.IndexFunc(all, func(m measured) bool { return m.name == p.name }); i >= 0 {

@@ -53,7 +53,7 @@ func mutateCommand() *cobra.Command {
 	flags.Var((*cli.Count)(&m.sample), "sample", "how many to try, of all labs together (default: all)")
 	flags.Uint32Var(&m.seed, "seed", 0, "take the same sample as an earlier run (default: a new one)")
 	flags.BoolVar(&m.again, "again", false, "resume the last run: grade mutants that survived, and those that were not graded")
-	flags.StringSliceVar(&m.only, "only", nil, "try these mutants, by their ids, also those that are known to be equivalent")
+	flags.StringSliceVar(&m.only, "only", nil, "try these mutants, by their IDs, even if they are known to be equivalent")
 	flags.BoolVar(&m.torture, "torture", false, "torture those that have full marks")
 	flags.BoolVar(&m.record, "record", false, "write the results of earlier runs to "+mutate.FiguresFile+", without grading")
 	flags.StringVar(&m.blind, "blind", "", "grade the mutants and right designs of this file, instead of automatic mutants")
@@ -223,14 +223,14 @@ func (m *mutation) choose(subjects []*subject) ([]mutate.Mutant, error) {
 		chosen = slices.DeleteFunc(chosen, func(one mutate.Mutant) bool { return !slices.Contains(m.only, one.ID) })
 		for _, id := range m.only {
 			if !slices.ContainsFunc(chosen, func(one mutate.Mutant) bool { return one.ID == id }) {
-				return nil, fmt.Errorf("there is no mutant %s: `lab mutate N --list` shows those that there are", id)
+				return nil, fmt.Errorf("there is no mutant %s: `lab mutate N --list` lists all mutants", id)
 			}
 		}
 	case m.sample > 0:
 		chosen = mutate.Sample(chosen, m.sample, m.seed)
 		fmt.Printf("a sample of %d, with seed %d\n", len(chosen), m.seed)
 	case m.again && len(chosen) == 0:
-		fmt.Println("nothing is left of the last run")
+		fmt.Println("the last run left no mutants to grade")
 	}
 	return chosen, nil
 }

@@ -28,11 +28,11 @@ func TestMutateList(t *testing.T) {
 		t.Errorf("exit code %d, %d mutants:\n%s%s", got.code, len(lines), got.stdout, got.stderr)
 	}
 	got = run(t, root, "mutate", "1", "--only", lines[0][:8]+",cafe0000")
-	const want = "lab: there is no mutant cafe0000: `lab mutate N --list` shows those that there are\n"
+	const want = "lab: there is no mutant cafe0000: `lab mutate N --list` lists all mutants\n"
 	if got.code != 1 || !strings.HasSuffix(got.stderr, want) || got.stdout != "" {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
-	if got = run(t, root, "mutate", "1", "--again"); got.code != 0 || got.stdout != "nothing is left of the last run\n" {
+	if got = run(t, root, "mutate", "1", "--again"); got.code != 0 || got.stdout != "the last run left no mutants to grade\n" {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

@@ -72,7 +72,7 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 		return err
 	}
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s is no folder: name a file in one that there is", filepath.Dir(name))
+		return fmt.Errorf("%s is not a folder: name a file in an existing folder", filepath.Dir(name))
 	}
 	if err := programs.Ensure(ctx, here.Root, os.Stderr, programs.All(layers)...); err != nil {
 		return err
@@ -161,7 +161,7 @@ func verifyProgramsCommand() *cobra.Command {
 			return verifyPrograms(command.Context(), here, args[0], sample, command.OutOrStdout())
 		},
 	}
-	command.Flags().Var((*cli.Count)(&sample), "sample", "compile so many programs, which are drawn (default: all)")
+	command.Flags().Var((*cli.Count)(&sample), "sample", "how many randomly drawn programs to compile (default: all)")
 	return command
 }
 
@@ -207,7 +207,7 @@ func verifyPrograms(ctx context.Context, here *checkout.Checkout, name string, s
 		}
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("the archive %s is not what these sources make with %s: %s",
+		return fmt.Errorf("the archive %s differs from what these sources build with %s: %s",
 			named.Source, installed.Version, strings.Join(differ, ", "))
 	}
 	return nil

@@ -66,7 +66,7 @@ func proveCommand() *cobra.Command {
 // not made from it.
 func currentParts(root string) ([]proof.Part, error) {
 	if !built.Lab(root).Fresh() {
-		return nil, errors.New("this command is older than its sources, and would prove something else: `make prove` builds it first")
+		return nil, errors.New("this command is older than its sources: run `make prove`, which builds it first")
 	}
 	here, err := checkout.Find()
 	if err != nil {

@@ -47,7 +47,7 @@ func replaceReports(dir string, names []string, failed error, write func() error
 		return nil
 	}
 	if removeErr := removeReports(dir, names...); removeErr != nil {
-		return fmt.Errorf("%w, and a file that may not be of this run can't be removed: %w: remove it", err, removeErr)
+		return fmt.Errorf("%w, and a file of an earlier run may be left, because it can't be removed: %w: remove it", err, removeErr)
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func removeReports(dir string, names ...string) error {
 	}
 	for _, name := range names {
 		if err := removal.All(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("removing what is in place of a report: %w", err)
+			return fmt.Errorf("removing what stands where the report goes: %w", err)
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ func tortureCommand() *cobra.Command {
 	command.Flags().Uint32Var(&seed, "seed", 0, "play the schedules of an earlier run again (default: new ones)")
 	command.Flags().BoolVar(&scenes, "scenes", false,
 		"play the lab's scenes, too: mishaps that are rarer than those of the schedules (lab 3 has one)")
-	command.Flags().IntVar(&random, "random", grade.RandomSchedules, "how many random schedules, after all single crashes")
+	command.Flags().IntVar(&random, "random", grade.RandomSchedules, "how many random schedules to play, after all single crashes")
 	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	return command
 }

@@ -259,7 +259,7 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 		fmt.Printf("\n--- %s failed. Its last lines:\n%s\n", f.Name, lastLines(f.Output))
 	}
 	if failed == nil && len(ended.failed) > 0 { // gotestsum repeats a package without a failed test, and is content
-		failed = errors.New("what failed has left something behind, or could not be built")
+		failed = errors.New("the failed package left a process or a folder behind, or could not be built")
 	}
 	if failed != nil {
 		return failed
@@ -284,7 +284,7 @@ func attendCommand() *cobra.Command {
 				return fmt.Errorf("running %s: %w", args[0], err)
 			}
 			if left != "" {
-				fmt.Printf("FAIL: the tests have left processes behind: %s\n", left)
+				fmt.Printf("FAIL: the tests left processes behind: %s\n", left)
 				status = max(status, 1)
 			}
 			os.Exit(status)
@@ -314,7 +314,7 @@ func eachTestEvent(events io.Reader, take func(testEvent)) error {
 		if err := decoder.Decode(&event); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("reading what the tests have reported: %w", err)
+			return fmt.Errorf("reading the results of the tests: %w", err)
 		}
 		take(event)
 	}

@@ -73,7 +73,7 @@ func pagesNamed(root string, args []string) ([]string, error) {
 			page = filepath.ToSlash(page)
 		}
 		if !slices.Contains(all, page) || !strings.HasPrefix(page, "docs/lectures/") && !strings.HasPrefix(page, "docs/guides/") {
-			return nil, fmt.Errorf("%s is no page of docs/lectures or docs/guides", arg)
+			return nil, fmt.Errorf("%s is not a page of docs/lectures or docs/guides", arg)
 		}
 		pages = append(pages, page)
 	}

@@ -319,7 +319,7 @@ func (r *runner) tryForbidden(ctx context.Context) error {
 
 func notRefused(what string, err error) error {
 	if err == nil {
-		return fmt.Errorf("%s was let in", what)
+		return fmt.Errorf("%s was allowed", what)
 	}
 	return fmt.Errorf("%s was not refused, but failed: %w", what, err)
 }

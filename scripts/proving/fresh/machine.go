@@ -262,7 +262,7 @@ func install(ctx context.Context, scope *process.Scope, root string) error {
 // others use the folder for temporary files.
 func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*machine, error) {
 	m := &machine{scope: scope, warm: h.warm, home: filepath.Join(scope.Dir, "home"), program: "/bin/sh", close: func() error { return nil }}
-	m.what = fmt.Sprintf("this one, for a user who has an empty home, %s. It is no Debian root (%v), so a program that is missing "+
+	m.what = fmt.Sprintf("this one, for a user who has an empty home, %s. It is not a Debian root (%v), so a program that is missing "+
 		"elsewhere may be found here", h.caches(), reason)
 	more := append(h.more(), "GOMODCACHE="+modules)
 	switch {
@@ -272,7 +272,7 @@ func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*m
 		// No other user can enter the folder of a run.
 		folder, err := os.MkdirTemp("", "operator-labs-fresh-")
 		if err != nil {
-			return nil, fmt.Errorf("making a home: %w", err)
+			return nil, fmt.Errorf("creating a home: %w", err)
 		}
 		m.home, m.close = filepath.Join(folder, "home"), func() error { return os.RemoveAll(folder) }
 		if m.program, err = exec.LookPath("setpriv"); err != nil {

@@ -169,11 +169,13 @@ func Run(ctx context.Context, root string, options Options, out io.Writer) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
-	fmt.Fprintf(out, "The machine is %s. It was there after %s.\n", m, rounded(began))
+	fmt.Fprintf(out, "The machine is %s. It was ready after %s.\n", m, rounded(began))
 	if err := m.clone(ctx, root, modules); err != nil {
 		return err
 	}
-	inspect := step{"what the machine has", inventory, func(r result) error { return errors.Join(r.wantExitCode(0), m.isBare(r.output)) }}
+	inspect := step{"the inventory of the machine", inventory, func(r result) error {
+		return errors.Join(r.wantExitCode(0), m.isBare(r.output))
+	}}
 	for _, step := range append([]step{inspect}, tried...) {
 		began := time.Now()
 		fmt.Fprintf(out, "\n--- %s\n", step.name)
@@ -213,7 +215,7 @@ func empty(ctx context.Context, modules string) error {
 		}
 	}
 	if err := os.MkdirAll(modules, 0o755); err != nil {
-		return fmt.Errorf("making a module cache: %w", err)
+		return fmt.Errorf("creating a module cache: %w", err)
 	}
 	return nil
 }
@@ -358,7 +360,7 @@ func (m *machine) leftNothing() error {
 			return err
 		}
 		if len(left) > 0 {
-			return fmt.Errorf("the commands have left behind: %s", strings.Join(left, ", "))
+			return fmt.Errorf("the commands left behind: %s", strings.Join(left, ", "))
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func AddFlaky(root string, more ...Flaky) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(flakyFile(root)), 0o755); err != nil {
-		return fmt.Errorf("making the folder for flaky.json: %w", err)
+		return fmt.Errorf("creating the folder for flaky.json: %w", err)
 	}
 	return os.WriteFile(flakyFile(root), append(content, '\n'), 0o644)
 }

@@ -18,7 +18,7 @@ import (
 func ledgerFile() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("finding the folder for what has passed the gate: %w", err)
+		return "", fmt.Errorf("finding the folder for the record of the gate: %w", err)
 	}
 	return filepath.Join(cache, "operator-labs", "gate"), nil
 }

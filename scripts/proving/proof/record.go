@@ -79,7 +79,7 @@ func UserStore(root string) (*Store, error) {
 // NewStore returns a store in a folder, which it creates if necessary. It has no records of a checkout.
 func NewStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder for the records of the proof: %w", err)
+		return nil, fmt.Errorf("creating the folder for the records of the proof: %w", err)
 	}
 	return &Store{dir: dir}, nil
 }
@@ -130,7 +130,7 @@ func (s *Store) read(part string) (*Record, error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal(content, &record); err != nil {
-		return nil, fmt.Errorf("reading the record of %s: %w; remove the file to begin again", part, err)
+		return nil, fmt.Errorf("reading the record of %s: %w; remove the file to start over", part, err)
 	}
 	if record.Part != part {
 		return nil, nil

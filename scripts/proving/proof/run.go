@@ -159,7 +159,7 @@ func Prove(ctx context.Context, options Options) (err error) {
 	}
 	if p.logs = filepath.Join(p.Root, "out", "proof"); len(known) > 0 {
 		if err := os.MkdirAll(p.logs, 0o755); err != nil {
-			return fmt.Errorf("making the folder for the logs of the proof: %w", err)
+			return fmt.Errorf("creating the folder for the logs of the proof: %w", err)
 		}
 	}
 	order(known)
@@ -336,7 +336,7 @@ func (p *proving) printResult(record *Record, output string, failure error) {
 func (p *proving) try(ctx context.Context, part Part, commit, log string, usual time.Duration) (failure, err error) {
 	file, err := os.Create(log)
 	if err != nil {
-		return nil, fmt.Errorf("making the log of %s: %w", part.Name, err)
+		return nil, fmt.Errorf("creating the log of %s: %w", part.Name, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if part.Committed && strings.HasSuffix(commit, withChanges) {

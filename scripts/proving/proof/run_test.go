@@ -124,7 +124,7 @@ func TestOneProofAtATime(t *testing.T) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if err := Prove(t.Context(), inner); err == nil || !strings.Contains(err.Error(), "another proof runs on this machine") {
+	if err := Prove(t.Context(), inner); err == nil || !strings.Contains(err.Error(), "another proof is running on this machine") {
 		t.Errorf("the error is %v", err)
 	}
 	if err := file.Close(); err != nil { // as the kernel does it for a process that was killed

@@ -53,7 +53,7 @@ func write(from, to string) error {
 		}
 		target := filepath.Join(to, relative)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			return fmt.Errorf("making a folder for pages: %w", err)
+			return fmt.Errorf("creating a folder for pages: %w", err)
 		}
 		if err := report.WriteFile(target, lecture.ReplaceAll(page.Bytes(), []byte("$1.html$2"))); err != nil {
 			return err

@@ -30,7 +30,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 	var target addons.Target
 	folder := filepath.Join(here.Root, ".cache", "context")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fmt.Errorf("making a folder for the kubeconfig: %w", err)
+		return fmt.Errorf("creating a folder for the kubeconfig: %w", err)
 	}
 	kubeconfig := filepath.Join(folder, strings.Map(safeInFile, name)+".kubeconfig")
 	plan := []steps.Step{

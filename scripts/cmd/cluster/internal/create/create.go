@@ -173,7 +173,7 @@ func (c *creation) preflight(ctx context.Context, report func(string)) (string, 
 		return "", errors.New(fatal[0])
 	}
 	if len(fatal) > 1 {
-		return "", fmt.Errorf("%d things are in the way:\n  - %s", len(fatal), strings.Join(fatal, "\n  - "))
+		return "", fmt.Errorf("%d problems must be fixed first:\n  - %s", len(fatal), strings.Join(fatal, "\n  - "))
 	}
 	if c.found.State == kind.Foreign {
 		return "", fmt.Errorf("the cluster %s exists, and this command did not create it: "+
@@ -399,7 +399,7 @@ func (c *creation) nodesReady(ctx context.Context, report func(string)) (string,
 func (c *creation) smokeTest(ctx context.Context, report func(string)) (string, error) {
 	client, err := kubernetes.NewForConfig(c.target.Config)
 	if err != nil {
-		return "", fmt.Errorf("making a client: %w", err)
+		return "", fmt.Errorf("creating a client: %w", err)
 	}
 	tested, err := c.tested(ctx)
 	if err != nil {
