@@ -28,7 +28,7 @@ func TestClassErrors(t *testing.T) {
 		want string
 	}{
 		{"no submissions", []string{"--lab", "2"}, "class needs one folder of submissions"},
-		{"no lab", []string{submissions}, "add --lab"},
+		{"no lab", []string{submissions}, "--lab is missing"},
 		{"an unknown lab", []string{"--lab", "2,99", submissions}, `there is no lab "99"`},
 		{"a lab twice", []string{"--lab", "2,02-reconciler", submissions}, "names lab 2 twice"},
 		{"no such folder", []string{"--lab", "2", filepath.Join(root, "nowhere")}, "is neither a folder nor a roster"},
