@@ -195,7 +195,7 @@ func service(change func(*corev1.ServiceSpec)) *corev1.Service {
 	return s
 }
 
-func TestInvitingAgainChangesNothing(t *testing.T) {
+func TestInviteIsIdempotent(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)
 	first := invite(t, class, "ida", "ivan")
@@ -274,7 +274,7 @@ func modeOf(t *testing.T, file string) os.FileMode {
 	return info.Mode().Perm()
 }
 
-func TestAKubeconfigExpiresWhenItShould(t *testing.T) {
+func TestKubeconfigExpiry(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)
 	class.Lifetime = 20 * time.Minute

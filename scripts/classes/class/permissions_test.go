@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-func TestAStudentCanWork(t *testing.T) {
+func TestStudentIsAllowed(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)
 	invited := invite(t, class, "ada")[0]
@@ -116,7 +116,7 @@ func TestAStudentCanWork(t *testing.T) {
 }
 
 // A student with the issued kubeconfig must not be allowed these requests.
-func TestAStudentIsRefused(t *testing.T) {
+func TestStudentIsForbidden(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)
 	both := invite(t, class, "mallory", "mallory-b", "victim")

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
+func TestForeignNamespaceIsKept(t *testing.T) {
 	t.Parallel()
 	class := newClass(t)
 	administrator := client(t, class.Config)
@@ -42,7 +42,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestRevokedIsOut(t *testing.T) {
+func TestRevokedStudentHasNoAccess(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	class := newClass(t)
@@ -102,7 +102,7 @@ func TestRevokedIsOut(t *testing.T) {
 	}
 }
 
-func TestWhatWasInterruptedGoesOn(t *testing.T) {
+func TestResumeAfterInterruption(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	class := newClass(t)

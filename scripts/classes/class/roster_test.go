@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestARosterIsReadAsPeopleWriteIt(t *testing.T) {
+func TestParseRoster(t *testing.T) {
 	t.Parallel()
 	got, err := parseRoster([]byte("\ufeffName,E-Mail\r\n# the first row\r\n" +
 		"ada,ada@example.org\r\n\r\n  bob \r\n\"grace-h\", \"grace@example.org\"\r\nname2,\r\n"))
@@ -30,7 +30,7 @@ func TestARosterIsReadAsPeopleWriteIt(t *testing.T) {
 	}
 }
 
-func TestAWrongLineIsNamedByItsNumber(t *testing.T) {
+func TestParseRosterReportsLine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, roster, want string }{
 		{"nobody", "# soon\n\n", "it has no students: write a line NAME or NAME,EMAIL for each student"},

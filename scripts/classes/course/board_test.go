@@ -22,7 +22,7 @@ func boardAt(screen terminal.Screen) (*Board, *strings.Builder, func(seconds int
 	return b, &out, func(seconds int) { now = now.Add(time.Duration(seconds) * time.Second) }
 }
 
-func TestABoardWithoutATerminalWritesLines(t *testing.T) {
+func TestBoardWithoutTerminalWritesLines(t *testing.T) {
 	t.Parallel()
 	b, out, wait := boardAt(terminal.Screen{})
 	first := run{Job: Job{Key: Key{Lab: "02-reconciler"}, Student: "ada", Others: 1}, try: 1}
@@ -48,7 +48,7 @@ func TestABoardWithoutATerminalWritesLines(t *testing.T) {
 	}
 }
 
-func TestABoardOnATerminalDrawsATable(t *testing.T) {
+func TestBoardOnTerminalDrawsTable(t *testing.T) {
 	t.Parallel()
 	b, out, wait := boardAt(terminal.Screen{Interactive: true, Width: 60})
 	view := b.view(0, run{Job: Job{Key: Key{Lab: "02-reconciler"}, Student: "a-student-with-a-very-long-name-é"}, try: 2})
@@ -71,7 +71,7 @@ func TestABoardOnATerminalDrawsATable(t *testing.T) {
 	}
 }
 
-func TestNoBoardShowsNothing(t *testing.T) {
+func TestNilBoard(t *testing.T) {
 	t.Parallel()
 	var b *Board
 	b.begin(1, 0, 1)

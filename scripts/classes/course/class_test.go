@@ -39,7 +39,7 @@ func gradebookOf(t *testing.T, dir string) map[string]map[string]string {
 	return rows
 }
 
-func TestTheGradebookSaysWhatEachStudentHas(t *testing.T) {
+func TestGradebook(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := mustRun(t, dir, &fake{})
@@ -102,7 +102,7 @@ func TestTheGradebookSaysWhatEachStudentHas(t *testing.T) {
 }
 
 // An attempt without a verdict might have been the best one. A grade that may be too low is not published.
-func TestAGradeWaitsForTheOtherAttempts(t *testing.T) {
+func TestGradeWaitsForOtherAttempts(t *testing.T) {
 	t.Parallel()
 	attempt := func(number, score int, outcome report.Outcome) Attempt {
 		a := Attempt{Result: &Result{
@@ -153,7 +153,7 @@ func TestAGradeWaitsForTheOtherAttempts(t *testing.T) {
 	}
 }
 
-func TestNoFieldIsAFormula(t *testing.T) {
+func TestGradebookHasNoFormulas(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"=HYPERLINK(1)": "'=HYPERLINK(1)", "-5": "-5", "-5+3": "'-5+3", "@x": "'@x", "+1": "+1", "ada": "ada", "": "", "\t=1": "'\t=1",
@@ -164,7 +164,7 @@ func TestNoFieldIsAFormula(t *testing.T) {
 	}
 }
 
-func TestRowsKeepToAttempts(t *testing.T) {
+func TestRowsGroupAttempts(t *testing.T) {
 	t.Parallel()
 	c := fakeClass()
 	c.Results = map[Key]Result{}
@@ -185,7 +185,7 @@ func TestRowsKeepToAttempts(t *testing.T) {
 }
 
 // The rules of a course affect the gradebook, the page of the class and the feedback.
-func TestRulesDecideMarks(t *testing.T) {
+func TestRulesApplyToResults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	journal := openJournal(t, dir)

@@ -77,7 +77,7 @@ func TestFeedbackLeaksNothing(t *testing.T) {
 }
 
 // No report shows its student the seed or a folder of the machine, whatever the report says.
-func TestARedactedReportHasNoSecrets(t *testing.T) {
+func TestRedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	const seed = 4021337
 	secrets := []string{"/srv/prof", "/srv/prof/operator-labs/out/class/02/submissions/ada", "/tmp/lab-8123", fmt.Sprint(seed)}

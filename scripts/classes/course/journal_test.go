@@ -57,7 +57,7 @@ func has(t *testing.T, j *Journal, k Key) bool {
 }
 
 // Wherever a write was cut off, the journal keeps all lines before it, and the next line is written as a separate line.
-func TestAnUnfinishedLineIsNone(t *testing.T) {
+func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := openJournal(t, dir)
@@ -99,7 +99,7 @@ func TestAnUnfinishedLineIsNone(t *testing.T) {
 }
 
 // If a line is damaged, only its own run is lost.
-func TestADamagedLineCostsItsOwnRun(t *testing.T) {
+func TestDamagedLineLosesOneRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := openJournal(t, dir)
@@ -120,7 +120,7 @@ func TestADamagedLineCostsItsOwnRun(t *testing.T) {
 	}
 }
 
-func TestARunIsKnownByItsKeyAndItsReport(t *testing.T) {
+func TestJournalFinal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := openJournal(t, dir)
@@ -162,7 +162,7 @@ func TestARunIsKnownByItsKeyAndItsReport(t *testing.T) {
 	}
 }
 
-func TestOneProcessWritesTheJournal(t *testing.T) {
+func TestJournalIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := openJournal(t, dir)
@@ -177,7 +177,7 @@ func TestOneProcessWritesTheJournal(t *testing.T) {
 	}
 }
 
-func TestTheSeedOfAClassStays(t *testing.T) {
+func TestJournalSeed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	draw := func() uint32 { return 42 }
@@ -191,7 +191,7 @@ func TestTheSeedOfAClassStays(t *testing.T) {
 	}
 }
 
-func TestTheFolderOfAClassIsPrivate(t *testing.T) {
+func TestJournalFolderIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "class")
 	closeJournal(t, openJournal(t, dir))

@@ -105,7 +105,7 @@ func onceEach(t *testing.T, dir string) (lines int) {
 	return lines
 }
 
-func TestKillingTheProcessChangesNoResult(t *testing.T) {
+func TestKilledProcessChangesNoResult(t *testing.T) {
 	t.Parallel()
 	want := t.TempDir()
 	mustRun(t, want, &fake{})
@@ -212,7 +212,7 @@ func TestInterruptionsChangeNoResult(t *testing.T) {
 	}
 }
 
-func TestAClassIsGradedOnce(t *testing.T) {
+func TestEachJobIsGradedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	grader := &fake{takes: time.Millisecond}
@@ -255,7 +255,7 @@ func TestAClassIsGradedOnce(t *testing.T) {
 	same(t, results(t, dir), before)
 }
 
-func TestOnlyWhatHasChangedIsGraded(t *testing.T) {
+func TestOnlyChangedWorkIsGraded(t *testing.T) {
 	t.Parallel()
 	journal := openJournal(t, t.TempDir())
 	defer closeJournal(t, journal)
@@ -290,7 +290,7 @@ func TestOnlyWhatHasChangedIsGraded(t *testing.T) {
 }
 
 // A run that hangs is cancelled, and the class continues.
-func TestARunThatHangsIsEnded(t *testing.T) {
+func TestHangingRunIsCancelled(t *testing.T) {
 	t.Parallel()
 	journal := openJournal(t, t.TempDir())
 	defer closeJournal(t, journal)
@@ -313,7 +313,7 @@ func TestARunThatHangsIsEnded(t *testing.T) {
 	}
 }
 
-func TestFewSubmissionsAreDeployedAtATime(t *testing.T) {
+func TestDeployedSubmissionsAreLimited(t *testing.T) {
 	t.Parallel()
 	journal := openJournal(t, t.TempDir())
 	defer closeJournal(t, journal)
@@ -343,7 +343,7 @@ func TestFewSubmissionsAreDeployedAtATime(t *testing.T) {
 }
 
 // A class whose journal can't be written is aborted, because its results would be lost.
-func TestWithoutAJournalNothingGoesOn(t *testing.T) {
+func TestJournalErrorEndsRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	journal := openJournal(t, dir)

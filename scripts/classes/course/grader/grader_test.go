@@ -46,7 +46,7 @@ func made(t *testing.T, names ...string) *Grader {
 }
 
 // A missing module ends the run before it begins. The reason is either the student or the network.
-func TestMissingModulesAreTheResult(t *testing.T) {
+func TestMissingModulesAreReported(t *testing.T) {
 	t.Parallel()
 	g := made(t, "01-icecream")
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestMissingModulesAreTheResult(t *testing.T) {
 	}
 }
 
-func TestABlankReportHasAllPoints(t *testing.T) {
+func TestBlankReportHasAllChecks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"01-icecream", "02-reconciler"} {
 		g := made(t, name)

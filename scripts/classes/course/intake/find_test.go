@@ -104,7 +104,7 @@ func TestFind(t *testing.T) {
 }
 
 // The name of the searched folder decides only if nothing else does, because it may be the student's name.
-func TestTheNameOfTheWhole(t *testing.T) {
+func TestFindUsesFolderName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"operators-lab-2-alice-main": true, "02-reconciler": true, "02-reconciler-main": true,
@@ -119,7 +119,7 @@ func TestTheNameOfTheWhole(t *testing.T) {
 	}
 }
 
-func TestFindOfWhatIsNoFolder(t *testing.T) {
+func TestFindInMissingFolder(t *testing.T) {
 	t.Parallel()
 	if _, err := Find(filepath.Join(t.TempDir(), "missing"), lab2, course, nil); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("the error is %v", err)

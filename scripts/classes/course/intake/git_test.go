@@ -255,7 +255,7 @@ func TestSeveralLabsOfARepository(t *testing.T) {
 }
 
 // Git ignores the environment of the user who grades, and shows no password.
-func TestWhatGitIsTold(t *testing.T) {
+func TestGitEnvironmentAndProblem(t *testing.T) {
 	t.Setenv("GIT_DIR", "/nowhere")
 	t.Setenv("GIT_CONFIG_COUNT", "1")
 	t.Setenv("GIT_SSH_COMMAND", "ssh -i key")

@@ -262,7 +262,7 @@ func TestHostileFolders(t *testing.T) {
 }
 
 // A second call returns the same result, and leaves no file of the first call that no longer exists in the source.
-func TestReadingAgain(t *testing.T) {
+func TestReadAgain(t *testing.T) {
 	t.Parallel()
 	dir, work := t.TempDir(), filepath.Join(t.TempDir(), "work")
 	files{"ada.zip": join(labFiles("", "x"), files{"old.go": "package old"}).zip(t)}.write(t, dir)

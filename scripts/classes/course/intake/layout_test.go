@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestAFolderOfFoldersAndArchives(t *testing.T) {
+func TestReadFoldersAndArchives(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	flat := labFiles("", "lva.io/operators/labs/02-reconciler")
@@ -76,7 +76,7 @@ func TestSeveralLabsAndAttempts(t *testing.T) {
 }
 
 // A folder for each lab, with the students in it.
-func TestAFolderForEachLab(t *testing.T) {
+func TestReadFolderPerLab(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files{
@@ -87,7 +87,7 @@ func TestAFolderForEachLab(t *testing.T) {
 }
 
 // The folder of one student must not be mistaken for a class.
-func TestSourcesThatAreNone(t *testing.T) {
+func TestReadInvalidSource(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	labFiles("module/", "x").write(t, dir)
@@ -145,7 +145,7 @@ submission_103:
   :created_at: 2026-10-25 10:00:00 -08:00
 `
 
-func TestTheExportOfGradescope(t *testing.T) {
+func TestReadGradescopeExport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files{gradescopeFile: gradescopeMetadata, "submission_102/upload.zip": labFiles("x/", "x").zip(t), "submission_104/x": "x"}.write(t, dir)
@@ -190,7 +190,7 @@ func TestTheExportOfGradescope(t *testing.T) {
 	}
 }
 
-func TestTheExportOfMoodle(t *testing.T) {
+func TestReadMoodleExport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	flat := labFiles("", "x")

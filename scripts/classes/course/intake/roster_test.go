@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestARoster(t *testing.T) {
+func TestParseRoster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	roster := filepath.Join(dir, "roster.csv")
@@ -30,7 +30,7 @@ func TestARoster(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithARoster(t *testing.T) {
+func TestParseRosterErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, content, want string }{
 		{"nothing", "", "it has no students"},
@@ -68,7 +68,7 @@ func TestWhatIsWrongWithARoster(t *testing.T) {
 	}
 }
 
-func TestSourcesOfARoster(t *testing.T) {
+func TestReadRosterSources(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct{ path, url, from string }{
 		"https://user:secret@example.org/x.git": {"", "https://user:secret@example.org/x.git", "https://user:xxxxx@example.org/x.git"},

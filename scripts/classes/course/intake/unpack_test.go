@@ -270,7 +270,7 @@ func sizeOf(t *testing.T, dir string) (size int64) {
 }
 
 // Wherever the end of an archive is cut off, the rest must not be mistaken for the whole.
-func TestArchivesThatWereCut(t *testing.T) {
+func TestTruncatedArchives(t *testing.T) {
 	t.Parallel()
 	content := files{"go.mod": "module x\n", "a.go": strings.Repeat("package x // a\n", 100), "b.go": strings.Repeat("package x // b\n", 100)}
 	for name, archive := range map[string]string{"zip": content.zip(t), "tar.gz": zipped(t, content.tar(t)), "tar": content.tar(t)} {
@@ -284,7 +284,7 @@ func TestArchivesThatWereCut(t *testing.T) {
 }
 
 // Harmless archives are unpacked, including unusual entries that are common in archives.
-func TestUsualArchives(t *testing.T) {
+func TestUnpack(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, archive string
@@ -331,7 +331,7 @@ func TestUsualArchives(t *testing.T) {
 	}
 }
 
-func TestWhatCanBeExecutedStaysSo(t *testing.T) {
+func TestUnpackKeepsExecutableBit(t *testing.T) {
 	t.Parallel()
 	for _, archive := range []string{
 		zipOf(t, named1("a", "x").as(0o755), named1("b", "x").as(0o4644)),
@@ -352,7 +352,7 @@ func TestWhatCanBeExecutedStaysSo(t *testing.T) {
 }
 
 // A list of 100,000 files, and one that exceeds the limit, take little memory and time.
-func TestVeryManyFiles(t *testing.T) {
+func TestUnpackLimitsFiles(t *testing.T) {
 	t.Parallel()
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
@@ -375,7 +375,7 @@ func TestVeryManyFiles(t *testing.T) {
 	}
 }
 
-func TestUnpackingEndsWithItsContext(t *testing.T) {
+func TestUnpackStopsWithContext(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	archive := zipOf(t, named1("a", "x"), named1("b", "y"))

@@ -64,9 +64,9 @@ func realLabs(t *testing.T) map[string][]Known {
 	return labs
 }
 
-// TestEachMutantIsRecognized holds for all labs: the failed checks of a mutant identify it, with and without the
+// TestMatchRecognizesEachMutant holds for all labs: the failed checks of a mutant identify it, with and without the
 // observations.
-func TestEachMutantIsRecognized(t *testing.T) {
+func TestMatchRecognizesEachMutant(t *testing.T) {
 	t.Parallel()
 	for lab, all := range realLabs(t) {
 		alone, alike, told := 0, 0, 0
@@ -227,9 +227,9 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestTheSameChecksAreNearerThanTheSameReasons: a misconception that fails the same checks wins over one that fails an
+// TestMatchPrefersSameChecks: a misconception that fails the same checks wins over one that fails an
 // additional check, even if fewer of the observations agree.
-func TestTheSameChecksAreNearerThanTheSameReasons(t *testing.T) {
+func TestMatchPrefersSameChecks(t *testing.T) {
 	t.Parallel()
 	list := &mutant.List{Mutants: []mutant.Mutant{
 		{Name: "same", Expectation: mutant.Expectation{Fails: map[string]string{"a": "x", "b": "x", "c": "other"}}},
@@ -253,8 +253,8 @@ func TestTheSameChecksAreNearerThanTheSameReasons(t *testing.T) {
 	}
 }
 
-// TestMatchIsAFunctionOfWhatFailed draws sets of failures of real labs.
-func TestMatchIsAFunctionOfWhatFailed(t *testing.T) {
+// TestMatchIgnoresOrder draws sets of failures of real labs.
+func TestMatchIgnoresOrder(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(1, 2))
 	for lab, known := range realLabs(t) {
@@ -315,7 +315,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-func TestAnExpressionThatIsNone(t *testing.T) {
+func TestFromInvalidExpression(t *testing.T) {
 	t.Parallel()
 	list := &mutant.List{Mutants: []mutant.Mutant{{Name: "m", Expectation: mutant.Expectation{Fails: map[string]string{"a": "("}}}}}
 	if _, err := From("02-shop", list, nil); err == nil ||

@@ -93,8 +93,8 @@ var elements = strings.Fields(`html head meta title link style body
 	a header p span time h1 h2 h3 main ul ol li b section div svg rect code wbr details summary
 	bdi figure figcaption table thead tbody tr th td footer br dl dt dd`)
 
-// TestNothingLoadsOrRuns parses the pages as a browser does.
-func TestNothingLoadsOrRuns(t *testing.T) {
+// TestPagesAreStatic parses the pages as a browser does.
+func TestPagesAreStatic(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]*Class{"hostile": hostileClass(), "real": sample(t, 40), "empty": {}} {
 		for name, page := range pages(t, c) {
@@ -160,7 +160,7 @@ func text(t *testing.T, page string) string {
 	return out.String()
 }
 
-func TestHostileTextIsShownAsItIs(t *testing.T) {
+func TestHostileTextIsEscaped(t *testing.T) {
 	t.Parallel()
 	c := hostileClass()
 	page := text(t, pages(t, c)["the class page"])
@@ -171,7 +171,7 @@ func TestHostileTextIsShownAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheClassPageHasAllOfTheClass(t *testing.T) {
+func TestClassPageIsComplete(t *testing.T) {
 	t.Parallel()
 	c := sample(t, 60)
 	page := text(t, pages(t, c)["the class page"])
@@ -226,8 +226,8 @@ func TestTheClassPageHasAllOfTheClass(t *testing.T) {
 	}
 }
 
-// TestFeedbackHasOneStudent holds for each student of a class: no other name, no seed, no pair, no hidden check.
-func TestFeedbackHasOneStudent(t *testing.T) {
+// TestFeedbackNamesOnlyItsStudent holds for each student of a class: no other name, no seed, no pair, no hidden check.
+func TestFeedbackNamesOnlyItsStudent(t *testing.T) {
 	t.Parallel()
 	for _, secrets := range []bool{false, true} {
 		c := sample(t, 60)
@@ -284,7 +284,7 @@ func feedbackOf(t *testing.T, c *Class, i int) string {
 	return page
 }
 
-func TestWhoNeedsASecondLook(t *testing.T) {
+func TestWorkLook(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		work Work
@@ -306,7 +306,7 @@ func TestWhoNeedsASecondLook(t *testing.T) {
 	}
 }
 
-func TestSeedsAreNotShown(t *testing.T) {
+func TestWithoutSeeds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"grade 2 --seed 4711 again": "grade 2 --seed (not shown) again",
@@ -321,7 +321,7 @@ func TestSeedsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestLinksStayBelowThePage(t *testing.T) {
+func TestLinksAreRelative(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"reports/a b/report.html": "reports/a%20b/report.html", "reports/#1?.html": "reports/%231%3F.html", "": "",
@@ -344,8 +344,8 @@ func TestLinksStayBelowThePage(t *testing.T) {
 	}
 }
 
-// TestALargeClassIsASmallPage limits the size of the page for a large class.
-func TestALargeClassIsASmallPage(t *testing.T) {
+// TestPageSizeOfLargeClass limits the size of the page for a large class.
+func TestPageSizeOfLargeClass(t *testing.T) {
 	t.Parallel()
 	c := sample(t, 500)
 	code := []byte(strings.Repeat("\t"+strings.Repeat("x", 100)+"\n", 5000))
@@ -376,7 +376,7 @@ func TestALargeClassIsASmallPage(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhat(t *testing.T) {
+func TestWriteErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
 	if err := Write(writer{broken}, &Class{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "writing the page of the class") {

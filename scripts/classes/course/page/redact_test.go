@@ -14,8 +14,8 @@ import (
 	reporthtml "lva.io/operators/scripts/grading/report/html"
 )
 
-// TestRedactedReportsSayNoSecret holds for every kind of report. Each is a valid report afterwards.
-func TestRedactedReportsSayNoSecret(t *testing.T) {
+// TestRedactedReportHasNoSecrets holds for every kind of report. Each is a valid report afterwards.
+func TestRedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../grading/report/testdata/*.json")
 	if err != nil || len(files) < 10 {
@@ -81,7 +81,7 @@ func TestRedactedReportsSayNoSecret(t *testing.T) {
 	}
 }
 
-func TestWholeWords(t *testing.T) {
+func TestRedactReplacesWholeWords(t *testing.T) {
 	t.Parallel()
 	r := &report.Report{Notices: []string{"Ann annoys Anna, Ann-Marie and x/Ann/y", "Jörg", "a.b axb"}}
 	redacted, err := Redact(r, &Lab{}, nil, "Ann", "Jörg", "a.b")

@@ -49,7 +49,7 @@ func TestDeadlines(t *testing.T) {
 }
 
 // Students may have their own deadlines, and a rule for lab 2 does not apply to lab 12.
-func TestWhoseDeadline(t *testing.T) {
+func TestDeadlineOfStudent(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, `
 labs:
@@ -76,7 +76,7 @@ students:
 }
 
 // A day ends when clocks show the deadline's time again.
-func TestStartedDays(t *testing.T) {
+func TestLateDays(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, deadline, submitted string
@@ -128,7 +128,7 @@ func zone(t *testing.T, name string) *time.Location {
 }
 
 // The number of started days equals the result of counting them one by one, in zones of many kinds.
-func TestStartedDaysAreCounted(t *testing.T) {
+func TestLateDaysMatchCount(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
 	for _, name := range []string{

@@ -120,7 +120,7 @@ func (c *trial) try(i, left int) (worth *big.Rat, used int) {
 	return worth, used
 }
 
-func TestGraceDaysAreUsedAsIsBestForTheStudent(t *testing.T) {
+func TestGraceDaysMaximizeTotal(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same ones each time
 	helped := 0

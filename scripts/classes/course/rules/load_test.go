@@ -14,7 +14,7 @@ import (
 )
 
 // Each mistake is reported with its line, and all of them at once.
-func TestWhatIsWrongWithAFile(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, content string
@@ -96,7 +96,7 @@ func TestWhatIsWrongWithAFile(t *testing.T) {
 }
 
 // Names that look like numbers or truth values stay what they are.
-func TestNamesOfStudents(t *testing.T) {
+func TestStudentNamesAreStrings(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ada", "0123456", "no", "1e3", "2026-01-01", "Ada-Müller", "ada@example.org", "~", "0x10"} {
 		rules := parse(t, "students:\n  "+name+": {graceDays: 4}\n")
@@ -106,7 +106,7 @@ func TestNamesOfStudents(t *testing.T) {
 	}
 }
 
-func TestAFileThatSaysNothing(t *testing.T) {
+func TestParseEmptyFile(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"", "\n", "# only a comment\n", "---\n", "{}\n", "\ufeff"} {
 		rules, err := Parse("class.yaml", []byte(content))
@@ -166,7 +166,7 @@ func TestAliases(t *testing.T) {
 var block = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
 // The examples of the page are correct, and it has a row for each field of the schema.
-func TestThePage(t *testing.T) {
+func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/reference/class-yaml.md")
 	if err != nil {

@@ -29,7 +29,7 @@ func in(number, points int, days int) Attempt {
 	return Attempt{Number: number, Points: points, Max: 100, Valid: true, Submitted: time.Date(2026, 7, 1+days, 11, 0, 0, 0, time.UTC)}
 }
 
-func TestMarksOfALab(t *testing.T) {
+func TestMarks(t *testing.T) {
 	t.Parallel()
 	const due = "labs: {2: {deadline: 2026-07-01 12:00}}\n"
 	undated := in(1, 80, 0)
@@ -209,7 +209,7 @@ func TestTotal(t *testing.T) {
 }
 
 // A re-grade changes the points, but not the instructor's manual changes.
-func TestWhatTheInstructorAddedSurvivesARegrade(t *testing.T) {
+func TestManualPointsSurviveRegrade(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, "students: {ada: {labs: {2: {points: 5, comment: explained it well}}}}")
 	for _, points := range []int{40, 90} {
@@ -220,7 +220,7 @@ func TestWhatTheInstructorAddedSurvivesARegrade(t *testing.T) {
 	}
 }
 
-func TestNamesThatNobodyHas(t *testing.T) {
+func TestUnknown(t *testing.T) {
 	t.Parallel()
 	rules := parse(t, `labs:
   2: {weight: 2}

@@ -276,9 +276,9 @@ func (c *copied) scatter() {
 	c.files = files
 }
 
-// TestDisguisesDisguise: each disguise changes a real program, and after all of them a comparison of the raw tokens
+// TestDisguisesChangeSource: each disguise changes a real program, and after all of them a comparison of the raw tokens
 // finds little.
-func TestDisguisesDisguise(t *testing.T) {
+func TestDisguisesChangeSource(t *testing.T) {
 	t.Parallel()
 	original := folderDocument(t, "solution", "solutions/02-reconciler")
 	plain := disguise(t, original, 1, func(*copied) {})

@@ -173,8 +173,8 @@ func TestPrecisionAndRecall(t *testing.T) {
 	}
 }
 
-// TestHalfACopy measures how much of a submission must be copied to be found. The rest comes from an independent one.
-func TestHalfACopy(t *testing.T) {
+// TestPartialCopyIsFound measures how much of a submission must be copied to be found. The rest comes from an independent one.
+func TestPartialCopyIsFound(t *testing.T) {
 	t.Parallel()
 	all := corpus(t)
 	i := slices.IndexFunc(all, func(l lab) bool { return l.name == "02-reconciler" })
