@@ -221,7 +221,7 @@ func (v visit) evidence(expected, observed string) []string {
 
 func clock(t time.Time) string { return t.Format("15:04:05.000") }
 
-func TestAnsweredIsTheWriteItself(t *testing.T) {
+func TestAnswered(t *testing.T) {
 	if os.Getenv(protocol.RunVariable) != "" {
 		t.Skip("this binary is the checks of a run")
 	}

@@ -13,7 +13,7 @@ import (
 
 // A request that no longer fits the key is replaced under the same name, which causes a second order. Each order is
 // recorded, and a script that has seen one of them is correct about that one.
-func TestASecondOrderOfACertificate(t *testing.T) {
+func TestSecondOrderOfCertificate(t *testing.T) {
 	t.Parallel()
 	r := &record{objects: map[types.UID]*unstructured.Unstructured{}}
 	add := func(uid types.UID, kind, name, ownerKind, owner string) {

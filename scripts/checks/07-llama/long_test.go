@@ -18,7 +18,7 @@ import (
 
 // A submission may send an endless answer. It does not fill the memory of the checks, and they say what is wrong with
 // it.
-func TestAnAnswerThatIsTooLongIsNotReadToItsEnd(t *testing.T) {
+func TestAnswerIsLimited(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("refuse") {
 			w.WriteHeader(http.StatusForbidden)

@@ -15,7 +15,7 @@ import (
 
 // A submission may send an endless answer. It does not fill the memory of the checks, and they say what is wrong with
 // it.
-func TestMetricsThatAreTooLongAreNotReadToTheirEnd(t *testing.T) {
+func TestScrapeLimitsBody(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text := []byte(strings.Repeat("x", 1<<20))
 		for i, err := 0, error(nil); err == nil && i < 64; i++ { // or until the client disconnects

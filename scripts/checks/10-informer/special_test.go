@@ -18,7 +18,7 @@ import (
 
 // An operator may leave anything in place of the file. The checks do not block on it, do not read it without end, and
 // say what is wrong with it.
-func TestWhatIsNoFileIsNamed(t *testing.T) {
+func TestSpecialFileIsNamed(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestWhatIsNoFileIsNamed(t *testing.T) {
 }
 
 // A file with many wrong lines does not fill the report.
-func TestOfManyWrongLinesAFewAreShown(t *testing.T) {
+func TestWrongLimitsShownLines(t *testing.T) {
 	n := &node{folder: t.TempDir()}
 	var content []byte
 	for range 1000 {
@@ -94,7 +94,7 @@ func TestDrawnKeysCanBeParsed(t *testing.T) {
 }
 
 // An account has the rules of each role that is bound to its name or to a group of all accounts.
-func TestRulesOfAnAccount(t *testing.T) {
+func TestRulesOf(t *testing.T) {
 	object := func(kind, name string, fields map[string]any) unstructured.Unstructured {
 		fields["kind"], fields["metadata"] = kind, map[string]any{"name": name}
 		return unstructured.Unstructured{Object: fields}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestLinesTellWhoIsAskedAndWhere(t *testing.T) {
+func TestWebhookLines(t *testing.T) {
 	t.Parallel()
 	rules := []admissionv1.RuleWithOperations{{
 		Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
@@ -46,7 +46,7 @@ func TestLinesTellWhoIsAskedAndWhere(t *testing.T) {
 	}
 }
 
-func TestWhoIsAskedAboutKindsThatItDoesNotName(t *testing.T) {
+func TestWebhookOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		group, resource string
@@ -77,7 +77,7 @@ func TestWhoIsAskedAboutKindsThatItDoesNotName(t *testing.T) {
 	}
 }
 
-func TestWhoIsAskedAboutAnOperation(t *testing.T) {
+func TestWebhooksOfOperation(t *testing.T) {
 	t.Parallel()
 	rule := func(resource string, operations ...admissionv1.OperationType) []admissionv1.RuleWithOperations {
 		return []admissionv1.RuleWithOperations{{
@@ -108,7 +108,7 @@ func TestWhoIsAskedAboutAnOperation(t *testing.T) {
 	}
 }
 
-func TestWhoDeniedARequest(t *testing.T) {
+func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]Verdict{
 		`admission webhook "validate.shop" denied the request: no matcha`:                                                 DeniedByWebhook,

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-func TestWhatCountsAsPassed(t *testing.T) {
+func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	r := g.run("verdicts", "passes", "fails", "needs-it<fails", "and-that<needs-it", "empty", "skips", "untried", "half", "errs", "fatal",
@@ -53,7 +53,7 @@ func TestWhatCountsAsPassed(t *testing.T) {
 }
 
 // A machine that lacks something costs no points, because the grader ends the run.
-func TestAPreventedCheckHasNoStatus(t *testing.T) {
+func TestPreventedCheckHasNoStatus(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "passes", "prevented")
 	i := slices.IndexFunc(r.events, func(e protocol.Event) bool { return e.Prevented != "" })
@@ -67,7 +67,7 @@ func TestAPreventedCheckHasNoStatus(t *testing.T) {
 
 // A check that may name the cause of a failure runs although a check that it needs has failed. It gets no points for
 // that.
-func TestACauseIsLookedFor(t *testing.T) {
+func TestFailedCauseSkipsDependents(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "fails>errs,passes", "needs-it<fails", "passes<fails", "errs<fails", "last")
 	for _, want := range []protocol.Event{
@@ -107,7 +107,7 @@ func TestEachCheckBeginsAndEnds(t *testing.T) {
 }
 
 // A student who fixes a check waits for its verdict. The checks that it needs run before it, and all others after it.
-func TestACheckRunsFirst(t *testing.T) {
+func TestFirstCheckRunsFirst(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	g.first = "last"
@@ -123,7 +123,7 @@ func TestACheckRunsFirst(t *testing.T) {
 }
 
 // A panic ends the process. The grader then finds that the check never ended, and reports an internal error.
-func TestAPanicIsNoVerdict(t *testing.T) {
+func TestPanicIsNotVerdict(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("panics", "panics", "last")
 	if len(r.events) != 1 || r.events[0].Check != "panics" || r.events[0].Status != "" {
@@ -134,7 +134,7 @@ func TestAPanicIsNoVerdict(t *testing.T) {
 	}
 }
 
-func TestACheckWithoutCodeEndsTheRun(t *testing.T) {
+func TestCheckWithoutCodeEndsRun(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "passes", "sprinkles", "last")
 	if got := r.ended("passes"); len(r.events) != 2 || got.Status != "passed" {
@@ -230,7 +230,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestTheOperatorIsStoppedAndStartedByTheGrader(t *testing.T) {
+func TestGraderStopsAndStartsOperator(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	if got := g.run("operator", "operator").ended("operator"); got.Observed != "<nil>" {
@@ -249,7 +249,7 @@ func TestTheOperatorIsStoppedAndStartedByTheGrader(t *testing.T) {
 	}
 }
 
-func TestWhoIsStoppedQuietlyHasBeenLogged(t *testing.T) {
+func TestStopQuietlyWaitsForAuditLog(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	g.stop = func() error { return g.auditedAt(time.Now().Add(lateRequest), operator, "watch", 1) }

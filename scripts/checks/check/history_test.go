@@ -167,7 +167,7 @@ func TestRestarting(t *testing.T) {
 	}
 }
 
-func TestEventsOfOthersDoNotCount(t *testing.T) {
+func TestNoEventOfOthers(t *testing.T) {
 	t.Parallel()
 	counts := NoEventOfOthers("sundae", "split")
 	for _, test := range []struct {

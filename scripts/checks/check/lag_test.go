@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestLagIsThatOfOurLastObject(t *testing.T) {
+func TestLagIgnoresOtherObjects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lag Lag

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-func TestABusyOperatorIsEvidence(t *testing.T) {
+func TestBusyOperatorIsEvidence(t *testing.T) {
 	t.Parallel()
 	for share, want := range map[float64]bool{0.1: false, 0.8: true} {
 		g := newGrader(t)
@@ -42,7 +42,7 @@ func returned(text string, counts map[string]int) operatorlog.Error {
 	return e
 }
 
-func TestWhoIsAtRest(t *testing.T) {
+func TestAtRest(t *testing.T) {
 	t.Parallel()
 	// using is a process that is run so often, and works for so long, in a second.
 	using := func(runs int, cpu float64) func() protocol.Usage {
@@ -122,7 +122,7 @@ func TestWhoIsAtRest(t *testing.T) {
 	}
 }
 
-func TestErrorsWithoutACause(t *testing.T) {
+func TestErrorsWithoutCause(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string

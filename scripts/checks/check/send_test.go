@@ -16,7 +16,7 @@ import (
 )
 
 // An operator may write a status or log a line of any length, and a measurement may be missing.
-func TestTheGraderIsToldNoMoreThanAReportKeeps(t *testing.T) {
+func TestSendTruncatesEvents(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("vanilla ", 1<<20)
 	var told bytes.Buffer

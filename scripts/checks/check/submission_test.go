@@ -37,7 +37,7 @@ func asksForFiles(ctx context.Context, t *testing.T, c *check.Check) {
 	c.Fail(t, "it tells", "it does", told...)
 }
 
-func TestFilesAndScriptsOfTheSubmission(t *testing.T) {
+func TestSubmissionFilesAndScripts(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	g.files = map[string]string{"zombie/answers.yaml": "zombie: sundae\n", "empty": ""}
@@ -63,7 +63,7 @@ func TestFilesAndScriptsOfTheSubmission(t *testing.T) {
 	}
 }
 
-func TestALabWithoutAnOperatorHasNoneOfThis(t *testing.T) {
+func TestLabWithoutOperator(t *testing.T) {
 	t.Parallel()
 	var faulty check.Faults
 	var none check.Submission

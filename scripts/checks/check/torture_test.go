@@ -180,7 +180,7 @@ func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
 	}
 }
 
-func TestTortureEndsAtTheFirstCrashThatIsNotSurvived(t *testing.T) {
+func TestTortureEndsAtFirstFailedCrash(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	r := g.torture("falls-to-kill-after", 5)
@@ -239,7 +239,7 @@ func TestTortureLooksForTheShortestSchedule(t *testing.T) {
 	}
 }
 
-func TestTortureOfWhoFailsOnAGoodDay(t *testing.T) {
+func TestTortureWithoutFaultsFails(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ suite, expected, observed string }{
 		{"fails", "it is right", "it is wrong"},
@@ -261,7 +261,7 @@ func TestTortureOfWhoFailsOnAGoodDay(t *testing.T) {
 }
 
 // An internal error is not a verdict. The grader finds that the trials did not come to an end.
-func TestTortureThatIsNotPossible(t *testing.T) {
+func TestTortureErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		suite, says string
@@ -290,7 +290,7 @@ func TestTortureThatIsNotPossible(t *testing.T) {
 }
 
 // A log of that length does not fit into one event.
-func TestTortureOfAnOperatorThatAsksWithoutEnd(t *testing.T) {
+func TestTortureLimitsTimeline(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	g.onArm = plays(faults.LogLimit)
@@ -304,7 +304,7 @@ func TestTortureOfAnOperatorThatAsksWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestEvidenceOfABadDay(t *testing.T) {
+func TestEvidenceUnderFaults(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	g.seed = 24
@@ -331,7 +331,7 @@ func TestEvidenceOfABadDay(t *testing.T) {
 	}
 }
 
-func TestTorturePlaysScenesBeforeTheSweep(t *testing.T) {
+func TestTorturePlaysScenesBeforeSweep(t *testing.T) {
 	t.Parallel()
 	if told := newGrader(t).torture("falls-to-a-scene", 0).told(); !strings.HasSuffix(told[len(told)-1], "passed") || len(told) != 2*5 {
 		t.Errorf("scenes were not requested, and it told of\n%s", strings.Join(told, "\n"))

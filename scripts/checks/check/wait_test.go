@@ -87,7 +87,7 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 }
 
 // A student who has started only the first step need not wait for the other steps.
-func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
+func TestEventuallyIsShortInUnstartedStep(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	g.notStarted = []int{2}
@@ -104,7 +104,7 @@ func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
 
 // An operator that has just recovered from a failure may act after the last look. The wait must not be over at that
 // moment.
-func TestAWaitGoesOnAfterAFailureWasOvercome(t *testing.T) {
+func TestEventuallyContinuesAfterRecovery(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string

@@ -9,7 +9,7 @@ import (
 	"lva.io/operators/scripts/checks/compare"
 )
 
-func TestWhatDiffersIsSaid(t *testing.T) {
+func TestFields(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name               string

@@ -58,7 +58,7 @@ metadata: {name: menu}
 data: {ice: lemon}
 `
 
-func TestManifestsAreReadWithoutEmptyDocuments(t *testing.T) {
+func TestManifestsSkipEmptyDocuments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deploy.yaml")
 	if err := os.WriteFile(file, []byte(documents), 0o600); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func pods(t *testing.T, c *Cluster) {
 }
 
 // A Pod may log an endless line. The kubelet returns only as much of it as the request asks for.
-func TestALogWithoutEndIsNoEvidenceWithoutEnd(t *testing.T) {
+func TestEvidenceLimitsLog(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/namespaces/default/pods", func(w http.ResponseWriter, _ *http.Request) {
@@ -249,7 +249,7 @@ func TestALogWithoutEndIsNoEvidenceWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAPod(t *testing.T) {
+func TestPodState(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	if Ready(pod) || Waiting(pod) != "" {
 		t.Error("a Pod without a status is ready, or waits")
@@ -276,7 +276,7 @@ func TestWhatIsSaidOfAPod(t *testing.T) {
 	}
 }
 
-func TestQuickReadinessLeavesOtherProbesAlone(t *testing.T) {
+func TestQuickReadinessKeepsOtherProbes(t *testing.T) {
 	slow := func() *corev1.Probe { return &corev1.Probe{PeriodSeconds: 10, InitialDelaySeconds: 5} }
 	deployment := &appsv1.Deployment{}
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{}, {ReadinessProbe: slow(), LivenessProbe: slow()}}
@@ -290,7 +290,7 @@ func TestQuickReadinessLeavesOtherProbesAlone(t *testing.T) {
 	}
 }
 
-func TestADeploymentThatCannotBeReadIsNamed(t *testing.T) {
+func TestInvalidDeploymentIsNamed(t *testing.T) {
 	objects, err := Read([]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: 2}}\n" +
 		"---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: many}}"))
 	if err != nil {
@@ -304,7 +304,7 @@ func TestADeploymentThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func TestUntilSaysWhatWasMissingAtLast(t *testing.T) {
+func TestUntilReportsLastState(t *testing.T) {
 	err := Until(t.Context(), time.Millisecond, "the page", func(context.Context) (string, error) { return "it has no body", nil })
 	if err == nil || !strings.Contains(err.Error(), "it has no body") || !strings.Contains(err.Error(), "not so after 1ms") {
 		t.Errorf("it is said: %v", err)

@@ -47,7 +47,7 @@ func numbers(try func([]int) string) draw.Property[[]int] {
 	}
 }
 
-func TestACounterexampleIsShrunk(t *testing.T) {
+func TestCounterexampleIsShrunk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(20) {
 		found, err := numbers(func(list []int) string {
@@ -65,7 +65,7 @@ func TestACounterexampleIsShrunk(t *testing.T) {
 	}
 }
 
-func TestTheSeedsThatFollowAreSearched(t *testing.T) {
+func TestSearchesTriesFollowingSeeds(t *testing.T) {
 	t.Parallel()
 	first := func(seed uint32, seeds int) string {
 		found, err := numbers(func(list []int) string {
@@ -87,7 +87,7 @@ func TestTheSeedsThatFollowAreSearched(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsHasNoCounterexample(t *testing.T) {
+func TestValidPropertyHasNoCounterexample(t *testing.T) {
 	t.Parallel()
 	if found, err := numbers(func([]int) string { return "" }).Search(t.Context(), 1); found != nil || err != nil {
 		t.Error(found, err)
@@ -95,7 +95,7 @@ func TestWhatHoldsHasNoCounterexample(t *testing.T) {
 }
 
 // If several cases fail, the result does not depend on which of them fails first.
-func TestTheSeedRepeatsTheCounterexample(t *testing.T) {
+func TestSeedRepeatsCounterexample(t *testing.T) {
 	t.Parallel()
 	search := func(seed uint32) string {
 		property := numbers(func(list []int) string {
@@ -153,7 +153,7 @@ func TestPropertiesOfOneSeedDrawDifferently(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfOursIsNoCounterexample(t *testing.T) {
+func TestErrorIsNotCounterexample(t *testing.T) {
 	t.Parallel()
 	ours := errors.New("the line is dead")
 	property := numbers(nil)

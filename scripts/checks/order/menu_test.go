@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-func TestWhatTheMenuSays(t *testing.T) {
+func TestOrdered(t *testing.T) {
 	t.Parallel()
 	vanilla, matcha := []string{"vanilla"}, []string{"matcha"}
 	cream, wafer := []string{"cream"}, []string{"wafer"}
@@ -79,7 +79,7 @@ func TestWhatTheMenuSays(t *testing.T) {
 }
 
 // The required cases are drawn for each seed, and each drawn request is of the kind that it was drawn for.
-func TestEachRequestIsWhatItIsDrawnFor(t *testing.T) {
+func TestDrawnRequests(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -137,7 +137,7 @@ func TestEachRequestIsWhatItIsDrawnFor(t *testing.T) {
 	}
 }
 
-func TestLessIsSaidOfPlainerOrders(t *testing.T) {
+func TestPlainer(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		o := order.Order{Name: "cone"}

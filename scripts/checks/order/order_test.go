@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-func TestWhichRulesASpecBreaks(t *testing.T) {
+func TestBreaks(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		spec order.Spec
@@ -61,7 +61,7 @@ func drawn(seed uint64) map[order.Rule][]order.Spec {
 	return specs
 }
 
-func TestEachSpecBreaksWhatItIsDrawnFor(t *testing.T) {
+func TestDrawnSpecsBreakTheirRule(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		var most, longest int
@@ -86,7 +86,7 @@ func TestEachSpecBreaksWhatItIsDrawnFor(t *testing.T) {
 }
 
 // The required cases are drawn for each seed.
-func TestEachWayToRepeatIsDrawn(t *testing.T) {
+func TestAllRepetitionsAreDrawn(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		for rule, list := range map[order.Rule]func(order.Spec) []string{
@@ -110,7 +110,7 @@ func TestEachWayToRepeatIsDrawn(t *testing.T) {
 }
 
 // Whatever property fails, shrinking ends, and it ends at the smallest spec that still fails.
-func TestSmallerSpecsEnd(t *testing.T) {
+func TestSmallerTerminates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fails func(order.Spec) bool
@@ -163,7 +163,7 @@ func TestSmallerSpecsEnd(t *testing.T) {
 }
 
 // The script that the messages show to a student sends the order that was tested.
-func TestTheScriptIsTheOrder(t *testing.T) {
+func TestScripts(t *testing.T) {
 	t.Parallel()
 	for rule, specs := range drawn(3) {
 		for i, s := range specs {
@@ -195,7 +195,7 @@ func TestTheScriptIsTheOrder(t *testing.T) {
 	}
 }
 
-func TestASpecInWords(t *testing.T) {
+func TestWords(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]order.Spec{
 		"without spec":                            {Absent: true},

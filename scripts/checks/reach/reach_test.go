@@ -66,7 +66,7 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsBeingDeletedIsNotReady(t *testing.T) {
+func TestTerminatingPodIsNotReady(t *testing.T) {
 	pod := podOf("a", true)
 	if !ready(&pod) {
 		t.Error("a Pod that says so is not ready")
@@ -134,7 +134,7 @@ func forward(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestServiceLeadsToAPodThatIsReady(t *testing.T) {
+func TestServiceReachesReadyPod(t *testing.T) {
 	config := apiServer(t, podOf("starts", false), podOf("runs", true))
 	way, err := Service(t.Context(), config, "shop", "web", 80)
 	if err != nil {
@@ -155,7 +155,7 @@ func TestServiceLeadsToAPodThatIsReady(t *testing.T) {
 	}
 }
 
-func TestServiceSaysWhyItLeadsNowhere(t *testing.T) {
+func TestServiceErrors(t *testing.T) {
 	if _, err := Service(t.Context(), apiServer(t, podOf("starts", false)), "shop", "web", 80); !errors.Is(err, ErrNoPod) {
 		t.Errorf("with no Pod that is ready: %v", err)
 	}

@@ -31,7 +31,7 @@ const stream = 2
 //   - names that are used again: of an icecream that was deleted, and of two without a place, one of which now has one.
 //
 // The outcome of a phase must not depend on the operator's actions during the phase. It does not if every icecream that
-// has no place at one moment also has none at the end of the phase. See TestStoriesAreCertain. So, while the operator
+// has no place at one moment also has none at the end of the phase. See TestStoriesHaveOneOutcome. So, while the operator
 // runs, icecreams with one flavour are created in any order, and those with several in the order of their names.
 // Flavours change one at a time.
 func Draw(seed uint32) Story {

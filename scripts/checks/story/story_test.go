@@ -120,7 +120,7 @@ func split(list string) []string {
 	return strings.Split(list, ";")
 }
 
-func TestTheSeedRepeatsTheStory(t *testing.T) {
+func TestSeedRepeatsStory(t *testing.T) {
 	t.Parallel()
 	if !reflect.DeepEqual(Draw(7), Draw(7)) {
 		t.Error("one seed makes two stories")
@@ -160,10 +160,10 @@ func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int
 	return w
 }
 
-// TestStoriesAreCertain: an icecream that has no place at one moment of a phase has none at the end of it. So it does
+// TestStoriesHaveOneOutcome: an icecream that has no place at one moment of a phase has none at the end of it. So it does
 // not matter when the operator looks: it may delete only icecreams that are deleted anyway, and since these take no
 // places, their absence gives no other icecream a place.
-func TestStoriesAreCertain(t *testing.T) {
+func TestStoriesHaveOneOutcome(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(400) {
 		story := Draw(seed)
@@ -194,8 +194,8 @@ func TestStoriesAreCertain(t *testing.T) {
 	}
 }
 
-// TestStoriesHaveItAll: each story has all the situations that stories must cover.
-func TestStoriesHaveItAll(t *testing.T) {
+// TestStoriesCoverAllDeeds: each story has all the situations that stories must cover.
+func TestStoriesCoverAllDeeds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(200) {
 		story := Draw(seed)
@@ -252,7 +252,7 @@ func TestShrinkFindsTheSmallestPart(t *testing.T) {
 	}
 }
 
-func TestAStoryIsShortenedToWhatMatters(t *testing.T) {
+func TestShortenKeepsFailure(t *testing.T) {
 	t.Parallel()
 	// An operator for which flavours that differ in case are one: with four of them, it deletes one that has a place.
 	fails := func(part Story) bool {

@@ -16,7 +16,7 @@ func state(status, reason string, generation int64) *unstructured.Unstructured {
 	}}}}
 }
 
-func TestAFilmCountsTurnsAndWrites(t *testing.T) {
+func TestFilmCountsTurnsAndWrites(t *testing.T) {
 	t.Parallel()
 	film := &Film{states: []*unstructured.Unstructured{
 		state("True", "Crash", 1), state("True", "Pull", 1), state("True", "Pull", 1), state("False", "Fine", 1), state("False", "Fine", 2),
@@ -32,7 +32,7 @@ func TestAFilmCountsTurnsAndWrites(t *testing.T) {
 	}
 }
 
-func TestAFilmShowsWhatComesAfterItsBeginning(t *testing.T) {
+func TestFilmShowsIgnoresFirstState(t *testing.T) {
 	t.Parallel()
 	film := &Film{states: []*unstructured.Unstructured{state("True", "Crash", 1), state("False", "Fine", 1)}}
 	if film.Shows("Degraded", "True") || !film.Shows("Degraded", "False") {

@@ -11,7 +11,7 @@ import (
 )
 
 // The webhook intercepts the operator's requests for the resources, and the probe. It does not delay other requests.
-func TestAnsweringIsForTheOperatorOnly(t *testing.T) {
+func TestAnsweringWebhookMatchesOperatorOnly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()

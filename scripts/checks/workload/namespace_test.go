@@ -20,7 +20,7 @@ func services(ports ...int32) (all []corev1.Service) {
 }
 
 // A port is drawn again only after all others, in every round, and ports of other Services are never drawn.
-func TestPortsComeAgainInTheirTurn(t *testing.T) {
+func TestPortsAreReusedInTurn(t *testing.T) {
 	t.Parallel()
 	ports, err := freePorts(services(FirstPort, 30080, LastPort), rand.New(rand.NewPCG(1, 8)))
 	if err != nil {
@@ -40,7 +40,7 @@ func TestPortsComeAgainInTheirTurn(t *testing.T) {
 	}
 }
 
-func TestThatNoPortIsFreeIsAnError(t *testing.T) {
+func TestFreePortsExhausted(t *testing.T) {
 	t.Parallel()
 	var all []int32
 	for port := int32(FirstPort); port <= LastPort; port++ {

@@ -40,7 +40,7 @@ func (n nodes) RoundTrip(*http.Request) (*http.Response, error) {
 
 // A node that never becomes ready is the machine's fault, so the run has no grade. A failed request or an interrupted
 // check does not mean that.
-func TestANodeThatIsNeverReady(t *testing.T) {
+func TestAwaitNode(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the connection is lost")
 	for _, test := range []struct {

@@ -41,7 +41,7 @@ func TestMayNeed(t *testing.T) {
 }
 
 // This test has no API server that MayReference could ask.
-func TestAReferenceThatBlocksNothingNeedsNoRight(t *testing.T) {
+func TestNonBlockingReferenceNeedsNoRight(t *testing.T) {
 	t.Parallel()
 	child := &corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 		{Kind: "Cow", Name: "berta"}, {Kind: "Cow", Name: "berta", BlockOwnerDeletion: new(bool)},
