@@ -34,13 +34,13 @@ func BenchmarkClass(b *testing.B) {
 				}
 				b.ReportMetric(time.Since(started).Seconds(), what)
 			}
-			everybody := students(names...)
-			invite := func() error { _, err := class.Invite(b.Context(), everybody); return err }
+			roster := students(names...)
+			invite := func() error { _, err := class.Invite(b.Context(), roster); return err }
 			for b.Loop() {
 				timed("s/invite", invite)
 				timed("s/again", invite)
 				b.ReportMetric(float64(memory(b, cluster.PIDs()["kube-apiserver"])), "MB")
-				timed("s/revoke", func() error { _, err := class.Revoke(b.Context(), everybody, false); return err })
+				timed("s/revoke", func() error { _, err := class.Revoke(b.Context(), roster, false); return err })
 			}
 		})
 	}

@@ -55,8 +55,8 @@ type Class struct {
 	Lifetime time.Duration
 	// Renew creates new kubeconfigs even if the old ones are still valid.
 	Renew bool
-	// Say is called with the progress. It may be called from several goroutines. Default: no progress is reported.
-	Say func(done, total int, what string)
+	// Progress is called with the progress. It may be called from several goroutines. Default: no progress is reported.
+	Progress func(done, total int, what string)
 }
 
 // DefaultLifetime is the default lifetime of a kubeconfig: a term, with the weeks for late submissions.

@@ -283,7 +283,7 @@ func TestKubeconfigExpiry(t *testing.T) {
 		t.Errorf("it expires in %s", left)
 	}
 	server := &clientcmdapi.Cluster{Server: class.Config.Host, CertificateAuthorityData: class.Config.CAData}
-	if expires, ok := goodUntil(invited.Kubeconfig, server, uidOf(t, class, "eve")); !ok ||
+	if expires, ok := validUntil(invited.Kubeconfig, server, uidOf(t, class, "eve")); !ok ||
 		expires.Sub(invited.Expires).Abs() > time.Second {
 		t.Errorf("the token itself says %s, %t", expires, ok)
 	}

@@ -79,7 +79,7 @@ func (c *Class) Invite(ctx context.Context, students []Student) ([]Invited, erro
 			if invited[i], err = c.invite(groupContext, clients, student, withCilium, namespaces[student.Namespace()]); err != nil {
 				return fmt.Errorf("inviting %s: %w", student.Name, err)
 			}
-			c.say(int(done.Add(1)), len(students), student.Name)
+			c.progress(int(done.Add(1)), len(students), student.Name)
 			return nil
 		})
 	}
@@ -89,9 +89,9 @@ func (c *Class) Invite(ctx context.Context, students []Student) ([]Invited, erro
 	return invited, c.writeList(invited)
 }
 
-func (c *Class) say(done, total int, what string) {
-	if c.Say != nil {
-		c.Say(done, total, what)
+func (c *Class) progress(done, total int, what string) {
+	if c.Progress != nil {
+		c.Progress(done, total, what)
 	}
 }
 

@@ -52,7 +52,7 @@ func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Studen
 	cluster := &clientcmdapi.Cluster{
 		Server: server, CertificateAuthorityData: admin.CAData, TLSServerName: admin.ServerName, InsecureSkipTLSVerify: admin.Insecure,
 	}
-	if expires, ok := goodUntil(invited.Kubeconfig, cluster, account.UID); ok && !c.Renew && time.Until(expires) > min(keep, lifetime/2) {
+	if expires, ok := validUntil(invited.Kubeconfig, cluster, account.UID); ok && !c.Renew && time.Until(expires) > min(keep, lifetime/2) {
 		invited.Expires = expires
 		// Another program may have made it readable.
 		return invited, os.Chmod(invited.Kubeconfig, 0o600)
@@ -83,9 +83,9 @@ func (c *Class) kubeconfigFile(student Student) string {
 	return filepath.Join(c.Out, student.Name+".kubeconfig")
 }
 
-// goodUntil says when a kubeconfig of an earlier time expires, if it is one for this cluster and this very account:
+// validUntil says when a kubeconfig of an earlier time expires, if it is one for this cluster and this very account:
 // one that was revoked and made again has another UID.
-func goodUntil(file string, cluster *clientcmdapi.Cluster, account types.UID) (time.Time, bool) {
+func validUntil(file string, cluster *clientcmdapi.Cluster, account types.UID) (time.Time, bool) {
 	kubeconfig, err := clientcmd.LoadFromFile(file)
 	if err != nil {
 		return time.Time{}, false

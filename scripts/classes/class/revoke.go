@@ -23,8 +23,8 @@ import (
 // Revoked says whether a student had access before Revoke.
 type Revoked struct {
 	Student
-	// Was says that the student had been invited.
-	Was bool
+	// Existed says that the student had been invited.
+	Existed bool
 }
 
 // Revoke removes the access of students. First it deletes all of their accounts, so that they can no longer change
@@ -56,7 +56,7 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 		if err := os.Remove(c.kubeconfigFile(student)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("removing the kubeconfig of %s: %w", student.Name, err)
 		}
-		revoked[i] = Revoked{Student: student, Was: had || namespaces[student.Namespace()] != nil}
+		revoked[i] = Revoked{Student: student, Existed: had || namespaces[student.Namespace()] != nil}
 		return nil
 	})
 	if err != nil || keepWork {
@@ -66,9 +66,9 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 		return revoked, err
 	}
 	// All are deleted before we wait for the first: the cluster removes several at a time, and each takes seconds.
-	var going []string
+	var deleted []string
 	for _, student := range students {
-		going = append(going, student.Namespace())
+		deleted = append(deleted, student.Namespace())
 	}
 	err = each(ctx, students, func(ctx context.Context, _ int, student Student) error {
 		err := clients.CoreV1().Namespaces().Delete(ctx, student.Namespace(), metav1.DeleteOptions{})
@@ -78,8 +78,8 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 		return nil
 	})
 	if err == nil {
-		err = clients.waitGone(ctx, going, func(left int) {
-			c.say(len(going)-left, len(going), "namespaces")
+		err = clients.waitGone(ctx, deleted, func(left int) {
+			c.progress(len(deleted)-left, len(deleted), "namespaces")
 		})
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ const goneTimeout = time.Minute
 
 // waitGone waits until namespaces of ours that are being deleted are gone. The time is up when nothing has changed for
 // long, and the error then says what they wait for.
-func (c *clients) waitGone(ctx context.Context, names []string, tell func(left int)) error {
+func (c *clients) waitGone(ctx context.Context, names []string, progress func(left int)) error {
 	last, since := "", time.Now()
 	err := wait.PollUntilContextCancel(ctx, 300*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		list, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: classLabel})
@@ -214,7 +214,7 @@ func (c *clients) waitGone(ctx context.Context, names []string, tell func(left i
 				fmt.Fprintln(&state, namespace.Name, namespace.ResourceVersion)
 			}
 		}
-		tell(len(left))
+		progress(len(left))
 		if len(left) == 0 {
 			return true, nil
 		}
@@ -222,7 +222,7 @@ func (c *clients) waitGone(ctx context.Context, names []string, tell func(left i
 			last, since = state.String(), time.Now()
 		}
 		if time.Since(since) > goneTimeout {
-			return false, fmt.Errorf("%s does not go: %s", left[0].Name, whyStuck(&left[0]))
+			return false, fmt.Errorf("%s does not go: %s", left[0].Name, stuckReason(&left[0]))
 		}
 		return false, nil
 	})
@@ -235,8 +235,8 @@ func (c *clients) waitGone(ctx context.Context, names []string, tell func(left i
 	return nil
 }
 
-// whyStuck is what the namespace controller says.
-func whyStuck(namespace *corev1.Namespace) string {
+// stuckReason is what the namespace controller says.
+func stuckReason(namespace *corev1.Namespace) string {
 	var reasons []string
 	for _, condition := range namespace.Status.Conditions {
 		if condition.Status == corev1.ConditionTrue {

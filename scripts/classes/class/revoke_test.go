@@ -59,7 +59,7 @@ func TestRevokedStudentHasNoAccess(t *testing.T) {
 	administrator := client(t, class.Config)
 
 	kept, err := class.Revoke(t.Context(), students("rita", "nobody"), true)
-	if err != nil || !kept[0].Was || kept[1].Was {
+	if err != nil || !kept[0].Existed || kept[1].Existed {
 		t.Fatalf("revoked %v, %v", kept, err)
 	}
 	eventually(t, "the token is refused", func() error {
@@ -108,23 +108,23 @@ func TestResumeAfterInterruption(t *testing.T) {
 	class := newClass(t)
 	names := []string{"ina", "ines", "ingo", "inka", "ira", "iris", "isa", "ivo", "iwan", "iza", "izzy", "ike"}
 	interrupted, cancel := context.WithCancelCause(t.Context())
-	power := errors.New("the power went")
-	class.Say = func(int, int, string) { cancel(power) }
-	if _, err := class.Invite(interrupted, students(names...)); !errors.Is(err, context.Canceled) && !errors.Is(err, power) {
+	interruption := errors.New("the power went")
+	class.Progress = func(int, int, string) { cancel(interruption) }
+	if _, err := class.Invite(interrupted, students(names...)); !errors.Is(err, context.Canceled) && !errors.Is(err, interruption) {
 		t.Fatalf("it ended with %v", err)
 	}
-	class.Say = nil
+	class.Progress = nil
 	for _, invited := range invite(t, class, names...) {
 		if err := Try(t.Context(), invited); err != nil {
 			t.Error(err)
 		}
 	}
 	interrupted, cancel = context.WithCancelCause(t.Context())
-	class.Say = func(int, int, string) { cancel(power) }
-	if _, err := class.Revoke(interrupted, students(names...), false); !errors.Is(err, context.Canceled) && !errors.Is(err, power) {
+	class.Progress = func(int, int, string) { cancel(interruption) }
+	if _, err := class.Revoke(interrupted, students(names...), false); !errors.Is(err, context.Canceled) && !errors.Is(err, interruption) {
 		t.Fatalf("it ended with %v", err)
 	}
-	class.Say = nil
+	class.Progress = nil
 	// The namespaces are still being removed: what is made in them now must not go with them.
 	for _, invited := range invite(t, class, names[:3]...) {
 		if err := Try(t.Context(), invited); err != nil {

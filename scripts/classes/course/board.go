@@ -39,10 +39,10 @@ type Board struct {
 
 // row is the run in a slot.
 type row struct {
-	who, lab string
-	began    time.Time
-	doing    []string // steps and checks, in the order in which they began
-	note     string
+	student, lab string
+	began        time.Time
+	doing        []string // steps and checks, in the order in which they began
+	note         string
 }
 
 // NewBoard returns a board that writes to out.
@@ -142,11 +142,11 @@ func (b *Board) decided(e ended) {
 	}
 	b.without++
 	if e.report.Outcome == report.Error {
-		b.write(b.erase() + report.OneLine(fmt.Sprintf("no grade: %s, %s: %s", who(e.Job), e.Lab, e.report.Reason)) + "\n" + b.draw())
+		b.write(b.erase() + report.OneLine(fmt.Sprintf("no grade: %s, %s: %s", student(e.Job), e.Lab, e.report.Reason)) + "\n" + b.draw())
 	}
 }
 
-func who(j Job) string {
+func student(j Job) string {
 	if j.Others > 0 {
 		return fmt.Sprintf("%s (+%d)", j.Student, j.Others)
 	}
@@ -165,7 +165,7 @@ func (b *Board) tick() {
 	var running []string
 	for _, r := range b.rows {
 		if r != nil {
-			running = append(running, strings.TrimSuffix(fmt.Sprintf("%s %s (%s)", r.who, r.lab, r.now()), " ()"))
+			running = append(running, strings.TrimSuffix(fmt.Sprintf("%s %s (%s)", r.student, r.lab, r.now()), " ()"))
 		}
 	}
 	if len(running) > 0 {
@@ -222,7 +222,7 @@ func (b *Board) draw() string {
 			continue
 		}
 		seconds := int(b.now().Sub(r.began).Seconds())
-		lines = append(lines, fmt.Sprintf("%3d  %-24s %-15s %4d s  %s", i+1, cut(r.who, 24), cut(r.lab, 15), seconds, r.now()))
+		lines = append(lines, fmt.Sprintf("%3d  %-24s %-15s %4d s  %s", i+1, cut(r.student, 24), cut(r.lab, 15), seconds, r.now()))
 	}
 	var text strings.Builder
 	for _, line := range lines {
@@ -274,7 +274,7 @@ func (b *Board) view(slot int, r run) View {
 	if b == nil {
 		return silent{}
 	}
-	shown := &row{who: report.OneLine(who(r.Job)), lab: r.Lab, began: b.now()}
+	shown := &row{student: report.OneLine(student(r.Job)), lab: r.Lab, began: b.now()}
 	if r.try > 1 {
 		shown.note = fmt.Sprintf("try %d", r.try)
 	}

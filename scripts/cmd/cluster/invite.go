@@ -165,7 +165,7 @@ func parseServer(server string) (string, error) {
 // withBar shows how far a class is.
 func withBar(what string, opened *class.Class, do func() error) error {
 	bar := progress.Start(os.Stderr, what)
-	opened.Say = func(done, total int, what string) { bar.Set(what, done, total) }
+	opened.Progress = func(done, total int, what string) { bar.Set(what, done, total) }
 	if err := do(); err != nil {
 		bar.Fail()
 		return err

@@ -39,7 +39,7 @@ func revokeCommand() *cobra.Command {
 			}
 			were := 0
 			for _, student := range revoked {
-				if student.Was {
+				if student.Existed {
 					were++
 				} else {
 					fmt.Printf("%s was not invited.\n", student.Name)

@@ -217,8 +217,8 @@ func system(of *manifest.Lab) string {
 	return ""
 }
 
-// whyUnfetched is the report of a submission whose modules could not be downloaded; nil: they were.
-func (g *Grader) whyUnfetched(job course.Job) *report.Report {
+// fetchFailure is the report of a submission whose modules could not be downloaded; nil: they were.
+func (g *Grader) fetchFailure(job course.Job) *report.Report {
 	g.mutex.Lock()
 	err := g.unfetched[job.Dir]
 	g.mutex.Unlock()
@@ -237,10 +237,10 @@ func (g *Grader) whyUnfetched(job course.Job) *report.Report {
 // next one gets a control plane of its own.
 func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course.View) *report.Report {
 	of := g.labs[job.Lab]
-	if try > 1 && g.whyUnfetched(job) != nil {
+	if try > 1 && g.fetchFailure(job) != nil {
 		g.Fetch(ctx, job)
 	}
-	if r := g.whyUnfetched(job); r != nil {
+	if r := g.fetchFailure(job); r != nil {
 		return r
 	}
 	options := of.Run(job.Dir)

@@ -238,13 +238,13 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Limits.Git,
 		problemf("git %s took longer than %s: look at the repository", args[0], r.Limits.Git))
 	defer cancel()
-	answer, said := limited.NewOutput(gitAnswer), limited.NewOutput(gitWords)
+	answer, stderr := limited.NewOutput(gitAnswer), limited.NewOutput(gitWords)
 	if output == nil {
 		output = answer
 	}
-	where := []string{"--git-dir=."}
+	location := []string{"--git-dir=."}
 	if args[0] == "init" {
-		where = nil
+		location = nil
 	}
 	settings := []string{
 		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
@@ -255,8 +255,8 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 	// All that is fetched is in one file, whose size the kernel limits, in blocks of 512 bytes (POSIX, ulimit).
 	script := fmt.Sprintf(`ulimit -f %d && exec "$@"`, r.Limits.Repository/512)
 	started, err := r.scope.Start(process.Spec{
-		Name: "git " + args[0], Path: "/bin/sh", Args: slices.Concat([]string{"-c", script, "sh", program}, where, settings, args),
-		Env: gitEnvironment(args[0]), Dir: dir, Stdout: output, Stderr: said, Background: true,
+		Name: "git " + args[0], Path: "/bin/sh", Args: slices.Concat([]string{"-c", script, "sh", program}, location, settings, args),
+		Env: gitEnvironment(args[0]), Dir: dir, Stdout: output, Stderr: stderr, Background: true,
 	})
 	if err != nil {
 		return "", err
@@ -267,7 +267,7 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 			<-started.Done()
 			return "", context.Cause(ctx)
 		}
-		return "", gitProblem(args[0], said.String(), err)
+		return "", gitProblem(args[0], stderr.String(), err)
 	}
 	return answer.String(), nil
 }
@@ -295,9 +295,9 @@ func gitEnvironment(command string) (env []string) {
 var passwordInURL = regexp.MustCompile(`://[^/@\s]*@`)
 
 // gitProblem says why git failed, in git's words.
-func gitProblem(command, said string, err error) error {
+func gitProblem(command, stderr string, err error) error {
 	reason := ""
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(stderr) {
 		for _, prefix := range []string{"fatal: ", "error: ", "remote: "} {
 			if text, found := strings.CutPrefix(strings.TrimSpace(line), prefix); found && (reason == "" || prefix == "fatal: ") {
 				reason = text

@@ -52,7 +52,8 @@ func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 	for _, one := range all {
 		known[one.folder] = true
 		base := source{
-			who: one.folder, name: one.folder, lab: lab, path: filepath.Join(dir, one.folder), from: from + one.folder, submitted: one.submitted,
+			identity: one.folder, name: one.folder, lab: lab,
+			path: filepath.Join(dir, one.folder), from: from + one.folder, submitted: one.submitted,
 		}
 		if _, err := os.Lstat(base.path); errors.Is(err, fs.ErrNotExist) {
 			base.problem = fmt.Sprintf("%s names the folder %s, which is not there: export the submissions again", gradescopeFile, one.folder)
@@ -63,7 +64,7 @@ func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 		for _, student := range one.students {
 			made := base
 			made.name, made.email = cmp.Or(student.name, student.email, student.id, one.folder), student.email
-			made.who = "gradescope " + student.name + "\x00" + student.id + "\x00" + student.email
+			made.identity = "gradescope " + student.name + "\x00" + student.id + "\x00" + student.email
 			sources = append(sources, made)
 		}
 	}
@@ -74,7 +75,7 @@ func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 	for _, entry := range entries {
 		if name := entry.Name(); entry.IsDir() && strings.HasPrefix(name, "submission_") && !known[name] {
 			sources = append(sources, source{
-				who: name, name: name, lab: lab, path: filepath.Join(dir, name), from: from + name,
+				identity: name, name: name, lab: lab, path: filepath.Join(dir, name), from: from + name,
 				problem: fmt.Sprintf("%s does not say whose folder %s is: export the submissions again", gradescopeFile, name),
 			})
 		}

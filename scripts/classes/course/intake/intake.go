@@ -104,8 +104,8 @@ type Limits struct {
 
 // source is something that a student handed in, before it was opened.
 type source struct {
-	// who is unique for the student, and name what people call the student.
-	who, name, email string
+	// identity is unique for the student, and name what people call the student.
+	identity, name, email string
 	// lab is the lab for which it was handed in; nil: whatever is in it.
 	lab *Lab
 	// path is a folder or an archive, and commit is set if it comes from a repository.
@@ -185,7 +185,7 @@ func Read(ctx context.Context, o Options) ([]Submission, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for i, from := range sources {
-		student := students[from.who]
+		student := students[from.identity]
 		counts[student]++
 		work := filepath.Join(o.Work, student, fmt.Sprint(counts[student]))
 		group.Go(func() (err error) {

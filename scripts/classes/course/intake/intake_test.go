@@ -303,18 +303,18 @@ func TestNamesOfStudents(t *testing.T) {
 		}
 	}
 	names := studentNames([]source{
-		{who: "1", name: "Ada"},
-		{who: "2", name: "ada"},
-		{who: "1", name: "Ada"},
-		{who: "3", name: "bob"},
-		{who: "4", name: "***"},
-		{who: "5", name: strings.Repeat("x", 80)},
-		{who: "6", name: strings.Repeat("x", 80) + "y"},
+		{identity: "1", name: "Ada"},
+		{identity: "2", name: "ada"},
+		{identity: "1", name: "Ada"},
+		{identity: "3", name: "bob"},
+		{identity: "4", name: "***"},
+		{identity: "5", name: strings.Repeat("x", 80)},
+		{identity: "6", name: strings.Repeat("x", 80) + "y"},
 	})
 	seen := map[string]bool{}
-	for who, name := range names {
+	for identity, name := range names {
 		if key := strings.ToLower(name); seen[key] || len(name) > maxName || name != safeName(name) {
-			t.Errorf("%s is called %s: %v", who, name, names)
+			t.Errorf("%s is called %s: %v", identity, name, names)
 		}
 		seen[strings.ToLower(name)] = true
 	}

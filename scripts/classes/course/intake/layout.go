@@ -63,7 +63,7 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 		path := filepath.Join(dir, name)
 		kind := entry.Type()
 		suffix := archiveSuffix(name)
-		made := source{who: name, name: name, lab: lab, path: path, from: from + name}
+		made := source{identity: name, name: name, lab: lab, path: path, from: from + name}
 		switch {
 		case isJunk(name), strings.HasPrefix(name, "."), path == o.Work:
 			continue
@@ -89,7 +89,7 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 		}
 		if !kind.IsDir() {
 			made.name = strings.TrimSuffix(name, suffix)
-			made.who = made.name
+			made.identity = made.name
 		}
 		if keep := made.moodle(); !keep {
 			continue
@@ -120,7 +120,7 @@ func (s *source) moodle() bool {
 	if match == nil {
 		return true
 	}
-	s.name, s.who = strings.TrimSpace(match[1]), "moodle "+match[2]
+	s.name, s.identity = strings.TrimSpace(match[1]), "moodle "+match[2]
 	return match[3] == "file"
 }
 

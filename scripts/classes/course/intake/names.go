@@ -46,22 +46,22 @@ func studentNames(sources []source) map[string]string {
 		if safe == "" {
 			safe = "student"
 		}
-		names[s.who] = safe
+		names[s.identity] = safe
 		key := strings.ToLower(safe)
 		if fold[key] == nil {
 			fold[key] = map[string]bool{}
 		}
-		fold[key][s.who] = true
+		fold[key][s.identity] = true
 	}
-	for who, safe := range names {
+	for identity, safe := range names {
 		// A long name was cut, so it gets a suffix also if it is the only one.
 		if len(fold[strings.ToLower(safe)]) > 1 || safe == "student" || len(safe) > maxName-9 {
 			for len(safe) > maxName-9 {
 				_, size := utf8.DecodeLastRuneInString(safe)
 				safe = safe[:len(safe)-size]
 			}
-			sum := sha256.Sum256([]byte(who))
-			names[who] = safe + "-" + hex.EncodeToString(sum[:4])
+			sum := sha256.Sum256([]byte(identity))
+			names[identity] = safe + "-" + hex.EncodeToString(sum[:4])
 		}
 	}
 	return names

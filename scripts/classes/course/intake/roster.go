@@ -133,7 +133,7 @@ func parseLine(record, order []string, o Options) (made source, err error) {
 	if field["source"] == "" {
 		return made, fmt.Errorf("there is no source for %s: write a path or a Git URL", printable(field["student"]))
 	}
-	made = source{who: field["student"], name: field["student"], from: field["source"]}
+	made = source{identity: field["student"], name: field["student"], from: field["source"]}
 	if text := field["lab"]; text != "" {
 		if made.lab = labOf(o.Course, text); made.lab == nil {
 			return made, fmt.Errorf("there is no lab %q: write a lab's number or name, or nothing", printable(text))

@@ -105,9 +105,9 @@ func FuzzRoster(f *testing.F) {
 		if err == nil && len(all) == 0 {
 			t.Errorf("%q has no students", content)
 		}
-		for who, name := range studentNames(all) {
+		for identity, name := range studentNames(all) {
 			if name != safeName(name) || name == "" || !filepath.IsLocal(name) {
-				t.Errorf("%q is called %q", who, name)
+				t.Errorf("%q is called %q", identity, name)
 			}
 		}
 	})

@@ -69,7 +69,7 @@ func realLabs(t *testing.T) map[string][]Known {
 func TestMatchRecognizesEachMutant(t *testing.T) {
 	t.Parallel()
 	for lab, all := range realLabs(t) {
-		alone, alike, told := 0, 0, 0
+		byChecksAlone, alike, withReasons := 0, 0, 0
 		for _, k := range all {
 			var checks, reasons []Failure
 			for check, pattern := range k.Fails {
@@ -96,15 +96,15 @@ func TestMatchRecognizesEachMutant(t *testing.T) {
 			if len(byReasons) > len(byChecks) {
 				t.Errorf("%s: what was observed at %s says less than the checks alone", lab, k.Name)
 			}
-			alone += btoi(len(byChecks) == 1)
-			told += btoi(len(byReasons) == 1)
+			byChecksAlone += btoi(len(byChecks) == 1)
+			withReasons += btoi(len(byReasons) == 1)
 			alike = max(alike, len(byReasons))
 			if k.Lecture == "" && k.Fails["own-tests"] == nil {
 				t.Errorf("%s: no lecture explains %s", lab, k.Name)
 			}
 		}
 		t.Logf("%s: of %d misconceptions, the checks alone name %d, with what was observed %d; "+
-			"at most %d can't be told apart", lab, len(all), alone, told, alike)
+			"at most %d can't be told apart", lab, len(all), byChecksAlone, withReasons, alike)
 	}
 }
 

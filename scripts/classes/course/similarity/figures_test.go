@@ -173,7 +173,8 @@ func TestPrecisionAndRecall(t *testing.T) {
 	}
 }
 
-// TestPartialCopyIsFound measures how much of a submission must be copied to be found. The rest comes from an independent one.
+// TestPartialCopyIsFound measures how much of a submission must be copied to be found. The rest comes from an
+// independent one.
 func TestPartialCopyIsFound(t *testing.T) {
 	t.Parallel()
 	all := corpus(t)
