@@ -79,7 +79,7 @@ func scenario(v visit) {
 		return v.stand(true, "quince-2", "quince-3", "quince-4")
 	})
 	v.Settle(v.Ctx, v.T)
-	v.notOnHearsay(before, freed)
+	v.notOnStaleCache(before, freed)
 }
 
 // become waits patiently for what the scenario ends with.
@@ -105,18 +105,18 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	return wrong, wrong == "" && !v.Shop.Behind()
 }
 
-// hearsayAge is how old what an operator knows must be to count as out of date: far more than a watch lags on a good
+// staleAge is how old what an operator knows must be to count as out of date: far more than a watch lags on a good
 // day.
-const hearsayAge = 150 * time.Millisecond
+const staleAge = 150 * time.Millisecond
 
-// notOnHearsay fails an operator that deleted quince-4 long after its place was free, and had not asked the API server
-// before: its cache was behind. Between asking and deleting things may change, which is no mistake.
-func (v visit) notOnHearsay(made audit.Mark, freed time.Time) {
+// notOnStaleCache fails an operator that deleted quince-4 long after its place was free, and had not asked the API
+// server before: its cache was behind. Between asking and deleting things may change, which is no mistake.
+func (v visit) notOnStaleCache(made audit.Mark, freed time.Time) {
 	v.T.Helper()
 	resource := icecream.Resource.GroupResource()
 	requests := v.OperatorRequests().And(audit.On(resource.Group, resource.Resource))
 	deletions := v.Audit.Since(made, requests.And(func(e audit.Event) bool {
-		return e.Verb == "delete" && e.Name == "quince-4" && e.Code < 300 && e.Time.Sub(freed) > hearsayAge
+		return e.Verb == "delete" && e.Name == "quince-4" && e.Code < 300 && e.Time.Sub(freed) > staleAge
 	}))
 	if len(deletions) == 0 {
 		return

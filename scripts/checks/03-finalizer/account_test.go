@@ -216,7 +216,7 @@ func (v visit) evidence(expected, observed string) []string {
 	if len(log) == 0 {
 		return []string{"the operator has written nothing and has not asked the freezer since this check began"}
 	}
-	return v.Evidence(v.Tell(log), expected, observed)
+	return v.Evidence(v.Lines(log), expected, observed)
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05.000") }

@@ -106,7 +106,7 @@ func (v visit) rescue(name, finalizer, expected string, good func(exit int, left
 	if errors.Is(err, fs.ErrNotExist) {
 		v.Fail(v.t, expected, "there is no such file in the submission", "none")
 	}
-	hindered, is := errors.AsType[*check.ScriptError](err)
+	scriptErr, is := errors.AsType[*check.ScriptError](err)
 	if !is {
 		v.OK(v.t, "running "+rescueFile, err)
 	}
@@ -118,8 +118,8 @@ func (v visit) rescue(name, finalizer, expected string, good func(exit int, left
 	for line := range strings.Lines(strings.TrimSpace(output)) {
 		evidence = append(evidence, "it printed: "+strings.TrimSpace(line))
 	}
-	if hindered != nil {
-		v.Fail(v.t, expected, hindered.Observed, evidence...)
+	if scriptErr != nil {
+		v.Fail(v.t, expected, scriptErr.Observed, evidence...)
 	}
 	evidence = append(evidence, fmt.Sprintf("its exit code was %d", exit))
 

@@ -152,11 +152,11 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"matcha"}, Topping: []string{"cream"}}}},
 			{Order: order.Order{Name: closed.Name, Spec: order.Spec{
 				Flavour: []string{"matcha"}, Topping: []string{"cream"},
-			}}, old: &closed, way: mergePatch},
+			}}, old: &closed, method: mergePatch},
 		}},
 		{"mutating", admission.Webhooks{Mutating: webhooks.Mutating}, []request{
 			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"vanilla"}}}},
-			{Order: order.Order{Name: closed.Name, Spec: order.Spec{Flavour: []string{"chocolate"}}}, old: &closed, way: mergePatch},
+			{Order: order.Order{Name: closed.Name, Spec: order.Spec{Flavour: []string{"chocolate"}}}, old: &closed, method: mergePatch},
 		}},
 	} {
 		if len(one.kept.Mutating)+len(one.kept.Validating) == 0 {

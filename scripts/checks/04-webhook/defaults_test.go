@@ -61,7 +61,7 @@ func incomplete(random *rand.Rand, number int) request {
 // emptied draws a change that takes something away.
 func emptied(random *rand.Rand, number int) request {
 	r := changing(young)(random, number)
-	for r.way != put && r.way != mergePatch {
+	for r.method != put && r.method != mergePatch {
 		r = changing(young)(random, number)
 	}
 	r.Spec = order.Incomplete(random, number)
@@ -195,7 +195,7 @@ func idempotent() types.Feature {
 
 // kept is the rest of a sentence about what was said.
 func kept(r request, want order.Answer) string {
-	if want.Denied() || r.way == deletion || r.way == status {
+	if want.Denied() || r.method == deletion || r.method == status {
 		return ""
 	}
 	return "stays as it is sent, and what is missing is filled in"

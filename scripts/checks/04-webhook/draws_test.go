@@ -25,32 +25,32 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-// way is how a request is sent.
-type way string
+// method is how a request is sent.
+type method string
 
 const (
-	post       way = ""                 // a create
-	apply      way = "server-side"      // a create by server-side apply
-	put        way = "put"              // the whole object, changed
-	mergePatch way = "patch"            // a patch of what changes
-	status     way = "status"           // of the status: what it says of the spec does not count
-	deletion   way = "deletion"         // a delete
-	release    way = "finalizers"       // a patch that removes all finalizers
-	dying      way = "patch of a dying" // a patch of what changes, of an icecream that is being deleted
+	post       method = ""                 // a create
+	apply      method = "server-side"      // a create by server-side apply
+	put        method = "put"              // the whole object, changed
+	mergePatch method = "patch"            // a patch of what changes
+	status     method = "status"           // of the status: what it says of the spec does not count
+	deletion   method = "deletion"         // a delete
+	release    method = "finalizers"       // a patch that removes all finalizers
+	dying      method = "patch of a dying" // a patch of what changes, of an icecream that is being deleted
 )
 
 // request is a request that is drawn: an order, or what an icecream that is there shall become.
 type request struct {
 	order.Order
 	// old is the icecream that is there; nil: a new one is created.
-	old *order.Order
-	way way
-	wet bool // it is no dry run
+	old    *order.Order
+	method method
+	wet    bool // it is no dry run
 }
 
 // answer is what the model says to the request.
 func (r request) answer() order.Answer {
-	switch r.way {
+	switch r.method {
 	case status, deletion, release:
 		return order.Answer{Spec: r.old.Spec}
 	case dying: // it gets no defaults
@@ -74,7 +74,7 @@ func (r request) admission() admission.Request {
 	}
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		icecreams := client.Resource(icecream.Resource)
-		switch r.way {
+		switch r.method {
 		case apply:
 			return icecreams.Apply(ctx, r.Name, r.Object(), metav1.ApplyOptions{FieldManager: "customer", Force: true, DryRun: how})
 		case put:
@@ -124,7 +124,7 @@ func (r request) patch() []byte {
 	spec := map[string]any{"flavour": nil, "topping": nil}
 	maps.Copy(spec, r.Spec.Object())
 	patch := map[string]any{"spec": spec}
-	if r.way == status {
+	if r.method == status {
 		patch["status"] = map[string]any{"soldOut": true, "toppingsCount": 7}
 	}
 	metadata := map[string]any{}
@@ -157,11 +157,11 @@ func (r request) smaller() (smaller []request) {
 	if r.wet {
 		simpler(func(r *request) { r.wet = false })
 	}
-	switch r.way {
+	switch r.method {
 	case apply:
-		simpler(func(r *request) { r.way = post })
+		simpler(func(r *request) { r.method = post })
 	case put:
-		simpler(func(r *request) { r.way = mergePatch })
+		simpler(func(r *request) { r.method = mergePatch })
 	case deletion, release:
 		return smaller // there is nothing to leave out
 	}
@@ -183,7 +183,7 @@ func (r request) String() string {
 		return "an icecream " + r.Spec.Words()
 	}
 	old := fmt.Sprintf("%s, an icecream %s", r.old.Name, r.old.Spec.Words())
-	switch r.way {
+	switch r.method {
 	case status:
 		return "a write of the status of " + old
 	case deletion:
@@ -203,13 +203,13 @@ func (r request) String() string {
 func (r request) script() []string {
 	if r.old == nil {
 		arguments := "--dry-run=server"
-		if r.way == apply {
+		if r.method == apply {
 			arguments += " --server-side"
 		}
 		return r.Script(arguments)
 	}
 	lines := []string{fmt.Sprintf("there is %s: %s", r.old.Name, r.old.Spec)}
-	switch r.way {
+	switch r.method {
 	case deletion:
 		return append(lines, "kubectl delete icecream "+r.old.Name+" --dry-run=server")
 	case release:
@@ -314,7 +314,7 @@ func drawOrder(random *rand.Rand, spec order.Spec) request {
 	r.Call(random.IntN(100))
 	r.Describe(random)
 	if !r.Generated && random.IntN(3) == 0 {
-		r.way = apply
+		r.method = apply
 	}
 	return r
 }
@@ -329,7 +329,7 @@ func onMenu(random *rand.Rand, number int) request {
 func offMenu(wrong int) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		r := drawOrder(random, order.OffMenu(random, number, wrong))
-		if r.way == post && !r.Generated {
+		if r.method == post && !r.Generated {
 			r.wet = number%2 == 0
 			r.Name = drawnName // it gets a number
 		}
@@ -402,16 +402,16 @@ func changing(there []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		round := number / order.Moves
 		old := &there[round%len(there)]
-		r := request{old: old, way: mergePatch, Order: order.Order{Name: old.Name, Spec: order.Change(random, number, old.Spec)}}
+		r := request{old: old, method: mergePatch, Order: order.Order{Name: old.Name, Spec: order.Change(random, number, old.Spec)}}
 		r.Describe(random)
 		switch chosen := random.IntN(8); {
 		case chosen < 3:
-			r.way = put
+			r.method = put
 		case round < len(there):
 		case chosen < 5:
-			r.way = status
+			r.method = status
 		case chosen < 6:
-			r.way, r.Order = deletion, *old
+			r.method, r.Order = deletion, *old
 		}
 		return r
 	}
@@ -422,11 +422,11 @@ func changingDying(there []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		r := changing(there)(random, number)
 		r.Finalizers = nil
-		switch r.way {
+		switch r.method {
 		case put, mergePatch:
-			r.way = dying
+			r.method = dying
 		case deletion:
-			r.way = release
+			r.method = release
 		}
 		return r
 	}

@@ -138,7 +138,7 @@ func notSpared(r request, want order.Answer, got admission.Answer) string {
 	switch {
 	case got.Verdict != admission.Accepted:
 		return got.String()
-	case r.way != dying:
+	case r.method != dying:
 		return ""
 	}
 	if is, sent := got.Object.Object["spec"], any(want.Spec.Object()); !reflect.DeepEqual(is, sent) {

@@ -154,13 +154,13 @@ func (o *operator) leaf(ctx context.Context) (*x509.Certificate, *corev1.Secret,
 
 // served is the certificate that the operator's Pod shows.
 func (o *operator) served(ctx context.Context, pod *corev1.Pod) (*x509.Certificate, error) {
-	way, err := reach.Pod(ctx, o.Config, pod.Namespace, pod.Name, 9443)
+	tunnel, err := reach.Pod(ctx, o.Config, pod.Namespace, pod.Name, 9443)
 	if err != nil {
 		return nil, err
 	}
-	defer way.Close()
+	defer tunnel.Close()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is inspected, whoever signed it
-	connection, err := dialer.DialContext(ctx, "tcp", way.Address)
+	connection, err := dialer.DialContext(ctx, "tcp", tunnel.Address)
 	if err != nil {
 		return nil, err
 	}

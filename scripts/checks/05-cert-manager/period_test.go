@@ -38,8 +38,8 @@ func (o *operator) renewedSeldom(ctx context.Context, t *testing.T, c *check.Che
 			}
 			var times [2]time.Time
 			for i, field := range []string{"notBefore", "renewalTime"} {
-				said, _, _ := unstructured.NestedString(certificate.Object, "status", field)
-				if times[i], err = time.Parse(time.RFC3339, said); err != nil {
+				text, _, _ := unstructured.NestedString(certificate.Object, "status", field)
+				if times[i], err = time.Parse(time.RFC3339, text); err != nil {
 					return fmt.Sprintf("the status of Certificate %s has no %s", certificate.GetName(), field), nil //nolint:nilerr // it is waited for
 				}
 			}

@@ -43,16 +43,16 @@ const (
 	pace = 150 * time.Millisecond
 	// healLimit is how long a deleted Secret may be gone.
 	healLimit = 15 * time.Second
-	// oldWayLimit is how long the API server may take to know a bundle that trusts another certificate than the Pod has.
-	oldWayLimit = 15 * time.Second
+	// legacyLimit is how long the API server may take to know a bundle that trusts another certificate than the Pod has.
+	legacyLimit = 15 * time.Second
 )
 
-// oldWay labels requests that are judged by the lab's own webhook, too.
-var oldWay = map[string]string{"lva.io/old-way": "yes"}
+// legacyLabels labels requests that are judged by the lab's own webhook, too.
+var legacyLabels = map[string]string{"lva.io/old-way": "yes"}
 
-// oldWayManifest registers the submission's webhook server once more, trusting one certificate alone: as with a
+// legacyManifest registers the submission's webhook server once more, trusting one certificate alone: as with a
 // selfSigned Issuer, where the leaf is its own authority, and the newest one replaces the one before in the caBundle.
-const oldWayManifest = `
+const legacyManifest = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: operator-labs-old-way}
@@ -73,7 +73,7 @@ webhooks:
 func (o *operator) trustOnly(ctx context.Context, certificate []byte) error {
 	service, namespace, _ := strings.Cut(strings.TrimSuffix(o.hosts()[0], ".svc"), ".")
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
-	objects, err := deployed.Read(fmt.Appendf(nil, oldWayManifest, service, namespace, base64.StdEncoding.EncodeToString(bundle)))
+	objects, err := deployed.Read(fmt.Appendf(nil, legacyManifest, service, namespace, base64.StdEncoding.EncodeToString(bundle)))
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 			sample = err.Error()
 			c.Note(time.Now(), 0, "Icecream loop is refused")
 		}
-		if err := o.try(ctx, order("loop-old-way", oldWay, "vanilla")); err != nil && strings.Contains(err.Error(), "old-way.lva.io") {
+		if err := o.try(ctx, order("loop-old-way", legacyLabels, "vanilla")); err != nil && strings.Contains(err.Error(), "old-way.lva.io") {
 			oldRefused++
 			o.refused = err.Error()
 			c.Note(time.Now(), 0, "Icecream loop-old-way is refused (leaf = CA)")
@@ -241,8 +241,8 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 		// would have been.
 		c.OK(t, "registering a webhook", o.trustOnly(ctx, served.Raw))
 		c.OK(t, "seeing what the old way refuses",
-			deployed.Until(ctx, oldWayLimit, "the old way to refuse something", func(ctx context.Context) (string, error) {
-				err := o.try(ctx, order("loop-old-way", oldWay, "vanilla"))
+			deployed.Until(ctx, legacyLimit, "the old way to refuse something", func(ctx context.Context) (string, error) {
+				err := o.try(ctx, order("loop-old-way", legacyLabels, "vanilla"))
 				if err == nil || !strings.Contains(err.Error(), "old-way.lva.io") {
 					return "nothing is refused", nil
 				}
@@ -279,10 +279,10 @@ func heals(ctx context.Context, t *testing.T, c *check.Check) {
 func books(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	o := operatorOf(ctx)
-	way, err := reach.Service(ctx, o.Config, freezer.Namespace, "freezer", 80)
+	tunnel, err := reach.Service(ctx, o.Config, freezer.Namespace, "freezer", 80)
 	c.OK(t, "reaching the freezer", err)
-	defer way.Close()
-	books := freezer.NewClient("http://" + way.Address)
+	defer tunnel.Close()
+	books := freezer.NewClient("http://" + tunnel.Address)
 	made, err := o.Dynamic.Resource(icecreams).Create(ctx, order("sundae", nil, "vanilla"), metav1.CreateOptions{})
 	c.OK(t, "creating an icecream", err)
 	owner := string(made.GetUID())

@@ -33,9 +33,9 @@ func keyAuthorizations(v visit) {
 		url := "http://" + c.Name + c.Path()
 		expected := fmt.Sprintf("%s answers with the token, a dot and the thumbprint of the account's key, and nothing else", url)
 		// RFC 8555, section 8.3: white space at the end is ignored.
-		said := func(a answer) string { return strings.TrimRight(a.body, " \t\r\n") }
-		got := v.answerOf(url, func(a answer) bool { return a.status == http.StatusOK && said(a) == proof })
-		switch body := said(got); {
+		trimmed := func(a answer) string { return strings.TrimRight(a.body, " \t\r\n") }
+		got := v.answerOf(url, func(a answer) bool { return a.status == http.StatusOK && trimmed(a) == proof })
+		switch body := trimmed(got); {
 		case got.status == http.StatusOK && body == proof:
 		case got.status == http.StatusOK && strings.Contains(body, "<title>"):
 			v.Fail(v.t, expected, "the site's own page is the answer: "+got.String(), v.evidence()...)

@@ -129,8 +129,8 @@ func (c *cases) wait(v visit) {
 	}
 }
 
-// said is what a script has printed, as fields; the check fails if it is not YAML.
-func (v visit) said(f *finding, expected string) map[string]string {
+// output is what a script has printed, as fields; the check fails if it is not YAML.
+func (v visit) output(f *finding, expected string) map[string]string {
 	v.t.Helper()
 	v.cases.running.Wait()
 	if errors.Is(f.err, fs.ErrNotExist) {

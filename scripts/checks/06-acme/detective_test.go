@@ -52,7 +52,7 @@ func (v visit) recorded(known func() bool) {
 // judge compares fields with what is right: one of several texts. It says what is wrong, and not what is right.
 func (v visit) judge(f *finding, expected string, right func() map[string][]string) {
 	v.t.Helper()
-	fields := v.said(f, expected)
+	fields := v.output(f, expected)
 	var mistakes []string
 	v.recorded(func() bool {
 		mistakes = compared(fields, right())
@@ -152,13 +152,13 @@ func (v visit) ordered(kind, name, home string, read func() (*unstructured.Unstr
 func orderFound(v visit) {
 	const expected = findFile + " names the Order and the Challenge of the certificate, " +
 		"the token, the key authorization and the URL that is asked"
-	v.said(v.cases.scoop, expected)
+	v.output(v.cases.scoop, expected)
 	v.judge(v.cases.scoop, expected, func() map[string][]string { return v.chain(v.cases.scoop) })
 }
 
 func solverFound(v visit) {
 	const expected = findFile + " names the Pod, the Service and an Ingress that serve the challenge, and what owns them"
-	v.said(v.cases.scoop, expected)
+	v.output(v.cases.scoop, expected)
 	v.judge(v.cases.scoop, expected, func() map[string][]string { return v.solver(v.cases.scoop) })
 }
 
@@ -173,7 +173,7 @@ func accountFound(v visit) {
 
 func secondOrder(v visit) {
 	const expected = findFile + " is as right about another order, by an Issuer of the namespace, which has an account and a key of its own"
-	v.said(v.cases.sundae, expected)
+	v.output(v.cases.sundae, expected)
 	v.judge(v.cases.sundae, expected, func() map[string][]string {
 		right := v.chain(v.cases.sundae)
 		maps.Copy(right, v.solver(v.cases.sundae))
@@ -193,20 +193,20 @@ func failingName(v visit) {
 	const expected = whyFile + " gives the state and the reason of the Challenge of a name that fails, " +
 		"and the type of the ACME server's error, or nothing if nobody has asked it"
 	for _, f := range []*finding{v.cases.nobody, v.cases.refused} {
-		got := v.said(f, expected)
+		got := v.output(f, expected)
 		reason := strings.TrimSpace(got["reason"])
 		var state string
-		var said bool
+		var found bool
 		v.recorded(func() bool {
 			challenge := v.orderOf(f, func(p placed) bool {
-				_, said := v.record.state(p.challenge.GetUID(), reason)
-				return said
+				_, found := v.record.state(p.challenge.GetUID(), reason)
+				return found
 			}).challenge
 			// The words of a reason change from look to look: what counts is what the Challenge has said at any time.
-			state, said = v.record.state(challenge.GetUID(), reason)
-			return said
+			state, found = v.record.state(challenge.GetUID(), reason)
+			return found
 		})
-		if !said || !strings.Contains(reason, f.certificate) {
+		if !found || !strings.Contains(reason, f.certificate) {
 			v.Fail(v.t, expected, fmt.Sprintf("the reason is not %q", reason), f.evidence()...)
 		}
 		v.judge(f, expected, func() map[string][]string {

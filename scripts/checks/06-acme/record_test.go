@@ -53,11 +53,11 @@ type reason struct {
 }
 
 // state is the one that an object had when it gave a reason; said is false if it never did.
-func (r *record) state(of types.UID, text string) (state string, said bool) {
+func (r *record) state(of types.UID, text string) (state string, found bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	state, said = r.states[reason{of, text}]
-	return state, said
+	state, found = r.states[reason{of, text}]
+	return state, found
 }
 
 // watch records until the context ends.

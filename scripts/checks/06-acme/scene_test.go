@@ -118,15 +118,15 @@ func (s *scene) ask(ctx context.Context, url string) answer {
 	if len(url) > 5 && url[:5] == "https" {
 		port = 443
 	}
-	way, err := reach.Service(ctx, s.Config, "ingress", "ingress", port)
+	tunnel, err := reach.Service(ctx, s.Config, "ingress", "ingress", port)
 	if err != nil {
 		return answer{problem: err.Error()}
 	}
-	defer way.Close()
+	defer tunnel.Close()
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12},
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, way.Address)
+			return new(net.Dialer).DialContext(ctx, network, tunnel.Address)
 		},
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

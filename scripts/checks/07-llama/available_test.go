@@ -93,12 +93,12 @@ func available() types.Feature {
 			} else {
 				v.OK(v.t, "deleting a namespace", namespaces.Delete(v.ctx, name, metav1.DeleteOptions{}))
 			}
-			v.eventually("while the server is away the APIService's condition Available is False", startPatience, v.touching(func() (string, bool) {
+			v.eventually("while the server is away the APIService's condition Available is False", startPatience, v.withTouch(func() (string, bool) {
 				told, available := v.condition()
 				return told, !available
 			}))
 			if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); a.code != http.StatusServiceUnavailable {
-				v.fail(a, "while the server is away the API server answers 503 for llamas", "the answer is "+a.told())
+				v.fail(a, "while the server is away the API server answers 503 for llamas", "the answer is "+a.summary())
 			}
 			v.eventually("while the server is away no namespace can be deleted: "+
 				"its condition NamespaceDeletionDiscoveryFailure or NamespaceDeletionContentFailure is True",
@@ -116,7 +116,7 @@ func available() types.Feature {
 						namespace.Status.Phase, namespace.Status.Conditions), false
 				})
 			v.startByVariable()
-			v.eventually("when the server is back the APIService is Available again", startPatience, v.touching(v.condition))
+			v.eventually("when the server is back the APIService is Available again", startPatience, v.withTouch(v.condition))
 			v.eventually("when the server is back the namespace goes, and its llamas with it", namespacePatience, func() (string, bool) {
 				namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) {
@@ -128,7 +128,7 @@ func available() types.Feature {
 				return fmt.Sprintf("it is %s, with the conditions %v", namespace.Status.Phase, namespace.Status.Conditions), false
 			})
 			if a := v.send(v.ctx, http.MethodGet, llama(name, lastOne), nil); a.code != http.StatusNotFound {
-				v.fail(a, "the llamas of a namespace are deleted with it", "the answer is "+a.told())
+				v.fail(a, "the llamas of a namespace are deleted with it", "the answer is "+a.summary())
 			}
 		}))).
 		Teardown(check.Teardown(ensureStarted)).Feature()

@@ -83,7 +83,7 @@ func create() types.Feature {
 				}
 				for _, a := range made {
 					if a.code == http.StatusConflict && !a.isStatus("AlreadyExists") {
-						v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
+						v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.summary())
 					}
 				}
 			}
@@ -111,12 +111,12 @@ func create() types.Feature {
 			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("taken", 99.5, 1.25)),
 				"a second create with the same name answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
-				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
+				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.summary())
 			}
 			invalid := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", -1, 1.25)),
 				"a create with a negative weight answers 422", http.StatusUnprocessableEntity)
 			if !invalid.isStatus("Invalid") {
-				v.fail(invalid, "the answer is a Status with the reason Invalid", "the answer is "+invalid.told())
+				v.fail(invalid, "the answer is a Status with the reason Invalid", "the answer is "+invalid.summary())
 			}
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", 99.5, -0.25)),
 				"a create with a negative height answers 422", http.StatusUnprocessableEntity)
@@ -226,7 +226,7 @@ func namespaces() types.Feature {
 			a := v.want(v.send(v.ctx, http.MethodPost, llamas("llama-checks-nowhere"), newLlama("homeless", 100, 1.5)),
 				"a create in a namespace that does not exist answers 404", http.StatusNotFound)
 			if !a.isStatus("NotFound") {
-				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.told())
+				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.summary())
 			}
 		}))).
 		Assess("one that is being deleted", check.Assess(step(func(v visit) {
@@ -274,7 +274,7 @@ func namespaces() types.Feature {
 				return textOf(object, "reason") == string(corev1.NamespaceTerminatingCause)
 			}) {
 				v.fail(a, expected+", and a cause with the reason NamespaceTerminating in its details",
-					fmt.Sprintf("the answer is %s, with the causes %v", a.told(), causes))
+					fmt.Sprintf("the answer is %s, with the causes %v", a.summary(), causes))
 			}
 		}))).Feature()
 }

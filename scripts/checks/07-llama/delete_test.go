@@ -33,7 +33,7 @@ func remove() types.Feature {
 				a := v.want(v.send(v.ctx, http.MethodDelete, llama(here, "leaving"), body),
 					"a delete with another "+what+" in its preconditions answers 409", http.StatusConflict)
 				if !a.isStatus("Conflict") {
-					v.fail(a, "the answer is a Status with the reason Conflict", "the answer is "+a.told())
+					v.fail(a, "the answer is a Status with the reason Conflict", "the answer is "+a.summary())
 				}
 			}
 			body := fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":%q,"resourceVersion":%q}}`,
@@ -90,7 +90,7 @@ func remove() types.Feature {
 				v.t.Helper()
 				now := v.send(v.ctx, http.MethodGet, llama(here, "held"), nil)
 				if is := textOf(now.object(), "metadata", "deletionTimestamp"); is != marked {
-					v.fail(now, expected, fmt.Sprintf("its deletionTimestamp is %q and was %q, and the answer is %s", is, marked, now.told()))
+					v.fail(now, expected, fmt.Sprintf("its deletionTimestamp is %q and was %q, and the answer is %s", is, marked, now.summary()))
 				}
 			}
 			// Each is done without effect on the deletion, or refused.
@@ -178,7 +178,7 @@ func dryRun() types.Feature {
 			if nameOf(a.object()) != "rehearsed" || uidOf(a.object()) == "" || textOf(a.object(), "metadata", "creationTimestamp") == "" {
 				v.fail(a, "a dry run answers as the request would, with the llama, its uid and its creationTimestamp",
 					fmt.Sprintf("the answer is %s, with the name %q, the uid %q and the creationTimestamp %q",
-						a.told(), nameOf(a.object()), uidOf(a.object()), textOf(a.object(), "metadata", "creationTimestamp")))
+						a.summary(), nameOf(a.object()), uidOf(a.object()), textOf(a.object(), "metadata", "creationTimestamp")))
 			}
 			if a := v.send(v.ctx, http.MethodGet, llama(here, "rehearsed"), nil); a.code != http.StatusNotFound {
 				v.fail(a, "a dry run of a create stores nothing", "the llama rehearsed exists")
@@ -187,7 +187,7 @@ func dryRun() types.Feature {
 			a = v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("unchanged", 100, 1.5)),
 				"a dry run of a create with a name that is taken answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
-				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
+				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.summary())
 			}
 			a = v.want(v.send(v.ctx, http.MethodPatch, llama(here, "unchanged")+rehearse, `{"spec":{"weight":1}}`,
 				"Content-Type", string(apitypes.MergePatchType)), "a dry run of a patch answers 200", http.StatusOK)
@@ -236,7 +236,7 @@ func dryRun() types.Feature {
 					continue
 				}
 				if v.send(v.ctx, c.method, llama(here, "unchanged"), c.body).code == http.StatusConflict {
-					v.fail(rehearsed, "a dry run of "+c.what+" answers 409, as without a dry run", "the answer is "+rehearsed.told())
+					v.fail(rehearsed, "a dry run of "+c.what+" answers 409, as without a dry run", "the answer is "+rehearsed.summary())
 				}
 				break
 			}
@@ -250,7 +250,7 @@ func (v visit) refusesUnknownDryRun(name string) {
 	a := v.send(v.ctx, http.MethodDelete, llama(here, name), `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["Some"]}`)
 	if v.send(v.ctx, http.MethodGet, llama(here, name), nil).code == http.StatusNotFound {
 		v.fail(a, "a delete with an unknown value in the dryRun of its DeleteOptions, such as Some, deletes nothing",
-			fmt.Sprintf("the answer is %s, and the llama %s is gone", a.told(), name))
+			fmt.Sprintf("the answer is %s, and the llama %s is gone", a.summary(), name))
 	}
 }
 

@@ -104,28 +104,28 @@ func (v visit) askerOver(round *http.Transport) asker {
 
 // forward connects to a Pod of the server.
 func (v visit) forward(ctx context.Context, network, _ string) (net.Conn, error) {
-	way, err := reach.Service(ctx, v.Config, v.Server.Namespace, v.Server.Service, v.Server.Port)
+	tunnel, err := reach.Service(ctx, v.Config, v.Server.Namespace, v.Server.Service, v.Server.Port)
 	if err != nil {
 		return nil, err
 	}
-	connection, err := (&net.Dialer{}).DialContext(ctx, network, way.Address)
+	connection, err := (&net.Dialer{}).DialContext(ctx, network, tunnel.Address)
 	if err != nil {
-		way.Close()
+		tunnel.Close()
 		return nil, err
 	}
-	return &forwarded{Conn: connection, way: way}, nil
+	return &forwarded{Conn: connection, tunnel: tunnel}, nil
 }
 
 // forwarded is a connection that ends its way with itself.
 type forwarded struct {
 	net.Conn
-	way  *reach.Tunnel
-	once sync.Once
+	tunnel *reach.Tunnel
+	once   sync.Once
 }
 
 func (f *forwarded) Close() error {
 	err := f.Conn.Close()
-	f.once.Do(f.way.Close)
+	f.once.Do(f.tunnel.Close)
 	return err
 }
 

@@ -25,8 +25,8 @@ func discovered() types.Feature {
 		Assess("the API server finds the group version", check.Assess(step(func(v visit) {
 			const expected = "the API server reaches the group version: GET " + root + " answers 200, and the APIService is Available"
 			v.hasLlamas(v.reaches(root, expected, func(a answer) (string, bool) {
-				told, available := v.condition()
-				return fmt.Sprintf("GET %s answers %s, and %s", root, a.told(), told), available && a.code == http.StatusOK
+				got, available := v.condition()
+				return fmt.Sprintf("GET %s answers %s, and %s", root, a.summary(), got), available && a.code == http.StatusOK
 			}))
 		}))).
 		Assess("the server's own documents", check.Assess(step(func(v visit) {
@@ -124,8 +124,8 @@ func (v visit) described(a answer, resource map[string]any, plural, kind, singul
 	if namespaced, _, _ := unstructured.NestedBool(resource, "namespaced"); !namespaced && textOf(resource, "scope") != "Namespaced" {
 		v.fail(a, "in discovery "+plural+" are namespaced", "they are not")
 	}
-	if told := textOf(resource, "kind") + textOf(resource, "responseKind", "kind"); told != kind {
-		v.fail(a, fmt.Sprintf("in discovery %s have the kind %s", plural, kind), fmt.Sprintf("it is %q", told))
+	if got := textOf(resource, "kind") + textOf(resource, "responseKind", "kind"); got != kind {
+		v.fail(a, fmt.Sprintf("in discovery %s have the kind %s", plural, kind), fmt.Sprintf("it is %q", got))
 	}
 }
 
@@ -154,8 +154,8 @@ func harmless() types.Feature {
 							"and that list has replaced the right one", other.Resource, root, textOf(a.object(), "groupVersion")))
 				}
 			}
-			if told := textOf(a.object(), "groupVersion"); told != groupVersion {
-				v.fail(a, "GET "+root+" answers the groupVersion "+groupVersion, fmt.Sprintf("it answers the groupVersion %q", told))
+			if got := textOf(a.object(), "groupVersion"); got != groupVersion {
+				v.fail(a, "GET "+root+" answers the groupVersion "+groupVersion, fmt.Sprintf("it answers the groupVersion %q", got))
 			}
 		}))).
 		Assess("objects name their group version", check.Assess(step(func(v visit) {
@@ -164,8 +164,8 @@ func harmless() types.Feature {
 				if a.code != http.StatusOK {
 					continue // that is for other checks
 				}
-				if told := textOf(a.object(), "apiVersion"); told != groupVersion {
-					v.fail(a, "GET "+path+" answers the apiVersion "+groupVersion, fmt.Sprintf("it answers the apiVersion %q", told))
+				if got := textOf(a.object(), "apiVersion"); got != groupVersion {
+					v.fail(a, "GET "+path+" answers the apiVersion "+groupVersion, fmt.Sprintf("it answers the apiVersion %q", got))
 				}
 			}
 		}))).Feature()

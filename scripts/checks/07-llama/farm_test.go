@@ -157,8 +157,8 @@ func (a answer) String() string {
 		a.method, a.path, a.code, http.StatusText(a.code), a.header.Get("Content-Type"), body)
 }
 
-// told returns the answer in a few words, to follow "the answer is".
-func (a answer) told() string {
+// summary returns the answer in a few words, to follow "the answer is".
+func (a answer) summary() string {
 	if a.err != nil {
 		return "no answer: " + a.err.Error()
 	}
@@ -249,7 +249,7 @@ func (v visit) want(a answer, expected string, codes ...int) answer {
 			return a
 		}
 	}
-	v.Fail(v.t, expected, "the answer is "+a.told(), a.String())
+	v.Fail(v.t, expected, "the answer is "+a.summary(), a.String())
 	return a
 }
 
@@ -318,7 +318,7 @@ const reachPatience = 3 * time.Second
 // reaches waits until the API server answers a GET of a path as expected, and returns that answer.
 func (v visit) reaches(path, expected string, look func(answer) (observed string, ok bool)) (a answer) {
 	v.t.Helper()
-	v.eventually(expected, reachPatience, v.touching(func() (string, bool) {
+	v.eventually(expected, reachPatience, v.withTouch(func() (string, bool) {
 		a = v.send(v.ctx, http.MethodGet, path, nil)
 		return look(a)
 	}))
@@ -329,8 +329,8 @@ func (v visit) reaches(path, expected string, look func(answer) (observed string
 // aggregated server whose APIService has changed, and otherwise after as long as half a minute.
 const touchEvery = 400 * time.Millisecond
 
-// touching makes a look that changes the APIService now and then.
-func (v visit) touching(look check.Look) check.Look {
+// withTouch makes a look that changes the APIService now and then.
+func (v visit) withTouch(look check.Look) check.Look {
 	var last time.Time
 	return func() (string, bool) {
 		observed, ok := look()
@@ -352,7 +352,7 @@ func (v visit) touch() {
 }
 
 // condition returns the APIService's Available condition in words, and whether it is true.
-func (v visit) condition() (told string, available bool) {
+func (v visit) condition() (message string, available bool) {
 	object, err := v.dynamic.Resource(apiServiceResource).Get(v.ctx, apiService, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Sprintf("the APIService %s can't be read: %v", apiService, err), false
@@ -387,9 +387,9 @@ func (v visit) start() {
 // answers waits until the server answers through the API server.
 func (v visit) answers() {
 	v.t.Helper()
-	v.eventually("the server answers after it was started again", startPatience, v.touching(func() (string, bool) {
+	v.eventually("the server answers after it was started again", startPatience, v.withTouch(func() (string, bool) {
 		a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
-		return "the answer is " + a.told(), a.err == nil && a.code == http.StatusOK
+		return "the answer is " + a.summary(), a.err == nil && a.code == http.StatusOK
 	}))
 }
 
@@ -434,8 +434,8 @@ func (v visit) kubectl(stdin string, args ...string) (output string, ok bool, er
 	command := exec.CommandContext(ctx, v.Kubectl, arguments...)
 	command.Stdin = strings.NewReader(stdin)
 	command.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
-	said := limited.NewOutput(answerLimit)
-	command.Stdout, command.Stderr = said, said
+	printed := limited.NewOutput(answerLimit)
+	command.Stdout, command.Stderr = printed, printed
 	err = command.Run()
-	return said.String(), true, err
+	return printed.String(), true, err
 }

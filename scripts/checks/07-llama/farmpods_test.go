@@ -92,7 +92,7 @@ func farmPods() types.Feature {
 			var a answer
 			v.eventually("GET of the FarmPod farm-shearer answers 200", eventPatience, func() (string, bool) {
 				a = v.send(v.ctx, http.MethodGet, pods(here)+"/farm-shearer", nil)
-				return "the answer is " + a.told(), a.code == http.StatusOK
+				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 			if got := containersOf(a.object()); textOf(a.object(), "kind") != "FarmPod" ||
 				nameOf(a.object()) != "farm-shearer" || !slices.Equal(got, want) {
@@ -146,7 +146,7 @@ func farmPods() types.Feature {
 			a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/farm-nobody", nil),
 				"GET of a FarmPod without a Pod answers 404", http.StatusNotFound)
 			if !a.isStatus("NotFound") {
-				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.told())
+				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.summary())
 			}
 			v.about(a, "farmpods", "farm-nobody")
 			v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/shearer", nil),
@@ -275,7 +275,7 @@ func deputy() types.Feature {
 				if a.code != http.StatusForbidden {
 					v.fail(a,
 						fmt.Sprintf("who may %s FarmPods, but not Pods, gets 403: the server must not lend its own rights", c.verb),
-						"the answer is "+a.told())
+						"the answer is "+a.summary())
 				}
 			}
 			v.grant(visitor, here, "", "pods", "get", "list", "watch")
@@ -283,7 +283,7 @@ func deputy() types.Feature {
 			for _, path := range []string{pods(here), pods(here) + "/farm-secretive"} {
 				v.eventually("who may read FarmPods and Pods gets them", grantPatience, func() (string, bool) {
 					a := v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...)
-					return "the answer is " + a.told(), a.code == http.StatusOK
+					return "the answer is " + a.summary(), a.code == http.StatusOK
 				})
 			}
 			for _, path := range []string{pods(there), pods(""), pods(there) + "?watch=true&timeoutSeconds=1", pods(there) + "/farm-secretive"} {
@@ -322,17 +322,17 @@ func deputy() types.Feature {
 						if w.refused != nil {
 							v.fail(*w.refused,
 								"a user who may watch FarmPods and Pods can watch FarmPods, also without the right to list Pods",
-								"the answer is "+w.refused.told())
+								"the answer is "+w.refused.summary())
 						}
 						continue
 					}
 					a := v.send(v.ctx, http.MethodGet, path, nil, by(user(may))...)
 					if verb == may && a.code != http.StatusOK {
-						v.fail(a, fmt.Sprintf("a user who may %s FarmPods and Pods can %s FarmPods", verb, verb), "the answer is "+a.told())
+						v.fail(a, fmt.Sprintf("a user who may %s FarmPods and Pods can %s FarmPods", verb, verb), "the answer is "+a.summary())
 					}
 					if verb != may && a.code != http.StatusForbidden {
 						v.fail(a, fmt.Sprintf("a user who may %s FarmPods, but of Pods has only the right to %s, gets 403: "+
-							"the server asks for the same verb on Pods", verb, may), "the answer is "+a.told())
+							"the server asks for the same verb on Pods", verb, may), "the answer is "+a.summary())
 					}
 				}
 			}
@@ -351,7 +351,7 @@ func podsUnreadable() types.Feature {
 			v.pod(here, "hidden", "main", "registry.example/hidden:1")
 			v.eventually("the list of FarmPods has farm-hidden", eventPatience, func() (string, bool) {
 				a := v.send(v.ctx, http.MethodGet, pods(here), nil)
-				return fmt.Sprintf("the answer is %s, and has %v", a.told(), a.names()), slices.Contains(a.names(), "farm-hidden")
+				return fmt.Sprintf("the answer is %s, and has %v", a.summary(), a.names()), slices.Contains(a.names(), "farm-hidden")
 			})
 			v.OK(v.t, "letting reads fail", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 				{Kind: faults.Unavailable, Class: faults.Read, Service: faults.API},
@@ -362,15 +362,15 @@ func podsUnreadable() types.Feature {
 				if broken || a.code >= 400 && !a.isStatus("") {
 					v.fail(a,
 						"while the server can't read Pods, it answers FarmPods with a Status (or from what it knows), and does not crash",
-						"the answer is "+a.told())
+						"the answer is "+a.summary())
 				}
 				if a.code >= http.StatusBadRequest && a.code < http.StatusInternalServerError && a.code != http.StatusNotFound {
 					v.fail(a, "while the server can't read Pods, its answer is 503 (or another one of 500 or more), "+
-						"since that is not the user's fault", "the answer is "+a.told())
+						"since that is not the user's fault", "the answer is "+a.summary())
 				}
 				if a.code == http.StatusNotFound || a.code == http.StatusOK && !strings.Contains(string(a.body), "farm-hidden") {
 					v.fail(a, "while the server can't read Pods, it does not answer as if there were none",
-						"the answer is "+a.told()+", without farm-hidden")
+						"the answer is "+a.summary()+", without farm-hidden")
 				}
 			}
 			w := followBy(v.ctx, v.http, v.host, pods(here), "&timeoutSeconds=1")
@@ -379,7 +379,7 @@ func podsUnreadable() types.Feature {
 			v.OK(v.t, "letting reads succeed", v.Faults.Disarm(v.ctx))
 			v.eventually("when Pods can be read again, FarmPods are served", startPatience, func() (string, bool) {
 				a := v.send(v.ctx, http.MethodGet, pods(here), nil)
-				return "the answer is " + a.told(), a.code == http.StatusOK
+				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()

@@ -29,7 +29,7 @@ func farmPodWatch() types.Feature {
 			follow := func(path, query string) watch {
 				w := v.follow(path, query+"&resourceVersion="+from)
 				v.t.Cleanup(w.cancel)
-				v.begun(w)
+				v.requireStarted(w)
 				return w
 			}
 			w := follow(pods(here), "")
@@ -66,7 +66,7 @@ func farmPodWatch() types.Feature {
 				}
 				if events := v.take(w, 1); len(events) == 0 || events[0].String() != "ADDED farm-last" {
 					v.Fail(v.t, "a watch on FarmPods "+how+" sends ADDED farm-last first",
-						"it sends "+strings.Join(append(told(events), "nothing more"), ", "))
+						"it sends "+strings.Join(append(describe(events), "nothing more"), ", "))
 				}
 			}
 			// What the others have seen, this one would have, too.
@@ -83,7 +83,7 @@ func farmPodWatch() types.Feature {
 		Assess("and begins with those that exist", check.Assess(step(func(v visit) {
 			w := v.follow(pods(here), "&labelSelector="+podLabel+"%3Dlast")
 			v.t.Cleanup(w.cancel)
-			v.begun(w)
+			v.requireStarted(w)
 			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as", []string{"ADDED farm-last"})
 			v.sendsInitialEvents(pods(here), podLabel+"%3Dlast", "ADDED farm-last")
 			v.sendsInitialEvents(pods(here), podLabel+"%3Dnone")
@@ -101,7 +101,7 @@ func (v visit) endsWithStatus() {
 	v.t.Helper()
 	w := v.follow(pods(here), "")
 	v.t.Cleanup(w.cancel)
-	v.begun(w)
+	v.requireStarted(w)
 	v.OK(v.t, "breaking off the server's watches", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 		{Kind: faults.Break, Class: faults.Read, Service: faults.API, At: 1},
 	}}))

@@ -103,7 +103,7 @@ func (v visit) endingWatches() map[string]watch {
 	from := "&resourceVersion=" + v.now(here)
 	llamasOnly := v.follow(llamas(here), from)
 	v.t.Cleanup(llamasOnly.cancel)
-	v.begun(llamasOnly)
+	v.requireStarted(llamasOnly)
 	v.make(here, newLlama("g-1", 100, 1.5))
 	v.saw(v.take(llamasOnly, 1), "a watch sends", []string{"ADDED g-1"})
 	all := map[string]watch{"one of llamas": llamasOnly}
@@ -139,7 +139,7 @@ func (v visit) directWatch() watch {
 	}
 	w := followBy(v.ctx, p.client, p.host, llamas(here), "", admin...)
 	v.t.Cleanup(w.cancel)
-	v.begun(w)
+	v.requireStarted(w)
 	return w
 }
 
@@ -170,10 +170,10 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 		if after := time.Since(began); after < shutdownDelay {
 			switch {
 			case a.code != http.StatusOK:
-				v.fail(a, expected+"such as lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.told()))
+				v.fail(a, expected+"such as lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.summary()))
 			case again.refused != nil:
 				v.fail(*again.refused, expected+"such as new watches",
-					fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.told()))
+					fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.summary()))
 			case over:
 				v.Fail(v.t, expected+"and does not end watches that began before",
 					fmt.Sprintf("a watch ended %s after it", after.Round(time.Millisecond)))

@@ -30,10 +30,10 @@ func bookmarks() types.Feature {
 				began := time.Now()
 				w := v.follow(llamas(here),
 					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
-				v.begun(w)
+				v.requireStarted(w)
 				// This one does not ask for bookmarks, and ends at the same time.
 				unasked := v.follow(llamas(here), fmt.Sprintf("&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
-				v.begun(unasked)
+				v.requireStarted(unasked)
 				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
 				elsewhere := v.make(there, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
 				inTime := time.Since(began) < patience/2
@@ -48,7 +48,7 @@ func bookmarks() types.Feature {
 				unasked.cancel()
 				if slices.ContainsFunc(others, func(e event) bool { return e.Type == "BOOKMARK" }) {
 					v.Fail(v.t, "a watch without allowWatchBookmarks sends no BOOKMARK, since its client may not understand one",
-						"it sends "+strings.Join(told(others), ", "))
+						"it sends "+strings.Join(describe(others), ", "))
 				}
 				if !ended {
 					v.Fail(v.t, "a watch ends by itself when its timeoutSeconds are over",
@@ -132,7 +132,7 @@ func (v visit) sendsInitialEvents(path, labels string, want ...string) (w watch,
 			return w, false
 		}
 		v.fail(*w.refused, "a watch with sendInitialEvents=true is served, or refused with a Status of 400 to 499",
-			"the answer is "+w.refused.told())
+			"the answer is "+w.refused.summary())
 	}
 	first := strings.Join(want, ", ")
 	if first == "" {
@@ -184,7 +184,7 @@ func (v visit) quietWatches(from string) map[string]watch {
 		}
 		w := v.follow(llamas(namespace), query+"&resourceVersion="+from)
 		v.t.Cleanup(w.cancel)
-		v.begun(w)
+		v.requireStarted(w)
 		all[what] = w
 	}
 	return all
@@ -202,7 +202,7 @@ func (v visit) stillFollow(quiet map[string]watch) {
 		for what, w := range quiet {
 			// Another event is for the checks of selectors.
 			if events := v.take(w, 1); len(events) == 0 || events[0].Type == "ERROR" {
-				wrong, observed = what, strings.Join(append(told(events), "nothing more"), ", ")
+				wrong, observed = what, strings.Join(append(describe(events), "nothing more"), ", ")
 			}
 		}
 		if wrong == "" {
@@ -245,7 +245,7 @@ func (v visit) keepsLastChanges(versions <-chan string) {
 	w := v.follow(llamas(here), "&resourceVersion="+from)
 	defer w.cancel()
 	if w.refused != nil {
-		v.fail(*w.refused, expected, "the answer is "+w.refused.told())
+		v.fail(*w.refused, expected, "the answer is "+w.refused.summary())
 	}
 	events := v.take(w, changesKept)
 	for i, e := range events {
@@ -272,7 +272,7 @@ func (v visit) continuesOldPage(page answer, then []string) {
 		expected, http.StatusOK, http.StatusGone)
 	if rest.code == http.StatusGone {
 		if !rest.isStatus("") {
-			v.fail(rest, expected+". The body of 410 is a Status", "the answer is "+rest.told())
+			v.fail(rest, expected+". The body of 410 is a Status", "the answer is "+rest.summary())
 		}
 		return
 	}
@@ -322,7 +322,7 @@ func gone() types.Feature {
 			group.Wait()
 			select {
 			case a := <-failed:
-				v.fail(a, "a llama can be patched many times", "the answer is "+a.told())
+				v.fail(a, "a llama can be patched many times", "the answer is "+a.summary())
 			default:
 			}
 			close(versions)
@@ -335,7 +335,7 @@ func gone() types.Feature {
 				if w.refused.code == http.StatusGone {
 					return
 				}
-				v.fail(*w.refused, "a watch from a resourceVersion that is too old answers 410 Gone", "the answer is "+w.refused.told())
+				v.fail(*w.refused, "a watch from a resourceVersion that is too old answers 410 Gone", "the answer is "+w.refused.summary())
 			}
 			count := 0
 			for {

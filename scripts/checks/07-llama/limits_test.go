@@ -57,8 +57,8 @@ func (c *crowd) begin(query string) (refused *answer) {
 	return nil
 }
 
-// begun is how many watches were begun.
-func (c *crowd) begun() int {
+// started is how many watches were begun.
+func (c *crowd) started() int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return len(c.watches)
@@ -165,7 +165,7 @@ func limits() types.Feature {
 				if a.err == nil && a.code != http.StatusRequestEntityTooLarge {
 					v.fail(a,
 						fmt.Sprintf("the body of a %s with more than 3 MiB is refused with 413, here one of %d MiB", c.verb, largeBody>>20),
-						"the answer is "+a.told())
+						"the answer is "+a.summary())
 				}
 			}
 			content, err := json.Marshal(newLlama("well-fed", 100, 1.5))
@@ -201,7 +201,7 @@ func limits() types.Feature {
 			v.allowed("crowd", "", "pods", "watch")
 			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
 				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("crowd")...)
-				return "the answer is " + a.told(), a.code == http.StatusOK
+				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 			others := func(expected string) (a answer, took time.Duration) {
 				v.t.Helper()
@@ -224,11 +224,11 @@ func limits() types.Feature {
 				visitors.begin(refusals[i%len(refusals)])
 				return answer{}
 			})
-			if visitors.begun() < watchesOfOne {
+			if visitors.started() < watchesOfOne {
 				v.eventually(fmt.Sprintf("a user whose %d watches were refused can begin another one", refusedWatches),
 					eventPatience, func() (string, bool) {
 						if refused := visitors.begin("&resourceVersion=0"); refused != nil {
-							return "the answer is " + refused.told(), false
+							return "the answer is " + refused.summary(), false
 						}
 						return "", true
 					})
@@ -236,7 +236,7 @@ func limits() types.Feature {
 			var refused atomic.Bool
 			var enough atomic.Pointer[answer] // an answer of 429
 			fill := func(int) answer {
-				for !refused.Load() && visitors.begun() < watchLimit {
+				for !refused.Load() && visitors.started() < watchLimit {
 					a := visitors.begin("&resourceVersion=0")
 					switch {
 					case a == nil:
@@ -252,22 +252,22 @@ func limits() types.Feature {
 				return answer{}
 			}
 			atOnce(16, fill)
-			begun := visitors.begun()
+			started := visitors.started()
 			if !refused.Load() {
 				v.Fail(v.t, fmt.Sprintf("the server refuses a user's watch with 429 when the user has begun %d", watchLimit),
-					fmt.Sprintf("it has served %d and refused none", begun))
+					fmt.Sprintf("it has served %d and refused none", started))
 			}
-			v.Measure("watches of one user until the first 429", float64(begun), "")
-			if a := enough.Load(); a != nil && begun < watchesOfOne {
+			v.Measure("watches of one user until the first 429", float64(started), "")
+			if a := enough.Load(); a != nil && started < watchesOfOne {
 				v.fail(*a, fmt.Sprintf("a user may have %d watches at the same time, and more are refused with 429", watchesOfOne),
-					fmt.Sprintf("%d were begun, and the next was refused", begun))
+					fmt.Sprintf("%d were begun, and the next was refused", started))
 			}
 			if a := enough.Load(); a != nil && a.header.Get("Retry-After") == "" {
 				v.fail(*a, "429 has a header Retry-After, which says after how many seconds to try again", "it has none")
 			}
 			if w := followBy(ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...); w.refused != nil {
 				v.fail(*w.refused, "while one user has too many watches, other users can watch",
-					"the answer to a watch of another user is "+w.refused.told())
+					"the answer to a watch of another user is "+w.refused.summary())
 			}
 			// A watch that the server has ended does not count, and we may see its end later.
 			v.eventually(fmt.Sprintf("more than %d watches of one user at the same time are refused with 429", watchesOfOne),
@@ -290,15 +290,15 @@ func limits() types.Feature {
 				w := followBy(v.ctx, p.client, p.host, llamas(here), "&resourceVersion=0", as("crowd")...)
 				defer w.cancel()
 				if w.refused != nil {
-					return "the answer is " + w.refused.told(), false
+					return "the answer is " + w.refused.summary(), false
 				}
 				return "", true
 			})
 		}))).
 		Assess("it still runs", check.Assess(step(func(v visit) {
-			v.eventually("after that the server answers", startPatience, v.touching(func() (string, bool) {
+			v.eventually("after that the server answers", startPatience, v.withTouch(func() (string, bool) {
 				a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
-				return "the answer is " + strings.TrimSpace(a.told()), a.code == http.StatusOK
+				return "the answer is " + strings.TrimSpace(a.summary()), a.code == http.StatusOK
 			}))
 		}))).Feature()
 }

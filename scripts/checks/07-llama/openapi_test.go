@@ -22,7 +22,7 @@ func explain() types.Feature {
 			const path = "/openapi/v3/apis/" + groupVersion
 			a := v.reaches(path, "OpenAPI v3 ("+path+") describes Llama: spec.weight and spec.height are numbers", func(a answer) (string, bool) {
 				if a.code != http.StatusOK {
-					return "the answer is " + a.told(), false
+					return "the answer is " + a.summary(), false
 				}
 				schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
 				return describes(schemas, "#/components/schemas/")

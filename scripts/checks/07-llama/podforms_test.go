@@ -55,7 +55,7 @@ func (v visit) farmPodUIDs() {
 		v.eventually("the FarmPod of a new Pod has a uid that no other FarmPod of this name has, or had", eventPatience, func() (string, bool) {
 			a := v.send(v.ctx, http.MethodGet, pods(namespace)+"/farm-"+name, nil)
 			found = uidOf(a.object())
-			return fmt.Sprintf("the answer is %s, and its uid is %q", a.told(), found), found != "" && found != other
+			return fmt.Sprintf("the answer is %s, and its uid is %q", a.summary(), found), found != "" && found != other
 		})
 		return found
 	}
@@ -73,6 +73,6 @@ func (v visit) failsAsServerError(refused *answer) {
 	v.t.Helper()
 	if refused != nil && (refused.err != nil || refused.code < http.StatusInternalServerError || !refused.isStatus("")) {
 		v.fail(*refused, "while the server can't read Pods, its answer is a Status with 503 (or another code of 500 or more), "+
-			"since the user made no mistake", "the answer is "+refused.told())
+			"since the user made no mistake", "the answer is "+refused.summary())
 	}
 }

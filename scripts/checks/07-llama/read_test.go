@@ -63,7 +63,7 @@ func list() types.Feature {
 				// An informer lists with resourceVersion=0, which any list satisfies.
 				if cached := v.send(v.ctx, http.MethodGet, llamas(of.namespace)+"?resourceVersion=0", nil); !slices.Contains(cached.names(), of.name) {
 					v.fail(cached, "a list with resourceVersion=0, which informers send, has "+of.name,
-						fmt.Sprintf("the answer is %s, with %v", cached.told(), cached.names()))
+						fmt.Sprintf("the answer is %s, with %v", cached.summary(), cached.names()))
 				}
 				if versionOf(a.object()) == "" {
 					v.fail(a, "a list has a resourceVersion, from which a watch can go on", "metadata.resourceVersion is not set")
@@ -143,7 +143,7 @@ func mediaTypes() types.Feature {
 					a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept),
 						"GET "+path+" with Accept: "+accept+" answers 406", http.StatusNotAcceptable)
 					if !a.isStatus("NotAcceptable") {
-						v.fail(a, "the answer is a Status with the reason NotAcceptable", "the answer is "+a.told())
+						v.fail(a, "the answer is a Status with the reason NotAcceptable", "the answer is "+a.summary())
 					}
 				}
 				for _, accept := range []string{"*/*", "application/vnd.kubernetes.protobuf,application/json", "text/html, application/json;q=0.9"} {

@@ -78,7 +78,7 @@ func restart() types.Feature {
 			for _, a := range atOnce(generatedAfter, func(int) answer { return send(http.MethodPost, llamas(here), again) }) {
 				if a.code == http.StatusConflict {
 					v.fail(a, "generateName gives each llama a name of its own, also after a restart, "+
-						"when there are llamas with generated names", "the answer is "+a.told())
+						"when there are llamas with generated names", "the answer is "+a.summary())
 				}
 			}
 		}))).

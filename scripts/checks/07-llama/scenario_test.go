@@ -35,7 +35,7 @@ func scenario(v visit) {
 	a := newAccounts(v)
 	live := v.follow(llamas(""), "&resourceVersion="+a.began)
 	defer live.cancel()
-	v.begun(live)
+	v.requireStarted(live)
 	a.create(here, "t-1")
 	a.create(here, "t-2")
 	a.create(there, "t-3")
@@ -182,7 +182,7 @@ func (a *accounts) stored(what, key string, wanted map[string]any, found answer)
 	case found.code == http.StatusNotFound:
 		a.fail(found, "what was acknowledged is there after a kill", key+" is gone")
 	case found.code != http.StatusOK:
-		a.fail(found, expected, "afterwards a get is answered with "+found.told())
+		a.fail(found, expected, "afterwards a get is answered with "+found.summary())
 	case before != nil && versionOf(now) == versionOf(before):
 		a.same(key, before, now, found)
 		return false
@@ -200,7 +200,7 @@ func spec(object map[string]any) string {
 }
 
 // enter enters a write that was done, and demands that resourceVersions go on.
-func (a *accounts) enter(what, key string, wanted map[string]any, told answer) {
+func (a *accounts) enter(what, key string, wanted map[string]any, written answer) {
 	a.t.Helper()
 	before := a.llamas[key]
 	if wanted == nil {
@@ -208,9 +208,9 @@ func (a *accounts) enter(what, key string, wanted map[string]any, told answer) {
 		a.events = append(a.events, "DELETED "+key)
 		return
 	}
-	now := told.object()
+	now := written.object()
 	if !later(versionOf(now), a.last) {
-		a.fail(told, "resourceVersions go on: that of a write is later than all before, also after a kill",
+		a.fail(written, "resourceVersions go on: that of a write is later than all before, also after a kill",
 			fmt.Sprintf("that of %s is %q, and there was %q before", what, versionOf(now), a.last))
 	}
 	a.last, a.llamas[key] = versionOf(now), now
@@ -265,9 +265,9 @@ func byKey(list answer) map[string]map[string]any {
 // back waits until the server answers again.
 func (a *accounts) back() {
 	a.t.Helper()
-	a.eventually("the server answers after it was killed and started again", startPatience, a.touching(func() (string, bool) {
+	a.eventually("the server answers after it was killed and started again", startPatience, a.withTouch(func() (string, bool) {
 		found := a.send(a.ctx, http.MethodGet, llamas(here), nil)
-		return "the answer is " + found.told(), found.err == nil && found.code == http.StatusOK
+		return "the answer is " + found.summary(), found.err == nil && found.code == http.StatusOK
 	}))
 }
 
@@ -318,7 +318,7 @@ func (a *accounts) verifyHistory(live watch) {
 	if again.refused != nil && again.refused.code == http.StatusGone {
 		return
 	}
-	a.begun(again)
+	a.requireStarted(again)
 	seen := a.take(again, len(a.events))
 	if len(seen) > 0 && seen[0].Type == "ERROR" {
 		if code, _ := seen[0].Object["code"].(float64); code == http.StatusGone {
@@ -356,11 +356,11 @@ func (a *accounts) verifyHistory(live watch) {
 }
 
 // changes are events, with the namespaces of their llamas.
-func changes(events []event) (told []string) {
+func changes(events []event) (lines []string) {
 	for _, e := range events {
-		told = append(told, e.Type+" "+keyOf(e.Object))
+		lines = append(lines, e.Type+" "+keyOf(e.Object))
 	}
-	return told
+	return lines
 }
 
 // ordered sorts deletions that follow each other: the server chooses the order in which it deletes a collection.

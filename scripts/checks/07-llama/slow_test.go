@@ -45,7 +45,7 @@ func (v visit) slowlyRead() {
 	follow := func(what, query string) {
 		w := followWhen(v.ctx, slow.client, slow.host, llamas(here), selected+query, read, admin...)
 		v.t.Cleanup(w.cancel)
-		v.begun(w)
+		v.requireStarted(w)
 		watches[what] = w
 	}
 	follow("that begins before the llama exists", "&resourceVersion="+from)
@@ -74,7 +74,7 @@ func (v visit) slowlyRead() {
 			}
 			again := v.follow(llamas(here), selected+"&resourceVersion="+last)
 			v.t.Cleanup(again.cancel)
-			v.begun(again)
+			v.requireStarted(again)
 			more, _ := v.takeWhileServed(again, len(want)-len(events))
 			events = append(events, more...)
 		}

@@ -106,19 +106,19 @@ func frontProxy() types.Feature {
 				pods(here), root, "/apis", "/openapi/v3",
 			} {
 				if a := anyone.send(v.ctx, http.MethodGet, path, nil, admin...); believed(a) && a.code != http.StatusNotFound {
-					v.fail(a, expected, "without any certificate, a client that claims to be in system:masters is believed: the answer is "+a.told())
+					v.fail(a, expected, "without any certificate, a client that claims to be in system:masters is believed: the answer is "+a.summary())
 				}
 			}
 			for _, c := range v.impostors(v.frontProxyName()) {
 				if a := v.asker(c.certificate).send(v.ctx, http.MethodGet, llamas(here), nil, admin...); believed(a) {
-					v.fail(a, expected, "with "+c.what+", a client that claims to be in system:masters is believed: the answer is "+a.told())
+					v.fail(a, expected, "with "+c.what+", a client that claims to be in system:masters is believed: the answer is "+a.summary())
 				}
 			}
 			if p, ok := v.proxy(); ok {
 				v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...),
 					"with the front proxy's certificate X-Remote-User is believed", http.StatusOK)
 				if a := p.send(v.ctx, http.MethodGet, llamas(here), nil); believed(a) {
-					v.fail(a, "a request in which the front proxy names no user is refused with 401 or 403", "the answer is "+a.told())
+					v.fail(a, "a request in which the front proxy names no user is refused with 401 or 403", "the answer is "+a.summary())
 				}
 			}
 			for _, path := range []string{"/healthz", "/livez", "/readyz"} {
@@ -184,12 +184,12 @@ func (v visit) renewFrontProxy() {
 		"that are added to the ConfigMap "+frontProxyConfig,
 		renewPatience, func() (string, bool) {
 			a := renewed()
-			return "the answer is " + a.told(), a.code == http.StatusOK
+			return "the answer is " + a.summary(), a.code == http.StatusOK
 		})
 	if a := stranger(); believed(a) && len(allowed) > 0 {
 		v.fail(a,
 			"a certificate of the front proxy's authority with a name that is not in "+namesKey+" is refused with 401 or 403",
-			"the answer is "+a.told())
+			"the answer is "+a.summary())
 	}
 	if len(allowed) > 0 {
 		v.allowsNoUnreadableName(renewed, func(authority, names string) error {
@@ -233,7 +233,7 @@ func (v visit) allowsNoUnreadableName(renewed func() answer, set func(authority,
 		v.t.Helper()
 		if a := stranger(); believed(a) {
 			v.fail(a, "while "+namesKey+" is no JSON list, a certificate of the front proxy's authority with another name is refused "+
-				"with 401 or 403", fmt.Sprintf("while it is %s, the answer is %s", unreadable, a.told()))
+				"with 401 or 403", fmt.Sprintf("while it is %s, the answer is %s", unreadable, a.summary()))
 		}
 	}
 	v.OK(v.t, "making the names of the front proxy unreadable", set(string(ca.PEM), unreadable))
@@ -242,13 +242,13 @@ func (v visit) allowsNoUnreadableName(renewed func() answer, set func(authority,
 		renewPatience, func() (string, bool) {
 			refused()
 			a := renewed()
-			return "the answer is " + a.told(), a.err == nil && !believed(a)
+			return "the answer is " + a.summary(), a.err == nil && !believed(a)
 		})
 	refused()
 }
 
-// trustsAsBefore fails the check unless the server no longer trusts renewed, whose authority was removed, and trusts the
-// front proxy, which it may have refused while the list of names could not be read. The API server may have noticed
+// trustsAsBefore fails the check unless the server no longer trusts renewed, whose authority was removed, and trusts
+// the front proxy, which it may have refused while the list of names could not be read. The API server may have noticed
 // that as well, and would then refuse the requests of later checks for a while.
 func (v visit) trustsAsBefore(renewed func() answer) {
 	v.t.Helper()
@@ -258,13 +258,13 @@ func (v visit) trustsAsBefore(renewed func() answer) {
 		"that is removed from the ConfigMap "+frontProxyConfig+" (401 or 403), and trusts the one that is there (200)",
 		renewPatience, func() (string, bool) {
 			a, b := renewed(), own()
-			return fmt.Sprintf("the answer is %s, and that to the front proxy is %s", a.told(), b.told()),
+			return fmt.Sprintf("the answer is %s, and that to the front proxy is %s", a.summary(), b.summary()),
 				a.err == nil && !believed(a) && b.code == http.StatusOK
 		})
 	const reached = "the API server reaches the server after the ConfigMap " + frontProxyConfig + " was restored"
-	v.eventually(reached, startPatience, v.touching(func() (string, bool) {
+	v.eventually(reached, startPatience, v.withTouch(func() (string, bool) {
 		a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
-		return "the answer is " + a.told(), a.code == http.StatusOK
+		return "the answer is " + a.summary(), a.code == http.StatusOK
 	}))
 }
 
@@ -379,7 +379,7 @@ func authorization() types.Feature {
 			for _, d := range deeds() {
 				a := ask(v.ctx, d.method, d.path, d.body, d.headers(by, "nobody-special")...)
 				if a.code != http.StatusForbidden || !a.isStatus("Forbidden") {
-					v.fail(a, "a user without rights gets 403 with the reason Forbidden for the verb "+d.verb, "the answer is "+a.told())
+					v.fail(a, "a user without rights gets 403 with the reason Forbidden for the verb "+d.verb, "the answer is "+a.summary())
 				}
 			}
 		}))).
@@ -397,7 +397,7 @@ func authorization() types.Feature {
 			v.bind("llama-checks-keeper", here, []rbacv1.Subject{subject("User", "keeper")}, one)
 			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
 				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("shepherd")...)
-				return "the answer is " + a.told(), a.code == http.StatusOK
+				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 			v.want(p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("shepherd")...),
 				"a Role with get and list allows a get", http.StatusOK)
@@ -421,7 +421,7 @@ func authorization() types.Feature {
 					"(each group has an X-Remote-Group of its own)", strings.Join(groups, " and ")),
 					grantPatience, func() (string, bool) {
 						a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", groups...)...)
-						return "the answer is " + a.told(), a.code == http.StatusOK
+						return "the answer is " + a.summary(), a.code == http.StatusOK
 					})
 			}
 			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", "others")...),
@@ -430,7 +430,7 @@ func authorization() types.Feature {
 				"a user with the name of a group does not have its rights: 403", http.StatusForbidden)
 			v.eventually("a user whom a Role allows to get the llama guarded may do so", grantPatience, func() (string, bool) {
 				a := p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("keeper")...)
-				return "the answer is " + a.told(), a.code == http.StatusOK
+				return "the answer is " + a.summary(), a.code == http.StatusOK
 			})
 			v.want(p.send(v.ctx, http.MethodGet, llama(here, "another"), nil, as("keeper")...),
 				"a Role for the llama guarded (resourceNames) allows no get of another one: 403", http.StatusForbidden)

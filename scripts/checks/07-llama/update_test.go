@@ -33,7 +33,7 @@ func update() types.Feature {
 			a = v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), heavier),
 				"a replace with an old resourceVersion answers 409, since the llama has changed meanwhile", http.StatusConflict)
 			if !a.isStatus("Conflict") {
-				v.fail(a, "the answer is a Status with the reason Conflict", "the answer is "+a.told())
+				v.fail(a, "the answer is a Status with the reason Conflict", "the answer is "+a.summary())
 			}
 			other := runtimeCopy(second)
 			v.OK(v.t, "setting the uid", unstructured.SetNestedField(other, otherUID, "metadata", "uid"))
@@ -298,7 +298,7 @@ func patch() types.Feature {
 						!strings.Contains(strings.Join(a.header.Values("Warning"), " "), path[len(path)-1]) {
 						v.fail(a, fmt.Sprintf("a %s with fieldValidation=Warn and a field that the kind does not have, %s, succeeds, "+
 							"and its header Warning names the field", c.verb, field),
-							fmt.Sprintf("the answer is %s, with the Warning %q", a.told(), a.header.Values("Warning")))
+							fmt.Sprintf("the answer is %s, with the Warning %q", a.summary(), a.header.Values("Warning")))
 					}
 				}
 			}

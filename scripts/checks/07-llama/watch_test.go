@@ -162,18 +162,18 @@ func (v visit) errorIsStatus(e event) {
 	}
 }
 
-func told(events []event) (words []string) {
+func describe(events []event) (words []string) {
 	for _, e := range events {
 		words = append(words, e.String())
 	}
 	return words
 }
 
-// begun fails the check unless a watch was begun.
-func (v visit) begun(w watch) {
+// requireStarted fails the check unless a watch was begun.
+func (v visit) requireStarted(w watch) {
 	v.t.Helper()
 	if w.refused != nil {
-		v.fail(*w.refused, "a watch can be begun (200)", "the answer is "+w.refused.told())
+		v.fail(*w.refused, "a watch can be begun (200)", "the answer is "+w.refused.summary())
 	}
 }
 
@@ -192,14 +192,14 @@ func watched() types.Feature {
 			all, white := v.follow(llamas(here), query), v.follow(llamas(here), query+"&labelSelector=color%3Dwhite")
 			black := v.follow(llamas(here), query+"&fieldSelector=metadata.name%3Dw-black")
 			defer black.cancel()
-			v.begun(black)
+			v.requireStarted(black)
 			tables, metadata := v.follow(llamas(here), query, "Accept", acceptTable), v.follow(llamas(here), query, "Accept", acceptPartial)
 			defer tables.cancel()
 			defer metadata.cancel()
 			defer all.cancel()
 			defer white.cancel()
-			v.begun(all)
-			v.begun(white)
+			v.requireStarted(all)
+			v.requireStarted(white)
 			made := []map[string]any{v.make(here, labelled("w-white", "color", "white")), v.make(here, labelled("w-black", "color", "black"))}
 			selects := v.selectsByName("w-black") // or that is for another check
 			v.make(there, labelled("w-there", "color", "white"))
@@ -242,7 +242,7 @@ func watched() types.Feature {
 			}
 			late := v.follow(llamas(here), query)
 			defer late.cancel()
-			v.begun(late)
+			v.requireStarted(late)
 			events := v.take(late, len(wantAll))
 			v.saw(events, "a watch that begins later, from the same resourceVersion, sends", wantAll)
 			v.rising(from, events)
@@ -257,13 +257,13 @@ func watched() types.Feature {
 			v.make(here, labelled("w-first", "set", "w"))
 			w := v.follow(llamas(""), "&labelSelector=set%3Dw")
 			defer w.cancel()
-			v.begun(w)
+			v.requireStarted(w)
 			v.make(there, labelled("w-second", "set", "w"))
 			want := []string{"ADDED w-first", "ADDED w-second"}
 			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and goes on", want)
 			zero := v.follow(llamas(""), "&resourceVersion=0&labelSelector=set%3Dw")
 			defer zero.cancel()
-			v.begun(zero)
+			v.requireStarted(zero)
 			v.saw(inOrder(v.take(zero, len(want))), "a watch with resourceVersion=0 sends what exists as ADDED", want)
 		}))).
 		Assess("a llama that a finalizer holds", check.Assess(step(func(v visit) {
@@ -279,7 +279,7 @@ func watched() types.Feature {
 			v.make(here, newLlama("w-next", 100, 1.5))
 			w := v.follow(llamas(here), "&resourceVersion="+from)
 			defer w.cancel()
-			v.begun(w)
+			v.requireStarted(w)
 			var seen []event
 			for len(seen) < heldEvents {
 				events := v.take(w, 1)
@@ -293,7 +293,7 @@ func watched() types.Feature {
 				slices.ContainsFunc(seen[1:len(seen)-1], func(e event) bool { return e.Type != "MODIFIED" }) {
 				v.Fail(v.t, "a watch sends ADDED for a llama with a finalizer, "+
 					"MODIFIED with a deletionTimestamp when it is deleted, and DELETED when the finalizer is removed",
-					"it sends "+strings.Join(append(told(seen), "nothing more of it"), ", "))
+					"it sends "+strings.Join(append(describe(seen), "nothing more of it"), ", "))
 			}
 		}))).
 		Assess("a client that reads slowly", check.Assess(step(visit.slowlyRead))).Feature()
@@ -348,7 +348,7 @@ const acceptPartial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v
 // reads it.
 func (v visit) tables(w watch, name string) {
 	v.t.Helper()
-	v.begun(w)
+	v.requireStarted(w)
 	for _, e := range v.take(w, 1) {
 		rows, _, _ := unstructured.NestedSlice(e.Object, "rows")
 		var cells []any
@@ -365,7 +365,7 @@ func (v visit) tables(w watch, name string) {
 
 func (v visit) saw(events []event, expected string, want []string) {
 	v.t.Helper()
-	if got := told(events); !slices.Equal(got, want) {
+	if got := describe(events); !slices.Equal(got, want) {
 		v.Fail(v.t, expected+" "+strings.Join(want, ", "), "it sends "+strings.Join(append(got, "nothing more"), ", "))
 	}
 }

@@ -70,13 +70,13 @@ func (v visit) asSpecified(cows ...*cow) {
 // asSpecifiedWithin is asSpecified for an operator that may be silent for longer; 0: for no longer than usual.
 func (v visit) asSpecifiedWithin(patience time.Duration, cows ...*cow) {
 	v.t.Helper()
-	var wants []string
+	var phrases []string
 	for _, c := range cows {
 		greeting := fmt.Sprintf(" with the greeting %q", c.greeting)
 		if c.greeting == "" {
 			greeting = ""
 		}
-		wants = append(wants, fmt.Sprintf("%s has one Deployment%s, and one Service of type NodePort at %d for its Pods",
+		phrases = append(phrases, fmt.Sprintf("%s has one Deployment%s, and one Service of type NodePort at %d for its Pods",
 			c.Name, greeting, c.port))
 	}
 	look := func() (string, bool) {
@@ -88,10 +88,10 @@ func (v visit) asSpecifiedWithin(patience time.Duration, cows ...*cow) {
 		return "", true
 	}
 	if patience == 0 {
-		v.Eventually(v.ctx, v.t, strings.Join(wants, "; "), v.herd.Changed, look)
+		v.Eventually(v.ctx, v.t, strings.Join(phrases, "; "), v.herd.Changed, look)
 		return
 	}
-	v.EventuallyWithin(v.ctx, v.t, strings.Join(wants, "; "), patience, v.herd.Changed, look)
+	v.EventuallyWithin(v.ctx, v.t, strings.Join(phrases, "; "), patience, v.herd.Changed, look)
 }
 
 func children() types.Feature {

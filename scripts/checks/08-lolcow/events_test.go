@@ -55,9 +55,9 @@ func events() types.Feature {
 				v.Fail(v.t, "the port was taken once", "it was not")
 			}
 			port := strconv.Itoa(int(taken.cow.port))
-			var about, told []string
+			var about, lines []string
 			for _, event := range taken.events {
-				told = append(told, fmt.Sprintf("Event %s %s × %d: %s", event.Type, event.Reason, max(1, event.Count), event.Message))
+				lines = append(lines, fmt.Sprintf("Event %s %s × %d: %s", event.Type, event.Reason, max(1, event.Count), event.Message))
 				if taken.cow.portIsTaken(event) {
 					about = append(about, event.Reason)
 				}
@@ -67,9 +67,9 @@ func events() types.Feature {
 			switch {
 			case len(about) == 0:
 				v.Fail(v.t, expected, fmt.Sprintf("of %s about it none is a Warning that names the port",
-					workload.Counted(len(taken.events), "Event")), told...)
+					workload.Counted(len(taken.events), "Event")), lines...)
 			case taken.writes > mostEvents:
-				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), told...)
+				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), lines...)
 			}
 			taken.End()
 			v.herd.taken = nil
@@ -116,7 +116,7 @@ func (v visit) noEventBeforeTheStatus() {
 	}
 	end()
 	v.conditions(c, "the API server accepts the status again", healPatience,
-		workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
+		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{strconv.Itoa(int(c.port))}})
 }
 
 // mostEvents are as many as have a reason while a port is taken: that it is, that there is a Deployment, and that it

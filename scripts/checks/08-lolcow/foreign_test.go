@@ -21,8 +21,8 @@ import (
 type foreign struct {
 	*workload.Foreign
 	of *cow
-	// said is what the Lolcow reported of it at the end.
-	said workload.Condition
+	// reported is what the Lolcow reported of it at the end.
+	reported workload.Condition
 }
 
 // foreigners are Lolcows each of which finds that one of its children has the name of a foreign object.
@@ -56,11 +56,11 @@ func (v visit) foreigners() *foreigners {
 		return h.foreigners
 	}
 	f := &foreigners{}
-	for _, whose := range []string{workload.NoOwner, ownLabels, workload.AnotherController} {
-		f.all = append(f.all, v.foreignService(f, h.draw(paddock), whose))
+	for _, ownership := range []string{workload.NoOwner, ownLabels, workload.AnotherController} {
+		f.all = append(f.all, v.foreignService(f, h.draw(paddock), ownership))
 	}
-	for _, whose := range []string{workload.NoOwner, anothers} {
-		f.all = append(f.all, v.foreignDeployment(f, h.draw(paddock), whose))
+	for _, ownership := range []string{workload.NoOwner, anothers} {
+		f.all = append(f.all, v.foreignDeployment(f, h.draw(paddock), ownership))
 	}
 	for _, one := range f.all {
 		v.make(one.of)
@@ -70,9 +70,9 @@ func (v visit) foreigners() *foreigners {
 }
 
 // ownersOf are the owner references of a foreign object.
-func (v visit) ownersOf(f *foreigners, c *cow, whose string) (owners []metav1.OwnerReference) {
+func (v visit) ownersOf(f *foreigners, c *cow, ownership string) (owners []metav1.OwnerReference) {
 	v.t.Helper()
-	switch whose {
+	switch ownership {
 	case workload.AnotherController:
 		var err error
 		owners, err = v.herd.ControlledByConfigMap(v.ctx, c.Namespace, "owner-of-"+c.Name)
@@ -85,11 +85,11 @@ func (v visit) ownersOf(f *foreigners, c *cow, whose string) (owners []metav1.Ow
 	return owners
 }
 
-func (v visit) foreignService(f *foreigners, c *cow, whose string) *foreign {
+func (v visit) foreignService(f *foreigners, c *cow, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.herd.ForeignService(v.ctx, v.Suite, c.NamespacedName, whose, v.ownersOf(f, c, whose))
+	made, err := v.herd.ForeignService(v.ctx, v.Suite, c.NamespacedName, ownership, v.ownersOf(f, c, ownership))
 	v.OK(v.t, "making a Service by hand", err)
-	if whose == ownLabels {
+	if ownership == ownLabels {
 		edited, err := workload.Edit(v.ctx, v.herd.Client.CoreV1().Services(c.Namespace), c.Name, func(s *corev1.Service) {
 			maps.Copy(s.Labels, c.podLabels())
 			s.Spec.Selector = c.podLabels()
@@ -101,9 +101,9 @@ func (v visit) foreignService(f *foreigners, c *cow, whose string) *foreign {
 }
 
 // foreignDeployment makes a Deployment of no Pods: it calls itself available.
-func (v visit) foreignDeployment(f *foreigners, c *cow, whose string) *foreign {
+func (v visit) foreignDeployment(f *foreigners, c *cow, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.herd.ForeignDeployment(v.ctx, c.NamespacedName, 0, whose, v.ownersOf(f, c, whose))
+	made, err := v.herd.ForeignDeployment(v.ctx, c.NamespacedName, 0, ownership, v.ownersOf(f, c, ownership))
 	v.OK(v.t, "making a Deployment by hand", err)
 	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+c.Name, podPatience, v.herd.Changed, func() (string, bool) {
 		return v.herd.Steady(v.Suite, made)
@@ -111,9 +111,9 @@ func (v visit) foreignDeployment(f *foreigners, c *cow, whose string) *foreign {
 	return &foreign{Foreign: made, of: c}
 }
 
-// wrongBeside says what is wrong with the child of a Lolcow whose other child has the name of a foreign object; empty:
+// wrongSibling says what is wrong with the child of a Lolcow whose other child has the name of a foreign object; empty:
 // it is as the spec says.
-func (h *herd) wrongBeside(f *foreign) string {
+func (h *herd) wrongSibling(f *foreign) string {
 	if f.Kind == "Deployment" {
 		service, wrong := h.service(f.of)
 		if wrong != "" {
@@ -129,8 +129,8 @@ func (h *herd) wrongBeside(f *foreign) string {
 	return wrong
 }
 
-// besides waits until the other child of each Lolcow is as its spec says.
-func (v visit) besides(f *foreigners) {
+// siblings waits until the other child of each Lolcow is as its spec says.
+func (v visit) siblings(f *foreigners) {
 	v.t.Helper()
 	for _, one := range f.all {
 		other := "Service"
@@ -139,7 +139,7 @@ func (v visit) besides(f *foreigners) {
 		}
 		expected := fmt.Sprintf("%s is not the operator's, and the %s of %s is as its spec says", one, other, one.of.Name)
 		v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
-			wrong := v.herd.wrongBeside(one)
+			wrong := v.herd.wrongSibling(one)
 			return wrong, wrong == ""
 		})
 	}
@@ -160,21 +160,21 @@ func foreignChild() types.Feature {
 	return features.New("foreign objects are left alone").
 		Assess("whichever labels and owners they have", check.Assess(assess(func(v visit) {
 			f := v.foreigners()
-			v.besides(f)
+			v.siblings(f)
 			v.untouched(f)
 			for _, one := range f.all {
 				v.say(one.of, v.herd.drawGreeting())
 				v.move(one.of, v.herd.ports.Draw())
 			}
-			v.besides(f)
+			v.siblings(f)
 			v.untouched(f)
 			f.seen = true
 		}))).Feature()
 }
 
-// inTheWay are the conditions of a Lolcow one of whose children has the name of a foreign object.
-func inTheWay(f *foreign) []workload.Wanted {
-	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{f.Kind}}, {Of: availableType, Status: "False"}}
+// blockedConditions are the conditions of a Lolcow one of whose children has the name of a foreign object.
+func blockedConditions(f *foreign) []workload.Wanted {
+	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind}}, {Of: availableType, Status: "False"}}
 }
 
 // free deletes the foreign objects, if the operator has reported them all by now. It may try again some seconds later,
@@ -186,13 +186,13 @@ func (v visit) free() bool {
 		return f != nil && f.freed
 	}
 	for _, one := range f.all {
-		if v.herd.Unlike(one.of.NamespacedName, one.of.object.GetGeneration(), inTheWay(one)) != "" {
+		if v.herd.Unlike(one.of.NamespacedName, one.of.object.GetGeneration(), blockedConditions(one)) != "" {
 			return false
 		}
 	}
 	for _, one := range f.all {
 		if object, there := v.herd.Get(one.of.NamespacedName); there {
-			one.said, _ = workload.ConditionOf(object, degradedType)
+			one.reported, _ = workload.ConditionOf(object, degradedType)
 		}
 		var err error
 		if one.Kind == "Service" {
@@ -213,7 +213,7 @@ func foreignGone() types.Feature {
 			f.seen = true
 			if !v.free() {
 				for _, one := range f.all {
-					v.conditions(one.of, one.String()+" is not the operator's", statusPatience, inTheWay(one)...)
+					v.conditions(one.of, one.String()+" is not the operator's", statusPatience, blockedConditions(one)...)
 				}
 				v.free()
 			}
@@ -227,7 +227,7 @@ func foreignGone() types.Feature {
 							return "the Lolcow is gone", false
 						}
 						is, _ := workload.ConditionOf(object, degradedType)
-						return fmt.Sprintf("it is %s: %s", is.Status, is.Message), is.Status == "False" || is.Message != one.said.Message
+						return fmt.Sprintf("it is %s: %s", is.Status, is.Message), is.Status == "False" || is.Message != one.reported.Message
 					})
 			}
 			v.herd.foreigners = nil

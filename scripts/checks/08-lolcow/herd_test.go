@@ -45,8 +45,8 @@ type herd struct {
 	first *exhibit
 	// patients are Lolcows that a later check needs, started with the first.
 	patients *patients
-	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
-	teller, calm *cow
+	// fortuneCow is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
+	fortuneCow, calm *cow
 	// victims are Lolcows whose children are deleted and edited by hand; empty: there are none.
 	victims []*cow
 	// foreigners are Lolcows whose children have the names of foreign objects; nil: there are none.
@@ -137,7 +137,7 @@ func (c *cow) New() *unstructured.Unstructured {
 // well, also those that have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
-		h.first, h.patients, h.teller, h.calm, h.victims, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
+		h.first, h.patients, h.fortuneCow, h.calm, h.victims, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
 		if h.taken != nil {
 			h.taken.End()
 			h.taken = nil
@@ -145,7 +145,7 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	}
 	h.dirty = false
 	kept := append(h.withPods(), h.victims...)
-	for _, c := range []*cow{h.teller, h.calm} {
+	for _, c := range []*cow{h.fortuneCow, h.calm} {
 		if c != nil {
 			kept = append(kept, c)
 		}
@@ -286,7 +286,7 @@ func (v visit) shows(c *cow) {
 			if err != nil {
 				return err.Error(), false
 			}
-			return fmt.Sprintf("it says: %s", said(text)), strings.Contains(said(text), c.greeting)
+			return fmt.Sprintf("it says: %s", speech(text)), strings.Contains(speech(text), c.greeting)
 		})
 }
 
@@ -320,8 +320,8 @@ func (v visit) closed(port int32) {
 	}
 }
 
-// said is what the cow says on a page in text: what stands in the bubble.
-func said(page string) string {
+// speech is what the cow says on a page in text: what stands in the bubble.
+func speech(page string) string {
 	var lines []string
 	for line := range strings.Lines(page) {
 		line = strings.TrimSpace(line)
@@ -349,7 +349,7 @@ func (v visit) begin() {
 	v.free()
 	if h.first != nil && h.first.shown {
 		v.regreet()
-		v.teller()
+		v.fortuneCow()
 		v.admit()
 	}
 	if h.first != nil || !h.RunsPods() {

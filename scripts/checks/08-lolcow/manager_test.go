@@ -88,12 +88,12 @@ func (v visit) grant(rules []rbacv1.PolicyRule, to rbacv1.Subject) {
 	name := made("")
 	name.Name += "-" + to.Name
 	_, err := v.herd.Client.RbacV1().ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{})
-	v.OK(v.t, "making a role", ignoreThere(err))
+	v.OK(v.t, "making a role", ignoreAlreadyExists(err))
 	_, err = v.herd.Client.RbacV1().ClusterRoleBindings().Create(v.ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, Subjects: []rbacv1.Subject{to},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
 	}, metav1.CreateOptions{})
-	v.OK(v.t, "binding a role", ignoreThere(err))
+	v.OK(v.t, "binding a role", ignoreAlreadyExists(err))
 }
 
 // withdraw takes all away that grant gave.
@@ -113,7 +113,7 @@ func withdraw(ctx context.Context, h *herd) error {
 	return err
 }
 
-func ignoreThere(err error) error {
+func ignoreAlreadyExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (v visit) token(name string) (string, rbacv1.Subject) {
 	accounts := v.herd.Client.CoreV1().ServiceAccounts(stable)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
 	_, err := accounts.Create(v.ctx, account, metav1.CreateOptions{})
-	v.OK(v.t, "making an account", ignoreThere(err))
+	v.OK(v.t, "making an account", ignoreAlreadyExists(err))
 	answer, err := accounts.CreateToken(v.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	v.OK(v.t, "making a token", err)
 	return answer.Status.Token, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: stable, Name: name}

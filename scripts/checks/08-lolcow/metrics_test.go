@@ -70,12 +70,12 @@ func (v visit) serveMetrics(flags ...string) (ask func(token string) (code int, 
 		if pod == nil {
 			return 0, "", errors.New("the operator's Pod does not run")
 		}
-		way, err := reach.Pod(v.ctx, v.Config, pod.Namespace, pod.Name, metricsPort)
+		tunnel, err := reach.Pod(v.ctx, v.Config, pod.Namespace, pod.Name, metricsPort)
 		if err != nil {
 			return 0, "", err
 		}
-		defer way.Close()
-		return scrape(v.ctx, way.Address, token)
+		defer tunnel.Close()
+		return scrape(v.ctx, tunnel.Address, token)
 	}
 }
 
@@ -111,8 +111,8 @@ const (
 	metricsPatience = 10 * time.Second
 )
 
-// told returns the value of a gauge for a state. False: there is none.
-func told(body, state string) (float64, bool) {
+// gaugeValue returns the value of a gauge for a state. False: there is none.
+func gaugeValue(body, state string) (float64, bool) {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, gaugeName+"{") && strings.Contains(line, fmt.Sprintf("=%q", state)) {
 			fields := strings.Fields(line)
@@ -129,7 +129,7 @@ var states = map[string]string{"available": availableType, "progressing": progre
 // counts says how the gauge differs from the Lolcows; empty: it does not.
 func (h *herd) counts(body string) (wrong string) {
 	for state, of := range states {
-		is, there := told(body, state)
+		is, there := gaugeValue(body, state)
 		if want := h.count(of); !there || is != want {
 			return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, there, want, of)
 		}
@@ -206,8 +206,8 @@ func gauge() types.Feature {
 			v.scrapes(expected, scrape, follows)
 			v.remove(cows[0])
 			v.scrapes(expected+", also when one is gone", scrape, follows)
-			for who, token := range map[string]string{"a client without a token": "", "an account without a right to it": stranger} {
-				v.refused(who, func() (int, error) {
+			for client, token := range map[string]string{"a client without a token": "", "an account without a right to it": stranger} {
+				v.refused(client, func() (int, error) {
 					code, _, err := scraped(token)
 					return code, err
 				})
@@ -221,7 +221,7 @@ func gauge() types.Feature {
 // refused fails unless a client is refused the metrics. On a busy machine a request may have no answer in time, and the
 // operator, which asks the API server who the client is, may answer with an error of its own (500): then refused asks
 // again.
-func (v visit) refused(who string, ask func() (code int, err error)) {
+func (v visit) refused(client string, ask func() (code int, err error)) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
 		code, err := ask()
@@ -233,7 +233,7 @@ func (v visit) refused(who string, ask func() (code int, err error)) {
 		case err != nil:
 			v.OK(v.t, "asking for the metrics", err)
 		case code != http.StatusUnauthorized && code != http.StatusForbidden:
-			v.Fail(v.t, who+" is refused the metrics: 401 or 403", fmt.Sprintf("the answer is %d %s", code, http.StatusText(code)),
+			v.Fail(v.t, client+" is refused the metrics: 401 or 403", fmt.Sprintf("the answer is %d %s", code, http.StatusText(code)),
 				"metricsserver.Options: SecureServing, and FilterProvider: filters.WithAuthenticationAndAuthorization")
 		}
 		return

@@ -196,7 +196,7 @@ func namespaced() types.Feature {
 				_, err := v.herd.Client.RbacV1().RoleBindings(paddock).Create(v.ctx, &rbacv1.RoleBinding{
 					ObjectMeta: local, Subjects: binding.Subjects, RoleRef: binding.RoleRef,
 				}, metav1.CreateOptions{})
-				v.OK(v.t, "giving the operator its role in one namespace", ignoreThere(err))
+				v.OK(v.t, "giving the operator its role in one namespace", ignoreAlreadyExists(err))
 				taken = append(taken, binding)
 				v.OK(v.t, "taking the operator's role away elsewhere",
 					v.herd.Client.RbacV1().ClusterRoleBindings().Delete(v.ctx, binding.Name, deleteNow))
@@ -240,7 +240,7 @@ func namespaced() types.Feature {
 			for _, binding := range taken {
 				binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels, Annotations: binding.Annotations}
 				_, err := h.Client.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{})
-				problems = append(problems, ignoreThere(err),
+				problems = append(problems, ignoreAlreadyExists(err),
 					workload.IgnoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
 			}
 			return errors.Join(append(problems, withdraw(ctx, h), c.Operator.Start(ctx))...)

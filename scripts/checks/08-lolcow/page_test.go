@@ -65,53 +65,53 @@ func anyGreeting() types.Feature {
 		}))).Feature()
 }
 
-// teller is a Lolcow without a greeting. Its Pod starts while other checks run, and when its page is asked for the
+// fortuneCow is a Lolcow without a greeting. Its Pod starts while other checks run, and when its page is asked for the
 // patient of the ward is gone.
-func (v visit) teller() *cow {
+func (v visit) fortuneCow() *cow {
 	v.t.Helper()
-	if v.herd.teller == nil {
+	if v.herd.fortuneCow == nil {
 		c := v.herd.draw(ward)
 		c.greeting = ""
-		v.herd.teller = v.make(c)
+		v.herd.fortuneCow = v.make(c)
 	}
-	return v.herd.teller
+	return v.herd.fortuneCow
 }
 
 func fortune() types.Feature {
 	return features.New("a cow without a greeting tells a fortune").
 		Assess("the same after a restart of the operator", check.Assess(assess(func(v visit) {
 			v.needsNode()
-			c := v.teller()
+			c := v.fortuneCow()
 			v.asSpecified(c)
-			told := ""
+			first := ""
 			v.asks(c.Name+" has no greeting, and its page tells a fortune", c, func(text string, err error) (string, bool) {
 				if err != nil {
 					return err.Error(), false
 				}
-				told = said(text)
-				return "it says: " + told, told != "" && told != "Moo."
+				first = speech(text)
+				return "it says: " + first, first != "" && first != "Moo."
 			})
 			v.sameFortune()
 			before, _ := v.herd.deployment(c)
 			v.restart()
 			after, _ := v.herd.deployment(c)
 			if after.Generation != before.Generation {
-				v.Fail(v.t, fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told),
+				v.Fail(v.t, fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, first),
 					"the operator has changed the template of the Deployment, so that another Pod is rolled out")
 			}
-			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told),
+			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, first),
 				c, func(text string, err error) (string, bool) {
 					if err != nil {
 						return err.Error(), false
 					}
-					return "it says: " + said(text), said(text) == told
+					return "it says: " + speech(text), speech(text) == first
 				})
-			v.herd.teller = nil
+			v.herd.fortuneCow = nil
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
 }
 
-// sameFortune changes a Lolcow without a greeting, and fails if it then tells another fortune. No Pod of it runs.
+// sameFortune changes a Lolcow without a greeting, and fails if it then shows another fortune. No Pod of it runs.
 func (v visit) sameFortune() {
 	v.t.Helper()
 	c := v.herd.draw(paddock)
@@ -119,11 +119,11 @@ func (v visit) sameFortune() {
 	v.make(c)
 	v.asSpecified(c)
 	v.done(c, doneSoon)
-	tells := func() []corev1.Container {
+	containers := func() []corev1.Container {
 		deployment, _ := v.herd.deployment(c)
 		return deployment.Spec.Template.Spec.Containers
 	}
-	before := tells()
+	before := containers()
 	for _, change := range []struct {
 		what string
 		make func()
@@ -139,14 +139,14 @@ func (v visit) sameFortune() {
 			v.patch(c, `{"spec":{"greeting":null}}`)
 			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s, whose greeting was removed, tells its fortune again", c.Name),
 				v.herd.Changed, func() (string, bool) {
-					return "the Deployment still has the greeting or another fortune", reflect.DeepEqual(tells(), before)
+					return "the Deployment still has the greeting or another fortune", reflect.DeepEqual(containers(), before)
 				})
 		}},
 	} {
 		change.make()
 		v.asSpecified(c)
 		v.Settle(v.ctx, v.t)
-		if !reflect.DeepEqual(tells(), before) {
+		if !reflect.DeepEqual(containers(), before) {
 			v.Fail(v.t, fmt.Sprintf("%s has no greeting and always tells the same fortune", c.Name),
 				change.what+", and the template of the Deployment is another one")
 		}

@@ -112,9 +112,9 @@ func (h *held) podIs(pod *corev1.Pod, ready bool, differ ...corev1.ContainerStat
 }
 
 // is waits for the status of Degraded, and for a message.
-func (h *held) is(why, status string, says ...string) {
+func (h *held) is(why, status string, mentions ...string) {
 	h.t.Helper()
-	h.conditions(h.cow, why, podPatience, workload.Wanted{Of: degradedType, Status: status, Says: says})
+	h.conditions(h.cow, why, podPatience, workload.Wanted{Of: degradedType, Status: status, Mentions: mentions})
 }
 
 // well waits until all is well.
@@ -305,11 +305,11 @@ func (h *held) stuck() {
 		h.Fail(h.t, fmt.Sprintf("while something is wrong with a Pod of %s, Degraded stays True", h.Name), "for a moment it was False")
 	}
 	turns := h.film.Turns(allTypes...)
-	told := h.eventWrites(h.cow, began)
-	if len(told) > turns+1 { // that it became so may have been written late
+	recorded := h.eventWrites(h.cow, began)
+	if len(recorded) > turns+1 { // that it became so may have been written late
 		h.Fail(h.t, fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", h.Name),
 			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True",
-				len(told), turns), audit.Lines(told)...)
+				len(recorded), turns), audit.Lines(recorded)...)
 	}
 }
 
@@ -359,7 +359,7 @@ func (h *held) refused() {
 		ObjectMeta: metav1.ObjectMeta{Name: crowd},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
 	}, metav1.CreateOptions{})
-	h.OK(h.t, "making a quota", ignoreThere(err))
+	h.OK(h.t, "making a quota", ignoreAlreadyExists(err))
 	ctx, cancel := context.WithTimeoutCause(h.ctx, podPatience, fmt.Errorf("it does not after %s", podPatience))
 	defer cancel()
 	h.OK(h.t, "waiting for the quota", await.Until(ctx, pagePoll/2, "the quota to refuse Pods", func(ctx context.Context) (string, error) {
@@ -374,7 +374,7 @@ func (h *held) refused() {
 	h.say(h.cow, h.herd.drawGreeting())
 	h.asSpecified(h.cow)
 	h.conditions(h.cow, "a quota refuses Pods with the new greeting, and those with the old one still serve", podPatience,
-		workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}}, workload.Wanted{Of: availableType, Status: "True"})
+		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}}, workload.Wanted{Of: availableType, Status: "True"})
 	h.done(h.cow, doneSoon)
 	if h.film.Claims(progressingType, "False", h.object.GetGeneration()) {
 		h.Fail(h.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation "+
@@ -398,15 +398,15 @@ func (v visit) strangers(c *cow) {
 	}
 }
 
-// nobodysScheduler is the name of a scheduler that there is not.
-const nobodysScheduler = "lolcow-checks"
+// unknownScheduler is the name of a scheduler that there is not.
+const unknownScheduler = "lolcow-checks"
 
 // stranger is a Pod that no node runs.
 func stranger(namespace, name string, labels map[string]string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "stranger-" + name, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}},
 		Spec: corev1.PodSpec{
-			SchedulerName: nobodysScheduler, TerminationGracePeriodSeconds: new(int64(0)),
+			SchedulerName: unknownScheduler, TerminationGracePeriodSeconds: new(int64(0)),
 			Containers: []corev1.Container{{Name: "main", Image: "operator-labs/stranger:v0"}},
 		},
 	}

@@ -30,7 +30,7 @@ func portRange() types.Feature {
 			began := v.Audit.Now()
 			v.make(c)
 			v.conditions(c, "the port is out of the range of node ports", statusPatience,
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{strconv.Itoa(int(c.port))}})
 			v.Settle(v.ctx, v.t)
 			if len(v.Audit.Since(began, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
 				return e.Namespace == c.Namespace && e.Code == http.StatusUnprocessableEntity
@@ -39,7 +39,7 @@ func portRange() types.Feature {
 					"the range of node ports is a setting of the API server", c.port, c.Name),
 					"it has sent no request for a Service with this port")
 			}
-			v.goesOn(c)
+			v.keepsDeployment(c)
 			refused := strconv.Itoa(int(c.port))
 			v.move(c, v.herd.ports.Draw())
 			v.asSpecified(c)
@@ -47,8 +47,8 @@ func portRange() types.Feature {
 		}))).Feature()
 }
 
-// goesOn fails unless the operator keeps working on the Deployment of a cow whose port is refused.
-func (v visit) goesOn(c *cow) {
+// keepsDeployment fails unless the operator keeps working on the Deployment of a cow whose port is refused.
+func (v visit) keepsDeployment(c *cow) {
 	v.t.Helper()
 	hasDeployment := func(why string, other apitypes.UID) {
 		v.t.Helper()
@@ -127,7 +127,7 @@ func errorReported() types.Feature {
 				}
 			}
 			for _, one := range troubles {
-				wanted := []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{workload.DownName}}}
+				wanted := []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{workload.DownName}}}
 				if one.change == nil {
 					wanted = append(wanted, workload.Wanted{Of: availableType, Status: "False"})
 				}
@@ -176,12 +176,12 @@ func (v visit) occupy() *occupation {
 	o := &occupation{cow: v.herd.draw(corner)}
 	// The event recorder writes in the background: on a busy machine an Event comes after the condition that tells the
 	// same.
-	look := func(ctx context.Context, x *workload.Occupation) (told bool, err error) {
+	look := func(ctx context.Context, x *workload.Occupation) (reported bool, err error) {
 		o.writes = len(v.eventWrites(o.cow, x.Since))
 		o.events, err = v.herd.eventsOf(ctx, x.Owner)
 		return slices.ContainsFunc(o.events, o.cow.portIsTaken), err
 	}
-	taken := workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(o.cow.port))}}
+	taken := workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{strconv.Itoa(int(o.cow.port))}}
 	var err error
 	o.Occupation, err = v.herd.Occupy(v.ctx, v.Suite, o.cow.New(), o.cow.port, []workload.Wanted{taken}, look)
 	v.OK(v.t, "making a Lolcow whose port is taken", err)

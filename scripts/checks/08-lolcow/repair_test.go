@@ -55,7 +55,7 @@ func deletedChild() types.Feature {
 				}
 			}
 			for _, l := range losses {
-				v.isMadeAgain(l)
+				v.recreated(l)
 			}
 		}))).Feature()
 }
@@ -70,7 +70,7 @@ func (v visit) forbidden(c *cow) {
 	})
 }
 
-func (v visit) isMadeAgain(l *loss) {
+func (v visit) recreated(l *loss) {
 	v.t.Helper()
 	expected := fmt.Sprintf("the %s of %s, deleted by hand, is made again", strings.Join(l.deletes, " and the "), l.of.Name)
 	v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
@@ -96,21 +96,21 @@ func (v visit) victims() []*cow {
 	return v.herd.victims
 }
 
-// putBack edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit is
-// edit number i: told describes it, and wrong says what is not as it was before.
-func (v visit) putBack(edits int, edit func(i int, c *cow) (told string, wrong func() string)) {
+// reverts edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit is
+// edit number i: what describes it, and wrong says what is not as it was before.
+func (v visit) reverts(edits int, edit func(i int, c *cow) (what string, wrong func() string)) {
 	v.t.Helper()
 	cows := v.victims()
 	v.asSpecified(cows...)
 	for _, c := range cows {
 		v.done(c, doneSoon) // what comes now is an answer to the edits
 	}
-	told, wrong := make([]string, edits), make([]func() string, edits)
+	what, wrong := make([]string, edits), make([]func() string, edits)
 	for n, i := range v.herd.random.Perm(edits) {
-		told[n], wrong[n] = edit(i, cows[n])
+		what[n], wrong[n] = edit(i, cows[n])
 	}
 	for n := range edits {
-		expected := fmt.Sprintf("%s of %s by hand, and the operator puts it back", told[n], cows[n].Name)
+		expected := fmt.Sprintf("%s of %s by hand, and the operator puts it back", what[n], cows[n].Name)
 		v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
 			observed := v.herd.wrong(cows[n])
 			if observed == "" {
@@ -198,7 +198,7 @@ func driftTemplate() types.Feature {
 	return features.New("a hand edit of the template is undone").
 		Assess("of the image, the greeting and the ports", check.Assess(assess(func(v visit) {
 			image := func(d *appsv1.Deployment) string { return d.Spec.Template.Spec.Containers[0].Image }
-			v.putBack(len(drifts), func(i int, c *cow) (told string, wrong func() string) {
+			v.reverts(len(drifts), func(i int, c *cow) (what string, wrong func() string) {
 				v.t.Helper()
 				var before string
 				var ports []corev1.ContainerPort
@@ -236,7 +236,7 @@ var serviceEdits = append(slices.Clone(workload.ServiceEdits), workload.ServiceE
 func driftService() types.Feature {
 	return features.New("a hand edit of the Service is undone").
 		Assess("of its selector, its port, and its type", check.Assess(assess(func(v visit) {
-			v.putBack(len(serviceEdits), func(i int, c *cow) (told string, wrong func() string) {
+			v.reverts(len(serviceEdits), func(i int, c *cow) (what string, wrong func() string) {
 				v.t.Helper()
 				var before corev1.ServiceSpec
 				edited := v.editService(c, func(s *corev1.Service) {

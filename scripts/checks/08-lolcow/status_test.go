@@ -39,11 +39,11 @@ const podPatience = 30 * time.Second
 // conditions waits until conditions of a cow are as wanted, for its present generation.
 func (v visit) conditions(c *cow, why string, patience time.Duration, all ...workload.Wanted) {
 	v.t.Helper()
-	var wants []string
+	var phrases []string
 	for _, w := range all {
-		wants = append(wants, w.String())
+		phrases = append(phrases, w.String())
 	}
-	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, c.Name, strings.Join(wants, ", and ")),
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, c.Name, strings.Join(phrases, ", and ")),
 		patience, v.herd.Changed, func() (string, bool) {
 			unlike := v.herd.Unlike(c.NamespacedName, c.object.GetGeneration(), all)
 			return unlike, unlike == ""
@@ -151,7 +151,7 @@ func degradedImage() types.Feature {
 		Assess("by name, until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().image
 			v.conditions(c, "another client has added a container whose image does not exist", podPatience,
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{missingImage}})
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{missingImage}})
 			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience,
 				workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: availableType, Status: "True"})
@@ -163,7 +163,7 @@ func degradedCrash() types.Feature {
 		Assess("until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().crash
 			v.conditions(c, "another client has added a container that ends with an error each time", podPatience,
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"parasol"}})
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"parasol"}})
 			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"})
 			v.herd.first, v.herd.patients = nil, nil // no check after this one needs a page
@@ -175,7 +175,7 @@ func quota() types.Feature {
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
 			c := v.calm()
 			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience,
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}},
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}},
 				workload.Wanted{Of: availableType, Status: "False"})
 		}))).Feature()
 }

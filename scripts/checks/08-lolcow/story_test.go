@@ -76,12 +76,12 @@ func (p phase) String() string {
 	return text
 }
 
-func tell(phases []phase) string {
-	var told []string
+func describePhases(phases []phase) string {
+	var lines []string
 	for _, p := range phases {
-		told = append(told, p.String())
+		lines = append(lines, p.String())
 	}
-	return strings.Join(told, "; then ")
+	return strings.Join(lines, "; then ")
 }
 
 const (
@@ -238,14 +238,14 @@ func story() types.Feature {
 	return features.New("a story from the run's seed").
 		Assess("ends as the specs say, for every Lolcow", check.Assess(assess(func(v visit) {
 			for n := range max(1, v.Stories) {
-				v.tells(v.Seed + uint32(n)) //nolint:gosec // there are far fewer than billions of stories
+				v.checkStory(v.Seed + uint32(n)) //nolint:gosec // there are far fewer than billions of stories
 			}
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
 }
 
-// tells plays the story of a seed. Of one that fails it tells the shortest that it finds which fails, too.
-func (v visit) tells(seed uint32) {
+// checkStory plays the story of a seed. If the story fails, it reports the shortest failing one that it finds.
+func (v visit) checkStory(seed uint32) {
 	v.t.Helper()
 	phases := v.herd.drawStory(seed)
 	failure := v.tries(phases)
@@ -266,7 +266,7 @@ func (v visit) tells(seed uint32) {
 		}
 	}
 	v.Fail(v.t, failure.Expected, failure.Observed,
-		append([]string{fmt.Sprintf("the story of seed %d, made shorter: %s", seed, tell(phases))}, failure.Evidence...)...)
+		append([]string{fmt.Sprintf("the story of seed %d, made shorter: %s", seed, describePhases(phases))}, failure.Evidence...)...)
 }
 
 // tries plays a story in an empty namespace.

@@ -81,16 +81,16 @@ func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 	if wrong := workload.WrongService(s, a.port, &d.Spec.Template); wrong != "" {
 		return wrong
 	}
-	if leads := leadsTo(s.Spec.Ports[0], d.Spec.Template.Spec.Containers); leads != serverPort {
+	if target := targetPort(s.Spec.Ports[0], d.Spec.Template.Spec.Containers); target != serverPort {
 		return fmt.Sprintf("the Service %s has the targetPort %s, and that is port %d of the Pods",
-			s.Name, s.Spec.Ports[0].TargetPort.String(), leads)
+			s.Name, s.Spec.Ports[0].TargetPort.String(), target)
 	}
 	return ""
 }
 
-// leadsTo is the port of a Pod to which a Service's port leads; 0: to none. A name is that of the first container that
-// has a port of this name, whichever container that is.
-func leadsTo(port corev1.ServicePort, containers []corev1.Container) int32 {
+// targetPort is the port of a Pod to which a Service's port leads; 0: to none. A name is that of the first container
+// that has a port of this name, whichever container that is.
+func targetPort(port corev1.ServicePort, containers []corev1.Container) int32 {
 	if port.TargetPort.Type == intstr.Int {
 		if port.TargetPort.IntVal == 0 {
 			return port.Port
@@ -129,11 +129,11 @@ func (v visit) asSpecified(apps ...*app) {
 // asSpecifiedWithin is asSpecified for an operator that may be silent for longer; 0: for no longer than usual.
 func (v visit) asSpecifiedWithin(patience time.Duration, apps ...*app) {
 	v.t.Helper()
-	var wants []string
+	var phrases []string
 	for _, a := range apps {
-		wants = append(wants, a.String())
+		phrases = append(phrases, a.String())
 	}
-	v.eventually(patience, strings.Join(wants, "; "), func() string {
+	v.eventually(patience, strings.Join(phrases, "; "), func() string {
 		for _, a := range apps {
 			if wrong := v.town.wrong(a); wrong != "" {
 				return wrong

@@ -58,21 +58,21 @@ func (d drawing) String() string {
 
 // in is the drawing as a spec of a version.
 func (d drawing) in(version schema.GroupVersionResource) map[string]any {
-	said := spec(version, d.image, d.port, d.replicas)
+	fields := spec(version, d.image, d.port, d.replicas)
 	if version == newer {
-		said["description"] = d.description
+		fields["description"] = d.description
 	}
-	return said
+	return fields
 }
 
 // write makes an object what was drawn.
 func (d drawing) write(version schema.GroupVersionResource) func(*unstructured.Unstructured) {
 	return func(object *unstructured.Unstructured) {
-		said := d.in(version)
+		fields := d.in(version)
 		if d.description == "" {
-			delete(said, "description")
+			delete(fields, "description")
 		}
-		object.Object["spec"] = said
+		object.Object["spec"] = fields
 		object.SetLabels(d.labels)
 		object.SetAnnotations(d.annotations)
 	}
@@ -174,11 +174,11 @@ func usersAnnotations(v visit) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(carriers)) {
 		for _, users := range []string{carriers[name], mine} {
-			for _, said := range []string{"", another} {
-				what := fmt.Sprintf("a WebApp with the description %q and an annotation of a user, %s: %q", said, name, users)
+			for _, value := range []string{"", another} {
+				what := fmt.Sprintf("a WebApp with the description %q and an annotation of a user, %s: %q", value, name, users)
 				_, err := v.tryEdit(newer, a.NamespacedName, func(object *unstructured.Unstructured) {
 					object.SetAnnotations(map[string]string{name: users})
-					object.Object["spec"].(map[string]any)["description"] = said
+					object.Object["spec"].(map[string]any)["description"] = value
 				})
 				if isRefused(err) {
 					continue
@@ -189,7 +189,7 @@ func usersAnnotations(v visit) {
 				})
 				back := v.read(newer, a.NamespacedName)
 				written := drawing{annotations: map[string]string{name: users}}
-				if wrong := either(differs(back, map[string]any{"description": said}), written.lost(back, false)); wrong != "" {
+				if wrong := either(differs(back, map[string]any{"description": value}), written.lost(back, false)); wrong != "" {
 					v.Fail(v.t, expected, fmt.Sprintf("%s; it was %s", wrong, what))
 				}
 			}

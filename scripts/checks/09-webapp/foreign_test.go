@@ -44,9 +44,9 @@ const (
 )
 
 // owners are the owner references of a foreign object.
-func (v visit) owners(a *app, whose string) (owners []metav1.OwnerReference) {
+func (v visit) owners(a *app, ownership string) (owners []metav1.OwnerReference) {
 	v.t.Helper()
-	switch whose {
+	switch ownership {
 	case another:
 		var err error
 		owners, err = v.town.ControlledByConfigMap(v.ctx, a.Namespace, "owner-of-"+a.Name)
@@ -58,18 +58,18 @@ func (v visit) owners(a *app, whose string) (owners []metav1.OwnerReference) {
 }
 
 // foreignService makes a Service that is not the operator's, with the name that a WebApp will have.
-func (v visit) foreignService(a *app, whose string) *foreign {
+func (v visit) foreignService(a *app, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.town.ForeignService(v.ctx, v.Suite, a.NamespacedName, whose, v.owners(a, whose))
+	made, err := v.town.ForeignService(v.ctx, v.Suite, a.NamespacedName, ownership, v.owners(a, ownership))
 	v.OK(v.t, "making a Service by hand", err)
 	return &foreign{Foreign: made, of: a}
 }
 
 // foreignDeployment makes a Deployment that is not the operator's, and waits until the controller of Deployments is
 // done with it.
-func (v visit) foreignDeployment(a *app, replicas int32, whose string) *foreign {
+func (v visit) foreignDeployment(a *app, replicas int32, ownership string) *foreign {
 	v.t.Helper()
-	made, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, whose, v.owners(a, whose))
+	made, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, ownership, v.owners(a, ownership))
 	v.OK(v.t, "making a Deployment by hand", err)
 	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+a.Name, podPatience, v.town.Changed, func() (string, bool) {
 		return v.town.Steady(v.Suite, made)
@@ -77,23 +77,23 @@ func (v visit) foreignDeployment(a *app, replicas int32, whose string) *foreign 
 	return &foreign{Foreign: made, of: a}
 }
 
-// notOurs are the conditions of a WebApp one of whose children has the name of a foreign object.
-func notOurs(f *foreign) []workload.Wanted {
-	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{f.Kind, f.of.Name}}, {Of: availableType, Status: "False"}}
+// blockedConditions are the conditions of a WebApp one of whose children has the name of a foreign object.
+func blockedConditions(f *foreign) []workload.Wanted {
+	return []workload.Wanted{{Of: degradedType, Status: "True", Mentions: []string{f.Kind, f.of.Name}}, {Of: availableType, Status: "False"}}
 }
 
 func foreignService() frameworktypes.Feature {
 	return features.New("a Service that is not the operator's is not touched").
 		Assess("whichever owner it has", check.Assess(assess(func(v visit) {
 			var all []*foreign
-			for _, whose := range []string{noOwner, another, anothers} {
-				all = append(all, v.foreignService(v.town.draw(plans), whose))
+			for _, ownership := range []string{noOwner, another, anothers} {
+				all = append(all, v.foreignService(v.town.draw(plans), ownership))
 			}
 			for _, f := range all {
 				v.create(f.of)
 			}
 			for _, f := range all {
-				v.conditions(f.of, f.String()+" is in the way", notOurs(f)...)
+				v.conditions(f.of, f.String()+" is in the way", blockedConditions(f)...)
 			}
 			for _, f := range all {
 				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Deployment of %s is made all the same", f, f.of.Name), func() string {
@@ -110,7 +110,7 @@ func foreignService() frameworktypes.Feature {
 				v.change(f.of)
 			}
 			for _, f := range all {
-				v.conditions(f.of, f.String()+" is still in the way", notOurs(f)...)
+				v.conditions(f.of, f.String()+" is still in the way", blockedConditions(f)...)
 			}
 			v.untouched(all...)
 		}))).Feature()
@@ -137,7 +137,7 @@ func (v visit) ownedBesides(f *foreign) {
 		edited := v.editDeployment(f.of, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, reference) })
 		f.Is, f.Spec = edited, edited.Spec
 	}
-	f.Whose += ", and has the WebApp as an owner that is not its controller"
+	f.Ownership += ", and has the WebApp as an owner that is not its controller"
 	f.Since = v.Audit.Now()
 	v.eventually(0, "the watch tells of an owner reference of "+f.Name, func() string {
 		var now metav1.Object
@@ -168,7 +168,7 @@ func foreignDeployment() frameworktypes.Feature {
 				v.create(f.of)
 			}
 			for _, f := range all {
-				v.conditions(f.of, f.String()+" is in the way", notOurs(f)...)
+				v.conditions(f.of, f.String()+" is in the way", blockedConditions(f)...)
 				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Service of %s is made all the same", f, f.of.Name), func() string {
 					service, wrong := v.town.service(f.of)
 					if wrong != "" {
@@ -182,12 +182,12 @@ func foreignDeployment() frameworktypes.Feature {
 				}
 			}
 			v.conditions(both.of, fmt.Sprintf("%s is in the way, and so is the Service of that name", both),
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"Deployment", "Service", both.of.Name}},
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"Deployment", "Service", both.of.Name}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.untouched(append(all, both, service)...)
 			v.ownedBesides(both)
 			v.change(both.of)
-			v.conditions(both.of, both.String()+" is still in the way", notOurs(both)...)
+			v.conditions(both.of, both.String()+" is still in the way", blockedConditions(both)...)
 			v.untouched(both, service)
 		}))).Feature()
 }
@@ -201,7 +201,7 @@ func (v visit) obstructed() (service, deployment *foreign) {
 		v.create(f.of)
 	}
 	for _, f := range []*foreign{service, deployment} {
-		v.conditions(f.of, f.String()+" is in the way", notOurs(f)...)
+		v.conditions(f.of, f.String()+" is in the way", blockedConditions(f)...)
 	}
 	return service, deployment
 }
@@ -249,20 +249,21 @@ func earlierWebApp() frameworktypes.Feature {
 			v.remove(a)
 			again := v.town.draw(plans)
 			again.Name = a.Name
-			whose := "belongs to an earlier WebApp of that name, with another UID"
+			ownership := "belongs to an earlier WebApp of that name, with another UID"
 			since := v.Audit.Now()
 			all := []*foreign{
 				{of: again, Foreign: &workload.Foreign{
-					Kind: "Service", NamespacedName: again.NamespacedName, Is: service, Spec: service.Spec, Since: since, Whose: whose, Dying: true,
+					Kind: "Service", NamespacedName: again.NamespacedName, Is: service, Spec: service.Spec,
+					Since: since, Ownership: ownership, Dying: true,
 				}},
 				{of: again, Foreign: &workload.Foreign{
 					Kind: "Deployment", NamespacedName: again.NamespacedName, Is: deployment, Spec: deployment.Spec,
-					Since: since, Whose: whose, Dying: true,
+					Since: since, Ownership: ownership, Dying: true,
 				}},
 			}
 			v.create(again)
 			v.conditions(again, "its children of before are in the way",
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{again.Name}},
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{again.Name}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.untouched(all...)
 			unbound := []byte(`{"metadata":{"finalizers":null}}`)
@@ -303,7 +304,7 @@ func scenario(v visit) {
 		}
 		return ""
 	})
-	v.conditionsWithin(f.of, f.String()+" is in the way", patience, notOurs(f)...)
+	v.conditionsWithin(f.of, f.String()+" is in the way", patience, blockedConditions(f)...)
 	v.conditionsWithin(a, "no Pod is let in", patience, workload.Wanted{Of: availableType, Status: "False"})
 	v.untouched(f)
 	v.OK(v.t, "deleting a Service by hand", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, f.of.Name, metav1.DeleteOptions{}))

@@ -89,10 +89,10 @@ func portRange() frameworktypes.Feature {
 			v.create(a)
 			v.create(f.of)
 			v.conditions(a, "the port is out of the range of node ports",
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(a.port)}},
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{fmt.Sprint(a.port)}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.conditions(f.of, f.String()+" is in the way, and the port is out of the range of node ports",
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{f.Kind, fmt.Sprint(f.of.port)}},
+				workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{f.Kind, fmt.Sprint(f.of.port)}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.Settle(v.ctx, v.t)
 			asked := v.Audit.Since(since, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
@@ -117,8 +117,8 @@ type trouble struct {
 	answer workload.Answer
 	// change makes the operator send the write; nil: the WebApp is created.
 	change func(*app)
-	// says is what else the message has.
-	says []string
+	// mentions is what else the message has.
+	mentions []string
 }
 
 // errorReported lets the API server answer with errors when children are created and updated.
@@ -165,7 +165,7 @@ func errorReported() frameworktypes.Feature {
 			}
 			for _, one := range troubles {
 				v.conditions(one.of, "the API server answers with "+one.what,
-					workload.Wanted{Of: degradedType, Status: "True", Says: append(one.says, workload.DownName)},
+					workload.Wanted{Of: degradedType, Status: "True", Mentions: append(one.mentions, workload.DownName)},
 					workload.Wanted{Of: availableType, Status: "False"})
 			}
 			end()
@@ -176,7 +176,7 @@ func errorReported() frameworktypes.Feature {
 		}))).
 		Assess("while a quota is exceeded", check.Assess(assess(func(v visit) {
 			a := v.create(v.town.draw(yard))
-			v.conditions(a, "a quota lets no Deployment in", workload.Wanted{Of: degradedType, Status: "True", Says: []string{quotaName}},
+			v.conditions(a, "a quota lets no Deployment in", workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{quotaName}},
 				workload.Wanted{Of: availableType, Status: "False"})
 			v.eventually(0, fmt.Sprintf("a quota does not let the Deployment of %s in, "+
 				"and its Service is made all the same", a.Name), func() string {

@@ -148,11 +148,11 @@ func drift() frameworktypes.Feature {
 					return v.town.serviceEdited(a, edited, &before.Spec)
 				}})
 			}
-			var told []string
+			var phrases []string
 			for _, edit := range edits {
-				told = append(told, edit.what)
+				phrases = append(phrases, edit.what)
 			}
-			v.eventually(0, strings.Join(told, ", ")+", all by hand, and the operator puts it back", func() string {
+			v.eventually(0, strings.Join(phrases, ", ")+", all by hand, and the operator puts it back", func() string {
 				for _, edit := range edits {
 					if left := edit.undone(); left != "" {
 						return edit.what + ", and " + left
@@ -165,17 +165,17 @@ func drift() frameworktypes.Feature {
 		Assess("and one of the status", check.Assess(assess(statusEdits))).Feature()
 }
 
-// told returns what the status of a WebApp says, without words and times.
-func told(object *unstructured.Unstructured) string {
-	var tells []string
+// statusText returns what the status of a WebApp says, without words and times.
+func statusText(object *unstructured.Unstructured) string {
+	var parts []string
 	for _, of := range []string{availableType, degradedType} {
 		if is, there := workload.ConditionOf(object, of); there {
-			tells = append(tells, fmt.Sprintf("%s: %s", of, is.Status))
+			parts = append(parts, fmt.Sprintf("%s: %s", of, is.Status))
 		}
 	}
 	replicas, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
 	selector, _, _ := unstructured.NestedString(object.Object, "status", "selector")
-	return strings.Join(append(tells, fmt.Sprintf("replicas: %d", replicas), fmt.Sprintf("selector: %q", selector)), ", ")
+	return strings.Join(append(parts, fmt.Sprintf("replicas: %d", replicas), fmt.Sprintf("selector: %q", selector)), ", ")
 }
 
 // editedMessage is the message that another client writes into conditions.
@@ -236,7 +236,7 @@ func statusEdits(v visit) {
 	}
 	before, edited := map[*app]string{}, map[*app]*unstructured.Unstructured{}
 	for i, a := range apps {
-		before[a] = told(read(a))
+		before[a] = statusText(read(a))
 		object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Patch(v.ctx, a.Name,
 			types.MergePatchType, []byte(patches[i]), metav1.PatchOptions{}, "status")
 		v.OK(v.t, "writing the status of "+a.Name, err)
@@ -248,9 +248,9 @@ func statusEdits(v visit) {
 		for _, a := range apps {
 			object, there := v.town.Get(a.NamespacedName)
 			if !there || !workload.Newer(object, edited[a]) {
-				return fmt.Sprintf("the operator has not written the status of %s since, which tells %s", a.Name, told(edited[a]))
+				return fmt.Sprintf("the operator has not written the status of %s since, which tells %s", a.Name, statusText(edited[a]))
 			}
-			if is := told(object); is != before[a] {
+			if is := statusText(object); is != before[a] {
 				return fmt.Sprintf("the status of %s tells %s, and before that it told %s", a.Name, is, before[a])
 			}
 			if left := workload.HasMessage(object, editedMessage, availableType, degradedType); left != "" {

@@ -203,7 +203,7 @@ func (v visit) refusedImage(a *app) {
 	v.setImage(a, v.town.drawImage())
 	const why = "the image has changed, and the API server answers the update of the Deployment with an error"
 	v.conditions(a, why,
-		workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}},
+		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{workload.DownName}},
 		workload.Wanted{Of: availableType, Status: "False"})
 	if film.Claims(availableType, "True", a.generation()) {
 		v.Fail(v.t, fmt.Sprintf("%s: of %s Available is False", why, a.Name), "for a moment it was True")

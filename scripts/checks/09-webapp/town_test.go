@@ -147,7 +147,9 @@ func (t *town) lag() time.Duration {
 // squat makes a WebApp whose node port another Service has.
 func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err error) {
 	s = &squat{app: t.draw(suburb)}
-	taken := []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(s.port)}}, {Of: availableType, Status: "False"}}
+	taken := []workload.Wanted{
+		{Of: degradedType, Status: "True", Mentions: []string{fmt.Sprint(s.port)}}, {Of: availableType, Status: "False"},
+	}
 	look := func(ctx context.Context, _ *workload.Occupation) (bool, error) { return t.tryAgain(ctx, suite, s) }
 	if s.Occupation, err = t.Occupy(ctx, suite, s.New(), s.port, taken, look); err != nil {
 		return nil, err
@@ -371,11 +373,11 @@ func (v visit) conditions(a *app, why string, all ...workload.Wanted) {
 
 func (v visit) conditionsWithin(a *app, why string, patience time.Duration, all ...workload.Wanted) {
 	v.t.Helper()
-	var wants []string
+	var phrases []string
 	for _, w := range all {
-		wants = append(wants, w.String())
+		phrases = append(phrases, w.String())
 	}
-	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, a.Name, strings.Join(wants, ", and ")),
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, a.Name, strings.Join(phrases, ", and ")),
 		patience, v.town.Changed, func() (string, bool) {
 			unlike := v.town.Unlike(a.NamespacedName, a.generation(), all)
 			return unlike, unlike == ""

@@ -98,10 +98,10 @@ func spec(version schema.GroupVersionResource, image string, port, replicas int3
 
 // differs says how the spec of an object differs from what is wanted; empty: in nothing. An empty description is none.
 func differs(object *unstructured.Unstructured, want map[string]any) string {
-	said, _, _ := unstructured.NestedMap(object.Object, "spec")
+	got, _, _ := unstructured.NestedMap(object.Object, "spec")
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if said[key] != want[key] && (want[key] != "" || said[key] != nil) {
-			return fmt.Sprintf("in %s, %s of %s is %s, and %s was written", version(object), key, object.GetName(), text(said[key]), text(want[key]))
+		if got[key] != want[key] && (want[key] != "" || got[key] != nil) {
+			return fmt.Sprintf("in %s, %s of %s is %s, and %s was written", version(object), key, object.GetName(), text(got[key]), text(want[key]))
 		}
 	}
 	return ""

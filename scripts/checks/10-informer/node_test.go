@@ -162,7 +162,7 @@ func (n *node) follow(ctx context.Context) {
 			default:
 				n.drafts = append(n.drafts, deed)
 				if n.blocked != nil && deed.Has(fsnotify.Create) {
-					n.putInTheWay(deed.Name)
+					n.replaceByFolder(deed.Name)
 				}
 			}
 			n.mutex.Unlock()
@@ -191,8 +191,9 @@ func (n *node) unblock() {
 	n.blocked = nil
 }
 
-// putInTheWay is quick, since the operator is about to rename the draft. If that was quicker, the folder is not made.
-func (n *node) putInTheWay(draft string) {
+// replaceByFolder is quick, since the operator is about to rename the draft. If that was quicker, the folder is not
+// made.
+func (n *node) replaceByFolder(draft string) {
 	_ = n.within(func(folder *os.Root) error {
 		return errors.Join(folder.Remove(fileName), folder.Mkdir(fileName, 0o700))
 	})

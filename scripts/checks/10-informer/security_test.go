@@ -227,7 +227,7 @@ func policy() types.Feature {
 			v.ask(helper, "a change of a key by a user who is not a member of "+admins,
 				admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			change := patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key))
-			for who, by := range map[string]*admission.Client{
+			for user, by := range map[string]*admission.Client{
 				"a member of system:masters whose user name, and no group, is " + admins + ",": master,
 				"a member of " + english.WordSeries(similar, "and") + ",":                      namesake,
 				"a node":                         v.named(account, "system:node:worker-"+drawn, "system:nodes", "system:authenticated"),
@@ -239,8 +239,8 @@ func policy() types.Feature {
 				"a member of all groups of the control plane": v.as(account, "system:nodes", "system:bootstrappers",
 					"system:monitoring", "system:serviceaccounts", "kubeadm:cluster-admins"),
 			} {
-				v.ask(by, "a right key of "+who, admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
-				v.ask(by, "a change of a key by "+who, admission.DeniedByPolicy, change)
+				v.ask(by, "a right key of "+user, admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
+				v.ask(by, "a change of a key by "+user, admission.DeniedByPolicy, change)
 			}
 			v.ask(admin, "a change of a key by a member of "+admins, admission.Accepted, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			const label = `{"metadata":{"labels":{"shift":"night"}}}`

@@ -218,11 +218,11 @@ func invalidKey() types.Feature {
 			v.set(ada, key)
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
 			v.holds(ada + " is valid again")
-			told := v.node.warnings(ada)
+			events := v.node.warnings(ada)
 			v.remove(ada)
 			v.create(ada, "hello")
 			v.accepted(ada, metav1.ConditionFalse, filePatience)
-			v.warned(told, ada)
+			v.warned(events, ada)
 			v.holds(ada + " was deleted, and one of this name was created, which is not valid")
 		}))).
 		Assess("and each type of key is accepted", check.Assess(assess(func(v *visit) {

@@ -88,15 +88,15 @@ func (v visit) written() (writes []string, refused bool) {
 	v.t.Helper()
 	for _, e := range v.log() {
 		if e.Number > 0 && e.Class() == faults.Write {
-			writes = append(writes, told(e))
+			writes = append(writes, describe(e))
 			refused = refused || e.Code >= http.StatusBadRequest
 		}
 	}
 	return writes, refused
 }
 
-// told describes a write without what differs from life to life.
-func told(e faults.Entry) string {
+// describe describes a write without what differs from life to life.
+func describe(e faults.Entry) string {
 	if e.Service == cloud.Service {
 		if e.Verb == "post" {
 			return "launch in the cloud"
@@ -120,7 +120,7 @@ func (v visit) life(name, when string) order {
 	v.records(launched+", and its Workspace has the instance's ID and no nonce", longPatience, o, one)
 	v.delete(o)
 	gone := "when the object is deleted, its instance ends, and it goes, when the operator is " + when
-	v.goes(gone, longPatience, o)
+	v.disappears(gone, longPatience, o)
 	v.atMost(launched, o, 1)
 	return o
 }
@@ -136,7 +136,7 @@ func scenario(v visit) {
 	v.delete(short)
 	v.delete(long)
 	for _, o := range []order{long, short} {
-		v.goes(fmt.Sprintf("when %s is deleted, its instance ends, and it goes", o.name), longPatience, o)
+		v.disappears(fmt.Sprintf("when %s is deleted, its instance ends, and it goes", o.name), longPatience, o)
 	}
 	v.Settle(v.ctx, v.t)
 	for _, o := range []order{long, short} {

@@ -107,7 +107,7 @@ func foreground() e2etypes.Feature {
 		v.disarm()
 		const outage = "when walnut is deleted with --cascade=foreground while the cloud is down, its instance ends before it goes, " +
 			"although the garbage collector deletes its Workspace first"
-		v.goesWhile(outage, longPatience, down, func() { v.collect(down) })
+		v.disappearsWhile(outage, longPatience, down, func() { v.collect(down) })
 
 		v.kill()
 		v.change(paused, `{"spec":{"paused":true}}`)
@@ -123,9 +123,9 @@ func foreground() e2etypes.Feature {
 		v.change(paused, `{"spec":{"paused":false}}`)
 		const unpaused = "when wattle, which was deleted with --cascade=foreground, is not paused any more, " +
 			"its instance ends before it goes"
-		v.goesWhile(unpaused, longPatience, paused, func() { v.collect(paused) })
+		v.disappearsWhile(unpaused, longPatience, paused, func() { v.collect(paused) })
 		v.delete(other)
-		v.goes("wenge goes when it is deleted", longPatience, other)
+		v.disappears("wenge goes when it is deleted", longPatience, other)
 
 		lost := v.unanswered("wisteria")
 		v.cascade(lost, metav1.DeletePropagationForeground)
@@ -136,7 +136,7 @@ func foreground() e2etypes.Feature {
 		v.start()
 		const unknown = "when wisteria is deleted with --cascade=foreground while the answer to its launch is on the way, and " +
 			"the operator is killed, the instance that was launched ends before wisteria goes, although the cloud does not show it yet"
-		v.goesWhile(unknown, longPatience, lost, func() { v.collect(lost) })
+		v.disappearsWhile(unknown, longPatience, lost, func() { v.collect(lost) })
 		for _, o := range []order{down, paused, lost} {
 			v.atMost("nothing is launched twice for an object that is deleted", o, 1)
 		}
@@ -158,7 +158,7 @@ func orphan() e2etypes.Feature {
 		v.start()
 		const expected = "when yellowwood is deleted with --cascade=orphan, its instance ends before it goes, " +
 			"although its Workspace has no owner any more"
-		v.goes(expected, longPatience, o)
+		v.disappears(expected, longPatience, o)
 		second := v.make("yellowwood")
 		const another = "another yellowwood gets an instance of its own, although the first one was deleted with --cascade=orphan"
 		v.hasOne(another, longPatience, second, 1)

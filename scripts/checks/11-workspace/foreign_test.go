@@ -14,10 +14,10 @@ import (
 	"lva.io/operators/scripts/services/cloud"
 )
 
-// foreignNamed writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances.
+// namesForeign writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances.
 // An operator may find its own instance by its tag, and end that; or say in the status that it can't go on, until a
 // user corrects the Workspace.
-func (v visit) foreignNamed() {
+func (v visit) namesForeign() {
 	v.t.Helper()
 	v.bootsAtOnce()
 	untagged, tagged, own := v.decoy(nil), v.decoy(map[string]string{ownerTag: "somebody-else"}), v.decoy(nil)
@@ -54,7 +54,7 @@ func (v visit) foreignNamed() {
 	for _, f := range forged {
 		v.writeWorkspace(f.victim, v.instances(f.victim)[0].ID)
 		corrected := f.victim.name + ", which is being deleted, is gone soon after its Workspace names its own instance again"
-		v.goes(corrected, longPatience, f.victim)
+		v.disappears(corrected, longPatience, f.victim)
 		v.untouched(f.other)
 	}
 }

@@ -23,7 +23,7 @@ func imported() e2etypes.Feature {
 			now := v.instances(theirs)[0]
 			return fmt.Sprintf("its tags are %v", now.Tags), now.Tags[ownerTag] == o.uid
 		})
-		v.tells(expected, patience, o, one)
+		v.statusShows(expected, patience, o, one)
 		everything, err := v.cloud.List(v.ctx, ownerTag, o.uid)
 		v.OK(v.t, "listing the instances", err)
 		if len(everything) != 1 {
@@ -76,6 +76,6 @@ func imported() e2etypes.Feature {
 			}
 			return "it is still there", !there
 		})
-		v.foreignNamed()
+		v.namesForeign()
 	})
 }

@@ -178,11 +178,11 @@ func (v visit) records(expected string, patience time.Duration, o order, one clo
 	})
 }
 
-func statusTold() e2etypes.Feature {
+func statusReported() e2etypes.Feature {
 	return feature("the status", "tells what was observed", func(v visit) {
 		o := v.make("fir")
 		one := v.hasOne("fir gets one instance", patience, o, 1)
-		v.tells("the instance of fir runs", patience, o, one)
+		v.statusShows("the instance of fir runs", patience, o, one)
 		v.ready("the instance of fir runs", patience, o, metav1.ConditionTrue)
 		v.arm(whole(faults.Unavailable)...)
 		other := v.make("hazel")
@@ -244,7 +244,7 @@ func ended() e2etypes.Feature {
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service, At: 1})
 		v.delete(o)
 		const expected = "when ginkgo is deleted, its instance is terminated, also if the cloud answers 503 at first; then ginkgo goes"
-		v.goes(expected, longPatience, o)
+		v.disappears(expected, longPatience, o)
 		v.atMost(expected, o, 1)
 	})
 }
@@ -254,7 +254,7 @@ func namesake() e2etypes.Feature {
 		v.bootsAtOnce()
 		first := v.runs("holly")
 		v.delete(first)
-		v.goes("when holly is deleted, its instance ends, and it goes", patience, first)
+		v.disappears("when holly is deleted, its instance ends, and it goes", patience, first)
 		second := v.make("holly")
 		// Whose operator leaves the Workspace to the garbage collector has to wait for it.
 		v.until("another CloudInstance holly gets an instance of its own", longPatience, func() (string, bool) {
@@ -280,10 +280,10 @@ func settles() e2etypes.Feature {
 		}
 		v.until("while its instance runs, the operator looks at it again every 2 s or more often", longPatience, func() (string, bool) {
 			all := looks()
-			said := fmt.Sprintf("it has looked %d times", len(all))
+			observed := fmt.Sprintf("it has looked %d times", len(all))
 			// A look is over, with all that it writes, when the next one begins. A time in a status may have changed only in
 			// another second.
-			return said, len(all) > 2 && all[len(all)-2].Time.Sub(all[0].Time) >= time.Second
+			return observed, len(all) > 2 && all[len(all)-2].Time.Sub(all[0].Time) >= time.Second
 		})
 		const expected = "while nothing changes but a label, the operator looks at the cloud and writes nothing"
 		if written := v.Audit.Since(mark, v.OperatorRequests().And(audit.Writes)); len(written) > 0 {

@@ -70,8 +70,8 @@ func oldList(v visit) {
 	v.hasOne("whitebeam gets its instance when the API server accepts writes again", longPatience, fresh, 1)
 	v.ready("whitebeam gets its instance", longPatience, fresh, metav1.ConditionTrue)
 	v.hold(fresh)
-	v.goes("when willow is deleted, its instance ends, and it disappears", longPatience, o)
-	v.goes("when weigela is deleted, its instance ends, and it disappears", longPatience, again)
+	v.disappears("when willow is deleted, its instance ends, and it disappears", longPatience, o)
+	v.disappears("when weigela is deleted, its instance ends, and it disappears", longPatience, again)
 	v.until("when wingnut is deleted, its instance ends, and the operator removes its finalizer, but not another controller's", longPatience,
 		func() (string, bool) {
 			now, there := v.find(dying)
@@ -108,7 +108,7 @@ func oldList(v visit) {
 	const own = "another CloudInstance weigela gets an instance of its own, " +
 		"although the operator was started again and at first still saw the earlier one"
 	v.hasOne(own, longPatience, second, 1)
-	v.goes("woodbine disappears when the operator's cache knows that it is deleted", longPatience, ending)
+	v.disappears("woodbine disappears when the operator's cache knows that it is deleted", longPatience, ending)
 	v.Settle(v.ctx, v.t)
 	for _, gone := range []order{o, again, dying, ending} {
 		expected := fmt.Sprintf("nothing is launched for %s, which is deleted, "+

@@ -48,13 +48,13 @@ func paused() e2etypes.Feature {
 		v.Settle(v.ctx, v.t)
 		v.delete(o)
 		v.delete(other)
-		v.goes("tulip, which is not paused, disappears when it is deleted", longPatience, other)
+		v.disappears("tulip, which is not paused, disappears when it is deleted", longPatience, other)
 		v.Settle(v.ctx, v.t)
 		const stays = "while teak is paused, it stays when it is deleted, and its instance runs"
 		if _, there := v.find(o); !there || len(v.running(o)) != 1 {
 			v.fail(stays, fmt.Sprintf("it is there: %t; %s", there, v.bill(o)))
 		}
 		v.change(o, `{"spec":{"paused":false}}`)
-		v.goes("when teak, which was deleted, is not paused any more, its instance ends, and it disappears", longPatience, o)
+		v.disappears("when teak, which was deleted, is not paused any more, its instance ends, and it disappears", longPatience, o)
 	})
 }

@@ -67,14 +67,14 @@ func (v visit) failsAndHeals(requests string, end func(), name string, dying ord
 	defer end()
 	fresh := v.make(name)
 	v.delete(dying)
-	v.sayWhy(requests, fresh, dying)
+	v.reportErrors(requests, fresh, dying)
 	end()
 	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
-	v.goes("when the API server does not fail any more, "+dying.name+" disappears", longPatience, dying)
+	v.disappears("when the API server does not fail any more, "+dying.name+" disappears", longPatience, dying)
 }
 
-// sayWhy waits until the condition Ready of each object has the API server's error.
-func (v visit) sayWhy(requests string, all ...order) {
+// reportErrors waits until the condition Ready of each object has the API server's error.
+func (v visit) reportErrors(requests string, all ...order) {
 	v.t.Helper()
 	fails := "while the API server answers " + requests + " with an error, since the webhook " + down + " is down, "
 	for _, o := range all {

@@ -92,7 +92,7 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 	}
 	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { r.lag.Arrived(object.(*unstructured.Unstructured).GetName()); r.notify() },
-		UpdateFunc: func(_, object any) { r.hear(object.(*unstructured.Unstructured)); r.notify() },
+		UpdateFunc: func(_, object any) { r.record(object.(*unstructured.Unstructured)); r.notify() },
 		DeleteFunc: func(any) { r.notify() },
 	}); err != nil {
 		return nil, fmt.Errorf("watching CloudInstances: %w", err)
@@ -113,8 +113,8 @@ func (r *region) notify() {
 	r.changed = make(chan struct{})
 }
 
-// hear remembers the reason and the instance in the status of an object, which may change before a check looks.
-func (r *region) hear(object *unstructured.Unstructured) {
+// record remembers the reason and the instance in the status of an object, which may change before a check looks.
+func (r *region) record(object *unstructured.Unstructured) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	uid := string(object.GetUID())

@@ -30,14 +30,14 @@ func statusNoInput() e2etypes.Feature {
 		v.change(o, lie, "status")
 		const corrected = "when another user writes another instance into the status of maple, " +
 			"the operator writes what is true, and neither launches nor ends anything"
-		v.tells(corrected, longPatience, o, one)
+		v.statusShows(corrected, longPatience, o, one)
 		v.ready(corrected, longPatience, o, metav1.ConditionTrue)
 		v.atMost(corrected, o, 1)
 		unharmed(corrected)
 
 		v.eachField(same, v.instances(same)[0], decoy)
 		v.pausedCorrects()
-		v.pausedTells(same, v.instances(same)[0], decoy)
+		v.pausedStatus(same, v.instances(same)[0], decoy)
 
 		v.kill()
 		v.change(other, `{"status":null}`, "status")
@@ -49,14 +49,14 @@ func statusNoInput() e2etypes.Feature {
 		v.change(fresh, lie, "status")
 		v.start()
 		const unread = "when another user writes an instance into the status of mangrove before the operator has seen it, one is launched for it"
-		v.tells(unread, longPatience, fresh, v.hasOne(unread, longPatience, fresh, 1))
+		v.statusShows(unread, longPatience, fresh, v.hasOne(unread, longPatience, fresh, 1))
 		v.ready(unread, longPatience, fresh, metav1.ConditionTrue)
 		v.ready("when the spec of mulberry is changed and changed back while the operator is down", longPatience, same, metav1.ConditionTrue)
 		const lost = "when the status of medlar is lost while the operator is down, nothing is launched, and the status is written again"
-		v.tells(lost, longPatience, other, two)
+		v.statusShows(lost, longPatience, other, two)
 		v.atMost(lost, other, 1)
 		const deleted = "when maple is deleted while the operator is down, its own instance ends, whatever the status says"
-		v.goes(deleted, longPatience, o)
+		v.disappears(deleted, longPatience, o)
 		unharmed(deleted)
 	})
 }
@@ -71,7 +71,7 @@ func (v visit) eachField(o order, one, decoy cloud.Instance) {
 		"state":      `{"status":{"state":"terminated"}}`,
 	} {
 		v.change(o, lie, "status")
-		v.tells(fmt.Sprintf("when another user writes the field %s of the status, the operator corrects it", what), longPatience, o, one)
+		v.statusShows(fmt.Sprintf("when another user writes the field %s of the status, the operator corrects it", what), longPatience, o, one)
 	}
 	for what, change := range map[string]func(*metav1.Condition){
 		"status":             func(c *metav1.Condition) { c.Status = metav1.ConditionFalse },
@@ -140,8 +140,8 @@ func (v visit) pausedCorrects() {
 	corrected()
 }
 
-// pausedTells is about an object that is paused while its instance runs: its status still shows what the cloud shows.
-func (v visit) pausedTells(o order, one, decoy cloud.Instance) {
+// pausedStatus is about an object that is paused while its instance runs: its status still shows what the cloud shows.
+func (v visit) pausedStatus(o order, one, decoy cloud.Instance) {
 	v.t.Helper()
 	v.change(o, `{"spec":{"paused":true}}`)
 	paused := fmt.Sprintf("when %s is paused, the condition Ready has the observedGeneration of this change", o.name)
@@ -160,7 +160,7 @@ func (v visit) pausedTells(o order, one, decoy cloud.Instance) {
 	v.change(o, fmt.Sprintf(`{"status":{"instanceID":%q,"state":"terminated"}}`, decoy.ID), "status")
 	corrected := fmt.Sprintf("when another user writes another instance into the status of %s, which is paused, "+
 		"the operator corrects it", o.name)
-	v.tells(corrected, longPatience, o, one)
+	v.statusShows(corrected, longPatience, o, one)
 	v.atMost(corrected, o, 1)
 	v.change(o, `{"spec":{"paused":false}}`)
 	v.ready(fmt.Sprintf("when %s is not paused any more", o.name), longPatience, o, metav1.ConditionTrue)

@@ -81,7 +81,7 @@ func lostAnswer() e2etypes.Feature {
 				v.delete(o)
 			}
 			for _, o := range all {
-				v.goes(o.name+" disappears, although the answer to the first attempt to end its instance never comes, "+
+				v.disappears(o.name+" disappears, although the answer to the first attempt to end its instance never comes, "+
 					"or only half of it: "+given, longPatience, o)
 			}
 			return v.waited()
@@ -196,7 +196,7 @@ func tokensForgotten() e2etypes.Feature {
 		v.bootsAtOnce()
 		v.ready(expected, longPatience, o, metav1.ConditionTrue)
 		one := v.hasOne(expected, longPatience, o, 1)
-		v.tells(expected, longPatience, o, one)
+		v.statusShows(expected, longPatience, o, one)
 	})
 }
 
@@ -225,14 +225,14 @@ func drift() e2etypes.Feature {
 		v.disarm()
 		const again = "when another user ends the instance of oak, another one is launched within 2 s or so, and only one"
 		two := v.hasOne(again, longPatience, o, 2)
-		v.tells(again, longPatience, o, two)
+		v.statusShows(again, longPatience, o, two)
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
 		end()
 		// That it looks by itself was seen. Most operators look at a change at once.
 		v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`)
 		const killed = "when another user ends the instance of oak again, one other is launched, although the operator is killed after the launch"
 		three := v.hasOne(killed, longPatience, o, 3)
-		v.tells(killed, longPatience, o, three)
+		v.statusShows(killed, longPatience, o, three)
 		v.atMost(killed, o, 3)
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: faults.API, At: 1})
 		end()
@@ -240,7 +240,7 @@ func drift() e2etypes.Feature {
 		const renewed = "when another user ends the instance of oak again, one other is launched, " +
 			"although the operator is killed after its first write"
 		four := v.hasOne(renewed, longPatience, o, 4)
-		v.tells(renewed, longPatience, o, four)
+		v.statusShows(renewed, longPatience, o, four)
 		v.records(renewed, longPatience, o, four)
 		v.atMost(renewed, o, 4)
 	})
@@ -254,7 +254,7 @@ func inFlight() e2etypes.Feature {
 		v.Pause(v.ctx, v.t, untilSeen)
 		v.disarm() // now the answer arrives
 		const flight = "when quassia is deleted while the answer to its launch is on the way, the instance ends, and quassia disappears"
-		v.goes(flight, longPatience, slow)
+		v.disappears(flight, longPatience, slow)
 		v.atMost(flight, slow, 1)
 
 		lost := v.unanswered("rowan")
@@ -264,7 +264,7 @@ func inFlight() e2etypes.Feature {
 		v.start()
 		const unknown = "when rowan is deleted and the operator does not know whether its launch happened, " +
 			"the instance that was launched ends before rowan disappears"
-		v.goes(unknown, longPatience, lost)
+		v.disappears(unknown, longPatience, lost)
 
 		forgotten := v.unanswered("rubus")
 		v.delete(forgotten)
@@ -274,7 +274,7 @@ func inFlight() e2etypes.Feature {
 		v.start()
 		const none = "when rubus is deleted while the operator is down for longer than the cloud keeps tokens, " +
 			"the instance that was launched ends before rubus disappears"
-		v.goes(none, longPatience, forgotten)
+		v.disappears(none, longPatience, forgotten)
 		v.deletedEarly()
 		v.Settle(v.ctx, v.t)
 		for _, o := range []order{slow, lost, forgotten} {
@@ -311,7 +311,7 @@ func (v visit) deletedEarly() {
 		v.disarm() // Now the answer arrives.
 		expected := fmt.Sprintf("when %s is deleted right after write %d for it, it disappears, "+
 			"and no instance and no Workspace is left", o.name, at)
-		v.goes(expected, longPatience, o)
+		v.disappears(expected, longPatience, o)
 		v.atMost(expected, o, 1)
 	}
 }

@@ -84,7 +84,7 @@ func (v visit) fail(expected, observed string) {
 	if len(log) == 0 {
 		v.Fail(v.t, expected, observed, "the operator has written nothing and has not asked the cloud since this check began")
 	}
-	v.Fail(v.t, expected, observed, v.Evidence(v.Tell(log), expected, observed)...)
+	v.Fail(v.t, expected, observed, v.Evidence(v.Lines(log), expected, observed)...)
 }
 
 // create creates a CloudInstance with this spec.
@@ -300,8 +300,8 @@ func (v visit) statusOf(o order) (instanceID, state string) {
 	return instanceID, state
 }
 
-// tells waits until the status says that an instance runs.
-func (v visit) tells(expected string, patience time.Duration, o order, one cloud.Instance) {
+// statusShows waits until the status says that an instance runs.
+func (v visit) statusShows(expected string, patience time.Duration, o order, one cloud.Instance) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("%s, and the status of %s says instanceID %s and state running",
 		expected, o.name, one.ID), patience, func() (string, bool) {
@@ -310,15 +310,15 @@ func (v visit) tells(expected string, patience time.Duration, o order, one cloud
 	})
 }
 
-// goes waits until an object that was deleted is removed. Nothing may run for it then, and its Workspace is removed
-// with it.
-func (v visit) goes(expected string, patience time.Duration, o order) {
+// disappears waits until an object that was deleted is removed. Nothing may run for it then, and its Workspace is
+// removed with it.
+func (v visit) disappears(expected string, patience time.Duration, o order) {
 	v.t.Helper()
-	v.goesWhile(expected, patience, o, func() {})
+	v.disappearsWhile(expected, patience, o, func() {})
 }
 
-// goesWhile is goes while others do their part, whenever we look.
-func (v visit) goesWhile(expected string, patience time.Duration, o order, others func()) {
+// disappearsWhile is goes while others do their part, whenever we look.
+func (v visit) disappearsWhile(expected string, patience time.Duration, o order, others func()) {
 	v.t.Helper()
 	v.until(expected, patience, func() (string, bool) {
 		others()

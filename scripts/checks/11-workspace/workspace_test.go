@@ -30,7 +30,7 @@ func TestWorkspace(t *testing.T) {
 		"finalizer-first":  finalizerFirst(),
 		"nonce-first":      nonceFirst(),
 		"recorded":         recorded(),
-		"status":           statusTold(),
+		"status":           statusReported(),
 		"ended":            ended(),
 		"namesake":         namesake(),
 		"lost-answer":      lostAnswer(),

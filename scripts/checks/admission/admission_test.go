@@ -56,14 +56,14 @@ func TestAdmission(t *testing.T) {
 func testEffects(t *testing.T, client *Client) {
 	t.Helper()
 	ctx := t.Context()
-	want := func(when, name string, verdict Verdict, said string) {
+	want := func(when, name string, verdict Verdict, message string) {
 		t.Helper()
 		answer, err := client.Ask(ctx, create(name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer.Verdict != verdict || !strings.Contains(answer.String(), said) {
-			t.Errorf("%s: of %s must be said that it was %s (%s); %s", when, name, verdict, said, answer)
+		if answer.Verdict != verdict || !strings.Contains(answer.String(), message) {
+			t.Errorf("%s: the answer for %s is %s, want %s with %q", when, name, answer, verdict, message)
 		}
 	}
 	want("in the beginning", "matcha", Accepted, "")
@@ -176,7 +176,7 @@ func testRemovesItsOwn(t *testing.T, client *Client) {
 
 func testRefusals(t *testing.T, client *Client) {
 	t.Helper()
-	for said, replaced := range map[string][2]string{
+	for message, replaced := range map[string][2]string{
 		"spec.validations[0].expression": {"!= 'matcha'", "!= "},
 		`unknown field "spec.validate"`:  {"validations:", "validate:"},
 		"no matches for kind":            {"kind: ValidatingAdmissionPolicy\n", "kind: ValidatingPolicy\n"},
@@ -186,8 +186,9 @@ func testRefusals(t *testing.T, client *Client) {
 			t.Fatal(err)
 		}
 		answer, refused, err := client.Install(t.Context(), read)
-		if err != nil || !strings.HasSuffix(refused, "Policy no-matcha") || answer.Verdict != Refused || !strings.Contains(answer.Message, said) {
-			t.Errorf("the refusal must say %q; of %q was said that %s, %v", said, refused, answer, err)
+		if err != nil || !strings.HasSuffix(refused, "Policy no-matcha") || answer.Verdict != Refused ||
+			!strings.Contains(answer.Message, message) {
+			t.Errorf("%q was refused with %s (%v), want %q in the message", refused, answer, err, message)
 		}
 		if err := client.Remove(t.Context(), read); err != nil {
 			t.Error(err)
@@ -272,8 +273,8 @@ func register(t *testing.T, client *Client) Webhooks {
 	if err != nil || len(webhooks.Validating) != 1 || len(webhooks.Mutating) != 0 {
 		t.Fatalf("one webhook is registered, and found are %+v, %v", webhooks, err)
 	}
-	if said := webhooks.SideEffects()["shop.example.com"]; said != admissionv1.SideEffectClassNone {
-		t.Errorf("it says that its side effects are %q", said)
+	if got := webhooks.SideEffects()["shop.example.com"]; got != admissionv1.SideEffectClassNone {
+		t.Errorf("the side effects are %q", got)
 	}
 	if others, err := client.Webhooks(t.Context(), schema.GroupResource{Resource: "secrets"}); err != nil || len(others.Validating) > 0 {
 		t.Errorf("no webhook asks about Secrets, and found are %+v, %v", others, err)

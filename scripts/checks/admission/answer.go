@@ -90,10 +90,10 @@ type Request func(context.Context, dynamic.Interface) (*unstructured.Unstructure
 
 // Ask sends a request and returns the answer. An error is internal: the API server sent no answer.
 func (c *Client) Ask(ctx context.Context, request Request) (Answer, error) {
-	heard := &heard{}
+	recorder := &warningRecorder{}
 	began := time.Now()
-	object, err := request(context.WithValue(ctx, heardKey{}, heard), c.dynamic)
-	answer := Answer{Took: time.Since(began), Warnings: heard.all()}
+	object, err := request(context.WithValue(ctx, recorderKey{}, recorder), c.dynamic)
+	answer := Answer{Took: time.Since(began), Warnings: recorder.all()}
 	if err == nil {
 		answer.Verdict, answer.Object = Accepted, object
 		return answer, nil
@@ -124,15 +124,15 @@ func verdict(message string) Verdict {
 	}
 }
 
-// heard collects the warnings that come with one answer.
-type heard struct {
+// warningRecorder collects the warnings that come with one answer.
+type warningRecorder struct {
 	mutex    sync.Mutex
 	warnings []string
 }
 
-type heardKey struct{}
+type recorderKey struct{}
 
-func (h *heard) all() []string {
+func (h *warningRecorder) all() []string {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	return h.warnings
@@ -144,9 +144,9 @@ type warnings struct{}
 // HandleWarningHeaderWithContext is called for each warning; 299 is the code of those that an API server sends.
 func (warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
 	const miscellaneous = 299
-	if heard, ok := ctx.Value(heardKey{}).(*heard); ok && code == miscellaneous {
-		heard.mutex.Lock()
-		defer heard.mutex.Unlock()
-		heard.warnings = append(heard.warnings, text)
+	if recorder, ok := ctx.Value(recorderKey{}).(*warningRecorder); ok && code == miscellaneous {
+		recorder.mutex.Lock()
+		defer recorder.mutex.Unlock()
+		recorder.warnings = append(recorder.warnings, text)
 	}
 }

@@ -90,11 +90,11 @@ func (w Webhooks) Asks(resource schema.GroupResource, operation admissionv1.Oper
 
 // SideEffects returns the side effects that the webhooks declare, by name. A webhook must declare them.
 func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
-	said := map[string]admissionv1.SideEffectClass{}
+	effects := map[string]admissionv1.SideEffectClass{}
 	for _, one := range w.all() {
-		said[one.name] = *one.sideEffects
+		effects[one.name] = *one.sideEffects
 	}
-	return said
+	return effects
 }
 
 // Wide returns the names of the webhooks that use * for groups or resources, and so are called for more than the kinds

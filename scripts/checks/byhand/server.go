@@ -39,7 +39,7 @@ type Server struct {
 	// Client connects to the server, and trusts its certificate.
 	Client *http.Client
 
-	ways []*reach.Tunnel
+	tunnels []*reach.Tunnel
 }
 
 // Connect connects to the cluster's Pebble. The caller closes the connection.
@@ -64,12 +64,12 @@ func Connect(ctx context.Context, config *rest.Config) (server *Server, err erro
 	}()
 	addresses := map[string]string{}
 	for _, port := range []int32{acmePort, managementPort} {
-		way, err := reach.Service(ctx, config, pebble, pebble, port)
+		tunnel, err := reach.Service(ctx, config, pebble, pebble, port)
 		if err != nil {
 			return nil, err
 		}
-		s.ways = append(s.ways, way)
-		addresses[fmt.Sprint(port)] = way.Address
+		s.tunnels = append(s.tunnels, tunnel)
+		addresses[fmt.Sprint(port)] = tunnel.Address
 	}
 	s.Client = &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
@@ -89,8 +89,8 @@ func (s *Server) Close() {
 	if s.Client != nil {
 		s.Client.CloseIdleConnections()
 	}
-	for _, way := range s.ways {
-		way.Close()
+	for _, tunnel := range s.tunnels {
+		tunnel.Close()
 	}
 }
 

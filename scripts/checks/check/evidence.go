@@ -102,12 +102,12 @@ func (c *Check) requests(expected, observed string) []string {
 		silence = nil
 	}
 	if c.schedule != nil {
-		entries := c.befell()
+		entries := c.faultLog()
 		lines := []string{fmt.Sprintf("what went wrong: %s", c.schedule)}
 		if !slices.ContainsFunc(entries, func(e faults.Entry) bool { return e.Service != faults.Check && e.Service != faults.Operator }) {
 			lines = append(lines, silence...)
 		}
-		return append(lines, c.Evidence(c.Tell(entries), expected, observed)...)
+		return append(lines, c.Evidence(c.Lines(entries), expected, observed)...)
 	}
 	events := c.Audit.Since(c.began, c.OperatorRequests())
 	if len(events) == 0 {
@@ -120,13 +120,13 @@ func (c *Check) requests(expected, observed string) []string {
 	return c.Evidence(lines, expected, observed)
 }
 
-// Tell makes evidence of the operator's requests and of the faults that they met. It replaces the UIDs by which a
+// Lines makes evidence of the operator's requests and of the faults that they met. It replaces the UIDs by which a
 // service knows objects with their names.
-func (c *Check) Tell(entries []faults.Entry) []Line {
+func (c *Check) Lines(entries []faults.Entry) []Line {
 	names := c.objects()
 	lines := make([]Line, len(entries))
 	for i, entry := range entries {
-		entry, object := names.tell(entry)
+		entry, object := names.named(entry)
 		lines[i] = Line{Time: entry.Time, Object: object, Always: entry.Service == faults.Operator, Text: entry.String()}
 	}
 	return lines
@@ -149,9 +149,9 @@ func (s *Suite) objects() named {
 	return names
 }
 
-// tell puts names for the UIDs by which other services know objects, and says which object an entry is about; empty:
+// named puts names for the UIDs by which other services know objects, and says which object an entry is about; empty:
 // none that is known.
-func (n named) tell(entry faults.Entry) (told faults.Entry, object string) {
+func (n named) named(entry faults.Entry) (renamed faults.Entry, object string) {
 	if slices.Contains([]string{faults.API, faults.Operator, faults.Check}, entry.Service) {
 		return entry, entry.Name
 	}

@@ -77,7 +77,7 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 		}
 		whole := true
 		if began.Before(tail) {
-			whole = c.hush(ctx, t, window, seen, busy)
+			whole = c.awaitSilence(ctx, t, window, seen, busy)
 		} else {
 			c.Pause(ctx, t, window)
 		}
@@ -110,10 +110,12 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 	}
 }
 
-// hush waits for a window in which no request of the operator comes after the last one that was seen, and it is not
-// busy. It ends as soon as there is one, or it has been busy, and reports false: then another window begins, and what
-// is left of this one need not be waited for.
-func (c *Check) hush(ctx context.Context, t *testing.T, window time.Duration, seen time.Time, busy func(protocol.Usage) bool) (whole bool) {
+// awaitSilence waits for a window in which no request of the operator comes after the last one that was seen, and it is
+// not busy. It ends as soon as there is one, or it has been busy, and reports false: then another window begins, and
+// what is left of this one need not be waited for.
+func (c *Check) awaitSilence(
+	ctx context.Context, t *testing.T, window time.Duration, seen time.Time, busy func(protocol.Usage) bool,
+) (whole bool) {
 	t.Helper()
 	end, look := time.NewTimer(window), time.NewTicker(restLook)
 	defer end.Stop()

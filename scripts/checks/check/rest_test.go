@@ -24,9 +24,9 @@ func TestBusyOperatorIsEvidence(t *testing.T) {
 		began := time.Now()
 		g.usage = func() protocol.Usage { return protocol.Usage{Known: true, CPU: time.Since(began).Seconds() * share} }
 		got := g.run("patient", "patient").ended("patient").Evidence
-		said := len(got) > 0 &&
+		found := len(got) > 0 &&
 			regexp.MustCompile(`^the operator worked for 1\.\d+s of the 1\.\d+s that this check took: is there a loop`).MatchString(got[0])
-		if said != want {
+		if found != want {
 			t.Errorf("of an operator that works for %g of the time, the evidence is %q", share, got)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 func TestSendTruncatesEvents(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("vanilla ", 1<<20)
-	var told bytes.Buffer
-	s := &Suite{events: json.NewEncoder(&told)}
+	var sent bytes.Buffer
+	s := &Suite{events: json.NewEncoder(&sent)}
 	for _, event := range []protocol.Event{
 		{
 			Check: "a", Status: "failed", Expected: long, Observed: long, Reason: long, Evidence: slices.Repeat([]string{long}, 100),
@@ -28,16 +28,16 @@ func TestSendTruncatesEvents(t *testing.T) {
 		},
 		{Note: &protocol.Note{What: long}},
 	} {
-		told.Reset()
+		sent.Reset()
 		if err := s.send(event); err != nil {
 			t.Fatal(err)
 		}
 		const most = 2*report.MaxText + (report.MaxEvidence+2)*report.MaxLine + 1000
-		if told.Len() > most {
-			t.Errorf("the event has %d bytes, want at most %d", told.Len(), most)
+		if sent.Len() > most {
+			t.Errorf("the event has %d bytes, want at most %d", sent.Len(), most)
 		}
 		var got protocol.Event
-		if err := json.Unmarshal(told.Bytes(), &got); err != nil {
+		if err := json.Unmarshal(sent.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
 		if event.Note == nil && (len(got.Measurements) != 1 || !strings.HasPrefix(got.Observed, "vanilla")) {

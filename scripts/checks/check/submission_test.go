@@ -20,21 +20,21 @@ import (
 // asksForFiles tells what it is answered, as its evidence.
 func asksForFiles(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
-	var told []string
+	var results []string
 	for _, path := range []string{"zombie/answers.yaml", "empty", "nowhere.yaml", "secret"} {
 		content, err := c.Submission.File(ctx, path)
-		told = append(told, fmt.Sprintf("%q missing %t: %v", content, errors.Is(err, fs.ErrNotExist), err))
+		results = append(results, fmt.Sprintf("%q missing %t: %v", content, errors.Is(err, fs.ErrNotExist), err))
 	}
 	for _, args := range [][]string{{"a b", `"c"`}, {}, nil} {
 		output, exit, err := c.Submission.Run(ctx, "echo.sh", args...)
-		told = append(told, fmt.Sprintf("%q %d: %v", output, exit, err))
+		results = append(results, fmt.Sprintf("%q %d: %v", output, exit, err))
 	}
 	output, exit, err := c.Submission.Run(ctx, "hang.sh")
-	hindered, is := errors.AsType[*check.ScriptError](err)
-	told = append(told, fmt.Sprintf("%q %d: hindered %t: %+v", output, exit, is, hindered))
+	scriptErr, is := errors.AsType[*check.ScriptError](err)
+	results = append(results, fmt.Sprintf("%q %d: hindered %t: %+v", output, exit, is, scriptErr))
 	_, _, err = c.Submission.Run(ctx, "none.sh")
-	told = append(told, fmt.Sprintf("missing %t: %v", errors.Is(err, fs.ErrNotExist), err))
-	c.Fail(t, "it tells", "it does", told...)
+	results = append(results, fmt.Sprintf("missing %t: %v", errors.Is(err, fs.ErrNotExist), err))
+	c.Fail(t, "it tells", "it does", results...)
 }
 
 func TestSubmissionFilesAndScripts(t *testing.T) {
@@ -59,7 +59,7 @@ func TestSubmissionFilesAndScripts(t *testing.T) {
 		`missing true: opening none.sh: file does not exist: file does not exist`,
 	}
 	if got := g.run("submission", "submission").ended("submission").Evidence; !slices.Equal(got, want) {
-		t.Errorf("it was told\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the evidence is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

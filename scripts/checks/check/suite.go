@@ -85,7 +85,7 @@ type Suite struct {
 	scenes       bool
 	early        bool // only the preconditions are checked
 	environment  env.Environment
-	telling      sync.Mutex // of events
+	sending      sync.Mutex // of events
 	events       *json.Encoder
 	statuses     map[string]report.Status
 	// spoiled is what the operator did so that nothing more can be checked, and spoiledIn the check that shows it.
@@ -271,10 +271,10 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 	}
 	if reason != "" && !explains {
 		s.statuses[listed.ID] = report.Skipped
-		s.tell(t, protocol.Event{Check: listed.ID, Status: string(report.Skipped), Reason: reason})
+		s.report(t, protocol.Event{Check: listed.ID, Status: string(report.Skipped), Reason: reason})
 		t.Skip(reason)
 	}
-	s.tell(t, protocol.Event{Check: listed.ID})
+	s.report(t, protocol.Event{Check: listed.ID})
 	check := &Check{Suite: s, ID: listed.ID, began: s.Audit.Now(), notStarted: slices.Contains(s.notStarted, listed.Step)}
 	started := time.Now()
 	check.started = started
@@ -286,7 +286,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 			return // that is for the grader to find
 		}
 		if check.prevented != "" {
-			s.tell(t, protocol.Event{Check: listed.ID, Prevented: check.prevented})
+			s.report(t, protocol.Event{Check: listed.ID, Prevented: check.prevented})
 			return
 		}
 		event := protocol.Event{
@@ -307,7 +307,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 			}
 		}
 		s.statuses[listed.ID] = status
-		s.tell(t, event)
+		s.report(t, event)
 	}()
 	passed := false
 	if s.spoiled == nil {
@@ -336,7 +336,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 		return
 	}
 	if passed && check.failure == nil && check.begun > 0 && check.begun == check.done {
-		check.failure = s.wentAround(check.began)
+		check.failure = s.bypassed(check.began)
 		switch {
 		case check.failure != nil:
 		case reason != "":
@@ -347,9 +347,9 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 	}
 }
 
-// wentAround is the failure of an operator that has got to the API server by another way than the one on which faults
+// bypassed is the failure of an operator that has got to the API server by another way than the one on which faults
 // wait for it. Nil: it has not.
-func (s *Suite) wentAround(since audit.Mark) *Failure {
+func (s *Suite) bypassed(since audit.Mark) *Failure {
 	if s.auditMark == "" {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (s *Suite) wentAround(since audit.Mark) *Failure {
 	}
 }
 
-func (s *Suite) tell(t *testing.T, event protocol.Event) {
+func (s *Suite) report(t *testing.T, event protocol.Event) {
 	t.Helper()
 	if err := s.send(event); err != nil {
 		t.Fatal(fmt.Errorf("telling the grader: %w", err))
@@ -384,8 +384,8 @@ func (s *Suite) send(event protocol.Event) error {
 	if event.Note != nil {
 		event.Note = &protocol.Note{Time: event.Note.Time, Seconds: event.Note.Seconds, What: report.OneLine(event.Note.What)}
 	}
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	return s.events.Encode(event)
 }
 

@@ -62,9 +62,10 @@ func (c *Check) Arm(ctx context.Context, t *testing.T, schedule faults.Schedule)
 	c.arm(ctx, t, schedule)
 }
 
-// befell is what the operator asked for since the faults were armed, what befell it, and what the check itself changed
-// meanwhile: without that, it is unknown what the operator answers to. A long log takes its time on a busy machine.
-func (c *Check) befell() []faults.Entry {
+// faultLog is what the operator asked for since the faults were armed, what befell it, and what the check itself
+// changed meanwhile: without that, it is unknown what the operator answers to. A long log takes its time on a busy
+// machine.
+func (c *Check) faultLog() []faults.Entry {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	log, err := c.Faults.since(ctx, c.armedAt)
@@ -210,7 +211,7 @@ func (s *sweep) try(ctx context.Context, t *testing.T, number int, schedule faul
 func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene, schedule faults.Schedule) trial {
 	t.Helper()
 	result := trial{Trial: protocol.Trial{Number: number, Of: s.of, Schedule: schedule}}
-	s.tell(t, protocol.Event{Trial: &result.Trial})
+	s.report(t, protocol.Event{Trial: &result.Trial})
 	check := &Check{Suite: s.Suite, ID: "torture", began: s.Audit.Now()}
 	started := time.Now()
 	finished := false
@@ -219,7 +220,7 @@ func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene,
 		scene.Play(ctx, t, check)
 		finished = true
 	})
-	result.entries = check.befell()
+	result.entries = check.faultLog()
 	if check.schedule != nil {
 		result.Schedule = *check.schedule
 	}
@@ -231,7 +232,7 @@ func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene,
 		t.Fatalf("cleaning up after the schedule [%s]: %v", schedule, err)
 	}
 	if passed && finished && check.failure == nil {
-		check.failure = s.wentAround(check.began)
+		check.failure = s.bypassed(check.began)
 	}
 	result.Ended, result.Passed = true, passed && finished && check.failure == nil
 	if !result.Passed {
@@ -240,7 +241,7 @@ func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene,
 		}
 		result.failure = *check.failure
 	}
-	s.tell(t, protocol.Event{Seconds: time.Since(started).Seconds(), Trial: &result.Trial})
+	s.report(t, protocol.Event{Seconds: time.Since(started).Seconds(), Trial: &result.Trial})
 	return result
 }
 
@@ -251,9 +252,9 @@ func (s *sweep) conclude(t *testing.T, failed trial) {
 	failed.Final, failed.Timeline = true, failed.entries[max(0, len(failed.entries)-report.MaxTimeline):]
 	names := s.objects()
 	for i, entry := range failed.Timeline {
-		failed.Timeline[i], _ = names.tell(entry)
+		failed.Timeline[i], _ = names.named(entry)
 	}
-	s.tell(t, protocol.Event{
+	s.report(t, protocol.Event{
 		Expected: failed.failure.Expected, Observed: failed.failure.Observed, Evidence: failed.failure.Evidence, Trial: &failed.Trial,
 	})
 }

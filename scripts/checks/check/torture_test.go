@@ -135,9 +135,9 @@ func (g *grader) torture(suite string, random int) run {
 	return g.run(suite)
 }
 
-// told returns what the events say of the trials: "2 of 5 [kill-before write 1] passed".
-func (r run) told() []string {
-	var told []string
+// progress returns what the events say of the trials: "2 of 5 [kill-before write 1] passed".
+func (r run) progress() []string {
+	var progress []string
 	for _, event := range r.events {
 		trial := event.Trial
 		line := fmt.Sprintf("%d of %d [%s]", trial.Number, trial.Of, trial.Schedule)
@@ -149,9 +149,9 @@ func (r run) told() []string {
 		case trial.Ended:
 			line += " failed"
 		}
-		told = append(told, line)
+		progress = append(progress, line)
 	}
-	return told
+	return progress
 }
 
 func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
@@ -163,17 +163,17 @@ func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
 	for n := range 2 {
 		schedules = append(schedules, faults.Random(7, n, scenarioWrites, scenarioReads).String())
 	}
-	var told, asked []string
+	var progress, asked []string
 	for i, schedule := range schedules {
 		of := len(schedules)
 		if i == 0 {
 			of = 1 // the good day says how many there are
 		}
-		told = append(told, fmt.Sprintf("%d of %d [%s]", i+1, of, schedule), fmt.Sprintf("%d of %d [%s] passed", i+1, of, schedule))
+		progress = append(progress, fmt.Sprintf("%d of %d [%s]", i+1, of, schedule), fmt.Sprintf("%d of %d [%s] passed", i+1, of, schedule))
 		asked = append(asked, "POST "+protocol.Arm, "POST "+protocol.Disarm, "POST "+protocol.StartOperator)
 	}
-	if r.err != nil || !slices.Equal(r.told(), told) {
-		t.Errorf("it ended with %v, and told of\n%s\nand not of\n%s", r.err, strings.Join(r.told(), "\n"), strings.Join(told, "\n"))
+	if r.err != nil || !slices.Equal(r.progress(), progress) {
+		t.Errorf("it ended with %v, and reported\n%s\nand not of\n%s", r.err, strings.Join(r.progress(), "\n"), strings.Join(progress, "\n"))
 	}
 	if !slices.Equal(g.armed, schedules) || !slices.Equal(g.asked, asked) {
 		t.Errorf("after each schedule all must be disarmed and cleaned up; it armed %q and asked for %q", g.armed, g.asked)
@@ -184,10 +184,10 @@ func TestTortureEndsAtFirstFailedCrash(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	r := g.torture("falls-to-kill-after", 5)
-	told := r.told()
+	progress := r.progress()
 	want := []string{"5 of 10 [kill-after write 2]", "5 of 10 [kill-after write 2] failed", "5 of 10 [kill-after write 2] final"}
-	if len(told) != 8+3 || !slices.Equal(told[8:], want) {
-		t.Fatalf("it told of\n%s", strings.Join(told, "\n"))
+	if len(progress) != 8+3 || !slices.Equal(progress[8:], want) {
+		t.Fatalf("it reported\n%s", strings.Join(progress, "\n"))
 	}
 	last := r.events[len(r.events)-1]
 	if last.Expected != "it does not matter" || last.Observed != "it matters: kill-after" || len(last.Evidence) == 0 ||
@@ -250,8 +250,8 @@ func TestTortureWithoutFaultsFails(t *testing.T) {
 		g := newGrader(t)
 		r := g.torture(test.suite, 5)
 		want := []string{"1 of 1 [no faults]", "1 of 1 [no faults] failed", "1 of 1 [no faults] final"}
-		if !slices.Equal(r.told(), want) || len(g.armed) != 1 {
-			t.Errorf("%s: it told of %q, and armed %q", test.suite, r.told(), g.armed)
+		if !slices.Equal(r.progress(), want) || len(g.armed) != 1 {
+			t.Errorf("%s: it reported %q, and armed %q", test.suite, r.progress(), g.armed)
 			continue
 		}
 		if last := r.events[2]; last.Expected != test.expected || last.Observed != test.observed {
@@ -264,9 +264,9 @@ func TestTortureWithoutFaultsFails(t *testing.T) {
 func TestTortureErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		suite, says string
-		told        []string
-		change      func(*grader)
+		suite, message string
+		progress       []string
+		change         func(*grader)
 	}{
 		{"none", "01-shop has no scenario", nil, nil},
 		{"unstated", "does not say how many writes it takes", nil, nil},
@@ -283,8 +283,8 @@ func TestTortureErrors(t *testing.T) {
 			test.change(g)
 		}
 		r := g.torture(test.suite, 1)
-		if r.err == nil || !strings.Contains(r.output, test.says) || !slices.Equal(r.told(), test.told) {
-			t.Errorf("%s: it ended with %v, told of %q, and printed\n%s", test.suite, r.err, r.told(), r.output)
+		if r.err == nil || !strings.Contains(r.output, test.message) || !slices.Equal(r.progress(), test.progress) {
+			t.Errorf("%s: it ended with %v, reported %q, and printed\n%s", test.suite, r.err, r.progress(), r.output)
 		}
 	}
 }
@@ -296,7 +296,7 @@ func TestTortureLimitsTimeline(t *testing.T) {
 	g.onArm = plays(faults.LogLimit)
 	r := g.torture("fails", 0)
 	if len(r.events) != 3 {
-		t.Fatalf("it told of %q", r.told())
+		t.Fatalf("it reported %q", r.progress())
 	}
 	timeline := r.events[2].Trial.Timeline
 	if len(timeline) != report.MaxTimeline || timeline[len(timeline)-1].Number != faults.LogLimit {
@@ -333,8 +333,9 @@ func TestEvidenceUnderFaults(t *testing.T) {
 
 func TestTorturePlaysScenesBeforeSweep(t *testing.T) {
 	t.Parallel()
-	if told := newGrader(t).torture("falls-to-a-scene", 0).told(); !strings.HasSuffix(told[len(told)-1], "passed") || len(told) != 2*5 {
-		t.Errorf("scenes were not requested, and it told of\n%s", strings.Join(told, "\n"))
+	without := newGrader(t).torture("falls-to-a-scene", 0).progress()
+	if !strings.HasSuffix(without[len(without)-1], "passed") || len(without) != 2*5 {
+		t.Errorf("scenes were not requested, and it reported\n%s", strings.Join(without, "\n"))
 	}
 	for suite, want := range map[string][]string{
 		"scenes": {
@@ -347,9 +348,9 @@ func TestTorturePlaysScenesBeforeSweep(t *testing.T) {
 	} {
 		g := newGrader(t)
 		g.scenes = true
-		told := g.torture(suite, 0).told()
-		if len(told) < 2+len(want) || !slices.Equal(told[2:2+len(want)], want) {
-			t.Errorf("%s: after the good day it told of\n%s\nand must tell of\n%s", suite, strings.Join(told, "\n"), strings.Join(want, "\n"))
+		progress := g.torture(suite, 0).progress()
+		if len(progress) < 2+len(want) || !slices.Equal(progress[2:2+len(want)], want) {
+			t.Errorf("%s: after the good day it reported\n%s\nand must report\n%s", suite, strings.Join(progress, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestApply(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := c.Apply(t.Context(), wrong...); !isRefused(err, what) {
-				t.Errorf("of the %s it is said: %v", what, err)
+				t.Errorf("%s: the error is %v", what, err)
 			}
 		}
 	})
@@ -154,7 +154,7 @@ func TestApply(t *testing.T) {
 		theirs := Of(objects, "ConfigMap")[0].DeepCopy()
 		theirs.SetName("theirs")
 		err = shared.Apply(t.Context(), theirs)
-		if inTheWay, ok := errors.AsType[*install.ForeignObjectError](err); !ok || inTheWay.Object != "the ConfigMap theirs" {
+		if foreign, ok := errors.AsType[*install.ForeignObjectError](err); !ok || foreign.Object != "the ConfigMap theirs" {
 			t.Errorf("applied over theirs: %v", err)
 		}
 		there, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{})
@@ -165,7 +165,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("what is ours is in the way: %v", err)
 		}
 	})
-	t.Run("Pods and what is said of them", func(t *testing.T) { pods(t, c) })
+	t.Run("Pods and their evidence", func(t *testing.T) { pods(t, c) })
 }
 
 func isRefused(err error, object string) bool {
@@ -271,8 +271,8 @@ func TestPodState(t *testing.T) {
 	}
 	want := "Pod a: phase Running, two waiting (CrashLoopBackOff: back-off 10s), 3 restarts, " +
 		"three terminated (Error, exit code 2), four runs and is not ready"
-	if said := Describe(pod); said != want {
-		t.Errorf("it is said %q, want %q", said, want)
+	if got := Describe(pod); got != want {
+		t.Errorf("Describe() = %q, want %q", got, want)
 	}
 }
 
@@ -307,6 +307,6 @@ func TestInvalidDeploymentIsNamed(t *testing.T) {
 func TestUntilReportsLastState(t *testing.T) {
 	err := Until(t.Context(), time.Millisecond, "the page", func(context.Context) (string, error) { return "it has no body", nil })
 	if err == nil || !strings.Contains(err.Error(), "it has no body") || !strings.Contains(err.Error(), "not so after 1ms") {
-		t.Errorf("it is said: %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -63,22 +63,22 @@ func Waiting(pod *corev1.Pod) string {
 
 // Describe describes the state of a Pod in a few words.
 func Describe(pod *corev1.Pod) string {
-	var said strings.Builder
-	fmt.Fprintf(&said, "Pod %s: phase %s", pod.Name, pod.Status.Phase)
+	var text strings.Builder
+	fmt.Fprintf(&text, "Pod %s: phase %s", pod.Name, pod.Status.Phase)
 	for _, status := range pod.Status.ContainerStatuses {
 		switch state := status.State; {
 		case state.Waiting != nil:
-			fmt.Fprintf(&said, ", %s waiting (%s)", status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": "))
+			fmt.Fprintf(&text, ", %s waiting (%s)", status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": "))
 		case state.Terminated != nil:
-			fmt.Fprintf(&said, ", %s terminated (%s, exit code %d)", status.Name, state.Terminated.Reason, state.Terminated.ExitCode)
+			fmt.Fprintf(&text, ", %s terminated (%s, exit code %d)", status.Name, state.Terminated.Reason, state.Terminated.ExitCode)
 		case !status.Ready:
-			fmt.Fprintf(&said, ", %s runs and is not ready", status.Name)
+			fmt.Fprintf(&text, ", %s runs and is not ready", status.Name)
 		}
 		if status.RestartCount > 0 {
-			fmt.Fprintf(&said, ", %d restarts", status.RestartCount)
+			fmt.Fprintf(&text, ", %d restarts", status.RestartCount)
 		}
 	}
-	return said.String()
+	return text.String()
 }
 
 // Events returns the Events about an object, the newest first.

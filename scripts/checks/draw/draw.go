@@ -69,11 +69,11 @@ func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexampl
 			break
 		}
 		group.Go(func() error {
-			said, err := p.Try(groupCtx, cases[i])
-			if err != nil || said == "" {
+			message, err := p.Try(groupCtx, cases[i])
+			if err != nil || message == "" {
 				return err
 			}
-			observed[i] = said
+			observed[i] = message
 			found.Store(true)
 			return nil
 		})
@@ -81,7 +81,7 @@ func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexampl
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	first := slices.IndexFunc(observed, func(said string) bool { return said != "" })
+	first := slices.IndexFunc(observed, func(message string) bool { return message != "" })
 	if first < 0 {
 		return nil, nil
 	}

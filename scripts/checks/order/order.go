@@ -126,15 +126,15 @@ func words(list []string) string {
 	if len(list) > most {
 		return fmt.Sprintf("%d names", len(list))
 	}
-	said := make([]string, len(list))
+	quoted := make([]string, len(list))
 	for i, word := range list {
 		if length := len([]rune(word)); length > longest {
-			said[i] = fmt.Sprintf("a name of %d characters", length)
-		} else if said[i] = word; strings.ContainsAny(word, " ,\"") || !plain(word) {
-			said[i] = quote(word)
+			quoted[i] = fmt.Sprintf("a name of %d characters", length)
+		} else if quoted[i] = word; strings.ContainsAny(word, " ,\"") || !plain(word) {
+			quoted[i] = quote(word)
 		}
 	}
-	return english.WordSeries(said, "and")
+	return english.WordSeries(quoted, "and")
 }
 
 // flow is a list as YAML. JSON is YAML, too; quotes stand only where they must.

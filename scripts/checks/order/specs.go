@@ -85,12 +85,12 @@ func Breaking(random *rand.Rand, number int, rule Rule) Spec {
 	s := Spec{Flavour: names(random, 1+random.IntN(4)), Topping: names(random, random.IntN(MaxToppings+1))}
 	switch rule {
 	case FlavourRequired:
-		ways := []Spec{{Flavour: []string{}}, {}, {Absent: true}}
-		way := ways[number%len(ways)]
-		if !way.Absent && random.IntN(3) > 0 {
-			way.Topping = s.Topping
+		empties := []Spec{{Flavour: []string{}}, {}, {Absent: true}}
+		spec := empties[number%len(empties)]
+		if !spec.Absent && random.IntN(3) > 0 {
+			spec.Topping = s.Topping
 		}
-		return way
+		return spec
 	case FlavoursUnique:
 		counts := []int{2, 3, 3, 4, 5, 10, 64, ManyFlavours, 2 + random.IntN(30)}
 		s.Flavour = names(random, counts[number%len(counts)])
@@ -106,10 +106,10 @@ func Breaking(random *rand.Rand, number int, rule Rule) Spec {
 }
 
 // repeat makes one item of a list the same as another: its neighbour, the last the same as the first, or anyhow.
-func repeat(random *rand.Rand, list []string, way int) {
+func repeat(random *rand.Rand, list []string, form int) {
 	last := len(list) - 1
 	one := random.IntN(last)
-	switch way % 3 {
+	switch form % 3 {
 	case 0:
 		list[last] = list[0]
 	case 1:

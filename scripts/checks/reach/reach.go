@@ -52,9 +52,9 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(name).SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
 	w := &Tunnel{stop: make(chan struct{}), ended: make(chan error, 1)}
-	ready, said := make(chan struct{}), &bytes.Buffer{}
+	ready, stderr := make(chan struct{}), &bytes.Buffer{}
 	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)},
-		w.stop, ready, io.Discard, said)
+		w.stop, ready, io.Discard, stderr)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w", port, name, err)
 	}
@@ -65,7 +65,7 @@ func Pod(ctx context.Context, config *rest.Config, namespace, name string, port 
 	select {
 	case <-ready:
 	case err := <-w.ended:
-		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w: %s", port, name, err, strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w: %s", port, name, err, strings.TrimSpace(stderr.String()))
 	case <-ctx.Done():
 		w.Close()
 		return nil, fmt.Errorf("connecting to port %d of the Pod %s: %w", port, name, context.Cause(ctx))

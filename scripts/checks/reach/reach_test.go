@@ -136,21 +136,21 @@ func forward(t *testing.T, w http.ResponseWriter, r *http.Request) {
 
 func TestServiceReachesReadyPod(t *testing.T) {
 	config := apiServer(t, podOf("starts", false), podOf("runs", true))
-	way, err := Service(t.Context(), config, "shop", "web", 80)
+	tunnel, err := Service(t.Context(), config, "shop", "web", 80)
 	if err != nil {
 		t.Fatal(err)
 	}
-	connection, err := net.Dial("tcp", way.Address)
+	connection, err := net.Dial("tcp", tunnel.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := io.ReadAll(connection)
-	if string(said) != "runs 8080" {
-		t.Errorf("at the other end is %q (%v)", said, err)
+	output, err := io.ReadAll(connection)
+	if string(output) != "runs 8080" {
+		t.Errorf("at the other end is %q (%v)", output, err)
 	}
 	connection.Close()
-	way.Close()
-	if _, err := net.Dial("tcp", way.Address); err == nil {
+	tunnel.Close()
+	if _, err := net.Dial("tcp", tunnel.Address); err == nil {
 		t.Error("after its end the way is still open")
 	}
 }

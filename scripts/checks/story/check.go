@@ -27,16 +27,16 @@ func Check(rules Rules, shop func(context.Context) *icecream.Shop) types.Feature
 	return features.New("a story from the run's seed").
 		Assess("ends as the rules say, for every icecream", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
 			t.Helper()
-			teller := &teller{Check: c, Rules: rules, shop: shop(ctx)}
+			player := &player{Check: c, Rules: rules, shop: shop(ctx)}
 			for n := range max(1, c.Stories) {
-				teller.tell(ctx, t, c.Seed+uint32(n))
+				player.play(ctx, t, c.Seed+uint32(n))
 			}
 		})).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
 }
 
-// teller plays stories, and tells the smallest one that fails.
-type teller struct {
+// player plays stories, and reports the smallest one that fails.
+type player struct {
 	*check.Check
 	Rules
 	shop *icecream.Shop
@@ -49,7 +49,7 @@ type attempt struct {
 	wrong   complaint
 }
 
-func (k *teller) tell(ctx context.Context, t *testing.T, seed uint32) {
+func (k *player) play(ctx context.Context, t *testing.T, seed uint32) {
 	t.Helper()
 	whole := Draw(seed)
 	failed := k.try(ctx, t, whole, patience)
@@ -123,7 +123,7 @@ func shorten(story Story, name string, fails func(Story) bool) {
 }
 
 // try plays a story in a shop that is empty before and afterwards.
-func (k *teller) try(ctx context.Context, t *testing.T, story Story, patience time.Duration) attempt {
+func (k *player) try(ctx context.Context, t *testing.T, story Story, patience time.Duration) attempt {
 	t.Helper()
 	p := &play{Rules: k.Rules, shop: k.shop, patience: patience, world: newWorld()}
 	failure := k.Try(ctx, t, fmt.Sprintf("%d steps", story.deeds()), func(ctx context.Context, t *testing.T, c *check.Check) {

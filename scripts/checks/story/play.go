@@ -56,7 +56,7 @@ func (p *play) story(story Story) {
 		p.phase(phase)
 	}
 	p.Settle(p.ctx, p.t)
-	p.asTheModelSays()
+	p.awaitModel()
 }
 
 func (p *play) phase(phase Phase) {
@@ -89,7 +89,7 @@ func (p *play) phase(phase Phase) {
 		p.OK(p.t, "starting the operator", p.Operator.Start(p.ctx))
 	}
 	p.world.settle(phase.Away)
-	p.asTheModelSays()
+	p.awaitModel()
 }
 
 // atOnce is how many requests are sent at once.
@@ -197,8 +197,8 @@ func (p *play) status(deed Deed) error {
 	return err
 }
 
-// asTheModelSays waits until every icecream is as the model says.
-func (p *play) asTheModelSays() {
+// awaitModel waits until every icecream is as the model says.
+func (p *play) awaitModel() {
 	p.t.Helper()
 	expected := "every icecream is as the rules of the shop say"
 	p.EventuallyWithin(p.ctx, p.t, expected, p.patience, p.shop.Changed, func() (string, bool) {

@@ -70,16 +70,16 @@ func (s Story) String() string {
 		for _, deed := range phase.Deeds {
 			deeds = append(deeds, deed.String())
 		}
-		told := strings.Join(deeds, ", ")
+		text := strings.Join(deeds, ", ")
 		switch {
 		case phase.Away && phase.Later:
-			told = "stop the operator, a second later " + told + ", start the operator"
+			text = "stop the operator, a second later " + text + ", start the operator"
 		case phase.Away:
-			told = "stop the operator, " + told + ", start the operator"
+			text = "stop the operator, " + text + ", start the operator"
 		case phase.Later:
-			told = "a second later " + told
+			text = "a second later " + text
 		}
-		phases = append(phases, told)
+		phases = append(phases, text)
 	}
 	return strings.Join(phases, "; then ")
 }
@@ -88,15 +88,15 @@ func (s Story) String() string {
 func (d Deed) String() string {
 	switch d.Do {
 	case Create:
-		var told strings.Builder
-		told.WriteString("create " + d.Name + " (" + taste(d.Flavour))
+		var text strings.Builder
+		text.WriteString("create " + d.Name + " (" + taste(d.Flavour))
 		if len(d.Topping) > 0 {
-			told.WriteString(" with " + taste(d.Topping))
+			text.WriteString(" with " + taste(d.Topping))
 		}
 		for _, finalizer := range d.Finalizers {
-			told.WriteString(", held by the finalizer " + finalizer)
+			text.WriteString(", held by the finalizer " + finalizer)
 		}
-		return told.String() + ")"
+		return text.String() + ")"
 	case ChangeFlavour:
 		return fmt.Sprintf("%s %s to %s", d.Do, d.Name, taste(d.Flavour))
 	case ChangeTopping:

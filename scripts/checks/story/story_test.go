@@ -98,7 +98,7 @@ func TestBooks(t *testing.T) {
 				t.Errorf("returned was %q, want %q", got, test.flavourFirst)
 			}
 			if got := account.Movements(); !slices.Equal(got, split(test.moved)) {
-				t.Errorf("it says of itself %q", got)
+				t.Errorf("Movements() = %q", got)
 			}
 		})
 	}
@@ -160,9 +160,9 @@ func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int
 	return w
 }
 
-// TestStoriesHaveOneOutcome: an icecream that has no place at one moment of a phase has none at the end of it. So it does
-// not matter when the operator looks: it may delete only icecreams that are deleted anyway, and since these take no
-// places, their absence gives no other icecream a place.
+// TestStoriesHaveOneOutcome: an icecream that has no place at one moment of a phase has none at the end of it. So it
+// does not matter when the operator looks: it may delete only icecreams that are deleted anyway, and since these take
+// no places, their absence gives no other icecream a place.
 func TestStoriesHaveOneOutcome(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(400) {
@@ -299,7 +299,7 @@ func TestShortenKeepsFailure(t *testing.T) {
 	if got := shortest.deeds(); got != PerFlavour+1 {
 		t.Errorf("it takes four icecreams, and the story has %d steps: %s", got, shortest)
 	}
-	if told := shortest.String(); strings.Count(told, "create ") != PerFlavour+1 {
-		t.Errorf("it is told like this: %s", told)
+	if text := shortest.String(); strings.Count(text, "create ") != PerFlavour+1 {
+		t.Errorf("the shortest story is %s", text)
 	}
 }

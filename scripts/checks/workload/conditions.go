@@ -19,8 +19,8 @@ type Wanted struct {
 	Status string
 	// Reason is the reason of the condition. Empty: any.
 	Reason string
-	// Says are texts that must all be in the message, in upper or lower case.
-	Says []string
+	// Mentions are texts that must all be in the message, in upper or lower case.
+	Mentions []string
 }
 
 func (w Wanted) String() string {
@@ -28,12 +28,12 @@ func (w Wanted) String() string {
 	if w.Reason != "" {
 		text += " with the reason " + w.Reason
 	}
-	if len(w.Says) == 0 {
+	if len(w.Mentions) == 0 {
 		return text
 	}
 	var quoted []string
-	for _, says := range w.Says {
-		quoted = append(quoted, strconv.Quote(says))
+	for _, part := range w.Mentions {
+		quoted = append(quoted, strconv.Quote(part))
 	}
 	return text + " with a message that has " + strings.Join(quoted, " and ")
 }
@@ -54,7 +54,7 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 		case is.ObservedGeneration != generation:
 			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d",
 				w.Of, name.Name, is.ObservedGeneration, generation)
-		case is.Status != w.Status || (w.Reason != "" && is.Reason != w.Reason) || !w.said(is.Message):
+		case is.Status != w.Status || (w.Reason != "" && is.Reason != w.Reason) || !w.mentionsAll(is.Message):
 			return fmt.Sprintf("%s of %s is %s (%s: %s)", w.Of, name.Name, is.Status, is.Reason, strings.Join(strings.Fields(is.Message), " "))
 		}
 	}
@@ -71,9 +71,9 @@ func HasMessage(owner *unstructured.Unstructured, message string, conditions ...
 	return ""
 }
 
-func (w Wanted) said(message string) bool {
-	for _, says := range w.Says {
-		if !strings.Contains(strings.ToLower(message), strings.ToLower(says)) {
+func (w Wanted) mentionsAll(message string) bool {
+	for _, part := range w.Mentions {
+		if !strings.Contains(strings.ToLower(message), strings.ToLower(part)) {
 			return false
 		}
 	}

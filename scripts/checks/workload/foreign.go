@@ -26,8 +26,8 @@ import (
 type Foreign struct {
 	Kind string // Deployment or Service
 	types.NamespacedName
-	// Whose says to whom the object belongs, in words that follow "which".
-	Whose string
+	// Ownership says to whom the object belongs, in words that follow "which".
+	Ownership string
 	// Is is the object, and Spec its spec.
 	Is   metav1.Object
 	Spec any
@@ -38,10 +38,10 @@ type Foreign struct {
 }
 
 func (f *Foreign) String() string {
-	return fmt.Sprintf("the %s %s, which %s,", f.Kind, f.Name, f.Whose)
+	return fmt.Sprintf("the %s %s, which %s,", f.Kind, f.Name, f.Ownership)
 }
 
-// The reasons why an object is foreign, for Foreign.Whose.
+// The reasons why an object is foreign, for Foreign.Ownership.
 const (
 	NoOwner           = "was made by hand and has no owner"
 	AnotherController = "has another controller, a ConfigMap"
@@ -68,7 +68,7 @@ func ControlledBy(owner *unstructured.Unstructured) []metav1.OwnerReference {
 // ForeignService creates a Service that does not belong to the operator. Its labels, selector and port are those of
 // another application.
 func (o *Owners) ForeignService(
-	ctx context.Context, suite *check.Suite, name types.NamespacedName, whose string, owners []metav1.OwnerReference,
+	ctx context.Context, suite *check.Suite, name types.NamespacedName, ownership string, owners []metav1.OwnerReference,
 ) (*Foreign, error) {
 	made, err := o.Client.CoreV1().Services(name.Namespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -82,11 +82,11 @@ func (o *Owners) ForeignService(
 	if err != nil {
 		return nil, fmt.Errorf("making a Service by hand: %w", err)
 	}
-	return &Foreign{Kind: "Service", NamespacedName: name, Whose: whose, Is: made, Spec: made.Spec, Since: suite.Audit.Now()}, nil
+	return &Foreign{Kind: "Service", NamespacedName: name, Ownership: ownership, Is: made, Spec: made.Spec, Since: suite.Audit.Now()}, nil
 }
 
 // ForeignDeployment creates a Deployment that does not belong to the operator. Until Steady it still changes.
-func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedName, replicas int32, whose string,
+func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedName, replicas int32, ownership string,
 	owners []metav1.OwnerReference,
 ) (*Foreign, error) {
 	pods := map[string]string{"team": "somebody", "of": name.Name}
@@ -103,7 +103,7 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 	if err != nil {
 		return nil, fmt.Errorf("making a Deployment by hand: %w", err)
 	}
-	return &Foreign{Kind: "Deployment", NamespacedName: name, Whose: whose, Is: made, Spec: made.Spec}, nil
+	return &Foreign{Kind: "Deployment", NamespacedName: name, Ownership: ownership, Is: made, Spec: made.Spec}, nil
 }
 
 // Steady returns a look at whether the Deployment controller has finished a foreign Deployment, which then has all of

@@ -191,11 +191,11 @@ func (x *Occupation) unlike() string {
 
 // Expected describes what Reported looks for.
 func (x *Occupation) Expected() string {
-	var wants []string
+	var phrases []string
 	for _, w := range x.reported {
-		wants = append(wants, w.String())
+		phrases = append(phrases, w.String())
 	}
-	return fmt.Sprintf("node port %d is another Service's: of %s %s", x.Port, x.Owner.GetName(), strings.Join(wants, ", and "))
+	return fmt.Sprintf("node port %d is another Service's: of %s %s", x.Port, x.Owner.GetName(), strings.Join(phrases, ", and "))
 }
 
 // Reported is a look at whether the operator reports that the port is taken, or has reported it before the port was

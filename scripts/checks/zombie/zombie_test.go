@@ -77,7 +77,7 @@ func TestRead(t *testing.T) {
 	for _, content := range []string{"icecream: [", "icecreams: sundae", "lost: {box: 1}", "- sundae"} {
 		if _, err := Read([]byte(content)); err == nil ||
 			!strings.Contains(err.Error(), "the fields icecream, field, finalizer, lease and lost") {
-			t.Errorf("of %q was said: %v", content, err)
+			t.Errorf("Read(%q): %v", content, err)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestPlant(t *testing.T) {
 	}
 	if err := Playground.Plant(t.Context(), config); err == nil ||
 		!strings.Contains(err.Error(), "beach-cone is still there, held by demo.lva.io/finalizer") {
-		t.Errorf("of one that another finalizer holds was said: %v", err)
+		t.Errorf("with another finalizer, the error is %v", err)
 	}
 	change(Playground.Living, `{"metadata":{"finalizers":null}}`)
 	if err := Playground.Remove(t.Context(), config); err != nil {
