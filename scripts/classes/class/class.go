@@ -76,20 +76,20 @@ func (c *Class) connect() (*clients, error) {
 	// Helper of all clients: they share connections.
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	typed, err := kubernetes.NewForConfigAndClient(config, transport)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	untyped, err := dynamic.NewForConfigAndClient(config, transport)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	groups, err := restmapper.GetAPIGroupResources(typed.Discovery())
 	// An aggregated API whose server is down is not ours to fix, and none that we need.
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, fmt.Errorf("asking the cluster at %s for its kinds: %w", config.Host, err)
+		return nil, fmt.Errorf("discovering the API resources of the cluster at %s: %w", config.Host, err)
 	}
 	return &clients{Interface: typed, dynamic: untyped, mapper: restmapper.NewDiscoveryRESTMapper(groups)}, nil
 }
@@ -99,7 +99,7 @@ func (c *clients) resource(object *unstructured.Unstructured) (dynamic.ResourceI
 	kind := object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return nil, fmt.Errorf("the cluster does not know the kind of the %s: %w", described(object), err)
+		return nil, fmt.Errorf("the cluster does not serve the kind of the %s: %w", described(object), err)
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		return c.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
@@ -145,7 +145,7 @@ func (c *clients) foreign(ctx context.Context, object *unstructured.Unstructured
 		return fmt.Errorf("looking for the %s: %w", described(object), err)
 	}
 	if have.GetLabels()[classLabel] == "" {
-		return fmt.Errorf("there is a %s that is none of a class: rename or remove it, or use another cluster", described(object))
+		return fmt.Errorf("the %s exists and does not belong to a class: rename or delete it, or use another cluster", described(object))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (c *Class) Invite(ctx context.Context, students []Student) ([]Invited, erro
 		return nil, fmt.Errorf("nothing was changed: %w", err)
 	}
 	if err := os.MkdirAll(c.Out, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the kubeconfigs: %w", err)
+		return nil, fmt.Errorf("creating the folder for kubeconfigs: %w", err)
 	}
 	if namespace := namespaces[accounts]; namespace != nil && namespace.DeletionTimestamp != nil {
 		if err := clients.waitGone(ctx, []string{accounts}, func(int) {}); err != nil {
@@ -84,7 +84,7 @@ func (c *Class) Invite(ctx context.Context, students []Student) ([]Invited, erro
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("%w. Invite again: what was done stays done", err)
+		return nil, fmt.Errorf("%w. Invite again to continue: invited students keep their access", err)
 	}
 	return invited, c.writeList(invited)
 }
@@ -100,7 +100,7 @@ func (c *Class) progress(done, total int, what string) {
 func (c *clients) preflight(ctx context.Context, students []Student) (map[string]*corev1.Namespace, error) {
 	list, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("listing the namespaces, as an administrator can: %w", err)
+		return nil, fmt.Errorf("listing the namespaces (this needs an administrator's access): %w", err)
 	}
 	namespaces := map[string]*corev1.Namespace{}
 	for i := range list.Items {
@@ -110,8 +110,8 @@ func (c *clients) preflight(ctx context.Context, students []Student) (map[string
 	for _, student := range students {
 		namespace := namespaces[student.Namespace()]
 		if namespace != nil && namespace.Labels[StudentLabel] != student.Name {
-			problems = append(problems, fmt.Errorf("line %d: there is a namespace %s that is none of a class: rename the student, or remove it",
-				student.Line, namespace.Name))
+			problems = append(problems, fmt.Errorf("line %d: the namespace %s exists and does not belong to a class: "+
+				"rename the student, or delete it", student.Line, namespace.Name))
 		}
 	}
 	return namespaces, errors.Join(problems...)
@@ -147,14 +147,14 @@ func (c *clients) applyAccount(ctx context.Context, student Student) (*corev1.Se
 	account, err := c.CoreV1().ServiceAccounts(accounts).Apply(ctx,
 		corev1apply.ServiceAccount(student.Name, accounts).WithLabels(labels).WithAutomountServiceAccountToken(false), options)
 	if err != nil {
-		return nil, fmt.Errorf("making the account: %w", err)
+		return nil, fmt.Errorf("applying the ServiceAccount: %w", err)
 	}
 	subject := rbacv1apply.Subject().WithKind(rbacv1.ServiceAccountKind).WithNamespace(accounts).WithName(student.Name)
 	_, err = c.RbacV1().RoleBindings(student.Namespace()).Apply(ctx, rbacv1apply.RoleBinding(studentRole, student.Namespace()).
 		WithLabels(labels).WithSubjects(subject).
 		WithRoleRef(rbacv1apply.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(studentRole)), options)
 	if err != nil {
-		return nil, fmt.Errorf("letting the account into the namespace: %w", err)
+		return nil, fmt.Errorf("applying the RoleBinding: %w", err)
 	}
 	// The accounts in the namespace, too: an operator that runs there must see the kinds that it is for.
 	operators := rbacv1apply.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.GroupKind).
@@ -163,7 +163,7 @@ func (c *clients) applyAccount(ctx context.Context, student Student) (*corev1.Se
 		WithLabels(labels).WithSubjects(subject, operators).
 		WithRoleRef(rbacv1apply.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole)), options)
 	if err != nil {
-		return nil, fmt.Errorf("letting the account use the shared kinds: %w", err)
+		return nil, fmt.Errorf("applying the ClusterRoleBinding: %w", err)
 	}
 	return account, nil
 }

@@ -61,7 +61,7 @@ func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Studen
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime / time.Second))},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return Invited{}, fmt.Errorf("asking for a token: %w", err)
+		return Invited{}, fmt.Errorf("requesting a token: %w", err)
 	}
 	invited.Expires, invited.New = token.Status.ExpirationTimestamp.Time, true
 	kubeconfig := clientcmdapi.NewConfig()
@@ -74,7 +74,7 @@ func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Studen
 		return Invited{}, fmt.Errorf("writing a kubeconfig: %w", err)
 	}
 	head := fmt.Sprintf("# The account of %s on the class's cluster, with the namespace %s. It expires at %s.\n"+
-		"# Anyone who has this file is %[1]s there: keep it as you keep a key.\n",
+		"# Anyone with this file can act as %[1]s. Keep it secret.\n",
 		student.Name, student.Namespace(), invited.Expires.UTC().Format(time.RFC3339))
 	return invited, writeSecret(invited.Kubeconfig, append([]byte(head), content...))
 }
@@ -160,7 +160,7 @@ func Try(ctx context.Context, invited Invited) error {
 		return fmt.Errorf("using the kubeconfig of %s at %s: %w", invited.Name, config.Host, err)
 	}
 	if want := "system:serviceaccount:" + accounts + ":" + invited.Name; review.Status.UserInfo.Username != want {
-		return fmt.Errorf("using the kubeconfig of %s: the API server takes it for %s", invited.Name, review.Status.UserInfo.Username)
+		return fmt.Errorf("using the kubeconfig of %s: the API server authenticates it as %s", invited.Name, review.Status.UserInfo.Username)
 	}
 	return nil
 }

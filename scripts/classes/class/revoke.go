@@ -73,7 +73,7 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 	err = each(ctx, students, func(ctx context.Context, _ int, student Student) error {
 		err := clients.CoreV1().Namespaces().Delete(ctx, student.Namespace(), metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("removing the namespace of %s: %w", student.Name, err)
+			return fmt.Errorf("deleting the namespace of %s: %w", student.Name, err)
 		}
 		return nil
 	})
@@ -83,7 +83,7 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 		})
 	}
 	if err != nil {
-		return revoked, fmt.Errorf("%w. No student of the roster has access any more: revoke again to remove the rest", err)
+		return revoked, fmt.Errorf("%w. No student of the roster has access anymore. Revoke again to delete the remaining objects", err)
 	}
 	return revoked, clients.removeCommon(ctx, c)
 }
@@ -124,7 +124,7 @@ func (c *clients) removeAccess(ctx context.Context, student Student) (had bool, 
 func (c *clients) removeShared(ctx context.Context, students []Student, groups []string) error {
 	_, lists, err := c.Discovery().ServerGroupsAndResources()
 	if err != nil && lists == nil {
-		return fmt.Errorf("asking the cluster for its kinds: %w", err)
+		return fmt.Errorf("discovering the API resources of the cluster: %w", err)
 	}
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -146,7 +146,7 @@ func (c *clients) removeShared(ctx context.Context, students []Student, groups [
 					continue
 				}
 				if err := resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("removing the %s %s: %w", kind.Kind, object.GetName(), err)
+					return fmt.Errorf("deleting the %s %s: %w", kind.Kind, object.GetName(), err)
 				}
 			}
 		}
@@ -180,7 +180,7 @@ func (c *clients) removeCommon(ctx context.Context, class *Class) error {
 			continue // it was there without us, and stays
 		}
 		if err := resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("removing the %s: %w", described(object), err)
+			return fmt.Errorf("deleting the %s: %w", described(object), err)
 		}
 	}
 	if err := c.waitGone(ctx, []string{accounts}, func(int) {}); err != nil {
@@ -222,7 +222,7 @@ func (c *clients) waitGone(ctx context.Context, names []string, progress func(le
 			last, since = state.String(), time.Now()
 		}
 		if time.Since(since) > goneTimeout {
-			return false, fmt.Errorf("%s does not go: %s", left[0].Name, stuckReason(&left[0]))
+			return false, fmt.Errorf("the namespace %s is still terminating: %s", left[0].Name, stuckReason(&left[0]))
 		}
 		return false, nil
 	})
@@ -230,7 +230,7 @@ func (c *clients) waitGone(ctx context.Context, names []string, progress func(le
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("waiting for the end of namespaces: %w", err)
+		return fmt.Errorf("waiting for namespaces to be deleted: %w", err)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func stuckReason(namespace *corev1.Namespace) string {
 		}
 	}
 	if len(reasons) == 0 {
-		return "the namespace controller says nothing; does the kube-controller-manager run?"
+		return "no condition says why; is the kube-controller-manager running?"
 	}
 	return strings.Join(reasons, "; ")
 }

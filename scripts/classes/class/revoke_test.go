@@ -27,14 +27,15 @@ func TestForeignNamespaceIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "nothing was changed: line 2: there is a namespace student-union that is none of a class"
+	const want = "nothing was changed: line 2: the namespace student-union exists and does not belong to a class"
 	if _, err := class.Invite(t.Context(), students("olga", "union")); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("inviting: %v, want %s", err, want)
 	}
 	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-olga", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("another's namespace was made: %v", err)
 	}
-	if _, err := class.Revoke(t.Context(), students("union"), false); err == nil || !strings.Contains(err.Error(), "none of a class") {
+	_, err = class.Revoke(t.Context(), students("union"), false)
+	if err == nil || !strings.Contains(err.Error(), "does not belong to a class") {
 		t.Errorf("revoking: %v", err)
 	}
 	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-union", metav1.GetOptions{}); err != nil {

@@ -42,7 +42,7 @@ func ReadRoster(file string) ([]Student, error) {
 	}
 	students, err := parseRoster(content)
 	if err != nil {
-		return nil, fmt.Errorf("the roster %s is wrong, and nothing was changed:\n%w", file, err)
+		return nil, fmt.Errorf("the roster %s is invalid, and nothing was changed:\n%w", file, err)
 	}
 	return students, nil
 }
@@ -62,7 +62,7 @@ func parseRoster(content []byte) ([]Student, error) {
 		}
 		student, err := parseStudent(text)
 		if err == nil && lines[student.Name] > 0 {
-			err = fmt.Errorf("%s is in line %d already: names are unique", student.Name, lines[student.Name])
+			err = fmt.Errorf("%s is already in line %d: names must be unique", student.Name, lines[student.Name])
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("line %d: %w", number, err))
@@ -90,21 +90,21 @@ func parseStudent(line string) (Student, error) {
 	reader.TrimLeadingSpace = true
 	fields, err := reader.Read()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Student{}, fmt.Errorf("%s is not CSV: quotation marks come in pairs, around a whole field", line)
+		return Student{}, fmt.Errorf("%s is not valid CSV: quotation marks must enclose a whole field", line)
 	}
 	for i := range fields {
 		fields[i] = strings.TrimSpace(fields[i])
 	}
 	if len(fields) == 1 && strings.ContainsAny(line, ";\t") {
-		return Student{}, fmt.Errorf("%q has no comma: write NAME,EMAIL, with a comma between", line)
+		return Student{}, fmt.Errorf("%q has no comma: write NAME,EMAIL", line)
 	}
 	if len(fields) > 2 {
 		return Student{}, fmt.Errorf("there are %d fields: write NAME or NAME,EMAIL", len(fields))
 	}
 	student := Student{Name: fields[0]}
 	if !nameForm.MatchString(student.Name) {
-		return Student{}, fmt.Errorf("%q can't be a name on a cluster: write lower-case letters, "+
-			"digits and dashes between them, as in ada-l", student.Name)
+		return Student{}, fmt.Errorf("%q is not a valid name on a cluster: use lower-case letters, "+
+			"digits and, between them, dashes, such as ada-l", student.Name)
 	}
 	if len(student.Name) > maxName {
 		return Student{}, fmt.Errorf("%s has %d letters: a name has at most %d", student.Name, len(student.Name), maxName)
@@ -112,7 +112,7 @@ func parseStudent(line string) (Student, error) {
 	if len(fields) == 2 && fields[1] != "" {
 		address, err := mail.ParseAddress(fields[1])
 		if err != nil || address.Address != fields[1] {
-			return Student{}, fmt.Errorf("%q is no e-mail address: write one as ada@example.org, or none", fields[1])
+			return Student{}, fmt.Errorf("%q is not an e-mail address: write one such as ada@example.org, or leave it out", fields[1])
 		}
 		student.Email = fields[1]
 	}

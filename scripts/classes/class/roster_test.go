@@ -34,18 +34,18 @@ func TestParseRosterReportsLine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, roster, want string }{
 		{"nobody", "# soon\n\n", "it has no students: write a line NAME or NAME,EMAIL for each student"},
-		{"capitals", "ada\nBob\n", `line 2: "Bob" can't be a name on a cluster`},
-		{"a dot, by which shared kinds are told apart", "ada.l", `line 1: "ada.l" can't be a name`},
-		{"a space", "# all\nada lovelace,a@example.org", `line 2: "ada lovelace" can't be a name`},
-		{"no name", ",a@example.org", `line 1: "" can't be a name`},
+		{"capitals", "ada\nBob\n", `line 2: "Bob" is not a valid name on a cluster`},
+		{"a dot, by which shared kinds are told apart", "ada.l", `line 1: "ada.l" is not a valid name`},
+		{"a space", "# all\nada lovelace,a@example.org", `line 2: "ada lovelace" is not a valid name`},
+		{"no name", ",a@example.org", `line 1: "" is not a valid name`},
 		{"too long", strings.Repeat("a", 41), "has 41 letters: a name has at most 40"},
 		{"another separator", "ada;ada@example.org", `line 1: "ada;ada@example.org" has no comma`},
 		{"too many fields", "ada,a@example.org,1815", "line 1: there are 3 fields"},
-		{"no address", "ada,ada", `line 1: "ada" is no e-mail address`},
-		{"an address with a name", "ada,Ada <ada@example.org>", `is no e-mail address`},
-		{"an open quotation mark", "ada,\"a@example.org\nbob", `line 1: ada,"a@example.org is not CSV`},
-		{"twice", "ada\nbob\nada,a@example.org", "line 3: ada is in line 1 already"},
-		{"several at once", "Ada\nbob\nbob", "line 3: bob is in line 2 already"},
+		{"no address", "ada,ada", `line 1: "ada" is not an e-mail address`},
+		{"an address with a name", "ada,Ada <ada@example.org>", `is not an e-mail address`},
+		{"an open quotation mark", "ada,\"a@example.org\nbob", `line 1: ada,"a@example.org is not valid CSV`},
+		{"twice", "ada\nbob\nada,a@example.org", "line 3: ada is already in line 1"},
+		{"several at once", "Ada\nbob\nbob", "line 3: bob is already in line 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,9 +60,9 @@ func TestParseRosterReportsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := ReadRoster(file)
-	want := "the roster " + file + ` is wrong, and nothing was changed:
-line 1: "Ada" can't be a name on a cluster: write lower-case letters, digits and dashes between them, as in ada-l
-line 3: bob is in line 2 already: names are unique`
+	want := "the roster " + file + ` is invalid, and nothing was changed:
+line 1: "Ada" is not a valid name on a cluster: use lower-case letters, digits and, between them, dashes, such as ada-l
+line 3: bob is already in line 2: names must be unique`
 	if err == nil || err.Error() != want {
 		t.Errorf("error\n%v\nwant\n%s", err, want)
 	}

@@ -230,7 +230,7 @@ func (a *Attempt) outcome() (word, problem string) {
 	case a.Problem != "":
 		return Unusable, a.Problem
 	case a.Result == nil:
-		return Ungraded, "it was not graded yet: run the command again"
+		return Ungraded, "it has not been graded yet: run the command again"
 	case !a.decided():
 		return string(report.Error), a.Result.Report.Reason
 	}

@@ -61,7 +61,7 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error
 		}
 		redacted, err := seen(counted.Result.Report)
 		if err != nil {
-			return fmt.Errorf("making the feedback for %s: %w", row.Student, err)
+			return fmt.Errorf("creating the feedback for %s: %w", row.Student, err)
 		}
 		for _, file := range feedbackFiles {
 			content, err := formats.Encode(redacted, file.format, formats.Options{})
@@ -69,7 +69,7 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error
 				err = add(path.Join(counted.Lab, file.name), content)
 			}
 			if err != nil {
-				return fmt.Errorf("making the feedback for %s: %w", row.Student, err)
+				return fmt.Errorf("creating the feedback for %s: %w", row.Student, err)
 			}
 		}
 	}

@@ -107,7 +107,7 @@ func OpenJournal(dir string) (*Journal, error) { return openSynced(dir, (*os.Fil
 // openSynced is OpenJournal with what writes a file to the disk.
 func openSynced(dir string, sync func(*os.File) error) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for the results: %w", err)
+		return nil, fmt.Errorf("creating the folder for the results: %w", err)
 	}
 	unlock, err := filelock.Try(filepath.Join(dir, lockFile))
 	if errors.Is(err, filelock.ErrHeld) {
@@ -168,7 +168,7 @@ func (j *Journal) open() (err error) {
 		return fmt.Errorf("opening the folder of the journal: %w", err)
 	}
 	if err := errors.Join(j.sync(folder), folder.Close()); err != nil {
-		return fmt.Errorf("writing the folder of the journal to the disk: %w", err)
+		return fmt.Errorf("syncing the folder of the journal: %w", err)
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (j *Journal) Add(r Record, result *report.Report) error {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	if err := replaceFile(j.reportFile(r.Key), content, j.sync); err != nil {
-		return fmt.Errorf("keeping the report of a run: %w", err)
+		return fmt.Errorf("saving the report of a run: %w", err)
 	}
 	if err := j.append(line{Record: &r}); err != nil {
 		return err

@@ -38,7 +38,7 @@ var reportFiles = []struct {
 func RemoveResults(dir string) error {
 	for _, name := range []string{GradebookFile, PageFile, FeedbackDir, StudentsDir} {
 		if err := removal.All(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("removing the results of the run before: %w: remove %s yourself", err, filepath.Join(dir, name))
+			return fmt.Errorf("removing the results of the previous run: %w: remove %s yourself", err, filepath.Join(dir, name))
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func (c *Class) writeReports(dir, student string, a *Attempt) error {
 	for _, file := range reportFiles {
 		content, err := formats.Encode(&own, file.format, options)
 		if err != nil {
-			return fmt.Errorf("making the reports of %s: %w", student, err)
+			return fmt.Errorf("writing the reports of %s: %w", student, err)
 		}
 		if err := write(filepath.Join(dir, filepath.FromSlash(reportsDir(student, a)), file.name), content); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (c *Class) writeReports(dir, student string, a *Attempt) error {
 // write replaces a file as a whole, and makes its folder if need be. Only the user who grades may read it.
 func write(file string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("making a folder for the results: %w", err)
+		return fmt.Errorf("creating a folder for the results: %w", err)
 	}
 	return replaceFile(file, content, func(*os.File) error { return nil })
 }

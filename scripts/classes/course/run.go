@@ -227,7 +227,7 @@ func (o *Options) keep(e ended) (Result, error) {
 	}
 	// A report that contradicts itself is a defect of ours, and must not end the class. If this one can't be kept
 	// either, the journal can't.
-	failed := o.failed(e.Job, fmt.Sprintf("the report of the run can't be kept: %v", err))
+	failed := o.failed(e.Job, fmt.Sprintf("the report of the run can't be saved: %v", err))
 	record.Outcome, record.Score, record.Max = failed.Outcome, failed.Score, failed.MaxScore
 	return Result{record, failed}, o.Journal.Add(record, failed)
 }
@@ -266,11 +266,11 @@ func (o *Options) grade(ctx context.Context, r run, slot int) ended {
 		select {
 		case e.report = <-reports:
 		case <-timer.C:
-			e.report = o.failed(r.Job, fmt.Sprintf("the run did not end within %s after it was told to", grace))
+			e.report = o.failed(r.Job, fmt.Sprintf("the run did not end within %s of its cancellation", grace))
 		}
 	}
 	if ctx.Err() == nil && limited.Err() != nil && e.report.Outcome == report.Interrupted {
-		e.report = o.failed(r.Job, fmt.Sprintf("the run was ended, since it took longer than %s", r.Within))
+		e.report = o.failed(r.Job, fmt.Sprintf("the run was cancelled because it took longer than %s", r.Within))
 	}
 	return e
 }

@@ -350,7 +350,7 @@ func TestJournalErrorEndsRun(t *testing.T) {
 	grader := &fake{meanwhile: func(context.Context, Job) { _ = os.RemoveAll(filepath.Join(dir, runsDir)) }}
 	c := fakeClass()
 	_, err := Run(t.Context(), Options{Jobs: c.Jobs(), Grader: grader, Journal: journal, Slots: 2})
-	if err == nil || !strings.Contains(err.Error(), "keeping the report") {
+	if err == nil || !strings.Contains(err.Error(), "saving the report") {
 		t.Errorf("the error is %v", err)
 	}
 	if len(grader.graded) > 4 {

@@ -138,10 +138,10 @@ func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
 // Walls describes the sandbox in words.
 func (g *Grader) Walls() string {
 	if g.Sandbox == grade.SandboxOff {
-		return "none: submissions ran as the user who graded"
+		return "none: submissions ran as the user who ran the grader"
 	}
 	if len(g.walls) == 0 {
-		return "none, since this machine can build no walls: submissions ran as the user who graded"
+		return "none, because this machine supports none: submissions ran as the user who ran the grader"
 	}
 	return strings.Join(g.walls, ", ")
 }

@@ -114,14 +114,14 @@ func fileSum(root, name string, limit int64) (int64, string, error) {
 	return n, string(sum.Sum(nil)), err
 }
 
-// checkLink refuses a link that leads out of the submission. One that leads nowhere does no harm.
+// checkLink refuses a link that points outside the submission. One that leads nowhere does no harm.
 func checkLink(root *os.Root, name, shown string) error {
 	_, err := root.Stat(filepath.FromSlash(name))
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return nil
 	case strings.Contains(err.Error(), "path escapes"): // package os has no name for this error
-		return problemf("%s is a link that leads out of the submission: put the file itself there", shown)
+		return problemf("%s is a link that points outside the submission: replace it with the file", shown)
 	}
-	return problemf("%s is a link that can't be followed: put the file itself there", shown)
+	return problemf("%s is a link that can't be followed: replace it with the file", shown)
 }

@@ -75,13 +75,13 @@ func cleanName(raw string) (string, error) {
 		return "", problemf("a name in the archive has a control character (%s): rename the file", shown)
 	case strings.Contains(raw, `\`):
 		return "", problemf("a name in the archive has a backslash (%s): "+
-			"make the archive with a program that separates folders with slashes", shown)
+			"create the archive with a program that separates folders with slashes", shown)
 	case strings.HasPrefix(raw, "/"), slices.Contains(elements, ".."):
-		return "", problemf("a name in the archive leads out of it (%s): hand in an archive of the folder itself", shown)
+		return "", problemf("a name in the archive points outside it (%s): hand in an archive of the folder itself", shown)
 	case len(raw) > maxPath, len(elements) > maxFolders, slices.ContainsFunc(elements, func(e string) bool { return len(e) > maxElement }):
 		return "", problemf("a name in the archive is too long (%.80s…): shorten it", shown)
 	case raw == "":
-		return "", problemf("a name in the archive is empty: make the archive again")
+		return "", problemf("a name in the archive is empty: create the archive again")
 	}
 	return path.Clean(raw), nil
 }
@@ -106,7 +106,7 @@ func (u *unpacker) noteOne(name string, folder bool) error {
 		return problemf("the archive has %s and %s, which are the same on some systems: rename one of them",
 			printable(before.name), printable(name))
 	case there && (!before.folder || !folder):
-		return problemf("the archive has %s twice: make it again", printable(name))
+		return problemf("the archive has %s twice: create it again", printable(name))
 	case there:
 		return nil
 	}
@@ -176,7 +176,7 @@ func (u *unpacker) readLink(name string, content io.Reader) error {
 	const longest = 4096
 	target, err := limited.ReadAll(content, longest)
 	if _, long := errors.AsType[*limited.LongError](err); long {
-		return problemf("%s in the archive is a link to a name that is too long: put the file itself there", printable(name))
+		return problemf("%s in the archive is a link to a name that is too long: replace it with the file", printable(name))
 	}
 	if err != nil {
 		return err
@@ -190,10 +190,10 @@ func (u *unpacker) link(name, target string) error {
 	}
 	inside := path.Join(path.Dir(name), target)
 	if path.IsAbs(target) || inside == ".." || strings.HasPrefix(inside, "../") {
-		return problemf("%s in the archive is a link that leads out of it (%s): put the file itself there", printable(name), printable(target))
+		return problemf("%s in the archive is a link that points outside it (%s): replace it with the file", printable(name), printable(target))
 	}
 	if target == "" || !utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl) || strings.Contains(target, `\`) {
-		return problemf("%s in the archive is a link to a name that can't be followed: put the file itself there", printable(name))
+		return problemf("%s in the archive is a link to a name that can't be followed: replace it with the file", printable(name))
 	}
 	u.links = append(u.links, link{name, target})
 	return nil
@@ -203,11 +203,11 @@ func (u *unpacker) link(name, target string) error {
 func (u *unpacker) hardLink(name, target string) error {
 	clean, err := cleanName(target)
 	if err != nil {
-		return problemf("%s in the archive is a link that leads out of it (%s): put the file itself there", printable(name), printable(target))
+		return problemf("%s in the archive is a link that points outside it (%s): replace it with the file", printable(name), printable(target))
 	}
 	from, err := limited.Open(u.root.Name(), clean, u.limits.File)
 	if err != nil {
-		return problemf("%s in the archive is a link to %s, which is not there before it: make the archive again",
+		return problemf("%s in the archive is a link to %s, which does not come before it: create the archive again",
 			printable(name), printable(clean))
 	}
 	defer from.Close()

@@ -96,7 +96,7 @@ const attributes = "* -export-ignore -export-subst -filter -ident -text -eol -wo
 // fetch fetches all branches of a repository into a folder without any files of it.
 func (r *reader) fetch(ctx context.Context, url, dir string) error {
 	if err := removal.All(dir); err != nil {
-		return fmt.Errorf("removing what was fetched earlier: %w", err)
+		return fmt.Errorf("removing an earlier clone: %w", err)
 	}
 	if _, err := r.git(ctx, r.Work, nil, "init", "--quiet", "--bare", "--template=", "--", dir); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (r *reader) export(ctx context.Context, dir, hash, to string) error {
 	return u.makeLinks()
 }
 
-var errEnough = errors.New("no more is read")
+var errEnough = errors.New("reading has stopped")
 
 // Limits of what git prints.
 const (

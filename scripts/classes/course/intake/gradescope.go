@@ -76,7 +76,7 @@ func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 		if name := entry.Name(); entry.IsDir() && strings.HasPrefix(name, "submission_") && !known[name] {
 			sources = append(sources, source{
 				identity: name, name: name, lab: lab, path: filepath.Join(dir, name), from: from + name,
-				problem: fmt.Sprintf("%s does not say whose folder %s is: export the submissions again", gradescopeFile, name),
+				problem: fmt.Sprintf("%s does not name the student of the folder %s: export the submissions again", gradescopeFile, name),
 			})
 		}
 	}
@@ -127,7 +127,7 @@ func parseGradescope(from io.Reader) (all []handedIn, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New("it names no submission")
+		return nil, errors.New("it has no submissions")
 	}
 	return all, nil
 }

@@ -161,7 +161,7 @@ func Read(ctx context.Context, o Options) ([]Submission, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Work, 0o700); err != nil {
-		return nil, fmt.Errorf("making a folder for what is unpacked: %w", err)
+		return nil, fmt.Errorf("creating a folder for unpacked submissions: %w", err)
 	}
 	r := &reader{Options: o}
 	if slices.ContainsFunc(sources, func(s source) bool { return s.commit != nil }) {
@@ -171,14 +171,14 @@ func Read(ctx context.Context, o Options) ([]Submission, error) {
 		defer r.scope.Close()
 		r.repos = &repositories{}
 		if err := os.MkdirAll(filepath.Join(o.Work, ".repositories"), 0o700); err != nil {
-			return nil, fmt.Errorf("making a folder for repositories: %w", err)
+			return nil, fmt.Errorf("creating a folder for repositories: %w", err)
 		}
 	}
 	students := studentNames(sources)
 	counts := map[string]int{}
 	for _, name := range students {
 		if err := removal.All(filepath.Join(o.Work, name)); err != nil {
-			return nil, fmt.Errorf("removing what was unpacked earlier: %w", err)
+			return nil, fmt.Errorf("removing earlier unpacked submissions: %w", err)
 		}
 	}
 	found := make([][]Submission, len(sources))

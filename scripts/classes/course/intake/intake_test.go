@@ -250,7 +250,7 @@ func TestHostileFolders(t *testing.T) {
 		"dangles 02-reconciler 1: in 02-reconciler", "large 02-reconciler 1: its files are too large, with cmd/main.go",
 		"link-inside 02-reconciler 1: in 02-reconciler",
 		"link-to-archive 02-reconciler 1: there is no go.mod", "linked-module 02-reconciler 1: there is no go.mod",
-		"links-out 02-reconciler 1: cmd/x.go is a link that leads out of the submission",
+		"links-out 02-reconciler 1: cmd/x.go is a link that points outside the submission",
 		"loop 02-reconciler 1: loop.go is a link that can't be followed",
 		"pipe 02-reconciler 1: x.go is a named pipe: remove it", "pipe-outside 02-reconciler 1: in 02-reconciler",
 		"unreadable 02-reconciler 1: reading the submission: ",

@@ -85,7 +85,7 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 				continue // a list of grades, a note
 			}
 			suffix = filepath.Ext(name)
-			made.problem = fmt.Sprintf("%s is no archive: hand in a .zip or a .tar.gz with the folder of the lab", name)
+			made.problem = fmt.Sprintf("%s is not an archive: hand in a .zip or a .tar.gz with the folder of the lab", name)
 		}
 		if !kind.IsDir() {
 			made.name = strings.TrimSuffix(name, suffix)

@@ -46,9 +46,9 @@ func TestReadFoldersAndArchives(t *testing.T) {
 		"emil 02-reconciler 1: in 02-reconciler", "fay 02-reconciler 1: in 02-reconciler", "gus 02-reconciler 1: in in-0",
 		"hal 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
 		"ida 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
-		"jan 02-reconciler 1: rar archives are not read: hand in a .zip",
-		"kim 02-reconciler 1: the archive is damaged or not complete: hand it in again",
-		"leo 02-reconciler 1: the archive is empty", "max 02-reconciler 1: it is no zip, tar or tar.gz archive",
+		"jan 02-reconciler 1: rar archives are not supported: hand in a .zip",
+		"kim 02-reconciler 1: the archive is damaged or incomplete: hand it in again",
+		"leo 02-reconciler 1: the archive is empty", "max 02-reconciler 1: it is not a zip, tar or tar.gz archive",
 		"nina 02-reconciler 1: there is no go.mod in it: hand in the folder of the lab", "olga 02-reconciler 1: there is no go.mod in it",
 		"pia 02-reconciler 1: in 02-reconciler", "quinn 02-reconciler 1: in in-0",
 		"rita 02-reconciler 1: rita is a link, and links are not followed",
@@ -164,7 +164,7 @@ func TestReadGradescopeExport(t *testing.T) {
 		"Ada-Lovelace-… 02-reconciler 1: in submission_101",
 		"Ada-Lovelace-… 02-reconciler 1: in x", "Bob-B-Müller 02-reconciler 1: in submission_101",
 		"Carol 02-reconciler 1: submission_metadata.yml names the folder submission_103, which is not there",
-		"submission_104 02-reconciler 1: submission_metadata.yml does not say whose folder submission_104 is",
+		"submission_104 02-reconciler 1: submission_metadata.yml does not name the student of the folder submission_104",
 	})
 	if len(suffixes) != 2 {
 		t.Errorf("two students have the same name: %v", short(all, dir))
@@ -209,7 +209,7 @@ func TestReadMoodleExport(t *testing.T) {
 	}
 	wantLines(t, lines, []string{
 		"Ada-Lovelace-… 02-reconciler 1: in in-0", "Ada-Lovelace-… 02-reconciler 1: in in-0", "Bob_B 02-reconciler 1: in 1",
-		"Carol 02-reconciler 1: Carol_43_assignsubmission_file_main.go is no archive: hand in a .zip",
+		"Carol 02-reconciler 1: Carol_43_assignsubmission_file_main.go is not an archive: hand in a .zip",
 		"Teilnehmer-7 02-reconciler 1: there is no go.mod",
 	})
 }

@@ -50,7 +50,7 @@ func readRoster(o Options) ([]source, error) {
 	}
 	sources, err := parseRoster(content, o)
 	if err != nil {
-		return nil, fmt.Errorf("the roster %s is wrong, and nothing was read:\n%w", o.Source, err)
+		return nil, fmt.Errorf("the roster %s is invalid, and nothing was read:\n%w", o.Source, err)
 	}
 	return sources, nil
 }
@@ -68,7 +68,7 @@ func parseRoster(content []byte, o Options) (sources []source, err error) {
 		}
 		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
 			return nil, errors.Join(append(problems,
-				fmt.Errorf("line %d: this is not CSV: quotation marks come in pairs, around a whole field", wrong.Line))...)
+				fmt.Errorf("line %d: this is not valid CSV: quotation marks must enclose a whole field", wrong.Line))...)
 		}
 		if err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func header(record []string) (order []string, err error) {
 			return nil, fmt.Errorf("there is no column %q: the columns are %s", name, strings.Join(columns, ", "))
 		}
 		if slices.Contains(order, name) {
-			return nil, fmt.Errorf("the column %s is there twice: remove one of them", name)
+			return nil, fmt.Errorf("the column %s is duplicated: remove one of them", name)
 		}
 		order = append(order, name)
 	}
@@ -125,7 +125,7 @@ func parseLine(record, order []string, o Options) (made source, err error) {
 		field[order[i]] = value
 	}
 	if len(record) == 1 && strings.ContainsAny(record[0], ";\t") {
-		return made, fmt.Errorf("%q has no comma: write student,source with a comma between", printable(record[0]))
+		return made, fmt.Errorf("%q has no comma: write student,source", printable(record[0]))
 	}
 	if field["student"] == "" {
 		return made, errors.New("there is no student: write student,source")
@@ -175,14 +175,14 @@ func momentOf(text string) (time.Time, error) {
 		if strings.Contains(name, "/") || name == "UTC" {
 			zone, err := time.LoadLocation(name)
 			if err != nil {
-				return time.Time{}, fmt.Errorf("there is no time zone %q: write a name such as Europe/Berlin", printable(name))
+				return time.Time{}, fmt.Errorf("unknown time zone %q: write a name such as Europe/Berlin", printable(name))
 			}
 			return rules.ParseTime(text[:at], zone)
 		}
 	}
 	at, err := rules.ParseTime(text, nil)
 	if err != nil {
-		return at, fmt.Errorf("%q is no time with a time zone: "+
+		return at, fmt.Errorf("%q is not a time with a time zone: "+
 			"write one such as 2026-10-25 23:59 Europe/Berlin or 2026-10-25T23:59:00+01:00", printable(text))
 	}
 	return at, nil
@@ -201,7 +201,7 @@ func (s *source) locate(text string, asked commit, dir string) error {
 		parsed, err := url.Parse(text)
 		switch {
 		case err != nil:
-			return errors.New("the source is no valid URL: correct it") // which may hold a password
+			return errors.New("the source is not a valid URL: correct it") // which may hold a password
 		case !slices.Contains(schemes, scheme):
 			return fmt.Errorf("a repository can't be fetched by %s: write a URL of %s, or a path", printable(scheme), strings.Join(schemes, ", "))
 		}
@@ -214,7 +214,7 @@ func (s *source) locate(text string, asked commit, dir string) error {
 		return nil
 	}
 	if strings.Contains(text, "::") {
-		return fmt.Errorf("%s names a program of git's, which is not run: write a URL of %s, or a path",
+		return fmt.Errorf("%s names a git remote helper, which is not supported: write a URL of %s, or a path",
 			printable(text), strings.Join(schemes, ", "))
 	}
 	s.path = text

@@ -36,29 +36,29 @@ func TestParseRosterErrors(t *testing.T) {
 		{"nothing", "", "it has no students"},
 		{"only a header", "student,source\n", "it has no students"},
 		{"no such column", "student,url\n", `line 1: there is no column "url": the columns are student, source, lab, commit, submitted`},
-		{"a column twice", "student,source,source\n", "line 1: the column source is there twice"},
+		{"a column twice", "student,source,source\n", "line 1: the column source is duplicated"},
 		{"no source column", "student,lab\n", "line 1: there is no column source"},
 		{"no source", "student,source\nada,\n", "line 2: there is no source for ada"},
 		{"no student", "ada,a\n,b\n", "line 2: there is no student"},
 		{"semicolons", "ada;x.zip\n", "line 1: \"ada;x.zip\" has no comma"},
 		{"too many fields", "ada,a,2,,,x\n", "line 1: there are 6 fields: write student,source,lab,commit,submitted"},
-		{"not CSV", "ada,\"a\nbob,b\n", "this is not CSV: quotation marks come in pairs"},
+		{"not CSV", "ada,\"a\nbob,b\n", "this is not valid CSV: quotation marks must enclose"},
 		{"no lab", "ada,a,reconciler\n", `line 1: there is no lab "reconciler"`},
 		{
 			"no hash and no time", "ada,a,2,main\n",
-			`line 1: commit: "main" is no time with a time zone: ` +
+			`line 1: commit: "main" is not a time with a time zone: ` +
 				`write one such as 2026-10-25 23:59 Europe/Berlin or 2026-10-25T23:59:00+01:00, or the hash`,
 		},
-		{"a time without a zone", "ada,a,2,2026-10-25 23:59\n", "is no time with a time zone"},
-		{"no zone", "ada,a,2,2026-10-25 23:59 Europe/Berln\n", `there is no time zone "Europe/Berln"`},
+		{"a time without a zone", "ada,a,2,2026-10-25 23:59\n", "is not a time with a time zone"},
+		{"no zone", "ada,a,2,2026-10-25 23:59 Europe/Berln\n", `unknown time zone "Europe/Berln"`},
 		{"a submitted time without a zone", "ada,a,2,,2026-10-25 23:59\n", "line 1: submitted: "},
-		{"a program of git's", "ada,\"ext::sh -c touch% x\"\n", "line 1: ext::sh -c touch% x names a program of git's, which is not run"},
+		{"a program of git's", "ada,\"ext::sh -c touch% x\"\n", "line 1: ext::sh -c touch% x names a git remote helper, which is not supported"},
 		{
 			"another protocol", "ada,http://example.org/x.git\n",
 			"line 1: a repository can't be fetched by http: write a URL of https, ssh, file, or a path",
 		},
 		{"git's own", "ada,git://example.org/x.git\n", "line 1: a repository can't be fetched by git"},
-		{"no URL", "ada,https://user:secret@exa mple/%zz\n", "line 1: the source is no valid URL"},
+		{"no URL", "ada,https://user:secret@exa mple/%zz\n", "line 1: the source is not a valid URL"},
 		{"two of them", "ada,a,99\nbob,b,98\n", "line 2: "},
 	} {
 		_, err := parseRoster([]byte(test.content), Options{Course: course, Source: "/x/roster.csv"})

@@ -44,11 +44,11 @@ func archiveSuffix(name string) string {
 func unpackFile(ctx context.Context, dir, name, to string, limits Limits) error {
 	suffix := strings.ToLower(archiveSuffix(name))
 	if slices.Contains(unread, suffix) {
-		return problemf("%s archives are not read: hand in a .zip or a .tar.gz", strings.TrimPrefix(suffix, "."))
+		return problemf("%s archives are not supported: hand in a .zip or a .tar.gz", strings.TrimPrefix(suffix, "."))
 	}
 	file, err := limited.Open(dir, name, limits.Archive)
 	if wrong, ok := errors.AsType[*limited.FileError](err); ok && wrong.TooLarge() {
-		return problemf("the archive is larger than %d MB: leave out what is no source, such as bin and .git", limits.Archive>>20)
+		return problemf("the archive is larger than %d MB: leave out files that are not source code, such as bin and .git", limits.Archive>>20)
 	}
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func unpackFile(ctx context.Context, dir, name, to string, limits Limits) error 
 	}
 	at, ok := file.(io.ReaderAt)
 	if !ok {
-		return errors.New("the archive can't be read at any place")
+		return errors.New("the archive does not support random access")
 	}
 	return unpack(ctx, at, info.Size(), to, limits)
 }
@@ -88,7 +88,7 @@ func unpack(ctx context.Context, from io.ReaderAt, size int64, to string, limits
 	case len(begin) > 262 && string(begin[257:262]) == "ustar":
 		err = u.tar(io.NewSectionReader(from, 0, size))
 	default:
-		return problemf("it is no zip, tar or tar.gz archive, whatever its name says: hand in a .zip or a .tar.gz")
+		return problemf("it is not a zip, tar or tar.gz archive, whatever its name says: hand in a .zip or a .tar.gz")
 	}
 	if err != nil {
 		return damaged(err)
@@ -109,9 +109,9 @@ func damaged(err error) error {
 	case tooLong:
 		return problemf("more than %d MB are in the archive: hand in the folder of the lab, and nothing else", long.Limit>>20)
 	case errors.Is(err, zip.ErrAlgorithm):
-		return problemf("the archive is compressed in a way that is not read: make a usual .zip or .tar.gz")
+		return problemf("the archive is compressed with an unsupported method: create an ordinary .zip or .tar.gz")
 	}
-	return problemf("the archive is damaged or not complete: hand it in again")
+	return problemf("the archive is damaged or incomplete: hand it in again")
 }
 
 // unpacker writes what is in an archive into a folder, within limits.
@@ -131,11 +131,11 @@ type unpacker struct {
 
 func newUnpacker(ctx context.Context, to string, limits Limits) (*unpacker, error) {
 	if err := os.MkdirAll(to, 0o755); err != nil {
-		return nil, fmt.Errorf("making a folder for what is unpacked: %w", err)
+		return nil, fmt.Errorf("creating a folder for unpacked submissions: %w", err)
 	}
 	root, err := os.OpenRoot(to)
 	if err != nil {
-		return nil, fmt.Errorf("opening the folder for what is unpacked: %w", err)
+		return nil, fmt.Errorf("opening the folder for unpacked submissions: %w", err)
 	}
 	return &unpacker{ctx: ctx, root: root, limits: limits, left: limits.Bytes, seen: map[string]entry{}}, nil
 }

@@ -46,7 +46,7 @@ func parseDue(text string, zone *time.Location) (*due, error) {
 		}
 		return &due{at}, nil
 	}
-	return nil, fmt.Errorf("%q is no time: write one such as %q, or with an offset, such as %q",
+	return nil, fmt.Errorf("%q is not a valid time: write one such as %q, or with an offset, such as %q",
 		text, "2026-10-25 23:59", "2026-10-25T23:59:00+01:00")
 }
 

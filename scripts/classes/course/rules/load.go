@@ -180,7 +180,7 @@ func (p *parser) checkSchema(content []byte) error {
 	walk = func(e *jsonschema.ValidationError) {
 		if name, ok := e.ErrorKind.(*kind.PropertyNames); ok {
 			p.add(append(slices.Clone(e.InstanceLocation), name.Property),
-				"%q is no name of a lab: write a lab's number or name, such as 2 or 02-reconciler", name.Property)
+				"%q is not the name of a lab: write a lab's number or name, such as 2 or 02-reconciler", name.Property)
 			return
 		}
 		for _, cause := range e.Causes {
@@ -227,7 +227,7 @@ func (p *parser) rules(read *file) *Rules {
 	if read.Timezone != "" {
 		zone, err := time.LoadLocation(read.Timezone)
 		if err != nil || strings.EqualFold(read.Timezone, "local") {
-			p.add([]string{"timezone"}, "there is no time zone %q: write a name such as Europe/Berlin", read.Timezone)
+			p.add([]string{"timezone"}, "unknown time zone %q: write a name such as Europe/Berlin", read.Timezone)
 			zone = time.UTC
 		}
 		rules.Zone = zone
@@ -287,7 +287,7 @@ func (p *parser) twice(keys []string, path ...string) {
 	for i, key := range keys {
 		for _, other := range keys[:i] {
 			if names(key, other) || names(other, key) {
-				p.add(append(slices.Clone(path), key), "%s and %s are the same lab: put what they say below one of them", other, key)
+				p.add(append(slices.Clone(path), key), "%s and %s are the same lab: merge them into one entry", other, key)
 			}
 		}
 	}

@@ -88,10 +88,10 @@ func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
 		for i := 0; i+1 < len(from.Content); i += 2 {
 			key := from.Content[i]
 			if key.Kind != yamlv3.ScalarNode {
-				return nil, fmt.Errorf("%d: a key must be a word: put quotation marks around it", key.Line)
+				return nil, fmt.Errorf("%d: a key must be a string: put quotation marks around it", key.Line)
 			}
 			if made.fields[key.Value] != nil {
-				return nil, fmt.Errorf("%d: %q is in line %d already: put both together", key.Line, key.Value, made.fields[key.Value].at)
+				return nil, fmt.Errorf("%d: %q is already in line %d: merge the two entries", key.Line, key.Value, made.fields[key.Value].at)
 			}
 			value, err := convert(from.Content[i+1], count, depth+1)
 			if err != nil {
@@ -116,7 +116,7 @@ func scalar(from *yamlv3.Node) (value any, err error) {
 	}
 	err = from.Decode(&value)
 	if number, ok := value.(float64); ok && (math.IsNaN(number) || math.IsInf(number, 0)) {
-		err = errors.New("it is no number")
+		err = errors.New("it is not a number")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%d: %q can't be read: correct it, or put quotation marks around it", from.Line, from.Value)
