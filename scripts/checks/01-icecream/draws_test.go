@@ -31,8 +31,8 @@ type wish struct {
 
 // stored are icecreams that the examples have left behind: changes of very different ones must be possible.
 var (
-	plain = order.Order{Name: "no-topping", Spec: order.Spec{Flavour: []string{"vanilla"}}}
-	laden = order.Order{Name: "three-toppings", Spec: order.Spec{
+	plain         = order.Order{Name: "no-topping", Spec: order.Spec{Flavour: []string{"vanilla"}}}
+	threeToppings = order.Order{Name: "three-toppings", Spec: order.Spec{
 		Flavour: []string{"vanilla", "matcha"}, Topping: []string{"cream", "cherry", "nuts"},
 	}}
 )
@@ -42,7 +42,7 @@ func drawWish(random *rand.Rand, number, half int, spec order.Spec) wish {
 	if number >= half {
 		old := plain
 		if random.IntN(2) == 0 {
-			old = laden
+			old = threeToppings
 		}
 		return wish{Order: order.Order{Name: old.Name, Spec: spec}, old: &old}
 	}
@@ -55,7 +55,7 @@ func drawWish(random *rand.Rand, number, half int, spec order.Spec) wish {
 func (w wish) smaller() (smaller []wish) {
 	simple := wish{Order: order.Order{Name: "icecream", Spec: w.Spec}}
 	switch {
-	case w.old != nil && w.old.Name == laden.Name:
+	case w.old != nil && w.old.Name == threeToppings.Name:
 		smaller = append(smaller, simple, wish{Order: order.Order{Name: plain.Name, Spec: w.Spec}, old: &plain})
 	case w.old != nil || w.Name != simple.Name:
 		smaller = append(smaller, simple)
@@ -151,8 +151,8 @@ func acceptsAll(v visit) {
 		})
 }
 
-// law is a rule with the words that messages use for it.
-type law struct {
+// ruleCheck is a rule with the words that messages use for it.
+type ruleCheck struct {
 	order.Rule
 	// expected says what becomes of all icecreams that break it.
 	expected string
@@ -163,19 +163,19 @@ type law struct {
 // Of the words, those of the schema come first. The others are for students who write the rule as an expression, with a
 // message.
 var (
-	toppingsMaxLaw = law{
+	toppingsMaxRule = ruleCheck{
 		order.ToppingsMax, "every icecream with more than three toppings is rejected, and the message says that there are at most three",
 		regexp.MustCompile(`(?i)topping`), regexp.MustCompile(`(?i)\b(3|three)\b|(fewer|less) than (4|four)\b`),
 	}
-	toppingsUniqueLaw = law{
+	toppingsUniqueRule = ruleCheck{
 		order.ToppingsUnique, "every icecream with a topping twice is rejected, and the message says that it is a duplicate",
 		regexp.MustCompile(`(?i)topping`), uniqueWords,
 	}
-	flavoursUniqueLaw = law{
+	flavoursUniqueRule = ruleCheck{
 		order.FlavoursUnique, "every icecream with a flavour twice is rejected, and the message says that it is a duplicate",
 		regexp.MustCompile(`(?i)flavou?r`), uniqueWords,
 	}
-	flavourRequiredLaw = law{
+	flavourRequiredRule = ruleCheck{
 		order.FlavourRequired, "every icecream without a flavour is rejected, and the message says that one is needed",
 		regexp.MustCompile(`(?i)flavou?r|\bspec\b`),
 		regexp.MustCompile(`(?i)requir|at least|\bneeds?\b|missing|\bempty\b|without|must (have|be|contain|specify)|` +
@@ -185,7 +185,7 @@ var (
 )
 
 // rejectsAll is the step in which all that breaks a rule is refused.
-func rejectsAll(l law) func(context.Context, *testing.T, *check.Check) {
+func rejectsAll(l ruleCheck) func(context.Context, *testing.T, *check.Check) {
 	return assess(func(v visit) {
 		draws := func(random *rand.Rand, number int) wish {
 			w := drawWish(random, number, order.Breakings, order.Breaking(random, number%order.Breakings, l.Rule))
@@ -227,7 +227,7 @@ var sample = order.Order{Name: "stored", Spec: order.Spec{
 }}
 
 // judge says what is wrong with the answer to an icecream that breaks the rule: empty, if nothing is.
-func (l law) judge(err error) string {
+func (l ruleCheck) judge(err error) string {
 	if err == nil {
 		return "it is accepted"
 	}

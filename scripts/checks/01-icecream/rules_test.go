@@ -25,55 +25,55 @@ import (
 func accepted() e2e.Feature {
 	return features.New("what is allowed is accepted").
 		Assess("without topping", check.Assess(accepts("an icecream without topping is accepted", plain))).
-		Assess("with three toppings", check.Assess(accepts("an icecream with three toppings is accepted", laden))).
+		Assess("with three toppings", check.Assess(accepts("an icecream with three toppings is accepted", threeToppings))).
 		Assess("whatever it is", check.Assess(assess(func(v visit) {
 			// The task ties no rule to a status. Whether it can be written is for another check to say.
 			status := []byte(`{"status":{"soldOut":true,"toppingsCount":3}}`)
-			_, _ = v.icecreams.Patch(v.ctx, laden.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
+			_, _ = v.icecreams.Patch(v.ctx, threeToppings.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
 			acceptsAll(v)
 		}))).Feature()
 }
 
 func toppingsMax() e2e.Feature {
 	return features.New("at most three toppings").
-		Assess("four are rejected", check.Assess(rejects(toppingsMaxLaw,
+		Assess("four are rejected", check.Assess(rejects(toppingsMaxRule,
 			"an icecream with four toppings is rejected, and the message says that there are at most three",
 			order.Spec{Flavour: []string{"vanilla"}, Topping: []string{"cream", "cherry", "nuts", "syrup"}}))).
-		Assess("however many there are", check.Assess(rejectsAll(toppingsMaxLaw))).Feature()
+		Assess("however many there are", check.Assess(rejectsAll(toppingsMaxRule))).Feature()
 }
 
 func toppingsUnique() e2e.Feature {
 	return features.New("no topping twice").
-		Assess("twice the same is rejected", check.Assess(rejects(toppingsUniqueLaw,
+		Assess("twice the same is rejected", check.Assess(rejects(toppingsUniqueRule,
 			"an icecream with cream twice is rejected, and the message says that it is a duplicate",
 			order.Spec{Flavour: []string{"vanilla"}, Topping: []string{"cream", "cream"}}))).
-		Assess("wherever they stand", check.Assess(rejectsAll(toppingsUniqueLaw))).Feature()
+		Assess("wherever they stand", check.Assess(rejectsAll(toppingsUniqueRule))).Feature()
 }
 
 func flavoursUnique() e2e.Feature {
 	return features.New("no flavour twice").
-		Assess("twice the same is rejected", check.Assess(rejects(flavoursUniqueLaw,
+		Assess("twice the same is rejected", check.Assess(rejects(flavoursUniqueRule,
 			"an icecream with vanilla twice is rejected, and the message says that it is a duplicate",
 			order.Spec{Flavour: []string{"vanilla", "vanilla"}}))).
-		Assess("wherever they stand", check.Assess(rejectsAll(flavoursUniqueLaw))).Feature()
+		Assess("wherever they stand", check.Assess(rejectsAll(flavoursUniqueRule))).Feature()
 }
 
 func flavourRequired() e2e.Feature {
 	cream := []string{"cream"}
 	return features.New("at least one flavour").
-		Assess("an empty list is rejected", check.Assess(rejects(flavourRequiredLaw,
+		Assess("an empty list is rejected", check.Assess(rejects(flavourRequiredRule,
 			"an icecream with an empty list of flavours is rejected, and the message says that one is needed",
 			order.Spec{Flavour: []string{}, Topping: cream}))).
-		Assess("no list at all is rejected", check.Assess(rejects(flavourRequiredLaw,
+		Assess("no list at all is rejected", check.Assess(rejects(flavourRequiredRule,
 			"an icecream without spec.flavour is rejected, and the message says that it is required", order.Spec{Topping: cream}))).
 		Assess("null is rejected", check.Assess(assess(func(v visit) {
 			wrong := order.Order{Name: "wrong", Spec: order.Spec{Topping: cream}}.Object()
 			wrong.Object["spec"].(map[string]any)["flavour"] = nil
-			v.rejects(flavourRequiredLaw, "an icecream whose spec.flavour is null is rejected, and the message says that it is required", wrong)
+			v.rejects(flavourRequiredRule, "an icecream whose spec.flavour is null is rejected, and the message says that it is required", wrong)
 		}))).
-		Assess("no spec at all is rejected", check.Assess(rejects(flavourRequiredLaw,
+		Assess("no spec at all is rejected", check.Assess(rejects(flavourRequiredRule,
 			"an icecream without spec is rejected, and the message says that it is required", order.Spec{Absent: true}))).
-		Assess("whatever else it has", check.Assess(rejectsAll(flavourRequiredLaw))).Feature()
+		Assess("whatever else it has", check.Assess(rejectsAll(flavourRequiredRule))).Feature()
 }
 
 func accepts(expected string, icecream order.Order) func(context.Context, *testing.T, *check.Check) {
@@ -84,15 +84,15 @@ func accepts(expected string, icecream order.Order) func(context.Context, *testi
 	})
 }
 
-func rejects(l law, expected string, spec order.Spec) func(context.Context, *testing.T, *check.Check) {
+func rejects(l ruleCheck, expected string, spec order.Spec) func(context.Context, *testing.T, *check.Check) {
 	return assess(func(v visit) {
 		wrong := order.Order{Name: "wrong", Spec: spec}
 		v.rejects(l, expected, wrong.Object(), wrong.Script("")...)
 	})
 }
 
-// rejects fails the check unless the API server refuses the icecream for the law. The script makes it.
-func (v visit) rejects(l law, expected string, wrong *unstructured.Unstructured, script ...string) {
+// rejects fails the check unless the API server refuses the icecream for the rule. The script makes it.
+func (v visit) rejects(l ruleCheck, expected string, wrong *unstructured.Unstructured, script ...string) {
 	v.t.Helper()
 	_, err := v.icecreams.Create(v.ctx, wrong, metav1.CreateOptions{})
 	if observed := l.judge(err); observed != "" {
@@ -161,7 +161,7 @@ func statusSubresource() e2e.Feature {
 			}
 		}))).
 		Assess("whatever the status is", check.Assess(assess(keepsAll))).
-		Assess("whatever the two conditions are", check.Assess(assess(rejectsTwins))).Feature()
+		Assess("whatever the two conditions are", check.Assess(assess(rejectsDuplicateTypes))).Feature()
 }
 
 // condition is one of an object's status.

@@ -198,8 +198,8 @@ func keepsAll(v visit) {
 		})
 }
 
-// rejectsTwins is the step in which a type stands twice, somewhere in the list.
-func rejectsTwins(v visit) {
+// rejectsDuplicateTypes is the step in which a type stands twice, somewhere in the list.
+func rejectsDuplicateTypes(v visit) {
 	v.observe("every status with two conditions of one type is rejected, wherever they stand and whatever else they say", true,
 		func(o observation, _ any, err error) string {
 			switch {

@@ -62,8 +62,8 @@ var cemetery = zombie.Scene{
 	Before: []string{foreign}, After: []string{"museum.example.net/frame"},
 }
 
-// lonely is the same with a zombie that nothing else holds.
-func lonely() zombie.Scene {
+// singleFinalizer is the same with a zombie that nothing else holds.
+func singleFinalizer() zombie.Scene {
 	scene := cemetery
 	scene.Zombie, scene.ZombieBox, scene.Before, scene.After = "yoghurt-yeti", "box-0043", nil, nil
 	return scene
@@ -75,7 +75,7 @@ func zombieFreed() types.Feature {
 			// What happens now is the script's doing alone.
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 			v.OK(v.t, "planting the scene", cemetery.Plant(v.ctx, v.Config))
-			v.OK(v.t, "planting the scene", lonely().Plant(v.ctx, v.Config))
+			v.OK(v.t, "planting the scene", singleFinalizer().Plant(v.ctx, v.Config))
 			dead := cemetery.Gone.Finalizer
 
 			v.rescue(cemetery.Living, dead, "an icecream that is not being deleted keeps its finalizers, and the script ends with an error",
@@ -88,11 +88,11 @@ func zombieFreed() types.Feature {
 				func(exit int, left []string) bool {
 					return exit == 0 && slices.Equal(left, slices.Concat(cemetery.Before, cemetery.After))
 				})
-			v.rescue(lonely().Zombie, dead, "a zombie that nothing else holds is gone",
+			v.rescue(singleFinalizer().Zombie, dead, "a zombie that nothing else holds is gone",
 				func(exit int, left []string) bool { return exit == 0 && left == nil })
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			return errors.Join(lonely().Remove(ctx, c.Config), cemetery.Remove(ctx, c.Config), c.Operator.Start(ctx))
+			return errors.Join(singleFinalizer().Remove(ctx, c.Config), cemetery.Remove(ctx, c.Config), c.Operator.Start(ctx))
 		})).Feature()
 }
 

@@ -46,7 +46,7 @@ type finding struct {
 
 // cases are the orders that the student's scripts look at, while they go on.
 type cases struct {
-	scoop, sundae, nobody, refused *finding
+	scoop, sundae, unresolved, refused *finding
 
 	running sync.WaitGroup
 }
@@ -55,10 +55,10 @@ type cases struct {
 func openCases(ctx context.Context, s *scene) (*cases, error) {
 	id := fmt.Sprintf("%08x", s.suite.Seed)
 	c := &cases{
-		scoop:   &finding{script: findFile, namespace: first, certificate: "scoop-" + id},
-		sundae:  &finding{script: findFile, namespace: second, certificate: "sundae-" + id},
-		nobody:  &finding{script: whyFile, namespace: second, certificate: "nobody-" + id},
-		refused: &finding{script: whyFile, namespace: second, certificate: "refused-" + id},
+		scoop:      &finding{script: findFile, namespace: first, certificate: "scoop-" + id},
+		sundae:     &finding{script: findFile, namespace: second, certificate: "sundae-" + id},
+		unresolved: &finding{script: whyFile, namespace: second, certificate: "nobody-" + id},
+		refused:    &finding{script: whyFile, namespace: second, certificate: "refused-" + id},
 	}
 	signer, err := s.Client.CoreV1().ConfigMaps("pebble").Get(ctx, "pebble-ca", metav1.GetOptions{})
 	if err != nil {
@@ -84,12 +84,12 @@ func openCases(ctx context.Context, s *scene) (*cases, error) {
 		certificate(first, "banana-"+id, "ClusterIssuer", shared, "banana-"+id+".lab.test"),
 		certificate(first, c.scoop.certificate, "ClusterIssuer", shared, c.scoop.certificate+".lab.test"),
 		certificate(second, c.sundae.certificate, "Issuer", own, c.sundae.certificate+".lab.test"),
-		certificate(second, c.nobody.certificate, "ClusterIssuer", shared, c.nobody.certificate+nowhere),
+		certificate(second, c.unresolved.certificate, "ClusterIssuer", shared, c.unresolved.certificate+nowhere),
 		certificate(second, c.refused.certificate, "ClusterIssuer", hasty, c.refused.certificate+nowhere),
 	); err != nil {
 		return nil, err
 	}
-	for _, f := range []*finding{c.scoop, c.sundae, c.nobody, c.refused} {
+	for _, f := range []*finding{c.scoop, c.sundae, c.unresolved, c.refused} {
 		c.running.Go(func() {
 			f.output, f.exit, f.err = s.suite.Submission.Run(ctx, f.script, f.namespace, f.certificate)
 		})

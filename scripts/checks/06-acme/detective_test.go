@@ -192,7 +192,7 @@ var acmeError = regexp.MustCompile(`urn:ietf:params:acme:error:[A-Za-z]+`)
 func failingName(v visit) {
 	const expected = whyFile + " gives the state and the reason of the Challenge of a name that fails, " +
 		"and the type of the ACME server's error, or nothing if nobody has asked it"
-	for _, f := range []*finding{v.cases.nobody, v.cases.refused} {
+	for _, f := range []*finding{v.cases.unresolved, v.cases.refused} {
 		got := v.output(f, expected)
 		reason := strings.TrimSpace(got["reason"])
 		var state string

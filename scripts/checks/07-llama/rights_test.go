@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rehearsed is a deed as a dry run, which changes nothing where it is allowed.
-func (d deed) rehearsed() deed {
+// rehearsed is an action as a dry run, which changes nothing where it is allowed.
+func (d action) rehearsed() action {
 	if d.method != http.MethodGet {
 		d.path += rehearse
 	}
@@ -32,8 +32,8 @@ func (v visit) eachVerbAlone() {
 	}
 	v.make(here, newLlama("guarded-too", 100, 1.5))
 	var verbs []string
-	var all []deed
-	for _, d := range deeds() {
+	var all []action
+	for _, d := range actions() {
 		d.path = strings.Replace(d.path, llama(here, "guarded"), llama(here, "guarded-too"), 1)
 		all = append(all, d.rehearsed())
 		if !slices.Contains(verbs, d.verb) {
@@ -48,8 +48,8 @@ func (v visit) eachVerbAlone() {
 		v.allowed(user(verb), group, "llamas", verb)
 	}
 	type trial struct {
-		verb string // to which the user has a right
-		deed deed
+		verb   string // to which the user has a right
+		action action
 	}
 	var trials []trial
 	for _, verb := range verbs {
@@ -58,7 +58,7 @@ func (v visit) eachVerbAlone() {
 		}
 	}
 	answers := atOnce(len(trials), func(i int) answer {
-		d := trials[i].deed
+		d := trials[i].action
 		headers := d.headers(as(user(trials[i].verb))...)
 		if d.verb != "watch" {
 			return p.send(v.ctx, d.method, d.path, d.body, headers...)
@@ -72,7 +72,7 @@ func (v visit) eachVerbAlone() {
 		return answer{method: d.method, path: d.path, code: http.StatusOK}
 	})
 	for i, a := range answers {
-		verb, d := trials[i].verb, trials[i].deed
+		verb, d := trials[i].verb, trials[i].action
 		everywhere := strings.HasPrefix(d.path, llamas(""))
 		switch {
 		case a.err != nil || a.code == http.StatusTooManyRequests || a.code >= http.StatusInternalServerError:

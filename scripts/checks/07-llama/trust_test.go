@@ -337,15 +337,15 @@ func (v visit) granted(err error) {
 	}
 }
 
-// deed is a request for which a user needs the right to a verb.
-type deed struct {
+// action is a request for which a user needs the right to a verb.
+type action struct {
 	verb, method, path string
 	body               any
 }
 
-// deeds are requests for each verb on llamas. Where they are allowed, those that write are not sent.
-func deeds() []deed {
-	return []deed{
+// actions are requests for each verb on llamas. Where they are allowed, those that write are not sent.
+func actions() []action {
+	return []action{
 		{"get", http.MethodGet, llama(here, "guarded"), nil},
 		{"list", http.MethodGet, llamas(here), nil},
 		{"list", http.MethodGet, llamas(""), nil},
@@ -360,8 +360,8 @@ func deeds() []deed {
 	}
 }
 
-// headers are those of a deed, after those of its user.
-func (d deed) headers(user ...string) []string {
+// headers are those of an action, after those of its user.
+func (d action) headers(user ...string) []string {
 	if d.verb == "patch" {
 		return append(slices.Clone(user), "Content-Type", string(apitypes.MergePatchType))
 	}
@@ -376,7 +376,7 @@ func authorization() types.Feature {
 				ask, by = p.send, "X-Remote-User" // past the API server, which refuses them by itself
 			}
 			v.make(here, newLlama("guarded", 100, 1.5))
-			for _, d := range deeds() {
+			for _, d := range actions() {
 				a := ask(v.ctx, d.method, d.path, d.body, d.headers(by, "nobody-special")...)
 				if a.code != http.StatusForbidden || !a.isStatus("Forbidden") {
 					v.fail(a, "a user without rights gets 403 with the reason Forbidden for the verb "+d.verb, "the answer is "+a.summary())
@@ -410,7 +410,7 @@ func authorization() types.Feature {
 			// A server without FarmPods answers 404.
 			v.want(p.send(v.ctx, http.MethodGet, pods(here), nil, as("shepherd")...),
 				"a Role for llamas allows no list of FarmPods: 403", http.StatusForbidden, http.StatusNotFound)
-			for _, d := range deeds() {
+			for _, d := range actions() {
 				if d.verb != "get" && d.verb != "list" {
 					v.want(p.send(v.ctx, d.method, d.path, d.body, d.headers(as("shepherd")...)...),
 						"a Role with get and list allows no "+d.verb+": 403", http.StatusForbidden)

@@ -43,8 +43,8 @@ type held struct {
 	*cow
 	pods []corev1.Pod
 	// sick is the number of the Pod with which something is wrong.
-	sick int
-	film *workload.Film
+	sick      int
+	recording *workload.Recording
 }
 
 // inBarn makes a Lolcow in the barn, with a container and an init container of another client. These ask for more than
@@ -126,18 +126,18 @@ func (h *held) well(why string) {
 	h.done(h.cow, doneSoon)
 }
 
-// shoot records from now on.
-func (h *held) shoot() {
+// record records from now on.
+func (h *held) record() {
 	h.t.Helper()
 	now, there := h.herd.Get(h.NamespacedName)
 	if !there {
 		h.Fail(h.t, h.Name+" stays", "it is gone")
 	}
-	if h.film != nil {
-		h.film.Stop()
+	if h.recording != nil {
+		h.recording.Stop()
 	}
 	var err error
-	h.film, err = h.herd.Shoot(h.ctx, now)
+	h.recording, err = h.herd.Record(h.ctx, now)
 	h.OK(h.t, "watching a Lolcow", err)
 }
 
@@ -146,7 +146,7 @@ func (h *held) neverDegraded(why string) {
 	h.t.Helper()
 	h.done(h.cow, doneSoon)
 	h.is(why, "False")
-	if h.film.Shows(degradedType, "True") {
+	if h.recording.Shows(degradedType, "True") {
 		h.Fail(h.t, why+": Degraded of "+h.Name+" stays False", "for a moment it was True")
 	}
 }
@@ -169,7 +169,7 @@ func podStates() types.Feature {
 		}))).
 		Assess("of this Lolcow only", check.Assess(assess(func(v visit) {
 			h.visit = v
-			h.shoot()
+			h.record()
 			_, err := v.herd.Patch(v.ctx, h.NamespacedName, `{"metadata":{"labels":{"table":"4"}}}`)
 			v.OK(v.t, "labelling a Lolcow", err)
 			h.neverDegraded("Pods that have not both of its labels, or are in another namespace, can't pull their images")
@@ -195,8 +195,8 @@ func podStates() types.Feature {
 			h.scaledToZero()
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, _ *check.Check) error {
-			if h != nil && h.film != nil {
-				h.film.Stop()
+			if h != nil && h.recording != nil {
+				h.recording.Stop()
 			}
 			return herdOf(ctx).sweepBarn(ctx)
 		})).Feature()
@@ -275,14 +275,14 @@ func (h *held) stuck() {
 	h.conditions(h.cow, "its Pods are not ready", podPatience,
 		workload.Wanted{Of: availableType, Status: "False"}, workload.Wanted{Of: degradedType, Status: "True"})
 	h.done(h.cow, doneSoon)
-	h.shoot()
+	h.record()
 	began := h.Audit.Now()
 	for n, reason := range []string{"ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"} {
 		h.are(false, pull(sidecar, reason, n+2))
 		h.done(h.cow, doneSoon)
 	}
 	h.is("the image of a container still can't be pulled", "True", missingImage)
-	if writes := h.film.Writes(allTypes...); writes > mostSame {
+	if writes := h.recording.Writes(allTypes...); writes > mostSame {
 		h.Fail(h.t, fmt.Sprintf("while the image of a container of %s can't be pulled, its conditions stay the same, "+
 			"whether the kubelet tries again or waits", h.Name),
 			fmt.Sprintf("they were written %d times", writes))
@@ -301,15 +301,15 @@ func (h *held) stuck() {
 	h.are(false, starting, workload.WaitingFor(initializer, "CrashLoopBackOff", "back-off", 4))
 	h.is("an init container ends with an error again and again", "True", initializer)
 	h.done(h.cow, doneSoon)
-	if h.film.Shows(degradedType, "False") {
+	if h.recording.Shows(degradedType, "False") {
 		h.Fail(h.t, fmt.Sprintf("while something is wrong with a Pod of %s, Degraded stays True", h.Name), "for a moment it was False")
 	}
-	turns := h.film.Turns(allTypes...)
+	transitions := h.recording.Transitions(allTypes...)
 	recorded := h.eventWrites(h.cow, began)
-	if len(recorded) > turns+1 { // that it became so may have been written late
+	if len(recorded) > transitions+1 { // that it became so may have been written late
 		h.Fail(h.t, fmt.Sprintf("the operator writes at most one Event about %s for each change of a condition's status", h.Name),
 			fmt.Sprintf("it wrote Events %d times, and a status has changed %d times: for other reasons Degraded stayed True",
-				len(recorded), turns), audit.Lines(recorded)...)
+				len(recorded), transitions), audit.Lines(recorded)...)
 	}
 }
 
@@ -370,13 +370,13 @@ func (h *held) refused() {
 		}
 		return "it lets one in", err
 	}))
-	h.shoot()
+	h.record()
 	h.say(h.cow, h.herd.drawGreeting())
 	h.asSpecified(h.cow)
 	h.conditions(h.cow, "a quota refuses Pods with the new greeting, and those with the old one still serve", podPatience,
 		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{"quota"}}, workload.Wanted{Of: availableType, Status: "True"})
 	h.done(h.cow, doneSoon)
-	if h.film.Claims(progressingType, "False", h.object.GetGeneration()) {
+	if h.recording.Claims(progressingType, "False", h.object.GetGeneration()) {
 		h.Fail(h.t, fmt.Sprintf("the greeting of %s has changed, and Progressing is not False for the new generation "+
 			"before a Pod has the new greeting", h.Name),
 			"for a moment it was: what was known of the Deployment was its state from before the change (status.observedGeneration)")

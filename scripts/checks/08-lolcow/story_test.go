@@ -21,17 +21,17 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// deed is one change of a Lolcow or its children by a client.
-type deed struct {
+// action is one change of a Lolcow or its children by a client.
+type action struct {
 	do   string
 	name string
-	// greeting and port are drawn with the deed, also where it needs none: a story that is made shorter stays the same
+	// greeting and port are drawn with the action, also where it needs none: a story that is made shorter stays the same
 	// otherwise.
 	greeting string
 	port     int32
 }
 
-// The deeds.
+// The actions.
 const (
 	create           = "create"
 	say              = "change the greeting of"
@@ -45,7 +45,7 @@ const (
 	scale            = "scale the Deployment of"
 )
 
-func (d deed) String() string {
+func (d action) String() string {
 	text := d.do + " " + d.name
 	switch d.do {
 	case create:
@@ -60,16 +60,16 @@ func (d deed) String() string {
 
 // phase is what is done until the operator has dealt with all of it. While it is away the operator is stopped.
 type phase struct {
-	away  bool
-	deeds []deed
+	away    bool
+	actions []action
 }
 
 func (p phase) String() string {
-	var deeds []string
-	for _, d := range p.deeds {
-		deeds = append(deeds, d.String())
+	var actions []string
+	for _, d := range p.actions {
+		actions = append(actions, d.String())
 	}
-	text := strings.Join(deeds, ", ")
+	text := strings.Join(actions, ", ")
 	if p.away {
 		return "while the operator is stopped: " + text
 	}
@@ -85,16 +85,16 @@ func describePhases(phases []phase) string {
 }
 
 const (
-	storyPhases = 5
-	phaseDeeds  = 3
-	storyCows   = 3
-	shrinkTime  = 12 * time.Second
+	storyPhases  = 5
+	phaseActions = 3
+	storyCows    = 3
+	shrinkTime   = 12 * time.Second
 )
 
-// drawStory draws a story. Each deed of it is possible when its turn comes, and none is about what the operator may not
-// have made yet. No phase writes the node port of one Lolcow twice, and none deletes a Service whose port it writes: an
-// API server that gets both at once keeps the port of the write that it refuses, and no Service can have it for minutes
-// (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update commits the port before the write).
+// drawStory draws a story. Each action of it is possible when its turn comes, and none is about what the operator may
+// not have made yet. No phase writes the node port of one Lolcow twice, and none deletes a Service whose port it
+// writes: an API server that gets both at once keeps the port of the write that it refuses, and no Service can have it
+// for minutes (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update commits the port before the write).
 func (h *herd) drawStory(seed uint32) (phases []phase) {
 	random := rand.New(rand.NewPCG(uint64(seed), 88)) //nolint:gosec // a seed must draw the same each time
 	var live []string
@@ -103,8 +103,8 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 		p := phase{away: n > 0 && random.IntN(3) == 0}
 		ported := map[string]bool{}   // whose node port, or Service, changes in this phase
 		settled := slices.Clone(live) // their children are there
-		for range 1 + random.IntN(phaseDeeds) {
-			d := deed{greeting: h.drawGreeting(), port: h.ports.Draw()}
+		for range 1 + random.IntN(phaseActions) {
+			d := action{greeting: h.drawGreeting(), port: h.ports.Draw()}
 			switch i := random.IntN(10); {
 			case len(live) == 0 || i < 2 && len(live) < storyCows:
 				made++
@@ -127,7 +127,7 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 				}
 				ported[d.name] = true
 			}
-			p.deeds = append(p.deeds, d)
+			p.actions = append(p.actions, d)
 		}
 		phases = append(phases, p)
 	}
@@ -143,7 +143,7 @@ func (v visit) play(phases []phase) {
 		if p.away {
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 		}
-		for _, d := range p.deeds {
+		for _, d := range p.actions {
 			v.does(d, cows, lost)
 		}
 		if p.away {
@@ -166,8 +166,8 @@ func (v visit) play(phases []phase) {
 	}
 }
 
-// does does a deed. What it is about may be gone in a story that was made shorter: then it is left out.
-func (v visit) does(d deed, cows, lost map[string]*cow) {
+// does performs an action. What it is about may be gone in a story that was made shorter: then it is left out.
+func (v visit) does(d action, cows, lost map[string]*cow) {
 	v.t.Helper()
 	c := cows[d.name]
 	if d.do == create {
@@ -217,16 +217,16 @@ func (v visit) does(d deed, cows, lost map[string]*cow) {
 	}
 }
 
-// smaller are the stories that are simpler than one: without a phase, or without a deed.
+// smaller are the stories that are simpler than one: without a phase, or without an action.
 func smaller(phases []phase) (all [][]phase) {
 	for i := range phases {
 		all = append(all, slices.Delete(slices.Clone(phases), i, i+1))
 	}
 	for i, p := range phases {
-		for j := range p.deeds {
-			if len(p.deeds) > 1 {
+		for j := range p.actions {
+			if len(p.actions) > 1 {
 				shorter := slices.Clone(phases)
-				shorter[i].deeds = slices.Delete(slices.Clone(p.deeds), j, j+1)
+				shorter[i].actions = slices.Delete(slices.Clone(p.actions), j, j+1)
 				all = append(all, shorter)
 			}
 		}

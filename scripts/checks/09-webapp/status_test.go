@@ -155,9 +155,9 @@ func available() frameworktypes.Feature {
 			v.refusedImage(a)
 			v.conditions(a, "both Pods run the image of before, which is that of the spec again", isAvailable, fine)
 
-			film, err := v.town.Shoot(v.ctx, a.object)
+			recording, err := v.town.Record(v.ctx, a.object)
 			v.OK(v.t, "watching "+a.Name, err)
-			defer film.Stop()
+			defer recording.Stop()
 			// From the operator's first write on, its cache has what it has written only after a while.
 			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 				{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}},
@@ -168,12 +168,12 @@ func available() frameworktypes.Feature {
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 			v.Settle(v.ctx, v.t)
 			v.conditions(a, "no Pod runs the new image yet", isNot)
-			if film.Claims(availableType, "True", a.generation()) {
+			if recording.Claims(availableType, "True", a.generation()) {
 				v.Fail(v.t, fmt.Sprintf("the image of %s has changed, "+
 					"and it is not Available for the new generation before its Pods run the new image", a.Name),
 					"for a moment it was: the Deployment's status was still that of its generation before (status.observedGeneration)")
 			}
-			v.halfRolledOut(a, film)
+			v.halfRolledOut(a, recording)
 			v.rollOut(a)
 			v.conditionsWithin(a, "both Pods run the new image and are ready", podPatience, isAvailable, fine)
 			v.setReplicas(a, 0)
@@ -196,16 +196,16 @@ func (v visit) refusedImage(a *app) {
 	})
 	v.OK(v.t, "registering a webhook", err)
 	defer end()
-	film, err := v.town.Shoot(v.ctx, a.object)
+	recording, err := v.town.Record(v.ctx, a.object)
 	v.OK(v.t, "watching "+a.Name, err)
-	defer film.Stop()
+	defer recording.Stop()
 	image := a.image
 	v.setImage(a, v.town.drawImage())
 	const why = "the image has changed, and the API server answers the update of the Deployment with an error"
 	v.conditions(a, why,
 		workload.Wanted{Of: degradedType, Status: "True", Mentions: []string{workload.DownName}},
 		workload.Wanted{Of: availableType, Status: "False"})
-	if film.Claims(availableType, "True", a.generation()) {
+	if recording.Claims(availableType, "True", a.generation()) {
 		v.Fail(v.t, fmt.Sprintf("%s: of %s Available is False", why, a.Name), "for a moment it was True")
 	}
 	v.setImage(a, image)
@@ -249,7 +249,7 @@ func (v visit) podsInRollout(a *app) []corev1.Pod {
 // halfRolledOut lets the new Pods that there are be ready. Unless the Deployment replaces all at once, it then makes
 // more of them, and keeps Pods of before until these are ready, too: as many Pods are ready as asked for, and not all
 // of them run the new image.
-func (v visit) halfRolledOut(a *app, film *workload.Film) {
+func (v visit) halfRolledOut(a *app, recording *workload.Recording) {
 	v.t.Helper()
 	v.getReady(v.podsInRollout(a)...)
 	expected := fmt.Sprintf("the Deployment of %s has %s of the new image", a.Name, workload.Counted(int(a.replicas), "Pod"))
@@ -262,7 +262,7 @@ func (v visit) halfRolledOut(a *app, film *workload.Film) {
 		return wrong
 	})
 	v.Settle(v.ctx, v.t)
-	claimed := film.Claims(availableType, "True", a.generation())
+	claimed := recording.Claims(availableType, "True", a.generation())
 	deployment, _ := v.town.deployment(a)
 	if is := deployment.Status; claimed && is.Replicas > a.replicas {
 		v.Fail(v.t, fmt.Sprintf("Available of %s is False until all Pods run the new image and are ready", a.Name),

@@ -141,13 +141,13 @@ func cachesFirst() types.Feature {
 			v.Pause(v.ctx, v.t, emptyFor)
 			const expected = "while the API server has not answered its first list, the controller leaves the file alone"
 			now := v.content()
-			deeds, _ := v.node.since(first)
+			events, _ := v.node.since(first)
 			held := v.stillHeld(began)
 			if held && now != before {
 				v.Fail(v.t, expected, "it has written it: "+v.node.wrong(v.keys, v.foreign))
 			}
-			if held && len(deeds) > 0 {
-				v.Fail(v.t, expected, "its content is the same, and yet the controller has touched it: "+strings.ToLower(deeds[0].Op.String()))
+			if held && len(events) > 0 {
+				v.Fail(v.t, expected, "its content is the same, and yet the controller has touched it: "+strings.ToLower(events[0].Op.String()))
 			}
 			v.add("edsger")
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))

@@ -61,7 +61,7 @@ type node struct {
 
 	mutex   sync.Mutex
 	changed chan struct{}
-	deeds   []fsnotify.Event // of the file
+	events  []fsnotify.Event // of the file
 	drafts  []fsnotify.Event // of other files in its folder
 	// blocked gets the name of the next file that is made in the folder; see block.
 	blocked chan string
@@ -153,16 +153,16 @@ func (n *node) follow(ctx context.Context) {
 	defer n.watcher.Close()
 	for {
 		select {
-		case deed := <-n.watcher.Events:
+		case event := <-n.watcher.Events:
 			n.mutex.Lock()
-			switch deed.Name {
+			switch event.Name {
 			case n.path():
-				n.deeds = append(n.deeds, deed)
+				n.events = append(n.events, event)
 			case n.path() + ownDraft:
 			default:
-				n.drafts = append(n.drafts, deed)
-				if n.blocked != nil && deed.Has(fsnotify.Create) {
-					n.replaceByFolder(deed.Name)
+				n.drafts = append(n.drafts, event)
+				if n.blocked != nil && event.Has(fsnotify.Create) {
+					n.replaceByFolder(event.Name)
 				}
 			}
 			n.mutex.Unlock()
@@ -235,15 +235,15 @@ func (n *node) draftNames(since int) (names []string) {
 
 // end says whether a draft was renamed or removed since a mark; 0: neither. Before the mark, another draft may have
 // had its name.
-func (n *node) end(draft string, since int) (deed fsnotify.Op) {
+func (n *node) end(draft string, since int) (event fsnotify.Op) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	for _, d := range n.drafts[since:] {
 		if d.Name == draft {
-			deed |= d.Op & (fsnotify.Rename | fsnotify.Remove)
+			event |= d.Op & (fsnotify.Rename | fsnotify.Remove)
 		}
 	}
-	return deed
+	return event
 }
 
 func (n *node) notify() {
@@ -260,18 +260,18 @@ func (n *node) Changed() <-chan struct{} {
 	return n.changed
 }
 
-// since are the deeds after the first ones, and how many there are in all.
-func (n *node) since(first int) (deeds []fsnotify.Event, all int) {
+// since are the events after the first ones, and how many there are in all.
+func (n *node) since(first int) (events []fsnotify.Event, all int) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	return slices.Clone(n.deeds[first:]), len(n.deeds)
+	return slices.Clone(n.events[first:]), len(n.events)
 }
 
-// replaced is how often the file was replaced after as many deeds.
+// replaced is how often the file was replaced after as many events.
 func (n *node) replaced(first int) (times int) {
-	deeds, _ := n.since(first)
-	for _, deed := range deeds {
-		if deed.Has(fsnotify.Create) {
+	events, _ := n.since(first)
+	for _, event := range events {
+		if event.Has(fsnotify.Create) {
 			times++
 		}
 	}

@@ -101,12 +101,12 @@ func atomic() types.Feature {
 			if os.SameFile(old, v.stat()) {
 				v.Fail(v.t, expected, "it is the same file as before (the same inode)")
 			}
-			deeds, _ := v.node.since(mark)
-			for _, deed := range deeds {
+			events, _ := v.node.since(mark)
+			for _, event := range events {
 				switch {
-				case deed.Has(fsnotify.Write):
+				case event.Has(fsnotify.Write):
 					v.Fail(v.t, expected, "after it had its name, it was written to")
-				case deed.Has(fsnotify.Remove):
+				case event.Has(fsnotify.Remove):
 					v.Fail(v.t, expected, "for a moment there was no file")
 				}
 			}

@@ -26,8 +26,8 @@ func oldNews() e2etypes.Feature {
 	return feature("the operator starts with an old list", "and launches nothing for what is gone", oldList)
 }
 
-// knewOnly reports whether an operator that was started then has had its time with old news about an object.
-func (v visit) knewOnly(o order, started time.Time) bool {
+// sawOldNews reports whether an operator that was started then has had its time with old news about an object.
+func (v visit) sawOldNews(o order, started time.Time) bool {
 	v.t.Helper()
 	log := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || e.Time.Before(started) })
 	busy := slices.IndexFunc(log, func(e faults.Entry) bool { return e.Name == o.name })
@@ -94,7 +94,7 @@ func oldList(v visit) {
 	other := v.make("yew")
 	known := func() bool {
 		for _, old := range []order{o, again, dying, ending, fresh} {
-			if !v.knewOnly(old, started) {
+			if !v.sawOldNews(old, started) {
 				return false
 			}
 		}

@@ -33,9 +33,9 @@ func persists(e audit.Event) bool {
 	return audit.Writes(e) && e.Code < http.StatusMultipleChoices && e.Subresource == "" && (e.Verb == "update" || e.Verb == "patch")
 }
 
-// deeds are the failure of an operator that is the reason why we could not do our work, for which we got err. since is
-// when the work that it spoiled began, and trying when we began to repair it. Nil: the reason lies elsewhere.
-func (s *Suite) deeds(err error, since, trying audit.Mark) *Failure {
+// operatorFailure is the failure of an operator that is the reason why we could not do our work, for which we got err.
+// since is when the work that it spoiled began, and trying when we began to repair it. Nil: the reason lies elsewhere.
+func (s *Suite) operatorFailure(err error, since, trying audit.Mark) *Failure {
 	by := s.ByOperator()
 	done := append(s.Audit.Since(since, by.And(spoils)), s.Audit.Since(trying, by.And(persists))...)
 	if len(done) == 0 {

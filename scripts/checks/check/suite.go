@@ -145,7 +145,7 @@ func Run(t *testing.T, features Features, options Options) {
 		began := suite.Audit.Now()
 		prepared, err := options.Prepare(ctx, suite)
 		if err != nil {
-			if suite.spoiled = suite.deeds(err, 0, began); suite.spoiled == nil || suite.torture != nil {
+			if suite.spoiled = suite.operatorFailure(err, 0, began); suite.spoiled == nil || suite.torture != nil {
 				t.Fatal(err)
 			}
 		} else {
@@ -317,7 +317,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 		if cleanUp != nil {
 			trying := s.Audit.Now()
 			if err := cleanUp(ctx); err != nil {
-				if s.spoiled = s.deeds(err, check.began, trying); s.spoiled == nil {
+				if s.spoiled = s.operatorFailure(err, check.began, trying); s.spoiled == nil {
 					check.aborted = true
 					t.Fatalf("cleaning up after %s: %v", listed.ID, err)
 				}

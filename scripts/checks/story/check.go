@@ -46,7 +46,7 @@ type player struct {
 type attempt struct {
 	story   Story
 	failure *check.Failure
-	wrong   complaint
+	wrong   mismatch
 }
 
 func (k *player) play(ctx context.Context, t *testing.T, seed uint32) {
@@ -72,7 +72,7 @@ func (k *player) play(ctx context.Context, t *testing.T, seed uint32) {
 	shorten(whole, failed.wrong.name, fails)
 	evidence := append([]string{fmt.Sprintf("the story of seed %d has %d steps; "+
 		"this is the shortest part of it that was found to fail, in %d tries",
-		seed, whole.deeds(), tries)}, failed.failure.Evidence...)
+		seed, whole.countActions(), tries)}, failed.failure.Evidence...)
 	expected, observed := failed.wrong.expected, failed.failure.Observed
 	if expected == "" { // it failed on the way
 		expected = failed.failure.Expected
@@ -98,35 +98,35 @@ func shorten(story Story, name string, fails func(Story) bool) {
 	}
 	names := shrink(story.names(), func(names []string) bool { return fails(story.about(names)) })
 	story = story.about(names)
-	var deeds []*Deed
+	var actions []*Action
 	for _, phase := range story {
-		for i := range phase.Deeds {
-			deeds = append(deeds, &phase.Deeds[i])
+		for i := range phase.Actions {
+			actions = append(actions, &phase.Actions[i])
 		}
 	}
-	only := func(kept []*Deed) Story {
+	only := func(kept []*Action) Story {
 		var part Story
 		for _, phase := range story {
 			smaller := Phase{Away: phase.Away, Later: phase.Later}
-			for i := range phase.Deeds {
-				if slices.Contains(kept, &phase.Deeds[i]) {
-					smaller.Deeds = append(smaller.Deeds, phase.Deeds[i])
+			for i := range phase.Actions {
+				if slices.Contains(kept, &phase.Actions[i]) {
+					smaller.Actions = append(smaller.Actions, phase.Actions[i])
 				}
 			}
-			if len(smaller.Deeds) > 0 {
+			if len(smaller.Actions) > 0 {
 				part = append(part, smaller)
 			}
 		}
 		return part
 	}
-	shrink(deeds, func(kept []*Deed) bool { return fails(only(kept)) })
+	shrink(actions, func(kept []*Action) bool { return fails(only(kept)) })
 }
 
 // try plays a story in a shop that is empty before and afterwards.
 func (k *player) try(ctx context.Context, t *testing.T, story Story, patience time.Duration) attempt {
 	t.Helper()
 	p := &play{Rules: k.Rules, shop: k.shop, patience: patience, world: newWorld()}
-	failure := k.Try(ctx, t, fmt.Sprintf("%d steps", story.deeds()), func(ctx context.Context, t *testing.T, c *check.Check) {
+	failure := k.Try(ctx, t, fmt.Sprintf("%d steps", story.countActions()), func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		p.Check, p.ctx, p.t = c, ctx, t
 		p.story(story)

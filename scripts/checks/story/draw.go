@@ -31,9 +31,9 @@ const stream = 2
 //   - names that are used again: of an icecream that was deleted, and of two without a place, one of which now has one.
 //
 // The outcome of a phase must not depend on the operator's actions during the phase. It does not if every icecream that
-// has no place at one moment also has none at the end of the phase. See TestStoriesHaveOneOutcome. So, while the operator
-// runs, icecreams with one flavour are created in any order, and those with several in the order of their names.
-// Flavours change one at a time.
+// has no place at one moment also has none at the end of the phase. See TestStoriesHaveOneOutcome. So, while the
+// operator runs, icecreams with one flavour are created in any order, and those with several in the order of their
+// names. Flavours change one at a time.
 func Draw(seed uint32) Story {
 	d := &draw{dice: rand.New(rand.NewPCG(uint64(seed), stream))}
 	d.names = shuffled(d, names())
@@ -109,31 +109,31 @@ func (d *draw) topping(before ...string) []string {
 	}
 }
 
-func (d *draw) create(name string, flavour ...string) Deed {
-	return Deed{Do: Create, Name: name, Flavour: flavour, Topping: d.topping()}
+func (d *draw) create(name string, flavour ...string) Action {
+	return Action{Do: Create, Name: name, Flavour: flavour, Topping: d.topping()}
 }
 
 // each creates one icecream of the flavour for each name.
-func (d *draw) each(names []string, flavour string) (deeds []Deed) {
+func (d *draw) each(names []string, flavour string) (actions []Action) {
 	for _, name := range names {
-		deeds = append(deeds, d.create(name, flavour))
+		actions = append(actions, d.create(name, flavour))
 	}
-	return deeds
+	return actions
 }
 
-// change changes the toppings of icecreams that were created by the deeds.
-func (d *draw) change(created []Deed) (deeds []Deed) {
-	for _, deed := range created {
-		deeds = append(deeds, Deed{Do: ChangeTopping, Name: deed.Name, Topping: d.topping(deed.Topping...)})
+// change changes the toppings of icecreams that were created by the actions.
+func (d *draw) change(created []Action) (actions []Action) {
+	for _, action := range created {
+		actions = append(actions, Action{Do: ChangeTopping, Name: action.Name, Topping: d.topping(action.Topping...)})
 	}
-	return deeds
+	return actions
 }
 
-func does(kind Kind, names ...string) (deeds []Deed) {
+func does(kind Kind, names ...string) (actions []Action) {
 	for _, name := range names {
-		deeds = append(deeds, Deed{Do: kind, Name: name})
+		actions = append(actions, Action{Do: kind, Name: name})
 	}
-	return deeds
+	return actions
 }
 
 // Finalizers of others.
@@ -142,8 +142,8 @@ const (
 	label = "labels.example.org/print"
 )
 
-func holds(name, finalizer string, front bool) Deed {
-	return Deed{Do: Hold, Name: name, Finalizers: []string{finalizer}, Front: front}
+func holds(name, finalizer string, front bool) Action {
+	return Action{Do: Hold, Name: name, Finalizers: []string{finalizer}, Front: front}
 }
 
 func (d *draw) story() Story {
@@ -157,45 +157,47 @@ func (d *draw) story() Story {
 	chained, links, last := d.chain(full, next[3:])
 	mover := d.create(d.fresh(1)[0], fading)
 	fadings := append(d.each(d.fresh(2), fading), mover)
-	var bystanders []Deed
+	var bystanders []Action
 	for _, flavour := range similar(full) {
 		bystanders = append(bystanders, d.create(d.fresh(1)[0], flavour))
 	}
 	others := d.each(d.fresh(3), d.flavour())
 	held := d.create(d.fresh(1)[0], d.flavour())
 	held.Finalizers = []string{photo}
-	opening := Phase{Later: true, Deeds: shuffled(d, slices.Concat(crowd, fulls, waiters, chained, fadings, bystanders, others, []Deed{held}))}
+	opening := Phase{Later: true, Actions: shuffled(d, slices.Concat(
+		crowd, fulls, waiters, chained, fadings, bystanders, others, []Action{held},
+	))}
 
 	// While the operator is stopped anything may happen, in any order.
 	alike := similar(crowded)
 	created := slices.Concat(d.each(d.fresh(3), crowded), d.each(d.fresh(2), alike[0]), d.each(d.fresh(1), alike[1]),
 		d.each(d.fresh(1), alike[2]), d.each(d.fresh(1), alike[3]), d.wild())
-	var changes []Deed
+	var changes []Action
 	for _, flavour := range shared {
 		created = append(created, d.each(d.fresh(PerFlavour), flavour)...)
 	}
 	created = append(created, last)
 	changes = append(changes, links...)
 	for _, waiter := range waiters { // they have no place, and take none from those that are younger
-		changes = append(changes, Deed{Do: ChangeFlavour, Name: waiter.Name, Flavour: shuffled(d, append([]string{full}, shared...))})
+		changes = append(changes, Action{Do: ChangeFlavour, Name: waiter.Name, Flavour: shuffled(d, append([]string{full}, shared...))})
 	}
 	changed := d.create(d.fresh(1)[0], full) // of a flavour that is sold out, which it gives up before the operator sees it
 	born := d.create(d.fresh(1)[0], d.flavour())
 	born.Finalizers = []string{photo} // it is dying before the operator knows it
 	forged := d.create(d.fresh(1)[0], d.flavour())
-	away := Phase{Away: true, Later: true, Deeds: slices.Concat(
+	away := Phase{Away: true, Later: true, Actions: slices.Concat(
 		shuffled(d, append(created, changed, born, forged)),
 		shuffled(d, slices.Concat(
 			changes,
-			[]Deed{
+			[]Action{
 				{Do: ChangeFlavour, Name: changed.Name, Flavour: []string{d.flavour(), rising}},
 				{Do: Label, Name: crowd[0].Name},
 			},
-			d.change([]Deed{bystanders[0], forged, mover}),
+			d.change([]Action{bystanders[0], forged, mover}),
 			does(Delete, born.Name, bystanders[2].Name),
 		)),
 		// Last, so that it is about the spec that the operator will find.
-		[]Deed{{Do: Forge, Name: others[0].Name, SoldOut: true}},
+		[]Action{{Do: Forge, Name: others[0].Name, SoldOut: true}},
 		does(Forge, forged.Name, bystanders[1].Name), does(Forget, bystanders[3].Name), does(Delete, bystanders[3].Name),
 	)}
 
@@ -203,7 +205,7 @@ func (d *draw) story() Story {
 	left, right, middle := d.flavour(), d.flavour(), d.flavour()
 	several := d.ascending(9)
 	hub, younger := several[0], several[7]
-	burst := []Deed{
+	burst := []Action{
 		d.create(hub, left, right, middle),
 		d.create(several[1], right), d.create(several[2], left), d.create(several[3], middle),
 		d.create(several[4], left), d.create(several[5], middle),
@@ -213,12 +215,12 @@ func (d *draw) story() Story {
 	}
 	twin := d.create(d.fresh(1)[0], signs(d.flavour())...)
 	twin.Topping = []string{"cream", twin.Flavour[0]} // and then it no longer wants that topping, but the flavour of that name
-	third := Phase{Deeds: slices.Concat(
-		[]Deed{twin},
+	third := Phase{Actions: slices.Concat(
+		[]Action{twin},
 		d.merge(shuffled(d, d.each(d.fresh(4), rising)), burst),
 		shuffled(d, slices.Concat(
-			d.change([]Deed{fulls[0], held}),
-			[]Deed{
+			d.change([]Action{fulls[0], held}),
+			[]Action{
 				holds(fulls[1].Name, label, true), holds(fadings[0].Name, label, false), holds(held.Name, label, false),
 				holds(mover.Name, photo, d.dice.IntN(2) == 0),
 				{Do: Label, Name: fulls[2].Name},
@@ -227,9 +229,9 @@ func (d *draw) story() Story {
 	)}
 
 	// An older one comes to where all places are taken, and leaves a place free.
-	fourth := Phase{Deeds: slices.Concat(
-		[]Deed{{Do: ChangeFlavour, Name: mover.Name, Flavour: []string{rising}}}, d.change([]Deed{others[0], fadings[1]}),
-		[]Deed{
+	fourth := Phase{Actions: slices.Concat(
+		[]Action{{Do: ChangeFlavour, Name: mover.Name, Flavour: []string{rising}}}, d.change([]Action{others[0], fadings[1]}),
+		[]Action{
 			{Do: Release, Name: held.Name, Finalizers: []string{photo}},
 			{Do: ChangeTopping, Name: twin.Name, Topping: []string{"nuts"}},
 		},
@@ -237,18 +239,18 @@ func (d *draw) story() Story {
 
 	// One gives up a flavour that is sold out for another one. No icecream is created or deleted, so that nothing else
 	// calls the others.
-	gives := Phase{Deeds: []Deed{{Do: ChangeFlavour, Name: fulls[2].Name, Flavour: []string{fulls[2].Name}}}}
+	gives := Phase{Actions: []Action{{Do: ChangeFlavour, Name: fulls[2].Name, Flavour: []string{fulls[2].Name}}}}
 
 	// One goes on whose going many others depend, and nothing else happens.
-	fifth := Phase{Deeds: does(Delete, hub)}
+	fifth := Phase{Actions: does(Delete, hub)}
 
 	// A younger one changes to where all places are taken. Elsewhere places become free, and one is taken at once.
-	sixth := Phase{Deeds: slices.Concat(
-		[]Deed{{Do: ChangeFlavour, Name: younger, Flavour: []string{crowded}}},
+	sixth := Phase{Actions: slices.Concat(
+		[]Action{{Do: ChangeFlavour, Name: younger, Flavour: []string{crowded}}},
 		shuffled(d, does(Delete, fulls[1].Name, fadings[0].Name, held.Name, mover.Name)),
-		[]Deed{d.create(d.fresh(1)[0], full)},
+		[]Action{d.create(d.fresh(1)[0], full)},
 		// Others have these names now: the same order again, one that has no place again, and one that has a place now.
-		shuffled(d, []Deed{burst[0], d.create(several[8], crowded), d.create(several[6], several[6])}),
+		shuffled(d, []Action{burst[0], d.create(several[8], crowded), d.create(several[6], several[6])}),
 	)}
 	return Story{opening, away, third, fourth, gives, fifth, sixth}
 }
@@ -262,7 +264,7 @@ func signs(flavour string) []string {
 // chain are icecreams that come to want flavours so that the first has no place, and therefore the second one has, for
 // which the third has none, and so the last has one, which comes later. Of one second they come by name, and the last
 // has a name before the others': an operator that begins with it finds all of them there.
-func (d *draw) chain(full string, names []string) (opening, changes []Deed, last Deed) {
+func (d *draw) chain(full string, names []string) (opening, changes []Action, last Action) {
 	names = slices.Sorted(slices.Values(names))
 	a, b, c := d.flavour(), d.flavour(), d.flavour()
 	for _, name := range names[1:3] {
@@ -271,7 +273,7 @@ func (d *draw) chain(full string, names []string) (opening, changes []Deed, last
 	for n, flavours := range [][]string{{full, a}, {a, b}, {b, c}} {
 		name := names[3+n]
 		opening = append(opening, d.create(name, name))
-		changes = append(changes, Deed{Do: ChangeFlavour, Name: name, Flavour: flavours})
+		changes = append(changes, Action{Do: ChangeFlavour, Name: name, Flavour: flavours})
 	}
 	return opening, changes, d.create(names[0], c)
 }
@@ -283,16 +285,16 @@ func (d *draw) apart(first, second int) (a, b []string) {
 }
 
 // wild are icecreams of one or two of three flavours, in any order: for when the operator does not run.
-func (d *draw) wild() (deeds []Deed) {
+func (d *draw) wild() (actions []Action) {
 	pool := []string{d.flavour(), "Wild", "wild"}
 	for _, name := range d.fresh(3 + d.dice.IntN(3)) {
-		deeds = append(deeds, d.create(name, shuffled(d, slices.Clone(pool))[:1+d.dice.IntN(2)]...))
+		actions = append(actions, d.create(name, shuffled(d, slices.Clone(pool))[:1+d.dice.IntN(2)]...))
 	}
-	return deeds
+	return actions
 }
 
 // merge puts two lists into one, each in its own order.
-func (d *draw) merge(a, b []Deed) (merged []Deed) {
+func (d *draw) merge(a, b []Action) (merged []Action) {
 	for len(a) > 0 && len(b) > 0 {
 		from := &a
 		if d.dice.IntN(2) == 0 {

@@ -19,15 +19,15 @@ import (
 // look compares every icecream that ever was with the model: whether it is there, and is the one that was created; its
 // spec, its label and its finalizers; its status; and its account at the freezer. It returns the first thing that is
 // wrong, those first that will stay wrong.
-func (p *play) look() (wrong complaint) {
+func (p *play) look() (wrong mismatch) {
 	places := Assign(p.world.living())
 	behind := p.shop.Behind()
 	for _, o := range p.world.sorted() {
 		object, there := p.shop.Object(o.Name)
 		found := p.compare(o, object, there, places)
-		found.forGood = found.forGood && !behind
+		found.permanent = found.permanent && !behind
 		switch {
-		case found.forGood:
+		case found.permanent:
 			return found
 		case wrong.observed == "":
 			wrong = found
@@ -36,7 +36,7 @@ func (p *play) look() (wrong complaint) {
 	if wrong.observed == "" {
 		for _, i := range p.shop.All() {
 			if p.world.orders[i.Name] == nil {
-				return complaint{name: i.Name, expected: "there are no icecreams that the check did not create", observed: "there is " + i.Name}
+				return mismatch{name: i.Name, expected: "there are no icecreams that the check did not create", observed: "there is " + i.Name}
 			}
 		}
 	}
@@ -47,9 +47,9 @@ func (p *play) look() (wrong complaint) {
 }
 
 // compare says what is wrong with an icecream at the API server.
-func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, places Places) complaint {
-	complain := func(forGood bool, expected, observed string) complaint {
-		return complaint{name: o.Name, expected: expected, observed: observed, forGood: forGood}
+func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, places Places) mismatch {
+	complain := func(forGood bool, expected, observed string) mismatch {
+		return mismatch{name: o.Name, expected: expected, observed: observed, permanent: forGood}
 	}
 	switch o.state {
 	case gone:
@@ -60,7 +60,7 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 		if there {
 			return complain(false, expected, o.Name+" is there"+deleting(object))
 		}
-		return complaint{}
+		return mismatch{}
 	case dying:
 		expected := fmt.Sprintf("%s is being deleted, and of its finalizers %s stays", o.Name, List(o.foreign))
 		switch {
@@ -71,7 +71,7 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 		case !slices.Equal(object.GetFinalizers(), o.foreign):
 			return complain(false, expected, fmt.Sprintf("the finalizers of %s are %s", o.Name, List(object.GetFinalizers())))
 		}
-		return complaint{}
+		return mismatch{}
 	}
 	expected := fmt.Sprintf("%s (%s) has a place, and stays", o.Name, taste(o.Flavour))
 	switch {
@@ -102,7 +102,7 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 			return complain(false, expected, observed)
 		}
 	}
-	return complaint{}
+	return mismatch{}
 }
 
 // mind reports whether finalizers of others are not as they were written. An operator that needs none of its own may
@@ -123,7 +123,7 @@ func (p *play) own() []string {
 
 // books compares the freezer's books with what has to be in them: for each icecream that ever was exactly the movements
 // that were due, and none for other icecreams.
-func (p *play) books() (wrong complaint) {
+func (p *play) books() (wrong mismatch) {
 	movements, err := freezer.NewClient(p.Services[freezer.Service]).Movements(p.ctx, "")
 	p.OK(p.t, "reading the freezer's ledger", err)
 	accounts := map[string]Account{}
@@ -132,7 +132,7 @@ func (p *play) books() (wrong complaint) {
 	}
 	for _, o := range slices.Concat(p.world.past, p.world.sorted()) {
 		found := o.audit(accounts[o.uid])
-		if found.forGood {
+		if found.permanent {
 			return found
 		}
 		if wrong.observed == "" {
@@ -143,13 +143,13 @@ func (p *play) books() (wrong complaint) {
 }
 
 // audit says what is wrong with the account of an icecream.
-func (o *order) audit(a Account) complaint {
+func (o *order) audit(a Account) mismatch {
 	expected := fmt.Sprintf("%s has nothing out of the freezer", o.Name)
 	if len(o.out) > 0 {
 		expected = fmt.Sprintf("%s has %s out of the freezer, each once", o.Name, List(o.out))
 	}
-	complain := func(forGood bool, observed string) complaint {
-		return complaint{name: o.Name, expected: expected, observed: observed, forGood: forGood}
+	complain := func(forGood bool, observed string) mismatch {
+		return mismatch{name: o.Name, expected: expected, observed: observed, permanent: forGood}
 	}
 	if wrong := a.Wrong(); wrong != "" {
 		return complain(true, fmt.Sprintf("%s, for %s", wrong, o.Name))
@@ -162,7 +162,7 @@ func (o *order) audit(a Account) complaint {
 		return complain(o.state == gone, fmt.Sprintf("%s has %s out of the freezer", o.Name, List(out)))
 	}
 	if o.loose {
-		return complaint{}
+		return mismatch{}
 	}
 	extra := a.Movements()
 	for _, due := range o.due {
@@ -174,7 +174,7 @@ func (o *order) audit(a Account) complaint {
 		expected += "; and nothing is moved that need not be"
 		return complain(true, fmt.Sprintf("for %s was moved, without need: %s", o.Name, List(extra)))
 	}
-	return complaint{}
+	return mismatch{}
 }
 
 func deleting(object *unstructured.Unstructured) string {

@@ -40,13 +40,13 @@ type play struct {
 	world  *World
 	newest time.Time // when the last icecream was created
 	// wrong is what was last seen to be otherwise than the model says.
-	wrong complaint
+	wrong mismatch
 }
 
-// complaint is what is wrong with an icecream. For good means that waiting does not help.
-type complaint struct {
+// mismatch is what is wrong with an icecream. For good means that waiting does not help.
+type mismatch struct {
 	name, expected, observed string
-	forGood                  bool
+	permanent                bool
 }
 
 // story plays a story to its end.
@@ -64,26 +64,26 @@ func (p *play) phase(phase Phase) {
 	if phase.Away {
 		p.OK(p.t, "stopping the operator", p.Operator.Stop(p.ctx))
 	}
-	deeds := phase.Deeds
+	actions := phase.Actions
 	if phase.Later {
 		p.Pause(p.ctx, p.t, time.Until(p.newest.Add(time.Second))) // creation times have whole seconds
-		others := slices.IndexFunc(deeds, func(d Deed) bool { return d.Do != Create })
+		others := slices.IndexFunc(actions, func(d Action) bool { return d.Do != Create })
 		if others < 0 {
-			others = len(deeds)
+			others = len(actions)
 		}
-		p.create(deeds[:others]...)
-		deeds = deeds[others:]
+		p.create(actions[:others]...)
+		actions = actions[others:]
 	}
-	for _, deed := range deeds {
-		if !p.world.possible(deed) {
+	for _, action := range actions {
+		if !p.world.possible(action) {
 			continue
 		}
-		if deed.Do == Create {
-			p.create(deed)
+		if action.Do == Create {
+			p.create(action)
 			continue
 		}
-		p.OK(p.t, deed.String(), p.do(deed))
-		p.world.change(deed)
+		p.OK(p.t, action.String(), p.do(action))
+		p.world.change(action)
 	}
 	if phase.Away {
 		p.OK(p.t, "starting the operator", p.Operator.Start(p.ctx))
@@ -96,59 +96,59 @@ func (p *play) phase(phase Phase) {
 const atOnce = 8
 
 // create creates icecreams, at once.
-func (p *play) create(deeds ...Deed) {
+func (p *play) create(actions ...Action) {
 	p.t.Helper()
-	created := make([]*unstructured.Unstructured, len(deeds))
-	failed := make([]error, len(deeds))
+	created := make([]*unstructured.Unstructured, len(actions))
+	failed := make([]error, len(actions))
 	var all errgroup.Group
 	all.SetLimit(atOnce)
-	for n, deed := range deeds {
+	for n, action := range actions {
 		all.Go(func() error {
-			object := icecream.New(deed.Name, deed.Flavour, deed.Topping)
-			object.SetFinalizers(deed.Finalizers)
+			object := icecream.New(action.Name, action.Flavour, action.Topping)
+			object.SetFinalizers(action.Finalizers)
 			created[n], failed[n] = p.shop.CreateObject(p.ctx, object)
 			return nil
 		})
 	}
 	_ = all.Wait() // each has its own error
-	for n, deed := range deeds {
-		p.OK(p.t, deed.String(), failed[n])
+	for n, action := range actions {
+		p.OK(p.t, action.String(), failed[n])
 		at := created[n].GetCreationTimestamp().Time
-		p.world.create(deed, string(created[n].GetUID()), at)
+		p.world.create(action, string(created[n].GetUID()), at)
 		if at.After(p.newest) {
 			p.newest = at
 		}
 	}
 }
 
-func (p *play) do(deed Deed) error {
-	switch deed.Do {
+func (p *play) do(action Action) error {
+	switch action.Do {
 	case ChangeFlavour:
-		return p.shop.Patch(p.ctx, deed.Name, patch("spec", "flavour", deed.Flavour))
+		return p.shop.Patch(p.ctx, action.Name, patch("spec", "flavour", action.Flavour))
 	case ChangeTopping:
-		if len(deed.Topping) == 0 {
-			return p.shop.Patch(p.ctx, deed.Name, `{"spec":{"topping":null}}`)
+		if len(action.Topping) == 0 {
+			return p.shop.Patch(p.ctx, action.Name, `{"spec":{"topping":null}}`)
 		}
-		return p.shop.Patch(p.ctx, deed.Name, patch("spec", "topping", deed.Topping))
+		return p.shop.Patch(p.ctx, action.Name, patch("spec", "topping", action.Topping))
 	case Label:
-		return p.shop.Patch(p.ctx, deed.Name, patch("metadata", "labels", map[string]string{labelled: deed.Name}))
+		return p.shop.Patch(p.ctx, action.Name, patch("metadata", "labels", map[string]string{labelled: action.Name}))
 	case Delete:
-		return p.shop.Delete(p.ctx, deed.Name)
+		return p.shop.Delete(p.ctx, action.Name)
 	case Hold, Release:
-		return p.finalizers(deed.Name, func(all []string) []string {
-			others := slices.DeleteFunc(all, func(f string) bool { return f == deed.Finalizers[0] })
+		return p.finalizers(action.Name, func(all []string) []string {
+			others := slices.DeleteFunc(all, func(f string) bool { return f == action.Finalizers[0] })
 			switch {
-			case deed.Do == Release:
+			case action.Do == Release:
 				return others
-			case deed.Front:
-				return slices.Concat(deed.Finalizers, others)
+			case action.Front:
+				return slices.Concat(action.Finalizers, others)
 			}
-			return append(others, deed.Finalizers[0])
+			return append(others, action.Finalizers[0])
 		})
 	case Forge, Forget:
-		return p.status(deed)
+		return p.status(action)
 	}
-	return fmt.Errorf("unknown deed: %s", deed)
+	return fmt.Errorf("unknown action: %s", action)
 }
 
 // labelled is the key of the label.
@@ -177,14 +177,14 @@ func (p *play) finalizers(name string, edit func([]string) []string) error {
 }
 
 // status writes a status that claims other things about the icecream as it is, or removes the status.
-func (p *play) status(deed Deed) error {
-	object, err := p.shop.Client.Get(p.ctx, deed.Name, metav1.GetOptions{})
+func (p *play) status(action Action) error {
+	object, err := p.shop.Client.Get(p.ctx, action.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	var content any
-	if deed.Do == Forge {
-		content = map[string]any{"soldOut": deed.SoldOut, "toppingsCount": 7, "conditions": []metav1.Condition{{
+	if action.Do == Forge {
+		content = map[string]any{"soldOut": action.SoldOut, "toppingsCount": 7, "conditions": []metav1.Condition{{
 			Type: "Settled", Status: metav1.ConditionTrue, Reason: "Balanced", Message: "From another life",
 			ObservedGeneration: object.GetGeneration(), LastTransitionTime: metav1.Now(),
 		}}}
@@ -193,7 +193,7 @@ func (p *play) status(deed Deed) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.shop.Client.Patch(p.ctx, deed.Name, types.MergePatchType, written, metav1.PatchOptions{}, "status")
+	_, err = p.shop.Client.Patch(p.ctx, action.Name, types.MergePatchType, written, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -203,10 +203,10 @@ func (p *play) awaitModel() {
 	expected := "every icecream is as the rules of the shop say"
 	p.EventuallyWithin(p.ctx, p.t, expected, p.patience, p.shop.Changed, func() (string, bool) {
 		p.wrong = p.look()
-		if p.wrong.forGood {
+		if p.wrong.permanent {
 			p.Fail(p.t, p.wrong.expected, p.wrong.observed)
 		}
-		return p.wrong.observed, p.wrong == complaint{}
+		return p.wrong.observed, p.wrong == mismatch{}
 	})
 }
 

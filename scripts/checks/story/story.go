@@ -34,8 +34,8 @@ const (
 	Forget Kind = "remove the status of"
 )
 
-// Deed is one action on one icecream.
-type Deed struct {
+// Action is one change of one icecream.
+type Action struct {
 	Do               Kind
 	Name             string
 	Flavour, Topping []string
@@ -55,8 +55,8 @@ type Phase struct {
 	// Later begins the phase in a later second than that of the last creation. Icecreams that the phase creates before
 	// other actions are created at once. Their order does not matter, since the operator is stopped, or all of them have a
 	// place.
-	Later bool
-	Deeds []Deed
+	Later   bool
+	Actions []Action
 }
 
 // Story is the sequence of events in the shop.
@@ -66,11 +66,11 @@ type Story []Phase
 func (s Story) String() string {
 	var phases []string
 	for _, phase := range s {
-		var deeds []string
-		for _, deed := range phase.Deeds {
-			deeds = append(deeds, deed.String())
+		var actions []string
+		for _, action := range phase.Actions {
+			actions = append(actions, action.String())
 		}
-		text := strings.Join(deeds, ", ")
+		text := strings.Join(actions, ", ")
 		switch {
 		case phase.Away && phase.Later:
 			text = "stop the operator, a second later " + text + ", start the operator"
@@ -84,8 +84,8 @@ func (s Story) String() string {
 	return strings.Join(phases, "; then ")
 }
 
-// String returns the deed in words: "create ann (vanilla with cream)".
-func (d Deed) String() string {
+// String returns the action in words: "create ann (vanilla with cream)".
+func (d Action) String() string {
 	switch d.Do {
 	case Create:
 		var text strings.Builder
@@ -132,30 +132,30 @@ func taste(names []string) string {
 	return strings.Join(words, ", ")
 }
 
-// deeds is how many there are.
-func (s Story) deeds() (count int) {
+// countActions is how many there are.
+func (s Story) countActions() (count int) {
 	for _, phase := range s {
-		count += len(phase.Deeds)
+		count += len(phase.Actions)
 	}
 	return count
 }
 
 // about is the part of the story that is about these icecreams.
 func (s Story) about(names []string) Story {
-	return s.keep(func(d Deed) bool { return slices.Contains(names, d.Name) })
+	return s.keep(func(d Action) bool { return slices.Contains(names, d.Name) })
 }
 
-// keep is the part of the story with these deeds. Phases in which nothing happens any more are left out.
-func (s Story) keep(kept func(Deed) bool) Story {
+// keep is the part of the story with these actions. Phases in which nothing happens any more are left out.
+func (s Story) keep(kept func(Action) bool) Story {
 	var part Story
 	for _, phase := range s {
 		smaller := Phase{Away: phase.Away, Later: phase.Later}
-		for _, deed := range phase.Deeds {
-			if kept(deed) {
-				smaller.Deeds = append(smaller.Deeds, deed)
+		for _, action := range phase.Actions {
+			if kept(action) {
+				smaller.Actions = append(smaller.Actions, action)
 			}
 		}
-		if len(smaller.Deeds) > 0 {
+		if len(smaller.Actions) > 0 {
 			part = append(part, smaller)
 		}
 	}
@@ -165,9 +165,9 @@ func (s Story) keep(kept func(Deed) bool) Story {
 // names are the icecreams of the story, in the order in which they come.
 func (s Story) names() (names []string) {
 	for _, phase := range s {
-		for _, deed := range phase.Deeds {
-			if !slices.Contains(names, deed.Name) {
-				names = append(names, deed.Name)
+		for _, action := range phase.Actions {
+			if !slices.Contains(names, action.Name) {
+				names = append(names, action.Name)
 			}
 		}
 	}
@@ -177,9 +177,9 @@ func (s Story) names() (names []string) {
 // flavours are those that an icecream has in the course of the story.
 func (s Story) flavours(name string) (flavours []string) {
 	for _, phase := range s {
-		for _, deed := range phase.Deeds {
-			if deed.Name == name {
-				flavours = append(flavours, deed.Flavour...)
+		for _, action := range phase.Actions {
+			if action.Name == name {
+				flavours = append(flavours, action.Flavour...)
 			}
 		}
 	}

@@ -131,24 +131,24 @@ func TestSeedRepeatsStory(t *testing.T) {
 }
 
 // rehearse plays a story without an operator, with a clock that goes on by a second with each create of which tick says
-// so. rehearse calls seen with the model after each deed of a phase in which the operator runs, and after each phase.
-func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int)) *World {
+// so. rehearse calls seen with the model after each action of a phase in which the operator runs, and after each phase.
+func rehearse(story Story, tick func() bool, seen func(w *World, phase, action int)) *World {
 	w, now := newWorld(), time.Unix(0, 0)
 	for n, phase := range story {
 		if phase.Later {
 			now = now.Add(time.Second)
 		}
-		for i, deed := range phase.Deeds {
-			if !w.possible(deed) {
+		for i, action := range phase.Actions {
+			if !w.possible(action) {
 				continue
 			}
-			if deed.Do == Create {
+			if action.Do == Create {
 				if tick() {
 					now = now.Add(time.Second)
 				}
-				w.create(deed, fmt.Sprintf("uid-%s", deed.Name), now)
+				w.create(action, fmt.Sprintf("uid-%s", action.Name), now)
 			} else {
-				w.change(deed)
+				w.change(action)
 			}
 			if !phase.Away {
 				seen(w, n, i)
@@ -176,7 +176,7 @@ func TestStoriesHaveOneOutcome(t *testing.T) {
 			tick = func() bool { return false }
 		}
 		var without []string
-		rehearse(story, tick, func(w *World, phase, deed int) {
+		rehearse(story, tick, func(w *World, phase, action int) {
 			var now []string
 			places := Assign(w.living())
 			for _, i := range w.living() {
@@ -185,8 +185,8 @@ func TestStoriesHaveOneOutcome(t *testing.T) {
 				}
 			}
 			for _, name := range without {
-				if deed >= 0 && !slices.Contains(now, name) {
-					t.Fatalf("seed %d, phase %d: %s had no place, and has one after: %s", seed, phase, name, story[phase].Deeds[deed])
+				if action >= 0 && !slices.Contains(now, name) {
+					t.Fatalf("seed %d, phase %d: %s had no place, and has one after: %s", seed, phase, name, story[phase].Actions[action])
 				}
 			}
 			without = now
@@ -194,14 +194,14 @@ func TestStoriesHaveOneOutcome(t *testing.T) {
 	}
 }
 
-// TestStoriesCoverAllDeeds: each story has all the situations that stories must cover.
-func TestStoriesCoverAllDeeds(t *testing.T) {
+// TestStoriesCoverAllActions: each story has all the situations that stories must cover.
+func TestStoriesCoverAllActions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(200) {
 		story := Draw(seed)
 		lost, most, dyingHeld := 0, 0, 0
-		rehearse(story, func() bool { return false }, func(w *World, _, deed int) {
-			if deed >= 0 {
+		rehearse(story, func() bool { return false }, func(w *World, _, action int) {
+			if action >= 0 {
 				return
 			}
 			most = max(most, len(w.living()))
@@ -219,18 +219,18 @@ func TestStoriesCoverAllDeeds(t *testing.T) {
 			t.Errorf("seed %d: at most %d icecreams live at once, %d lose their place, %d are held in the end", seed, most, lost, dyingHeld)
 		}
 		for _, kind := range []Kind{Create, ChangeFlavour, ChangeTopping, Label, Delete, Hold, Release, Forge, Forget} {
-			if !slices.ContainsFunc(slices.Concat(deedsOf(story)...), func(d Deed) bool { return d.Do == kind }) {
+			if !slices.ContainsFunc(slices.Concat(actionsOf(story)...), func(d Action) bool { return d.Do == kind }) {
 				t.Errorf("seed %d: no story does this: %s", seed, kind)
 			}
 		}
 	}
 }
 
-func deedsOf(story Story) (deeds [][]Deed) {
+func actionsOf(story Story) (actions [][]Action) {
 	for _, phase := range story {
-		deeds = append(deeds, phase.Deeds)
+		actions = append(actions, phase.Actions)
 	}
-	return deeds
+	return actions
 }
 
 func TestShrinkFindsTheSmallestPart(t *testing.T) {
@@ -288,15 +288,15 @@ func TestShortenKeepsFailure(t *testing.T) {
 	// is needed.
 	for seed := range uint32(60) {
 		shortest := shortened(seed)
-		for n := range shortest.deeds() {
+		for n := range shortest.countActions() {
 			left := -1
-			if less := shortest.keep(func(Deed) bool { left++; return left != n }); fails(less) {
+			if less := shortest.keep(func(Action) bool { left++; return left != n }); fails(less) {
 				t.Errorf("seed %d: step %d of %s is not needed", seed, n+1, shortest)
 			}
 		}
 	}
 	shortest := shortened(5)
-	if got := shortest.deeds(); got != PerFlavour+1 {
+	if got := shortest.countActions(); got != PerFlavour+1 {
 		t.Errorf("it takes four icecreams, and the story has %d steps: %s", got, shortest)
 	}
 	if text := shortest.String(); strings.Count(text, "create ") != PerFlavour+1 {

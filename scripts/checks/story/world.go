@@ -62,7 +62,7 @@ func (w *World) living() (all []icecream.Icecream) {
 }
 
 // possible reports whether something can be done: in a part of a story, an icecream may be missing, or have no place.
-func (w *World) possible(d Deed) bool {
+func (w *World) possible(d Action) bool {
 	o := w.orders[d.Name]
 	switch {
 	case d.Do == Create:
@@ -76,7 +76,7 @@ func (w *World) possible(d Deed) bool {
 }
 
 // create adds an icecream that was created.
-func (w *World) create(d Deed, uid string, created time.Time) {
+func (w *World) create(d Action, uid string, created time.Time) {
 	if before := w.orders[d.Name]; before != nil {
 		w.past = append(w.past, before)
 	}
@@ -86,7 +86,7 @@ func (w *World) create(d Deed, uid string, created time.Time) {
 }
 
 // change does to the model what was done to the cluster.
-func (w *World) change(d Deed) {
+func (w *World) change(d Action) {
 	o := w.orders[d.Name]
 	switch d.Do {
 	case ChangeFlavour:

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Film records every state of an owner from a moment on, because a condition that is wrong only for a moment is still
-// wrong.
-type Film struct {
+// Recording records every state of an owner from a moment on, because a condition that is wrong only for a moment is
+// still wrong.
+type Recording struct {
 	mutex  sync.Mutex
 	states []*unstructured.Unstructured
 	stop   context.CancelFunc
 }
 
-// Shoot begins to record an owner with its next change.
-func (o *Owners) Shoot(ctx context.Context, owner *unstructured.Unstructured) (*Film, error) {
+// Record begins to record an owner with its next change.
+func (o *Owners) Record(ctx context.Context, owner *unstructured.Unstructured) (*Recording, error) {
 	ctx, stop := context.WithCancel(ctx)
 	watch, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Watch(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + owner.GetName(), ResourceVersion: owner.GetResourceVersion(),
@@ -31,7 +31,7 @@ func (o *Owners) Shoot(ctx context.Context, owner *unstructured.Unstructured) (*
 		stop()
 		return nil, fmt.Errorf("watching %s: %w", owner.GetName(), err)
 	}
-	f := &Film{stop: stop, states: []*unstructured.Unstructured{owner}}
+	f := &Recording{stop: stop, states: []*unstructured.Unstructured{owner}}
 	go func() {
 		for event := range watch.ResultChan() {
 			if object, ok := event.Object.(*unstructured.Unstructured); ok {
@@ -45,17 +45,17 @@ func (o *Owners) Shoot(ctx context.Context, owner *unstructured.Unstructured) (*
 }
 
 // Stop ends the recording.
-func (f *Film) Stop() { f.stop() }
+func (f *Recording) Stop() { f.stop() }
 
 // States returns the states so far. The first one is the state before the recording.
-func (f *Film) States() []*unstructured.Unstructured {
+func (f *Recording) States() []*unstructured.Unstructured {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return slices.Clone(f.states)
 }
 
 // Shows reports whether a condition ever had a status since the recording began.
-func (f *Film) Shows(of, status string) bool {
+func (f *Recording) Shows(of, status string) bool {
 	return slices.ContainsFunc(f.States()[1:], func(object *unstructured.Unstructured) bool {
 		is, _ := ConditionOf(object, of)
 		return is.Status == status
@@ -63,15 +63,15 @@ func (f *Film) Shows(of, status string) bool {
 }
 
 // Claims reports whether a condition ever had a status for a generation.
-func (f *Film) Claims(of, status string, generation int64) bool {
+func (f *Recording) Claims(of, status string, generation int64) bool {
 	return slices.ContainsFunc(f.States(), func(object *unstructured.Unstructured) bool {
 		is, _ := ConditionOf(object, of)
 		return is.Status == status && is.ObservedGeneration == generation
 	})
 }
 
-// Turns returns how often the status of one of the given conditions has changed.
-func (f *Film) Turns(all ...string) (turns int) {
+// Transitions returns how often the status of one of the given conditions has changed.
+func (f *Recording) Transitions(all ...string) (turns int) {
 	states := f.States()
 	for i := 1; i < len(states); i++ {
 		for _, of := range all {
@@ -85,7 +85,7 @@ func (f *Film) Turns(all ...string) (turns int) {
 }
 
 // Writes returns how often the status was written: how many states have other conditions than the state before.
-func (f *Film) Writes(all ...string) (writes int) {
+func (f *Recording) Writes(all ...string) (writes int) {
 	states := f.States()
 	for i := 1; i < len(states); i++ {
 		if slices.ContainsFunc(all, func(of string) bool {

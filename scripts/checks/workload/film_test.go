@@ -16,26 +16,26 @@ func state(status, reason string, generation int64) *unstructured.Unstructured {
 	}}}}
 }
 
-func TestFilmCountsTurnsAndWrites(t *testing.T) {
+func TestRecordingCountsTransitionsAndWrites(t *testing.T) {
 	t.Parallel()
-	film := &Film{states: []*unstructured.Unstructured{
+	recording := &Recording{states: []*unstructured.Unstructured{
 		state("True", "Crash", 1), state("True", "Pull", 1), state("True", "Pull", 1), state("False", "Fine", 1), state("False", "Fine", 2),
 	}}
-	if turns := film.Turns("Degraded", "Available"); turns != 1 {
+	if turns := recording.Transitions("Degraded", "Available"); turns != 1 {
 		t.Errorf("Turns = %d, want 1: only a change of the status is one", turns)
 	}
-	if writes := film.Writes("Degraded"); writes != 3 {
+	if writes := recording.Writes("Degraded"); writes != 3 {
 		t.Errorf("Writes = %d, want 3: the third state is the second one", writes)
 	}
-	if !film.Claims("Degraded", "False", 2) || film.Claims("Degraded", "True", 2) {
+	if !recording.Claims("Degraded", "False", 2) || recording.Claims("Degraded", "True", 2) {
 		t.Error("Claims: of generation 2 Degraded was False, and never True")
 	}
 }
 
-func TestFilmShowsIgnoresFirstState(t *testing.T) {
+func TestRecordingShowsIgnoresFirstState(t *testing.T) {
 	t.Parallel()
-	film := &Film{states: []*unstructured.Unstructured{state("True", "Crash", 1), state("False", "Fine", 1)}}
-	if film.Shows("Degraded", "True") || !film.Shows("Degraded", "False") {
-		t.Error("Shows: Degraded was True before the film began, and False in it")
+	recording := &Recording{states: []*unstructured.Unstructured{state("True", "Crash", 1), state("False", "Fine", 1)}}
+	if recording.Shows("Degraded", "True") || !recording.Shows("Degraded", "False") {
+		t.Error("Shows: Degraded was True before the recording began, and False in it")
 	}
 }
