@@ -195,7 +195,7 @@ func testRefusals(t *testing.T, client *Client) {
 		}
 	}
 	if _, err := ReadPolicy([]byte("spec: {")); err == nil {
-		t.Error("what is no YAML was read")
+		t.Error("invalid YAML is accepted")
 	}
 }
 

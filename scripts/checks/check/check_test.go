@@ -44,7 +44,7 @@ func TestVerdicts(t *testing.T) {
 		}
 		got.Seconds, got.Evidence = 0, nil
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("the event is\n%+v\nand must be\n%+v", got, want)
+			t.Errorf("the event is\n%+v\nwant\n%+v", got, want)
 		}
 	}
 	if !slices.Equal(g.asked, []string{"POST " + protocol.StartOperator}) {
@@ -79,12 +79,12 @@ func TestFailedCauseSkipsDependents(t *testing.T) {
 		got := r.ended(want.Check)
 		if got.Status != want.Status || got.Reason != want.Reason || got.Observed != want.Observed ||
 			got.Seconds != 0 && want.Status == "skipped" {
-			t.Errorf("the event is\n%+v\nand must be\n%+v", got, want)
+			t.Errorf("the event is\n%+v\nwant\n%+v", got, want)
 		}
 	}
 	got := newGrader(t).run("verdicts", "passes>needs-it", "fails", "needs-it<fails").ended("needs-it")
 	if got.Status != "skipped" || got.Reason == "" {
-		t.Errorf("it is the cause of nothing that failed, and ended so: %+v", got)
+		t.Errorf("it is the cause of nothing that failed, and the event is %+v", got)
 	}
 	reported := slices.ContainsFunc(r.events, func(e protocol.Event) bool { return e.Check == "passes" && e.Status == "" })
 	if !reported {
@@ -102,7 +102,7 @@ func TestEachCheckBeginsAndEnds(t *testing.T) {
 	}
 	want := []string{"last", "last passed", "fails", "fails failed", "needs-it skipped", "passes", "passes passed"}
 	if !slices.Equal(got, want) {
-		t.Errorf("the events are %q and must be %q", got, want)
+		t.Errorf("the events are %q, want %q", got, want)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestSettle(t *testing.T) {
 	}{
 		{"an operator that never stops", func(g *grader) { g.auditAlways(operator, "get") }, "failed"},
 		{"an operator that only watches", func(g *grader) { g.auditAlways(operator, "watch") }, "passed"},
-		{"somebody else who never stops", func(g *grader) { g.auditAlways("somebody", "update") }, "passed"},
+		{"another user that never stops", func(g *grader) { g.auditAlways("somebody", "update") }, "passed"},
 		{"an operator that never stops asking the freezer", func(g *grader) {
 			g.last = func() time.Time { return time.Now().Add(time.Hour) } // as in auditAlways
 		}, "failed"},
@@ -224,7 +224,7 @@ func TestSettle(t *testing.T) {
 			g := newGrader(t)
 			test.does(g)
 			if got := g.run("settle", "settle").ended("settle"); got.Status != test.want {
-				t.Errorf("it ended so: %+v", got)
+				t.Errorf("the event is %+v", got)
 			}
 		})
 	}
@@ -254,11 +254,11 @@ func TestStopQuietlyWaitsForAuditLog(t *testing.T) {
 	g := newGrader(t)
 	g.stop = func() error { return g.auditedAt(time.Now().Add(lateRequest), operator, "watch", 1) }
 	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "passed" {
-		t.Errorf("it ended so: %+v", got)
+		t.Errorf("the event is %+v", got)
 	}
 	g.stop = func() error { return errors.New("it does not end") }
 	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "failed" || !strings.Contains(got.Observed, "it does not end") {
-		t.Errorf("the operator can't be stopped, and it ended so: %+v", got)
+		t.Errorf("the operator can't be stopped, and the event is %+v", got)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestSlowness(t *testing.T) {
 		history history
 		want    int // milliseconds
 	}{
-		{"of one of whom nothing is known", nil, 0},
+		{"of an unknown operator", nil, 0},
 		{"is the silence before a write", history{create, after(300, faults.API, "update", "icecreams/status", "sundae", 200)}, 300},
 		{"is the longest one", history{
 			create, after(300, faults.API, "update", "icecreams/status", "sundae", 200),
@@ -73,7 +73,7 @@ func TestSetback(t *testing.T) {
 		want     int // milliseconds
 		overcome int // milliseconds
 	}{
-		{"of one who met none", history{after(100, faults.API, "update", "icecreams/status", "sundae", 200)}, never, never},
+		{"of an operator without faults", history{after(100, faults.API, "update", "icecreams/status", "sundae", 200)}, never, never},
 		{"is a conflict", history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, 100, never},
 		{"is a failure of another service", history{after(100, "freezer", "put", "movements", "4711", 503)}, 100, never},
 		{"is no conflict of another service", history{after(100, "freezer", "put", "movements", "4711", 409)}, never, never},
@@ -129,12 +129,12 @@ func TestStarting(t *testing.T) {
 		entries []faults.Entry
 		want    bool
 	}{
-		{"one of whom nothing is known", nil, false},
-		{"one who was started", []faults.Entry{note("started")}, true},
-		{"one who lists", []faults.Entry{note("started"), request("list", "icecreams")}, false},
-		{"one who waits for its Lease", []faults.Entry{note("started"), request("update", "leases"), request("create", "events")}, true},
-		{"one who was started again", []faults.Entry{note("started"), request("watch", "icecreams"), note("stopped"), note("started")}, true},
-		{"one who is stopped", []faults.Entry{note("started"), note("stopped")}, false},
+		{"unknown", nil, false},
+		{"started", []faults.Entry{note("started")}, true},
+		{"lists", []faults.Entry{note("started"), request("list", "icecreams")}, false},
+		{"waits for its Lease", []faults.Entry{note("started"), request("update", "leases"), request("create", "events")}, true},
+		{"started again", []faults.Entry{note("started"), request("watch", "icecreams"), note("stopped"), note("started")}, true},
+		{"stopped", []faults.Entry{note("started"), note("stopped")}, false},
 	} {
 		if got := starting(test.entries); got != test.want {
 			t.Errorf("%s: %t", test.name, got)
@@ -153,13 +153,13 @@ func TestRestarting(t *testing.T) {
 		history history
 		want    bool
 	}{
-		{"one who runs", history{note("started"), fault("")}, false},
-		{"one who met another fault", history{fault(faults.Unavailable)}, false},
-		{"one who is being killed", history{note("started"), fault(faults.KillBefore)}, true},
-		{"one who is dead", history{fault(faults.KillAfter), note("killed")}, true},
-		{"one who runs again", history{fault(faults.KillAfter), note("killed"), note("started")}, false},
-		{"one who could not be started", history{fault(faults.KillAfter), note("killed"), note("not restarted")}, false},
-		{"one whom a check has stopped", history{note("stopped")}, false},
+		{"running", history{note("started"), fault("")}, false},
+		{"another fault", history{fault(faults.Unavailable)}, false},
+		{"being killed", history{note("started"), fault(faults.KillBefore)}, true},
+		{"killed", history{fault(faults.KillAfter), note("killed")}, true},
+		{"restarted", history{fault(faults.KillAfter), note("killed"), note("started")}, false},
+		{"not restarted", history{fault(faults.KillAfter), note("killed"), note("not restarted")}, false},
+		{"stopped by a check", history{note("stopped")}, false},
 	} {
 		if got := test.history.restarting(); got != test.want {
 			t.Errorf("%s: %t", test.name, got)

@@ -26,7 +26,7 @@ func TestLagIgnoresOtherObjects(t *testing.T) {
 		lag.Arrived("somebody-else")
 		lag.Arrived("ada")
 		if lag.Now() != 20*time.Millisecond {
-			t.Errorf("what others have made, and what has changed, let it be %s", lag.Now())
+			t.Errorf("after other objects and changes it is %s", lag.Now())
 		}
 		<-time.After(30 * time.Millisecond)
 		lag.Arrived("grace")

@@ -58,49 +58,49 @@ func TestAtRest(t *testing.T) {
 		// observed is an expression that what was observed matches; empty: it is at rest.
 		observed string
 	}{
-		{"who does nothing", func(*grader) {}, ""},
-		{"who wakes up now and then", func(g *grader) { g.usage = using(20, 0.01) }, ""},
-		{"of whom nothing is known", func(g *grader) {
+		{"idle", func(*grader) {}, ""},
+		{"wakes up now and then", func(g *grader) { g.usage = using(20, 0.01) }, ""},
+		{"unknown usage", func(g *grader) {
 			g.usage = func() protocol.Usage { return protocol.Usage{Runs: int(time.Now().UnixNano())} }
 		}, ""},
-		{"whose watches go on", func(g *grader) { g.auditEvery(50*time.Millisecond, operator, "watch") }, ""},
+		{"watches continue", func(g *grader) { g.auditEvery(50*time.Millisecond, operator, "watch") }, ""},
 		{
-			"who asks five times a second", func(g *grader) { g.auditEvery(200*time.Millisecond, operator, "list") },
+			"sends five requests a second", func(g *grader) { g.auditEvery(200*time.Millisecond, operator, "list") },
 			`^nothing changes, and it goes on sending requests: \d+ within 600ms$`,
 		},
 		{
-			"who asks twice a second", func(g *grader) { g.auditEvery(500*time.Millisecond, operator, "get") },
+			"sends two requests a second", func(g *grader) { g.auditEvery(500*time.Millisecond, operator, "get") },
 			`^nothing changes, and it goes on sending requests: \d+ within 600ms$`,
 		},
-		{"who asks now and then", func(g *grader) { g.auditEvery(3*time.Second, operator, "list") }, ""},
+		{"sends a request now and then", func(g *grader) { g.auditEvery(3*time.Second, operator, "list") }, ""},
 		{
-			"who looks into its cache all the time", func(g *grader) { g.usage = using(1000, 0.02) },
+			"reads its cache all the time", func(g *grader) { g.usage = using(1000, 0.02) },
 			`^nothing changes, and it is busy without sending a request: within 600ms its threads ran \d{3} times`,
 		},
 		{
-			"who does so without a pause", func(g *grader) { g.usage = using(2, 0.9) },
+			"reads its cache without a pause", func(g *grader) { g.usage = using(2, 0.9) },
 			`^nothing changes, and it is busy without .* for ([5-9]\d\dms|[1-9][.0-9]*s) in all$`,
 		},
-		{"who had an error", func(g *grader) { g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1})} }, ""},
-		{"who has errors for others", func(g *grader) {
+		{"one error", func(g *grader) { g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1})} }, ""},
+		{"errors for other objects", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sorbet": 9})}
 		}, ""},
-		{"who has the same error again", func(g *grader) {
+		{"the same error again", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 2, "sorbet": 9})}
 		}, `^it returned the same error 2 times, for sundae: no cone for sundae$`},
-		{"who has it for several", func(g *grader) {
+		{"the same error for several objects", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}
 		}, `^it returned the same error 2 times, for sundae and split: no cone for s`},
-		{"whose cache is behind", func(g *grader) {
+		{"a cache that is behind", func(g *grader) {
 			conflict := apierrors.NewConflict(schema.GroupResource{Group: "demo.lva.io", Resource: "icecreams"},
 				"sundae", errors.New("it has changed")).Error()
 			g.errors = []operatorlog.Error{returned(conflict, map[string]int{"sundae": 3, "split": 1}), {Text: conflict, Count: 6}}
 		}, ""},
-		{"who has conflicts without an end", func(g *grader) {
+		{"endless conflicts", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("Operation cannot be fulfilled on icecreams", map[string]int{"sundae": 7})}
 		}, `^it returned the same error 7 times, for sundae: Operation cannot be`},
-		{"who has few for nobody knows whom", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 4}} }, ""},
-		{"who has many of those", func(g *grader) {
+		{"a few errors for unknown objects", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 4}} }, ""},
+		{"many errors for unknown objects", func(g *grader) {
 			g.errors = []operatorlog.Error{{Text: "no cone", Count: 5}}
 		}, `^it returned the same error 5 times, for sundae and split: no cone$`},
 	} {
@@ -111,12 +111,12 @@ func TestAtRest(t *testing.T) {
 			got := g.run("rest", "rest").ended("rest")
 			if test.observed == "" {
 				if got.Status != "passed" || got.Seconds > 5 {
-					t.Errorf("it is at rest, and ended so: %+v", got)
+					t.Errorf("it is at rest, and the event is %+v", got)
 				}
 				return
 			}
 			if got.Status != "failed" || !regexp.MustCompile(test.observed).MatchString(got.Observed) || len(got.Evidence) == 0 {
-				t.Errorf("it is not at rest, and ended so: %+v", got)
+				t.Errorf("it is not at rest, and the event is %+v", got)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestErrorsWithoutCause(t *testing.T) {
 			}
 			got := g.run("causes", "causes").ended("causes")
 			if got.Observed != test.want || (got.Status == "passed") != (test.want == "") {
-				t.Errorf("it ended so: %+v", got)
+				t.Errorf("the event is %+v", got)
 			}
 		})
 	}

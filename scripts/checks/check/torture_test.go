@@ -173,7 +173,7 @@ func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
 		asked = append(asked, "POST "+protocol.Arm, "POST "+protocol.Disarm, "POST "+protocol.StartOperator)
 	}
 	if r.err != nil || !slices.Equal(r.progress(), progress) {
-		t.Errorf("it ended with %v, and reported\n%s\nand not of\n%s", r.err, strings.Join(r.progress(), "\n"), strings.Join(progress, "\n"))
+		t.Errorf("it ended with %v, and reported\n%s\nwant\n%s", r.err, strings.Join(r.progress(), "\n"), strings.Join(progress, "\n"))
 	}
 	if !slices.Equal(g.armed, schedules) || !slices.Equal(g.asked, asked) {
 		t.Errorf("after each schedule all must be disarmed and cleaned up; it armed %q and asked for %q", g.armed, g.asked)
@@ -314,7 +314,7 @@ func TestEvidenceUnderFaults(t *testing.T) {
 	schedule := faults.Mild(24, 12, 6).String()
 	got := r.ended("bad-day")
 	if got.Status != "failed" || got.Observed != "it is wrong" || len(got.Evidence) != 2+8 {
-		t.Fatalf("it ended so: %+v", got)
+		t.Fatalf("the event is %+v", got)
 	}
 	if got.Evidence[0] != "what went wrong: "+schedule || got.Evidence[1] != "(other requests: 1)" ||
 		!strings.Contains(got.Evidence[5], "update icecreams sundae → 200 OK (write 1, lost-answer)") {
@@ -327,7 +327,7 @@ func TestEvidenceUnderFaults(t *testing.T) {
 		t.Errorf("the day is over, and the next check's evidence is %q", next.Evidence)
 	}
 	if got := g.run("survives", "bad-day").ended("bad-day"); got.Status != "passed" {
-		t.Errorf("who survives it ended so: %+v", got)
+		t.Errorf("with an operator that recovers, the event is %+v", got)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestTorturePlaysScenesBeforeSweep(t *testing.T) {
 		g.scenes = true
 		progress := g.torture(suite, 0).progress()
 		if len(progress) < 2+len(want) || !slices.Equal(progress[2:2+len(want)], want) {
-			t.Errorf("%s: after the good day it reported\n%s\nand must report\n%s", suite, strings.Join(progress, "\n"), strings.Join(want, "\n"))
+			t.Errorf("%s: without faults it reported\n%s\nwant\n%s", suite, strings.Join(progress, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestEventuallyGivesUpASilentOperator(t *testing.T) {
 	got := g.run("eventually", "eventually").ended("eventually")
 	if got.Status != "failed" || got.Expected != "the shop opens" ||
 		got.Observed != "the shop is closed (and the operator has been silent for 3s)" {
-		t.Errorf("it ended so: %+v", got)
+		t.Errorf("the event is %+v", got)
 	}
 	if got.Seconds < patience.Seconds() || got.Seconds > 2*patience.Seconds() {
 		t.Errorf("it waited for %g s", got.Seconds)
@@ -51,7 +51,7 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 			g := newGrader(t)
 			test.works(g)
 			if got := g.run("eventually", "eventually").ended("eventually"); got.Status != "passed" || got.Seconds < 2*patience.Seconds() {
-				t.Errorf("it ended so: %+v", got)
+				t.Errorf("the event is %+v", got)
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	}
 	got := g.run("patient", "patient").ended("patient")
 	if got.Status != "failed" || got.Observed != "the shop is closed (and the operator has been silent for 1.5s)" {
-		t.Errorf("it ended so: %+v", got)
+		t.Errorf("the event is %+v", got)
 	}
 	// Half of its patience is over when the operator falls silent, unless the process took long to start.
 	if ended := time.Since(began); ended < busy+patience/2 {
@@ -93,12 +93,12 @@ func TestEventuallyIsShortInUnstartedStep(t *testing.T) {
 	g.notStarted = []int{2}
 	run := g.run("long", "begun", "long")
 	if got := run.ended("begun"); got.Status != "passed" {
-		t.Errorf("the check of a step that is begun ended so: %+v", got)
+		t.Errorf("the check of a step that is begun ended with %+v", got)
 	}
 	got := run.ended("long")
 	if got.Status != "failed" || got.Observed != "the shop is closed (after 3s, and this step is not begun)" || got.Seconds > 60 ||
 		len(got.Evidence) == 0 || got.Evidence[0] != "each `TODO(lab): 2.` is as it was, so nothing was waited for longer than 3s" {
-		t.Errorf("it ended so: %+v", got)
+		t.Errorf("the event is %+v", got)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestEventuallyContinuesAfterRecovery(t *testing.T) {
 			g.log = []faults.Entry{request(overcome.Add(-time.Millisecond), "update", http.StatusConflict), request(overcome, "list", http.StatusOK)}
 			g.auditEvery(patience/6, operator, "update")
 			if got := g.run("overcome", "overcome").ended("overcome"); got.Status != test.want {
-				t.Errorf("it ended so: %+v", got)
+				t.Errorf("the event is %+v", got)
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func TestManifestsSkipEmptyDocuments(t *testing.T) {
 		t.Errorf("without two kinds there are %v of %d", found, len(objects))
 	}
 	if _, err := Read([]byte("a: [")); err == nil {
-		t.Error("what is no YAML is read")
+		t.Error("invalid YAML is accepted")
 	}
 	suite.Manifests = file + ".not"
 	if _, err := Manifests(suite); err == nil {
@@ -162,7 +162,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("theirs is %v (%v)", there, err)
 		}
 		if err := shared.Apply(t.Context(), objects...); err != nil {
-			t.Errorf("what is ours is in the way: %v", err)
+			t.Errorf("our own object is reported as foreign: %v", err)
 		}
 	})
 	t.Run("Pods and their evidence", func(t *testing.T) { pods(t, c) })

@@ -22,7 +22,7 @@ func TestOrdered(t *testing.T) {
 		want order.Answer
 	}{
 		{
-			"nothing is said", order.Ordered(order.Spec{Absent: true}),
+			"no spec", order.Ordered(order.Spec{Absent: true}),
 			order.Answer{Spec: order.Spec{Flavour: vanilla, Topping: wafer}, Silent: true},
 		},
 		{
@@ -148,7 +148,7 @@ func TestPlainer(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(o, order.Order{Name: "cone"}) {
-			t.Errorf("of the plainest order is still said: %+v", o)
+			t.Errorf("the plainest order still has fields: %+v", o)
 		}
 	}
 }

@@ -207,7 +207,7 @@ func TestWords(t *testing.T) {
 		},
 	} {
 		if got := s.Words(); got != want {
-			t.Errorf("%s is said as %q, want %q", fmt.Sprint(s), got, want)
+			t.Errorf("Words() of %s = %q, want %q", fmt.Sprint(s), got, want)
 		}
 	}
 }

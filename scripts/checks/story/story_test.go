@@ -46,7 +46,7 @@ func TestAssign(t *testing.T) {
 			rand.Shuffle(len(icecreams), func(a, b int) { icecreams[a], icecreams[b] = icecreams[b], icecreams[a] })
 			places := Assign(icecreams)
 			if got := places.Holders(); !slices.Equal(got, strings.Fields(test.holders)) {
-				t.Errorf("%v have a place, and must be %s", got, test.holders)
+				t.Errorf("%v have a place, want %s", got, test.holders)
 			}
 			for _, flavour := range []string{"m", "v", "V", "vv"} {
 				if got := places.SoldOut([]string{"x", flavour}); got != slices.Contains(strings.Fields(test.soldOut), flavour) {

@@ -136,7 +136,7 @@ func TestPlant(t *testing.T) {
 	before := get(Playground.Zombie).GetResourceVersion()
 	plant()
 	if after := get(Playground.Zombie).GetResourceVersion(); after != before {
-		t.Error("what was right is not left alone")
+		t.Error("correct objects were changed")
 	}
 
 	change := func(name, patch string) {

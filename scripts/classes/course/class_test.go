@@ -58,7 +58,7 @@ func TestGradebook(t *testing.T) {
 	} {
 		row := rows[student]
 		if got := row["01-icecream outcome"]; got != want {
-			t.Errorf("%s: the outcome is %q, and must be %q: %v", student, got, want, row)
+			t.Errorf("%s: the outcome is %q, want %q: %v", student, got, want, row)
 		}
 		if got := row["01-icecream final"] == ""; got != (want == string(report.Error)) {
 			t.Errorf("%s: the final grade is %q", student, row["01-icecream final"])
@@ -159,7 +159,7 @@ func TestGradebookHasNoFormulas(t *testing.T) {
 		"=HYPERLINK(1)": "'=HYPERLINK(1)", "-5": "-5", "-5+3": "'-5+3", "@x": "'@x", "+1": "+1", "ada": "ada", "": "", "\t=1": "'\t=1",
 	} {
 		if got := plain(text); got != want {
-			t.Errorf("%q becomes %q, and must become %q", text, got, want)
+			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestRulesApplyToResults(t *testing.T) {
 		"02-reconciler outcome": Excused, "02-reconciler final": "", "total": decimal(max(0, points*0.8-2.5)),
 	} {
 		if row[column] != want {
-			t.Errorf("%s is %q, and must be %q: %v", column, row[column], want, row)
+			t.Errorf("%s is %q, want %q: %v", column, row[column], want, row)
 		}
 	}
 	content, err := os.ReadFile(filepath.Join(dir, FeedbackDir, "student-01.zip"))

@@ -152,7 +152,7 @@ func TestPathsAreShortened(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Reason != c.want {
-			t.Errorf("%q becomes %q, and must become %q", c.text, got.Reason, c.want)
+			t.Errorf("%q becomes %q, want %q", c.text, got.Reason, c.want)
 		}
 	}
 }

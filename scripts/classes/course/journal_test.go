@@ -92,7 +92,7 @@ func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 		closeJournal(t, j)
 		j = openJournal(t, dir)
 		if !has(t, j, another) || j.Damaged() > 0 {
-			t.Fatalf("%d bytes: what was added is lost, or glued to what was there: %d damaged", size, j.Damaged())
+			t.Fatalf("%d bytes: the added line is lost, or joined to the line before: %d damaged", size, j.Damaged())
 		}
 		closeJournal(t, j)
 	}
@@ -184,7 +184,7 @@ func TestJournalSeed(t *testing.T) {
 	for _, step := range []struct{ wanted, want uint32 }{{0, 42}, {0, 42}, {7, 7}, {0, 7}, {7, 7}} {
 		j := openJournal(t, dir)
 		if got, err := j.Seed(step.wanted, draw); got != step.want || err != nil {
-			t.Errorf("wanted %d: the seed is %d, and must be %d: %v", step.wanted, got, step.want, err)
+			t.Errorf("wanted %d: the seed is %d, want %d: %v", step.wanted, got, step.want, err)
 		}
 		draw = func() uint32 { return 43 }
 		closeJournal(t, j)

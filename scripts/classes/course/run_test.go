@@ -71,11 +71,11 @@ func results(t *testing.T, dir string) map[string]string {
 func same(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	if len(got) != len(want) || len(want) < 50 {
-		t.Errorf("there are %d files of results, and must be %d", len(got), len(want))
+		t.Errorf("there are %d files of results, want %d", len(got), len(want))
 	}
 	for name, content := range want {
 		if got[name] != content {
-			t.Errorf("%s is\n%s\nand must be\n%s", name, got[name], content)
+			t.Errorf("%s is\n%s\nwant\n%s", name, got[name], content)
 			return
 		}
 	}
@@ -190,7 +190,7 @@ func TestInterruptionsChangeNoResult(t *testing.T) {
 			cancel()
 			if err == nil {
 				if got := gradebook(class); got != want {
-					t.Fatalf("the gradebook is\n%s\nand must be\n%s", got, want)
+					t.Fatalf("the gradebook is\n%s\nwant\n%s", got, want)
 				}
 				break
 			}
@@ -230,7 +230,7 @@ func TestEachJobIsGradedOnce(t *testing.T) {
 			want = Tries
 		}
 		if got := grader.graded[job.Key]; got != want {
-			t.Errorf("%s was graded %d times, and must be %d times", job.Digest, got, want)
+			t.Errorf("%s was graded %d times, want %d times", job.Digest, got, want)
 		}
 		if job.Digest == "same" && job.Others != 2 {
 			t.Errorf("%d others have the same work", job.Others)
@@ -250,7 +250,7 @@ func TestEachJobIsGradedOnce(t *testing.T) {
 		}
 	}
 	if len(again.graded) == 0 {
-		t.Error("what has no verdict is not graded again")
+		t.Error("work without a verdict is not graded again")
 	}
 	same(t, results(t, dir), before)
 }
@@ -278,7 +278,7 @@ func TestOnlyChangedWorkIsGraded(t *testing.T) {
 		}
 	}
 	if again.graded[Key{"01-icecream", "right-new", "g1-newer", c.Seed}] != 1 || len(all) != len(c.Jobs()) {
-		t.Errorf("what has changed is not graded, or results are missing: %d of %d", len(all), len(c.Jobs()))
+		t.Errorf("changed work is not graded, or results are missing: %d of %d", len(all), len(c.Jobs()))
 	}
 	everything := &fake{}
 	if _, err := Run(t.Context(), Options{Jobs: c.Jobs(), Grader: everything, Journal: journal}); err != nil {
@@ -376,7 +376,7 @@ func TestSlotsFitTheMachine(t *testing.T) {
 		{0, 0, 0, 1},
 	} {
 		if got := Slots(c.processors, c.free, c.each); got != c.want {
-			t.Errorf("%d processors, %d MB free: %d slots, and must be %d", c.processors, c.free>>20, got, c.want)
+			t.Errorf("%d processors, %d MB free: %d slots, want %d", c.processors, c.free>>20, got, c.want)
 		}
 	}
 	if free, err := FreeMemory(); err != nil || free <= 0 {
