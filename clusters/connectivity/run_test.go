@@ -60,7 +60,7 @@ current-context: c
 
 func TestUnknownNetworkTestIsAnError(t *testing.T) {
 	err := Run(t.Context(), Options{Only: []string{Names()[0], "Pods fly"}}, func(Result) {})
-	if err == nil || !strings.Contains(err.Error(), `"Pods fly": they are ["Pods reach each other`) {
+	if err == nil || !strings.Contains(err.Error(), `"Pods fly": the tests are ["Pods reach each other`) {
 		t.Errorf("error: %v", err)
 	}
 }
