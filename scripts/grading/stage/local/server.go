@@ -42,8 +42,16 @@ type server struct {
 	made   []*unstructured.Unstructured
 
 	mutex     sync.Mutex // of the endpoints
+	last      followed
 	ending    bool
 	replacing bool // the one that ends is followed by another
+}
+
+// followed is an instance whose endpoint is kept as ready as the instance is.
+type followed struct {
+	stage.Instance
+	// left is closed when the endpoint is no longer updated for this instance.
+	left chan struct{}
 }
 
 // prepareServer is Prepare for an aggregated API server. After Close nothing of it is registered.
@@ -186,12 +194,35 @@ func (s *server) Start(log io.Writer) (stage.Instance, error) { return s.StartWi
 
 // StartWith is Start with more flags.
 func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	s.awaitLeft()
 	started, err := s.operator.StartWith(log, flags...)
 	if err != nil {
 		return nil, err
 	}
-	go s.follow(started, func() {})
+	s.beginFollow(started, func() {})
 	return started, nil
+}
+
+// awaitLeft waits until the API server knows that the last instance has ended, if it has. Otherwise the API could become
+// Available by the next instance, and unavailable again for a moment when this late update arrives.
+func (s *server) awaitLeft() {
+	if s.last.Instance == nil {
+		return
+	}
+	select {
+	case <-s.last.Done():
+		<-s.last.left // a write within closeTimeout
+	default:
+	}
+}
+
+// beginFollow follows an instance in the background.
+func (s *server) beginFollow(started stage.Instance, settled func()) {
+	s.last = followed{started, make(chan struct{})}
+	go func(left chan struct{}) {
+		defer close(left)
+		s.follow(started, settled)
+	}(s.last.left)
 }
 
 // Replace ends an instance, and starts the program that is there now. The endpoint stays ready in the meantime, so that
@@ -215,7 +246,7 @@ func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error
 		s.updateEndpoint(false)
 		return nil, err
 	}
-	go s.follow(started, replaced)
+	s.beginFollow(started, replaced)
 	return started, nil
 }
 

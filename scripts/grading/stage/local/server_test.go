@@ -34,11 +34,14 @@ const aggregatedServer = samples.Module + `-- cmd/main.go --
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 )
 
 func main() {
@@ -54,7 +57,11 @@ func main() {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, ` + "`" + `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"farm.example.com/v1alpha","resources":[]}` + "`" + `)
 	})
-	panic(http.ListenAndServeTLS(fmt.Sprintf(":%d", *port), *certificate, *key, nil))
+	server := &http.Server{Addr: fmt.Sprintf(":%d", *port)}
+	go server.ListenAndServeTLS(*certificate, *key)
+	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	<-stop.Done()
+	server.Shutdown(context.Background()) // answers the requests that it has
 }
 -- config/apiservice/apiservice.yaml --
 apiVersion: apiregistration.k8s.io/v1
@@ -117,7 +124,7 @@ func aggregated(t *testing.T, p fixture, files string) (*server, error) {
 
 // The aggregator comes to a server on this machine, learns at once when that ends and when it is started again, and
 // nothing of it stays.
-func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
+func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	p := newFixture(t)
 	s, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1))
 	if err != nil {
