@@ -31,62 +31,62 @@ func (o *Owners) Record(ctx context.Context, owner *unstructured.Unstructured) (
 		stop()
 		return nil, fmt.Errorf("watching %s: %w", owner.GetName(), err)
 	}
-	f := &Recording{stop: stop, states: []*unstructured.Unstructured{owner}}
+	r := &Recording{stop: stop, states: []*unstructured.Unstructured{owner}}
 	go func() {
 		for event := range watch.ResultChan() {
 			if object, ok := event.Object.(*unstructured.Unstructured); ok {
-				f.mutex.Lock()
-				f.states = append(f.states, object)
-				f.mutex.Unlock()
+				r.mutex.Lock()
+				r.states = append(r.states, object)
+				r.mutex.Unlock()
 			}
 		}
 	}()
-	return f, nil
+	return r, nil
 }
 
 // Stop ends the recording.
-func (f *Recording) Stop() { f.stop() }
+func (r *Recording) Stop() { r.stop() }
 
 // States returns the states so far. The first one is the state before the recording.
-func (f *Recording) States() []*unstructured.Unstructured {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	return slices.Clone(f.states)
+func (r *Recording) States() []*unstructured.Unstructured {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.states)
 }
 
 // Shows reports whether a condition ever had a status since the recording began.
-func (f *Recording) Shows(of, status string) bool {
-	return slices.ContainsFunc(f.States()[1:], func(object *unstructured.Unstructured) bool {
+func (r *Recording) Shows(of, status string) bool {
+	return slices.ContainsFunc(r.States()[1:], func(object *unstructured.Unstructured) bool {
 		is, _ := ConditionOf(object, of)
 		return is.Status == status
 	})
 }
 
 // Claims reports whether a condition ever had a status for a generation.
-func (f *Recording) Claims(of, status string, generation int64) bool {
-	return slices.ContainsFunc(f.States(), func(object *unstructured.Unstructured) bool {
+func (r *Recording) Claims(of, status string, generation int64) bool {
+	return slices.ContainsFunc(r.States(), func(object *unstructured.Unstructured) bool {
 		is, _ := ConditionOf(object, of)
 		return is.Status == status && is.ObservedGeneration == generation
 	})
 }
 
 // Transitions returns how often the status of one of the given conditions has changed.
-func (f *Recording) Transitions(all ...string) (turns int) {
-	states := f.States()
+func (r *Recording) Transitions(all ...string) (transitions int) {
+	states := r.States()
 	for i := 1; i < len(states); i++ {
 		for _, of := range all {
 			before, _ := ConditionOf(states[i-1], of)
 			if after, _ := ConditionOf(states[i], of); after.Status != before.Status {
-				turns++
+				transitions++
 			}
 		}
 	}
-	return turns
+	return transitions
 }
 
 // Writes returns how often the status was written: how many states have other conditions than the state before.
-func (f *Recording) Writes(all ...string) (writes int) {
-	states := f.States()
+func (r *Recording) Writes(all ...string) (writes int) {
+	states := r.States()
 	for i := 1; i < len(states); i++ {
 		if slices.ContainsFunc(all, func(of string) bool {
 			before, _ := ConditionOf(states[i-1], of)
