@@ -2,9 +2,31 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Marp's settings for all decks. `make slides` gives it the folders and the browser.
+import fs from "node:fs";
+import { diagramsIn, draw } from "../mermaid.mjs";
+
+const decks = fs.readdirSync(new URL(".", import.meta.url)).filter((name) => /^\d.*\.md$/.test(name));
+const drawn = draw(
+  "slides",
+  import.meta.url,
+  diagramsIn(decks.map((name) => fs.readFileSync(new URL(name, import.meta.url), "utf8"))),
+  { slide: { theme: "neutral", themeVariables: { fontSize: "18px" } } },
+);
+
+// A slide shows a diagram as a picture of the height that is left on it.
+const diagrams = ({ marpit }) => (md) => {
+  const { fence } = md.renderer.rules;
+  md.renderer.rules.fence = (tokens, index, ...rest) => {
+    const token = tokens[index];
+    const picture = token.info.trim() === "mermaid" && drawn[token.content];
+    return picture ? `<div class="diagram">${picture.slide}</div>\n` : fence(tokens, index, ...rest);
+  };
+};
+
 export default {
   themeSet: ["theme.css"],
   html: true,
+  engine: ({ marp }) => marp.use(diagrams(marp)),
   options: {
     // Marp would replace emoji by pictures of another host, and set formulas.
     emoji: { shortcode: false, unicode: false },

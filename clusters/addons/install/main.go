@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	kubeconfig := flags.String("kubeconfig", "", "the file of an administrator's kubeconfig")
 	shared := flags.Bool("shared", false, "the cluster belongs to others: objects that we did not create are not changed")
 	if len(args) == 0 {
-		return errors.New("usage: (install | states | uninstall) [FLAGS] ADDON...")
+		return errors.New("usage: (install | states | uninstall) [FLAGS] ADDON [ADDON …]")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err

@@ -1,76 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Draws the Mermaid diagrams of all pages when the site is built, in one headless Chromium, so that a reader's browser has nothing
-// to compute. Without Chromium they stay text.
-import { execFileSync, spawnSync } from 'node:child_process'
-import crypto from 'node:crypto'
-import fs from 'node:fs'
-import os from 'node:os'
-import path from 'node:path'
-import { createRequire } from 'node:module'
-import { pathToFileURL } from 'node:url'
-import { pages, read, root } from './sources.mjs'
+// Draws the Mermaid diagrams of all pages when the site is built, so that a reader's browser has nothing to compute.
+import { diagramsIn, draw as drawAll } from '../../mermaid.mjs'
+import { pages, read } from './sources.mjs'
 
-const mermaid = path.join(path.dirname(createRequire(import.meta.url).resolve('@mermaid-js/tiny')), 'mermaid.tiny.js')
-const flags = [
-  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--no-default-browser-check', '--disable-extensions',
-  '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-breakpad', '--disable-dev-shm-usage',
-  '--virtual-time-budget=600000', '--dump-dom',
-]
-// The widest of the usual fonts measures the texts, so that no reader's font needs more room.
-const options = { startOnLoad: false, securityLevel: 'strict', fontFamily: '"DejaVu Sans", Verdana, sans-serif', flowchart: { useMaxWidth: true } }
 const themes = {
   light: { theme: 'neutral' },
   dark: { theme: 'dark', themeVariables: { edgeLabelBackground: '#2b2b2b' } },
 }
 
-const chromium = () =>
-  ['chromium', 'chromium-browser', 'google-chrome'].find((name) => spawnSync(name, ['--version'], { stdio: 'ignore' }).status === 0)
-
-// The page that Chromium opens: it draws all diagrams, one after the other, and leaves them in its body as JSON.
-const page = (sources) => `<!doctype html><meta charset="utf-8"><script src="${pathToFileURL(mermaid)}"></script><body><script type="module">
-  const drawn = {}
-  let n = 0
-  for (const source of ${JSON.stringify(sources).replaceAll('<', '\\u003c')}) {
-    drawn[source] = {}
-    for (const [name, theme] of Object.entries(${JSON.stringify(themes)})) {
-      mermaid.initialize({ ...${JSON.stringify(options)}, ...theme })
-      try { drawn[source][name] = (await mermaid.render('diagram-' + ++n, source)).svg } catch (error) { drawn[source] = { error: String(error) }; break }
-    }
-  }
-  document.body.textContent = encodeURIComponent(JSON.stringify(drawn))
-</script>`
-
 /** draw returns the pictures of all diagrams, by their sources: each as SVG for the light and for the dark theme. */
-export function draw() {
-  const found = pages().flatMap((source) => [...read(source).matchAll(/^```mermaid\n([\s\S]*?)^```$/gm)].map((match) => match[1]))
-  const sources = [...new Set(found)]
-  if (sources.length === 0) return {}
-  const key = crypto.createHash('sha256').update(JSON.stringify([sources, options, themes, fs.readFileSync(mermaid, 'utf8')])).digest('hex')
-  const cache = path.join(root, '.cache/site/diagrams', `${key}.json`)
-  if (fs.existsSync(cache)) return JSON.parse(fs.readFileSync(cache, 'utf8'))
-  const program = chromium()
-  if (!program) {
-    console.warn('The diagrams stay text: to draw them, install Chromium (Debian: apt-get install chromium).')
-    return {}
-  }
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'diagrams-'))
-  try {
-    const file = path.join(folder, 'diagrams.html')
-    fs.writeFileSync(file, page(sources))
-    const output = execFileSync(program, [...flags, `--user-data-dir=${folder}/profile`, pathToFileURL(file).href], {
-      encoding: 'utf8', maxBuffer: 1 << 28, timeout: 300_000, stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, XDG_CACHE_HOME: folder },
-    })
-    const body = output.match(/<body>\s*([\w%.~!*'()-]+)\s*<\/body>/)
-    if (!body) throw new Error(`Chromium drew no diagrams:\n${output.slice(0, 2000)}`)
-    const drawn = JSON.parse(decodeURIComponent(body[1]))
-    for (const [source, { error }] of Object.entries(drawn)) if (error) throw new Error(`this diagram can't be drawn: ${error}\n${source}`)
-    fs.mkdirSync(path.dirname(cache), { recursive: true })
-    fs.writeFileSync(cache, JSON.stringify(drawn))
-    return drawn
-  } finally {
-    fs.rmSync(folder, { recursive: true, force: true })
-  }
-}
+export const draw = () => drawAll('site', import.meta.url, diagramsIn(pages().map(read)), themes)

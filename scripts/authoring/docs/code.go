@@ -15,7 +15,11 @@ import (
 	"slices"
 	"strings"
 
+	markdownast "github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
+
 	"lva.io/operators/scripts/authoring/skeleton"
+	"lva.io/operators/scripts/checkout/manifest"
 )
 
 // show returns the lines that a page shows: of a file, given by its path from the root, the whole or a named part.
@@ -47,6 +51,47 @@ func show(root, name, part string) ([]string, error) {
 		return nil, err
 	}
 	return tidied(source.SolutionLines(from, to)), nil
+}
+
+// diagramOf returns the lines of a page's first Mermaid diagram, or of the first one below a heading, which is given by
+// its anchor.
+func diagramOf(root, page, section string) ([]string, error) {
+	if !filepath.IsLocal(filepath.FromSlash(page)) {
+		return nil, fmt.Errorf("%s is not a path from the root of the repository", page)
+	}
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+	if err != nil {
+		return nil, fmt.Errorf("there is no page %s with a diagram: %w", page, errors.Unwrap(err))
+	}
+	anchors := manifest.Anchors(content)
+	if section != "" && !slices.Contains(anchors, section) {
+		return nil, fmt.Errorf("%s has no heading #%s%s", page, section, others(anchors))
+	}
+	var lines []string
+	heading := -1
+	// The walk's only source of errors is the function given to it, which returns none.
+	_ = markdownast.Walk(markdown.Parse(text.NewReader(content)), func(node markdownast.Node, entering bool) (markdownast.WalkStatus, error) {
+		if !entering {
+			return markdownast.WalkContinue, nil
+		}
+		switch n := node.(type) {
+		case *markdownast.Heading:
+			heading++
+		case *markdownast.FencedCodeBlock:
+			if string(n.Language(content)) == "mermaid" && (section == "" || heading >= 0 && anchors[heading] == section) {
+				for i := range n.Lines().Len() {
+					line := n.Lines().At(i)
+					lines = append(lines, strings.TrimRight(string(line.Value(content)), "\n"))
+				}
+				return markdownast.WalkStop, nil
+			}
+		}
+		return markdownast.WalkContinue, nil
+	})
+	if lines == nil {
+		return nil, fmt.Errorf("there is no diagram in %s", strings.TrimSuffix(page+"#"+section, "#"))
+	}
+	return lines, nil
 }
 
 func regionNames(source *skeleton.Source) []string {

@@ -21,5 +21,8 @@
 //	<!-- /table -->
 //
 // Other tables list recorded results, and how the repository is laid out: its wings, packages and sizes. A diagram
-// (<!-- diagram: wings -->) is written in Mermaid.
+// (<!-- diagram: wings -->) is written in Mermaid. A slide shows the first diagram of a lecture's section:
+//
+//	<!-- diagram: docs/lectures/02-reconcile.md#the-cache -->
+//	<!-- /diagram -->
 package docs

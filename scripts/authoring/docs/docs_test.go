@@ -53,6 +53,24 @@ func write(t *testing.T, root, name, content string) {
 	}
 }
 
+func TestDiagramOfSection(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write(t, root, "docs/lecture.md", "# One\n\n```mermaid\nflowchart LR\n    A --> B\n```\n\n## Two\n\n```sh\n# no heading\n```\n\n"+
+		"```mermaid\nflowchart TD\n```\n")
+	for page, want := range map[string]string{
+		"docs/lecture.md":     "```mermaid\nflowchart LR\n    A --> B\n```\n",
+		"docs/lecture.md#two": "```mermaid\nflowchart TD\n```\n",
+	} {
+		marker := "<!-- diagram: " + page + " -->\n"
+		write(t, root, "docs/deck.md", marker+"stale\n<!-- /diagram -->\n")
+		got, err := Refresh(root, "docs/deck.md")
+		if want = marker + want + "<!-- /diagram -->\n"; err != nil || string(got) != want {
+			t.Errorf("Refresh() = %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
 func TestCodeOfPages(t *testing.T) {
 	t.Parallel()
 	root, want := repository(t)
@@ -281,6 +299,18 @@ func TestCodeMarkerErrors(t *testing.T) {
 		{
 			"a diagram that does not exist", "<!-- diagram: prices -->\n<!-- /diagram -->\n",
 			"docs/page.md:1: there is no diagram prices: there are wings",
+		},
+		{
+			"a page without diagrams", "<!-- diagram: docs/page.md -->\n<!-- /diagram -->\n",
+			"docs/page.md:1: there is no diagram in docs/page.md",
+		},
+		{
+			"a diagram below no heading", "# Ice\n<!-- diagram: docs/page.md#cream -->\n<!-- /diagram -->\n",
+			"docs/page.md:2: docs/page.md has no heading #cream; it has ice",
+		},
+		{
+			"a diagram of a page that does not exist", "<!-- diagram: docs/cream.md -->\n<!-- /diagram -->\n",
+			"docs/page.md:1: there is no page docs/cream.md with a diagram: no such file or directory",
 		},
 		{
 			"a diagram that is closed as a table", "<!-- diagram: wings -->\n<!-- /table -->\n",

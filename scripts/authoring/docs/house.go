@@ -323,7 +323,11 @@ var diagrams = map[string]func(h *house) ([]string, error){
 }
 
 // makeDiagram returns the lines of a diagram for a page.
-func makeDiagram(h *house, name string) ([]string, error) {
+func makeDiagram(h *house, name, section string) ([]string, error) {
+	if path.Ext(name) == ".md" {
+		lines, err := diagramOf(h.root, name, section)
+		return block("mermaid", lines), err
+	}
 	of, known := diagrams[name]
 	if !known {
 		return nil, unknown("diagram", name, slices.Collect(maps.Keys(diagrams)))

@@ -71,7 +71,7 @@ var (
 var usage = map[string]string{
 	"code":    "<!-- code: file#name --> in a line of its own, the file's path from the root of the repository",
 	"table":   "<!-- table: name --> in a line of its own",
-	"diagram": "<!-- diagram: name --> in a line of its own",
+	"diagram": "<!-- diagram: name --> or <!-- diagram: page.md#heading --> in a line of its own",
 }
 
 // Refresh returns a page (given by its path from the root) with its code, tables and diagrams as they are in the files
@@ -171,7 +171,7 @@ func generate(h *house, page, kind, name, part string) ([]string, error) {
 	case "table":
 		return makeTable(h, page, name)
 	case "diagram":
-		return makeDiagram(h, name)
+		return makeDiagram(h, name, part)
 	}
 	// A student who reads a lecture in an editor sees what is folded, and then does not find it themselves.
 	if strings.HasPrefix(page, "docs/lectures/") && strings.HasPrefix(name, "solutions/") {
