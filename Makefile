@@ -199,7 +199,7 @@ bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
 	@$(LAB) bench $(FLAGS)
 
 clean: ## Remove what was built, except images, which take long to build; your work is kept
-	@rm -rf .cache/bin .cache/arm64 .cache/checks .cache/controlplane .cache/submissions .cache/arriving .cache/site $(SITE)/node_modules docs/slides/node_modules
+	@rm -rf .cache/bin .cache/arm64 .cache/checks .cache/controlplane .cache/submissions .cache/arriving .cache/site .cache/slides $(SITE)/node_modules docs/slides/node_modules
 	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
 # The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,

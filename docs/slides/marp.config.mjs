@@ -10,7 +10,14 @@ const drawn = draw(
   "slides",
   import.meta.url,
   diagramsIn(decks.map((name) => fs.readFileSync(new URL(name, import.meta.url), "utf8"))),
-  { slide: { theme: "neutral", themeVariables: { fontSize: "18px" } } },
+  {
+    // Close boxes and short arrows: letters must be legible from the last row.
+    slide: {
+      theme: "neutral",
+      flowchart: { rankSpacing: 16, nodeSpacing: 24, padding: 8, wrappingWidth: 110 },
+      sequence: { mirrorActors: false, messageMargin: 20, actorMargin: 30, noteMargin: 6, boxMargin: 4, height: 36 },
+    },
+  },
 );
 
 // A slide shows a diagram as a picture of the height that is left on it.

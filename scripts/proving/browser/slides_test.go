@@ -38,6 +38,9 @@ type shown struct {
 	Notes   int
 	Content int
 	Outside []string
+	// Tiny lists texts of diagrams that are too small for a lecture hall, with their heights in pixels of a slide that is
+	// 1280 pixels wide.
+	Tiny []string
 }
 
 // measure looks at each slide of a deck. A text is cut off if it leaves its box (a block of code, a cell, a box of a
@@ -55,7 +58,7 @@ const measure = `(() => {
 		const own = box.getBoundingClientRect();
 		return { left: own.left, right: Math.min(own.right, area.right), top: own.top, bottom: Math.min(own.bottom, area.bottom) };
 	};
-	const outside = [];
+	const outside = [], tiny = [];
 	const texts = document.createTreeWalker(section, NodeFilter.SHOW_TEXT);
 	let content = 0;
 	while (texts.nextNode()) {
@@ -68,12 +71,17 @@ const measure = `(() => {
 		const bad = [...range.getClientRects()].some((r) => r.width > 0 &&
 			(r.right > limit.right + unit || r.left < limit.left - unit || r.bottom > limit.bottom + unit || r.top < limit.top - unit));
 		if (bad) outside.push(node.data.trim().slice(0, 60));
+		const [line] = range.getClientRects();
+		if (line && node.parentElement.closest(".diagram") && line.height < 17 * unit) {
+			tiny.push((line.height / unit).toFixed(1) + " " + node.data.trim());
+		}
 	}
 	if (section.scrollHeight > section.clientHeight || section.scrollWidth > section.clientWidth) outside.push("(the slide scrolls)");
+	if (section.querySelector("code.language-mermaid")) outside.push("(a diagram is text)");
 	if (page.width < 100) outside.push("(the slide has no layout)");
 	const note = document.querySelector('.bespoke-marp-note[data-index="' + i + '"]');
 	return { Heading: (section.querySelector("h1, h2") || section).textContent.trim(), Notes: note ? note.textContent.trim().length : 0,
-		Content: content, Outside: outside };
+		Content: content, Outside: outside, Tiny: tiny };
 	});
 })()`
 
@@ -107,6 +115,9 @@ func TestNoSlideIsCutOff(t *testing.T) {
 				where := fmt.Sprintf("%s, slide %d (%s)", deck, i+1, slide.Heading)
 				if len(slide.Outside) > 0 {
 					t.Errorf("%s: cut off: %q", where, slide.Outside)
+				}
+				if len(slide.Tiny) > 0 {
+					t.Errorf("%s: the text of the diagram is too small: %q", where, slide.Tiny)
 				}
 				if slide.Heading == "" || slide.Content < 10 {
 					t.Errorf("%s: there is nothing below the heading", where)
@@ -142,7 +153,9 @@ func TestCutOffSlideIsFound(t *testing.T) {
 		"long code":     `<h2>a</h2><pre><code>` + strings.Repeat("x", 300) + `</code></pre>`,
 		"many lines":    `<h2>a</h2>` + strings.Repeat("<p>a line</p>", 40),
 		"in the footer": `<h2>a</h2><p style="position:absolute;bottom:0">a line</p>`,
+		"a diagram":     `<h2>a</h2><pre><code class="language-mermaid">a --> b</code></pre>`,
 		"fits":          `<h2>a</h2><pre><code>short</code></pre><p>a line of text</p>`,
+		"tiny":          `<h2>a</h2><div class="diagram" style="font-size:10px">a line of text</div>`,
 	} {
 		file := filepath.Join(t.TempDir(), "deck.html")
 		page := "<!doctype html><link rel=icon href=data:,>" + style +
@@ -153,7 +166,10 @@ func TestCutOffSlideIsFound(t *testing.T) {
 		tab := open(browser, t, file, screen{"hall", 1280, 720, "light"})
 		do(tab, t, chromedp.WaitReady(chromedp.CSS("section")))
 		all := value[[]shown](tab, t, measure)
-		if cut := len(all) == 1 && len(all[0].Outside) > 0; cut != (name != "fits") {
+		if cut := len(all) == 1 && len(all[0].Outside) > 0; cut != (name != "fits" && name != "tiny") {
+			t.Errorf("%s: found is %+v", name, all)
+		}
+		if tiny := len(all) == 1 && len(all[0].Tiny) > 0; tiny != (name == "tiny") {
 			t.Errorf("%s: found is %+v", name, all)
 		}
 	}
