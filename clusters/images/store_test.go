@@ -384,7 +384,7 @@ func TestUnrunnableProgramIsRejected(t *testing.T) {
 
 func TestBundleRoundTrip(t *testing.T) {
 	s, c := smallStore(t)
-	if err := s.save(t.Context(), c, io.Discard); err == nil || !strings.Contains(err.Error(), "not there yet") {
+	if err := s.save(t.Context(), c, io.Discard); err == nil || !strings.Contains(err.Error(), "does not exist yet") {
 		t.Errorf("saving what is not there: %v", err)
 	}
 	// The Go that made it was another one than the one there.
