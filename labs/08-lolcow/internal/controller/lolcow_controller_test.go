@@ -25,7 +25,7 @@ import (
 // The other tests call Reconcile. In this one the manager calls it: when a child has been deleted, and when a Pod has a
 // problem.
 func TestTheManagerCallsReconcile(t *testing.T) {
-	t.Skip("TODO(lab): 4. remove this line when the operator watches what it has made, and at 5. Pods; then: make test")
+	t.Skip("TODO(lab): 4. remove this line when you begin to watch the children, and at 5. Pods; then: make test")
 	h := newHerd(t)
 	ctx := h.startManager()
 	eventually := func(what string, is func() bool) {

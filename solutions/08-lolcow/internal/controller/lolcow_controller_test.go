@@ -27,7 +27,7 @@ import (
 func TestTheManagerCallsReconcile(t *testing.T) {
 	//lab:begin skip-manager-test
 	//lab:else
-	// t.Skip("TODO(lab): 4. remove this line when the operator watches what it has made, and at 5. Pods; then: make test")
+	// t.Skip("TODO(lab): 4. remove this line when you begin to watch the children, and at 5. Pods; then: make test")
 	//lab:end
 	h := newHerd(t)
 	ctx := h.startManager()
