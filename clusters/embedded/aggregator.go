@@ -12,8 +12,9 @@ import (
 	"lva.io/operators/clusters/certificates"
 )
 
-// Files of the run folder by which aggregated API servers know the API server, their front proxy. Their authority is
-// not the one of the cluster's users: a user's certificate is not accepted as the front proxy's.
+// The files of the run folder that identify the API server to aggregated API servers as their front proxy. The
+// authority that signs them is not the one that signs the users' certificates, so that no user's certificate is
+// accepted as the front proxy's.
 const (
 	frontProxyCA   = "front-proxy-ca.crt"
 	frontProxyCert = "front-proxy-client.crt"
@@ -30,7 +31,7 @@ func (c *Cluster) FrontProxy() FrontProxy {
 	return FrontProxy{Cert: in(frontProxyCert), Key: in(frontProxyKey)}
 }
 
-// writeFrontProxy makes the files of the front proxy, unless a folder has them from an earlier start.
+// writeFrontProxy creates the files of the front proxy, unless the folder has them from an earlier start.
 func writeFrontProxy(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, frontProxyCA)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -43,14 +44,14 @@ func writeFrontProxy(dir string) error {
 	if err != nil {
 		return err
 	}
-	// The file that says that all are there comes last.
+	// The file of the CA comes last, because it marks the set as complete.
 	if err := secretFiles(dir, map[string][]byte{frontProxyCert: pair.Certificate, frontProxyKey: pair.Key}); err != nil {
 		return err
 	}
 	return secretFiles(dir, map[string][]byte{frontProxyCA: ca.PEM})
 }
 
-// aggregatorFlags let the API server come to aggregated API servers as their front proxy.
+// aggregatorFlags returns the flags with which the API server connects to aggregated API servers as their front proxy.
 func aggregatorFlags() []string {
 	return []string{
 		"--requestheader-client-ca-file=" + frontProxyCA, "--requestheader-allowed-names=" + frontProxyName,

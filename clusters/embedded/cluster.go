@@ -41,8 +41,8 @@ type Cluster struct {
 	port    *reservation
 	hasNode bool
 
-	// end cancels the parts of the start that still run, working is closed when none does, and err is then the reason of a
-	// failure.
+	// end cancels the parts of the start that still run. working is closed when no part runs any more. After that, err
+	// holds the reason of a failure.
 	end     context.CancelFunc
 	working chan struct{}
 	err     error
@@ -66,22 +66,22 @@ func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 }
 
 // StartServer is like Start, for callers that create no Pods and do not wait for the controllers. It returns when the
-// API server is ready, a second sooner. The controllers start in the background. If they fail, Failed says why. There
-// is no scheduler.
+// API server is ready, a second sooner. The controllers start in the background. If they fail, Failed returns the
+// reason. There is no scheduler.
 func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	return startPrepared(ctx, program, startOptions{})
 }
 
 // startOptions are the differences between the clusters that this package starts.
 type startOptions struct {
-	durable       bool       // what it holds survives a power failure
+	durable       bool       // the data survives a power failure
 	scheduler     bool       // clients may create Pods
 	node          *NodeParts // Pods run, if it is not nil
-	noNode        string     // why they don't, said of Pods that are Pending
-	preparedHooks []string   // start-up hooks whose work was done before: they are not awaited
+	noNode        string     // why there is no node, for the message on Pods that are Pending
+	preparedHooks []string   // start-up hooks that are not awaited, because their work was done before
 }
 
-// startPrepared starts a cluster's server, which begins with a prepared store if it can.
+// startPrepared starts a cluster's server, with a prepared store if possible.
 func startPrepared(ctx context.Context, program *multicall.Program, options startOptions) (*Cluster, error) {
 	store, err := preparedStore(ctx, program)
 	if err != nil {
@@ -101,8 +101,8 @@ func startPrepared(ctx context.Context, program *multicall.Program, options star
 	return start(ctx, program, scope, options)
 }
 
-// start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one, and returns when
-// its server is ready.
+// start starts a cluster in the scope's folder, and returns when its server is ready. The folder may hold the keys and
+// the data of an earlier cluster.
 func start(ctx context.Context, program *multicall.Program, scope *process.Scope, options startOptions) (*Cluster, error) {
 	c := newCluster(program, scope)
 	c.hasNode = options.node != nil
@@ -120,7 +120,7 @@ func start(ctx context.Context, program *multicall.Program, scope *process.Scope
 	return c, nil
 }
 
-// newCluster is a cluster in the scope's folder that has yet to be started.
+// newCluster returns a cluster in the scope's folder that is not started yet.
 func newCluster(program *multicall.Program, scope *process.Scope) *Cluster {
 	return &Cluster{
 		Dir: scope.Dir, Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig), AuditLog: filepath.Join(scope.Dir, "audit.log"),
@@ -147,8 +147,8 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, o
 	if c.config, err = loadConfig(c.Kubeconfig); err != nil {
 		return err
 	}
-	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
-	// second on their own.
+	// Start etcd and the API server at the same time. The server waits for etcd by itself, and neither needs the other for
+	// the first half second.
 	server := apiServer(c.port.Port, options.durable)
 	server.flags = append(server.flags, aggregatorFlags()...)
 	if options.node != nil {
@@ -161,8 +161,8 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, o
 }
 
 func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, options startOptions) error {
-	// The controllers ask once a second whether the server is healthy, all of it. Started just when it is, they need to
-	// ask only once.
+	// The controllers check once a second whether all of the server is healthy. If they start just after it is, they check
+	// only once.
 	if err := c.waitAPIReady(ctx); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, opt
 			return err
 		}
 	}
-	// Start does not wait for the scheduler as long as there is no node: it begins when the others are through.
+	// Without a node, Start does not wait for the scheduler, so the scheduler starts after everything else.
 	return c.launch(program, scheduler(options.noNode))
 }
 
@@ -213,7 +213,7 @@ func (c *Cluster) Failed() error {
 	return nil
 }
 
-// launch starts programs of the control plane, the output of each in a log file of its name.
+// launch starts programs of the control plane. The output of each is written to a log file with its name.
 func (c *Cluster) launch(program *multicall.Program, components ...component) error {
 	if err := openfiles.Enough(); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (c *Cluster) PIDs() map[string]int {
 	return pids
 }
 
-// died names a program of the cluster that has ended.
+// died returns the name of a program of the cluster that has ended.
 func (c *Cluster) died() (name string, dead bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -28,7 +28,7 @@ import (
 	"lva.io/operators/clusters/certificates"
 )
 
-// The tests of this file share a cluster: each keeps to a namespace of its own, or only looks.
+// The tests of this file share a cluster. Each uses a namespace of its own, or only reads.
 
 func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
@@ -236,7 +236,7 @@ func TestRunFolderIsPrivate(t *testing.T) {
 			return err
 		}
 		files++
-		// A socket is entered through its folder; etcd makes it with the modes that it likes.
+		// A socket can only be reached through its folder. etcd chooses the mode of the socket itself.
 		if info.Mode().Perm()&0o077 != 0 && info.Mode().Type() != fs.ModeSocket {
 			t.Errorf("%s has mode %s", path, info.Mode())
 		}
@@ -249,7 +249,7 @@ func TestRunFolderIsPrivate(t *testing.T) {
 	}
 }
 
-// auditEvent is what the tests look at in a line of the audit log.
+// auditEvent has the fields of a line of the audit log that the tests check.
 type auditEvent struct {
 	Verb, RequestURI, Stage, Level string
 	User                           struct{ Username string }
@@ -308,7 +308,7 @@ func TestAuditLogIsWrittenBeforeTheResponse(t *testing.T) {
 	cluster := sharedCluster(t)
 	client := clientOf(t, cluster)
 	namespace := newNamespace(t, client)
-	// Many at a time, so that a log that is written later has something to be late with.
+	// Many requests run at a time, so that a log that is written later would lag behind.
 	const workers, each = 10, 20
 	var sizes [workers][each]int64 // of the log when the answer arrived
 	var creating sync.WaitGroup

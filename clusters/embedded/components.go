@@ -15,20 +15,21 @@ import (
 	"lva.io/operators/clusters/config"
 )
 
-// The Service network is kubeadm's. Its first address is that of the Service kubernetes.
+// serviceNetwork is kubeadm's. Its first address is that of the Service kubernetes.
 const serviceNetwork = "10.96.0.0/16"
 
 var kubernetesServiceIP = net.IPv4(10, 96, 0, 1)
 
-// component is one program of the control plane and how it is started. All file names are relative to the run folder.
+// component describes one program of the control plane and how it is started. All file names are relative to the run
+// folder.
 type component struct {
 	name  string
 	flags []string
-	env   []string // besides environment()
+	env   []string // in addition to environment()
 }
 
-// environment is that of the programs. It has nothing of what a person may have set for a cluster of theirs: each flag
-// of etcd is also a variable (ETCD_NAME), and etcd refuses to start when both are there.
+// environment returns the environment of the programs. It leaves out variables that a user may have set for another
+// cluster. For example, each flag of etcd is also a variable (ETCD_NAME), and etcd refuses to start when both are set.
 func environment() []string {
 	var kept []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
@@ -48,12 +49,12 @@ func etcd(durable bool) component {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--log-level=warn",
-		// The only member elects itself when it has heard of no other member for a while, by default for up to a second.
-		// Until then the API server can't begin.
+		// The only member elects itself after it has heard from no other member for a while, by default up to a second. Until
+		// then, the API server can't start.
 		"--heartbeat-interval=20", "--election-timeout=100",
 	}
 	if !durable {
-		// A cluster that lives for seconds need not survive a power failure, and disks are slow.
+		// A cluster that lives for seconds need not survive a power failure, and syncing to disk is slow.
 		flags = append(flags, "--unsafe-no-fsync")
 	}
 	return component{name: "etcd", flags: flags}
@@ -62,8 +63,9 @@ func etcd(durable bool) component {
 func apiServer(port int, durable bool) component {
 	flags := []string{
 		"--etcd-servers=unix://etcd-client:0",
-		// Where it listens is what it says of itself, too. By default it asks the default route for an address, and ends on a
-		// machine that has none. No client uses it: no endpoints are made (see below), and kubeconfigs name an address.
+		// The server also advertises the address that it listens on. By default it uses the address of the default route, and
+		// exits on a machine that has none. No client uses the advertised address: no endpoints are created (see below), and
+		// kubeconfigs contain an address.
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
 		"--anonymous-auth=false", "--authorization-mode=RBAC",
@@ -72,24 +74,24 @@ func apiServer(port int, durable bool) component {
 		"--service-cluster-ip-range=" + serviceNetwork, "--endpoint-reconciler-type=none",
 		"--egress-selector-config-file=egress.yaml",
 		"--allow-privileged", noStreamingLists("WatchList=false"),
-		// Blocking: an answered request is in the log.
+		// In blocking mode, a request is in the log before it is answered.
 		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=audit.log", "--audit-log-mode=blocking",
 	}
 	if durable {
 		// A playground may run for weeks.
 		flags = append(flags, "--audit-log-maxsize=20", "--audit-log-maxbackup=1") // MB, files
 	} else {
-		// A grading run reads the log as it grows, so that one must not be cut. By default it is, at 100 MB, to which
-		// hundreds of stories come.
+		// A grading run reads the log as it grows, so the log must not be rotated. By default the server rotates it at 100
+		// MB, a size that hundreds of stories reach.
 		flags = append(flags, "--audit-log-maxsize=1000000") // MB: never
 	}
-	// A slot of a grade must fit into an old laptop: garbage is collected when the heap has grown by half, not when it has
-	// doubled.
+	// A slot of a grade must fit into an old laptop. So the garbage collector runs when the heap has grown by half, and
+	// not only when it has doubled.
 	return component{name: "kube-apiserver", flags: flags, env: []string{"GOGC=50"}}
 }
 
-// flagsDigest stands for what a playground's programs are started with: one that an older version of this repository
-// has started is started again.
+// flagsDigest returns a digest of how a playground's programs are started. A playground that an older version of this
+// repository has started is restarted.
 func flagsDigest() string {
 	digest := sha256.New()
 	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler("")} {
@@ -105,7 +107,8 @@ func controllerManager() component {
 	)}
 }
 
-// scheduler is the scheduler of a cluster that has no node for a reason, or has one: then the reason is empty.
+// scheduler returns the scheduler of a cluster. noNode is the reason why the cluster has no node, or empty if it has
+// one.
 func scheduler(noNode string) component {
 	flags := controllerFlags("scheduler.kubeconfig")
 	if noNode != "" {
@@ -114,8 +117,9 @@ func scheduler(noNode string) component {
 	return component{name: "kube-scheduler", flags: flags}
 }
 
-// controllerFlags are those of all clients of the API server. Each is alone, so it elects no leader; it has no clients;
-// and it need not spare the server: at the default of 20 requests a second the controllers begin a second later.
+// controllerFlags returns the flags of all clients of the API server. Each is the only replica, so it needs no leader
+// election, and it serves no clients. It need not spare the server: at the default of 20 requests a second, the
+// controllers would be ready a second later.
 func controllerFlags(kubeconfig string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
@@ -123,8 +127,8 @@ func controllerFlags(kubeconfig string) []string {
 	}
 }
 
-// noStreamingLists makes lists be lists. As a stream (WatchList), a list ends with a bookmark, for which a quiet API
-// server takes a second: each informer of each operator would begin a second later.
+// noStreamingLists turns off streaming lists (WatchList). A list that is a stream ends with a bookmark, for which a
+// quiet API server takes a second. Each informer of each operator would start a second later.
 func noStreamingLists(others ...string) string {
 	return "--feature-gates=" + strings.Join(append(others, "WatchListClient=false"), ",")
 }

@@ -29,14 +29,14 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// webhook is a validating webhook that denies all that it is asked about, in a process that no Pod runs.
+// webhook is a validating webhook that denies every request. It runs in a process outside of any Pod.
 type webhook struct {
 	authority *certificates.Authority
 	address   string
 	asked     atomic.Int64
 }
 
-// serveWebhook serves it with a certificate for a host.
+// serveWebhook serves a webhook with a certificate for a host.
 func serveWebhook(t *testing.T, host string) *webhook {
 	t.Helper()
 	authority, err := certificates.NewAuthority("of " + host)
@@ -79,7 +79,8 @@ type registration struct {
 	service   string // ClusterIP:port
 }
 
-// register makes a namespace in which the webhook behind a Service decides on ConfigMaps.
+// register creates a namespace and a webhook configuration. The webhook behind a Service decides on the ConfigMaps of
+// the namespace.
 func register(t *testing.T, client kubernetes.Interface, caBundle []byte, policy admissionregistrationv1.FailurePolicyType) registration {
 	t.Helper()
 	namespace := newNamespace(t, client)
@@ -108,13 +109,13 @@ func register(t *testing.T, client kubernetes.Interface, caBundle []byte, policy
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the namespace is deleted with its cluster; without the Service each create in it would be refused
+	t.Cleanup(func() { // the namespace is deleted with its cluster, but without the Service each create in it would be refused
 		_ = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), namespace, metav1.DeleteOptions{})
 	})
 	return registration{client: client, namespace: namespace, service: net.JoinHostPort(service.Spec.ClusterIP, "443")}
 }
 
-// create asks for a ConfigMap, and leaves none.
+// create creates a ConfigMap in a dry run.
 func (r registration) create(t *testing.T) error {
 	t.Helper()
 	_, err := r.client.CoreV1().ConfigMaps(r.namespace).Create(t.Context(),
@@ -122,8 +123,8 @@ func (r registration) create(t *testing.T) error {
 	return err
 }
 
-// await waits until the answer to a creation contains some words; "" is an answer that allows it. The API server
-// learns of a configuration a moment after it was made.
+// await waits until the answer to a creation contains want. An empty want means that the creation is allowed. The API
+// server sees a configuration a moment after it was created.
 func (r registration) await(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("creating a ConfigMap returns %q", want), func() (bool, error) {
@@ -141,7 +142,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	client := clientOf(t, cluster)
 	const refused, ignored = admissionregistrationv1.Fail, admissionregistrationv1.Ignore
 
-	// The Service's name decides which certificate is right, so there are two of each.
+	// A certificate is valid for the name of one Service, so the test has two Services, each with a certificate.
 	probe := register(t, client, nil, ignored)
 	host := func(r registration) string { return "webhook." + r.namespace + ".svc" }
 	hook := serveWebhook(t, host(probe))
@@ -180,7 +181,8 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 		t.Error("the webhook was never called")
 	}
 
-	// Down again: what was connected does not count, as soon as the API server has noticed that.
+	// When the listener is gone again, the earlier connections no longer count, as soon as the API server has noticed
+	// that.
 	if err := router.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +192,8 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	}
 }
 
-// The path of a playground may be longer than a socket's name may be. An older version of this repository, whose API
-// server had no egress, may have started it.
+// The path of a playground may be longer than the name of a socket may be. The playground may have been started by an
+// older version of this repository, whose API server had no egress.
 func TestPlaygroundInDeepFolderReachesWebhooks(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

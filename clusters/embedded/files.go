@@ -26,8 +26,9 @@ const (
 	egressSocket    = "egress.sock"
 )
 
-// egressSelection is how the API server goes out to Services: it asks for the connection at a socket in the run folder,
-// which is its working folder too. The name is relative, since the name of a socket may have about a hundred bytes.
+// egressSelection returns the configuration with which the API server connects to Services: it requests each connection
+// at a socket in the run folder, which is also its working folder. The name is relative, because the name of a socket
+// can have only about a hundred bytes.
 func egressSelection(socket string) string {
 	return `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
@@ -40,15 +41,15 @@ egressSelections:
         udsName: ` + socket + "\n"
 }
 
-// hosts are the names of the API server's certificate.
+// hosts are the host names in the API server's certificate.
 var hosts = []string{
 	"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 }
 
-// client is a user for whom there is a kubeconfig.
+// client is a user with a kubeconfig.
 type client struct{ file, user, group string }
 
-// kubeconfig is the user's, for the API server at host.
+// kubeconfig returns the user's kubeconfig for the API server at host.
 func (c client) kubeconfig(ca *certificates.Authority, host string) ([]byte, error) {
 	pair, err := ca.Client(c.user, groupsOf(c.group)...)
 	if err != nil {
@@ -57,17 +58,17 @@ func (c client) kubeconfig(ca *certificates.Authority, host string) ([]byte, err
 	return Kubeconfig(host, ca.PEM, clientcmdapi.AuthInfo{ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key})
 }
 
-// clients are the users for whom a cluster has a kubeconfig: file name, user, groups.
+// clients are the users who have a kubeconfig: file name, user, group.
 var clients = []client{
 	{adminKubeconfig, "operator-labs-admin", "system:masters"},
-	// The controllers could each have an account of their own (--use-service-account-credentials), as kubeadm does;
-	// it costs a second at the start, and there are no attackers here.
+	// The controllers could each have an account of their own (--use-service-account-credentials), as with kubeadm. That
+	// costs a second at the start, and there are no attackers here.
 	{"controller-manager.kubeconfig", "system:kube-controller-manager", "system:masters"},
 	{"scheduler.kubeconfig", "system:kube-scheduler", ""},
 }
 
-// writeFiles makes all that the programs read: keys, certificates, kubeconfigs, settings. A folder that has keys from
-// an earlier start keeps them, so that kubeconfigs and tokens that were handed out go on working.
+// writeFiles writes all files that the programs read: keys, certificates, kubeconfigs, settings. A folder that has keys
+// from an earlier start keeps them, so that existing kubeconfigs and tokens continue to work.
 func writeFiles(dir string, port int, options startOptions) error {
 	socket := egressSocket
 	if options.node != nil {
@@ -93,7 +94,7 @@ func writeFiles(dir string, port int, options startOptions) error {
 		return err
 	}
 	files := map[string][]byte{"ca.crt": ca.PEM, "apiserver.crt": server.Certificate, "apiserver.key": server.Key}
-	// With this key the API server signs the tokens of ServiceAccounts.
+	// The API server signs the tokens of ServiceAccounts with this key.
 	if files["service-account.key"], files["service-account.pub"], err = certificates.NewKey(); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func writeFiles(dir string, port int, options startOptions) error {
 		return err
 	}
 	maps.Copy(files, ofNode)
-	// The file that says that all are there comes last.
+	// The administrator's kubeconfig comes last, because it marks the set as complete.
 	admin := files[adminKubeconfig]
 	delete(files, adminKubeconfig)
 	if err := secretFiles(dir, files); err != nil {
@@ -131,8 +132,8 @@ func secretFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// portOf is the API server's port in a kubeconfig of an earlier start, or 0 if there is none: one that was handed out
-// must go on working.
+// portOf returns the API server's port in a kubeconfig of an earlier start, or 0 if there is none. A kubeconfig that
+// was handed out must continue to work.
 func portOf(kubeconfig string) (int, error) {
 	if _, err := os.Stat(kubeconfig); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -170,7 +171,7 @@ func Kubeconfig(host string, ca []byte, user clientcmdapi.AuthInfo) ([]byte, err
 	return content, nil
 }
 
-// loadConfig reads a kubeconfig for our own clients, which must not be slowed down by client-side limits.
+// loadConfig reads a kubeconfig for our own clients, without client-side rate limits.
 func loadConfig(file string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {

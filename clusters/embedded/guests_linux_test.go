@@ -37,8 +37,8 @@ import (
 const guestImage = "test/guest:v1"
 
 func init() {
-	// What Pods write has a disk of its own, which no other process sees, and which is removed with the last process of
-	// the playground.
+	// The files that Pods write are on a disk of their own. No other process sees the disk, and it is removed with the
+	// last process of the playground.
 	roles["up on a small disk"] = func(program *multicall.Program) error {
 		playground := &Playground{Dir: os.Getenv(dirVariable)}
 		disk := filepath.Join(playground.Dir, "node", "var")
@@ -55,14 +55,14 @@ func init() {
 	}
 }
 
-// guests is a cluster with a node that has one image, of node/nodetest/guest, and can build no other.
+// guests is a cluster with a node that has one image, of node/nodetest/guest, and can't build any other.
 type guests struct {
 	*Cluster
 	program *multicall.Program
 	client  kubernetes.Interface
 }
 
-// guestParts are what a node is made of, and a store with one image.
+// guestParts returns the parts of a node, and a store with one image.
 func guestParts(t *testing.T) NodeParts {
 	t.Helper()
 	parts := nodeParts(t)
@@ -108,7 +108,7 @@ func startGuests(t *testing.T) *guests {
 	return &guests{cluster, program, clientOf(t, cluster)}
 }
 
-// invite runs a guest as a Pod, which is asked to end for a second.
+// invite runs a guest as a Pod with a grace period of one second.
 func (g *guests) invite(t *testing.T, name string, args []string, change ...func(*corev1.Pod)) {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -126,7 +126,7 @@ func (g *guests) invite(t *testing.T, name string, args []string, change ...func
 	}
 }
 
-// await waits until a Pod is as wanted.
+// await waits until so returns true for a Pod.
 func (g *guests) await(t *testing.T, name, what string, so func(*corev1.Pod) bool) (pod *corev1.Pod) {
 	t.Helper()
 	within(t, time.Minute, name+" "+what, func() (yes bool, err error) {
@@ -136,7 +136,7 @@ func (g *guests) await(t *testing.T, name, what string, so func(*corev1.Pod) boo
 	return pod
 }
 
-// wantLog waits until a Pod has said lines.
+// wantLog waits until the log of a Pod has these lines.
 func (g *guests) wantLog(t *testing.T, name string, lines ...string) {
 	t.Helper()
 	g.await(t, name, "has started", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
@@ -167,7 +167,7 @@ func (g *guests) remove(t *testing.T, name string) {
 	})
 }
 
-// events waits until one of a Pod's Events of a reason has a message, and returns all of the reason.
+// events waits until a Pod has an Event with a reason and a message, and returns all Events with that reason.
 func (g *guests) events(t *testing.T, name, reason, message string) (found []corev1.Event) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%s has an Event %s: %s", name, reason, message), func() (bool, error) {
@@ -182,8 +182,8 @@ func (g *guests) events(t *testing.T, name, reason, message string) (found []cor
 	return found
 }
 
-// The node survives programs that behave badly, and reports correctly how they ended. A node's life is one test,
-// because a node takes seconds to start.
+// The node survives programs that misbehave, and reports correctly how they ended. This is one test, because a node
+// takes seconds to start.
 func TestNodeSurvivesMisbehavingPods(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -271,7 +271,7 @@ func (g *guests) talks(t *testing.T, name string) {
 	g.remove(t, name)
 }
 
-// sizeOf is how many bytes there are in folders.
+// sizeOf returns the number of bytes in the folders that match a pattern.
 func sizeOf(pattern string) (size int64) {
 	dirs, _ := filepath.Glob(pattern)
 	for _, dir := range dirs {
@@ -325,7 +325,7 @@ func (g *guests) waitsForImage(t *testing.T, name string) {
 	g.remove(t, name)
 }
 
-// takenPort wants a port that another program has, then gets it, and keeps it when the agent is started again.
+// takenPort requests a port that another program has, gets it later, and keeps it when the agent restarts.
 func (g *guests) takenPort(t *testing.T) {
 	const name = "wants-port"
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
@@ -389,8 +389,8 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	running := func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 	kubelet := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet")
 
-	// Their images are not in this store. Of a Pod whose containers never began the kubelet has no figures, and evicts it
-	// first.
+	// Their images are not in this store. The kubelet has no usage data of a Pod whose containers never started, and would
+	// evict it first.
 	if output, code := kubectl(t, program, g.Kubeconfig, "delete", "deployments", "--all", "--all-namespaces"); code != 0 {
 		t.Fatal(output)
 	}
@@ -417,7 +417,7 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	}
 }
 
-// cleared waits until a Pod is evicted that has filled the disk, and then until the node has room again.
+// cleared waits until a Pod that has filled the disk is evicted, and then until the node has room again.
 func (g *guests) cleared(t *testing.T, name string) {
 	t.Helper()
 	pressed := func(want corev1.ConditionStatus) func() (bool, error) {
@@ -428,7 +428,7 @@ func (g *guests) cleared(t *testing.T, name string) {
 			}) && (want == corev1.ConditionTrue || len(node.Spec.Taints) == 0), err
 		}
 	}
-	const patience = 2 * time.Minute // the kubelet looks every ten seconds, and tells so often
+	const patience = 2 * time.Minute // the kubelet checks the disk every ten seconds, and reports as often
 	within(t, patience, "the node is under DiskPressure", pressed(corev1.ConditionTrue))
 	within(t, patience, name+" is evicted", func() (bool, error) {
 		pod, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})

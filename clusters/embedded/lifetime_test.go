@@ -107,7 +107,7 @@ func TestKilledOwnerLeavesNothing(t *testing.T) {
 }
 
 // The run folder's name is too long for the address of a Unix socket, and etcd listens on such sockets. The control
-// plane and its prepared store belong to another user, and no one else may read the store.
+// plane and its prepared store belong to another user, and no other user may read the store.
 func TestOrdinaryUserStartsAClusterInALongPath(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -120,7 +120,7 @@ func TestOrdinaryUserStartsAClusterInALongPath(t *testing.T) {
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// Copies, because what we are may lie where an ordinary user can't go.
+	// The programs are copied, because an ordinary user may have no access to the originals.
 	program := *controlPlane(t)
 	executable := filepath.Join(home, "test")
 	copyFile(t, testExecutable(t), executable)
@@ -160,7 +160,7 @@ func TestOrdinaryUserStartsAClusterInALongPath(t *testing.T) {
 	wantGone(t, o)
 }
 
-// copyFile makes no link: the copy is given to another user.
+// copyFile copies and does not link, because the copy is given to another user.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	source, err := os.Open(from)
@@ -180,7 +180,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// wantNoRun looks for run folders and processes below a TMPDIR.
+// wantNoRun reports run folders and processes below a TMPDIR as errors.
 func wantNoRun(t *testing.T, tmp string) {
 	t.Helper()
 	if left, _ := filepath.Glob(filepath.Join(tmp, "operator-labs-*", "*")); len(left) > 0 {
@@ -240,7 +240,7 @@ func TestCancelledStartCleansUp(t *testing.T) {
 	interrupted := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
-		// Once there is something to clean up.
+		// Cancel once there is something to clean up.
 		for tick := time.Tick(10 * time.Millisecond); len(processesWith("TMPDIR="+tmp)) < 2 && ctx.Err() == nil; {
 			<-tick
 		}
@@ -253,7 +253,7 @@ func TestCancelledStartCleansUp(t *testing.T) {
 	wantNoRun(t, tmp)
 }
 
-// Settings in the environment for a user's own etcd must not reach ours, which would refuse to start with them.
+// Variables that a user has set for another etcd must not reach ours, which would refuse to start with them.
 func TestProgramsDoNotInheritEtcdVariables(t *testing.T) {
 	t.Setenv("ETCD_NAME", "somebody-elses")
 	t.Setenv("HOME", "/home/student")
@@ -297,8 +297,8 @@ func TestReservePortNamesTakenPort(t *testing.T) {
 	}
 }
 
-// The error names a low limit of open files, and says what to do. The logs of etcd and the API server do not mention
-// it.
+// The error names the low limit of open files, and the remedy. The logs of etcd and the API server do not mention the
+// limit.
 func TestTooFewOpenFiles(t *testing.T) {
 	t.Parallel()
 	program := controlPlane(t)

@@ -29,7 +29,7 @@ import (
 )
 
 // These variables make this test binary the owner of a cluster that a test ends in some violent way, instead of running
-// the tests: what it does, with which control plane, and in which folder.
+// the tests: they select its role, the control plane and the folder.
 const (
 	roleVariable    = "OPERATOR_LABS_TEST_ROLE"
 	programVariable = "OPERATOR_LABS_TEST_PROGRAM"
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// roles print a line of JSON when they have done something, and end when a line comes on standard input.
+// roles print a line of JSON when their work is done, and end when they read a line from standard input.
 var roles = map[string]func(*multicall.Program) error{
 	"owner": func(program *multicall.Program) error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -81,7 +81,7 @@ var roles = map[string]func(*multicall.Program) error{
 	},
 }
 
-// owned is what an owner tells of its cluster.
+// owned is what an owner prints about its cluster.
 type owned struct {
 	Dir  string
 	Port int
@@ -189,7 +189,7 @@ func controlPlane(t *testing.T) *multicall.Program {
 	return program
 }
 
-// shared is the cluster of the tests that do not disturb others. TestMain stops it.
+// shared is the cluster of the tests that do not affect others. TestMain stops it.
 var shared struct {
 	mutex   sync.Mutex
 	cluster *Cluster
@@ -200,7 +200,7 @@ func sharedCluster(t *testing.T) *Cluster {
 	shared.mutex.Lock()
 	defer shared.mutex.Unlock()
 	if shared.cluster == nil {
-		// Not the test's context: the cluster outlives it.
+		// This does not use the test's context, because the cluster outlives the test.
 		cluster, err := Start(context.Background(), controlPlane(t))
 		if err != nil {
 			t.Fatal(err)
@@ -239,14 +239,14 @@ func clientAt(t *testing.T, playground *Playground) *kubernetes.Clientset {
 	return client
 }
 
-// eventually waits until something is so, for two minutes at most: others may be using the machine, and only what never
-// comes is to fail.
+// eventually waits until so returns true, for two minutes at most. The time is long because others may be using the
+// machine, and a slow machine must not make a test fail.
 func eventually(t *testing.T, what string, so func() (bool, error)) {
 	t.Helper()
 	within(t, 2*time.Minute, what, so)
 }
 
-// within waits until something is so.
+// within waits until so returns true, for patience at most.
 func within(t *testing.T, patience time.Duration, what string, so func() (bool, error)) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -273,8 +273,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// runs reports whether a process runs. A process that has ended, but whose parent has not waited for it yet, does not
-// run once the last of its threads has ended.
+// runs reports whether a process is running. A process that has ended, but whose parent has not waited for it yet, is
+// no longer running once the last of its threads has ended.
 func runs(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -303,7 +303,7 @@ func processesWith(variable string) (pids []int) {
 	return pids
 }
 
-// free reports whether a program that doesn't share its port can have a port of 127.0.0.1.
+// free reports whether a program that doesn't share its port can listen on a port of 127.0.0.1.
 func free(port int) bool {
 	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -313,7 +313,7 @@ func free(port int) bool {
 	return true
 }
 
-// wantGone waits until nothing is left of a cluster.
+// wantGone waits until all processes, files and ports of a cluster are gone.
 func wantGone(t *testing.T, o owned) {
 	t.Helper()
 	for name, pid := range o.PIDs {
@@ -323,7 +323,7 @@ func wantGone(t *testing.T, o owned) {
 	eventually(t, "the port is free", func() (bool, error) { return free(o.Port), nil })
 }
 
-// listenSomewhere takes a port as a program does that doesn't share it.
+// listenSomewhere listens on a free port without sharing it, as other programs do.
 func listenSomewhere(t *testing.T) (port int) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")

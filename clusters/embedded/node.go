@@ -31,7 +31,8 @@ import (
 // NodeName is the name of an embedded cluster's only node.
 const NodeName = "operator-labs"
 
-// nodeIP is the node's address in its own network: Pods reach the API server there, and it reaches the kubelet.
+// nodeIP is the node's address in its own network. Pods reach the API server at this address, and the API server
+// reaches the kubelet.
 var nodeIP = net.IPv4(10, 244, 0, 1)
 
 // NodeParts are the programs and images that a cluster's node needs.
@@ -71,7 +72,7 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 }
 
 // StartServerWithNode is like StartServer, for callers that create Pods, but need not see them run at first.
-// Controllers, node and scheduler start in the background. If they fail, Failed says why. The error is a
+// Controllers, node and scheduler start in the background. If they fail, Failed returns the reason. The error is a
 // *node.Unavailable where there can be no node.
 func StartServerWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
 	if parts.Unavailable != nil {
@@ -91,18 +92,18 @@ func (c *Cluster) Runtime() string { return filepath.Join(c.Dir, "cri.sock") }
 // Cluster.Egress (package egress) forwards their connections.
 const MachineIP = "192.0.2.1"
 
-// agents is the group of the nodes' agents. Services are kept by them as by kube-proxy; besides, they ask whether a Pod
+// agents is the group of the nodes' agents. They implement Services, as kube-proxy does. They also check whether a Pod
 // is being deleted.
 const agents = "operator-labs:agents"
 
-// ensureAgents lets the agents do their work.
+// ensureAgents grants the agents the permissions that they need.
 func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface) error {
 	name := metav1.ObjectMeta{Name: agents}
 	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services", "pods"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
-		// A port of the machine that another program has is said where a Service or a Pod is described, and how far an image
-		// is where a Pod is.
+		// The agent records Events: on a Service or a Pod if another program has a port of the machine that it needs, and on
+		// a Pod about the progress of building its image.
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -119,19 +120,19 @@ func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface)
 	return nil
 }
 
-// Files of the run folder by which the node and the API server know each other.
+// The files of the run folder with which the node and the API server authenticate each other.
 const (
 	kubeletKubeconfig = "kubelet.kubeconfig"
 	agentKubeconfig   = node.AgentKubeconfig
 	kubeletServing    = "kubelet"        // .crt and .key
-	kubeletClient     = "kubelet-client" // the API server's, towards the kubelet
+	kubeletClient     = "kubelet-client" // the API server's client certificate for the kubelet
 	// nodeEgress is the socket at which the node forwards the API server's connections. The program that serves Services
 	// locally keeps egressSocket.
 	nodeEgress = "node.sock"
 )
 
-// nodeFiles are the keys of a node. The kubelet has one of its own, which is good for what concerns its node only (the
-// Node authorizer, and NodeRestriction).
+// nodeFiles returns the keys of a node. The kubelet has a key of its own, whose permissions are limited to its node (by
+// the Node authorizer and NodeRestriction).
 func nodeFiles(ca *certificates.Authority, host string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	serving, err := ca.Server("system:node:"+NodeName, []string{NodeName}, nodeIP)
@@ -162,21 +163,21 @@ func groupsOf(group string) []string {
 	return []string{group}
 }
 
-// nodeFlags are the API server's flags that are added when there is a node, or that differ from those without one.
+// nodeFlags returns the API server's flags that are added when there is a node, or that differ from those without one.
 func nodeFlags() []string {
 	return []string{
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		// Pods find the API server behind the Service kubernetes: at the node's address.
+		// The endpoints of the Service kubernetes, through which Pods reach the API server, have the node's address.
 		"--advertise-address=" + nodeIP.String(), "--endpoint-reconciler-type=lease",
 		"--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=ca.crt",
 		"--kubelet-client-certificate=" + kubeletClient + ".crt", "--kubelet-client-key=" + kubeletClient + ".key",
 	}
 }
 
-// limitsCondition is the type of the node's condition that says whether the limits of containers hold.
+// limitsCondition is the type of the node's condition that reports whether the limits of containers hold.
 const limitsCondition = "ResourceLimitsHold"
 
-// limitsConditionOf returns the node's condition of limits. It is true only if all of them hold.
+// limitsConditionOf returns the condition for these limits. Its status is True only if all of them hold.
 func limitsConditionOf(limits node.Limits) corev1.NodeCondition {
 	c := corev1.NodeCondition{
 		Type: limitsCondition, Status: corev1.ConditionFalse, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
@@ -196,8 +197,8 @@ func limitsConditionOf(limits node.Limits) corev1.NodeCondition {
 	return c
 }
 
-// reportLimits writes into the node's status which limits hold: not every machine lets us have control groups to set
-// them in. The kubelet leaves conditions alone that it does not know.
+// reportLimits writes to the node's status which limits hold, because not every machine lets us create the control
+// groups that limits need. The kubelet does not change conditions that it does not know.
 func reportLimits(ctx context.Context, client kubernetes.Interface, limits node.Limits) error {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{limitsConditionOf(limits)}}})
 	if err != nil {
@@ -209,7 +210,7 @@ func reportLimits(ctx context.Context, client kubernetes.Interface, limits node.
 	return nil
 }
 
-// withFlags adds flags. Each takes the place of the one of its name.
+// withFlags adds flags. Each replaces the flag of the same name.
 func withFlags(flags []string, more ...string) []string {
 	name := func(flag string) string {
 		before, _, _ := strings.Cut(flag, "=")
@@ -221,7 +222,7 @@ func withFlags(flags []string, more ...string) []string {
 	return append(flags, more...)
 }
 
-// startNode starts the node with what every node has, and waits until it is Ready.
+// startNode starts the node, creates the objects that every node needs, and waits until it is Ready.
 func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, options startOptions) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -230,7 +231,7 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, opt
 	if err := c.ensureAgents(ctx, client); err != nil {
 		return err
 	}
-	// What the node's own Pods are need not wait for the node.
+	// Applying the manifests of the node's own Pods does not have to wait for the node.
 	var applied errgroup.Group
 	applied.Go(func() error { return manifests.Apply(ctx, c.Config()) })
 	if err := c.startReady(ctx, client, program, options); err != nil {
@@ -239,7 +240,7 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, opt
 	return applied.Wait()
 }
 
-// forgetNode removes the node that the cluster had when it was started before, or the scheduler would give it Pods.
+// forgetNode deletes the Node of an earlier start. Otherwise the scheduler would assign Pods to it.
 func (c *Cluster) forgetNode(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {

@@ -37,7 +37,7 @@ import (
 
 const (
 	probeImage = "operator-labs/probe:v1"
-	// partsVariable is the folder with a node's programs and images, for a role.
+	// partsVariable names the folder with a node's programs and images, for a role.
 	partsVariable = "OPERATOR_LABS_TEST_PARTS"
 )
 
@@ -53,14 +53,14 @@ func init() {
 	}
 }
 
-// partsIn are the parts of a node in one folder.
+// partsIn returns the parts of a node in one folder.
 func partsIn(dir string) NodeParts {
 	return NodeParts{
 		Programs: node.Programs{Init: filepath.Join(dir, "init"), Agent: filepath.Join(dir, "agent")}, Images: filepath.Join(dir, "images"),
 	}
 }
 
-// ensureParts builds what a node is made of, and the image of the course's own web server.
+// ensureParts builds the parts of a node, and the image of the course's own web server.
 var ensureParts = sync.OnceValues(func() (NodeParts, error) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -140,12 +140,13 @@ func kubectl(t *testing.T, program *multicall.Program, kubeconfig string, args .
 	return strings.TrimSpace(string(out)), cmd.ProcessState.ExitCode()
 }
 
-// inside are the processes in the node that a process of the machine has made, by the user namespace of its child.
+// inside returns the processes in the node that a process of the machine has started. It finds them by the user
+// namespace of that process's child.
 func inside(t *testing.T, host int) map[int]string {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", host, host))
 	first := strings.Fields(string(children))
-	for task := 0; len(first) == 0 && task < 50; task++ { // it was another of its threads
+	for task := 0; len(first) == 0 && task < 50; task++ { // another of its threads has the child
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", host))
 		for _, file := range tasks {
 			if content, readErr := os.ReadFile(file); readErr == nil {
@@ -153,7 +154,7 @@ func inside(t *testing.T, host int) map[int]string {
 			}
 		}
 	}
-	// Another child may be the program that makes an image.
+	// Another child may be the program that builds an image.
 	first = slices.DeleteFunc(first, func(pid string) bool {
 		line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 		return !strings.HasPrefix(string(line), "operator-labs-node")
@@ -191,7 +192,8 @@ func pidOf(t *testing.T, processes map[int]string, name string) int {
 	return 0
 }
 
-// Add-ons are installed while the node starts. If one fails, its error is returned, and nothing of the cluster is left.
+// Add-ons are installed while the node starts. If one fails, the start returns its error, and leaves nothing of the
+// cluster.
 func TestFailedAddOnStopsTheCluster(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("no such chart")
@@ -207,7 +209,7 @@ func TestFailedAddOnStopsTheCluster(t *testing.T) {
 	wantGone(t, started)
 }
 
-// A node's life is one test, because a node takes seconds to start.
+// This is one test, because a node takes seconds to start.
 func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -270,7 +272,7 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 		t.Errorf("from Pod to Pod, the output is %q, and the exit code is %d", output, code)
 	}
 
-	// It would crash the kubelet.
+	// Such a patch would crash the kubelet.
 	output, code := kubectl(t, program, cluster.Kubeconfig, "patch", "pod", "web", "--subresource=resize", "--patch",
 		`{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":"20m"}}}]}}`)
 	if code == 0 || !strings.Contains(output, "can't be resized in place") {
@@ -295,7 +297,8 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 	wantEnded(t, last)
 }
 
-// wantKubeletGuarded tries the kubelet's port without a credential, and what the kubelet's own credential is not for.
+// wantKubeletGuarded connects to the kubelet's port without a credential, and uses the kubelet's own credential for
+// requests that it must not allow.
 func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Program) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{

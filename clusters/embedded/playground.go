@@ -29,19 +29,19 @@ type Playground struct {
 	Dir string
 }
 
-// ErrDown reports that the playground does not run.
+// ErrDown reports that the playground is not running.
 var ErrDown = errors.New("the playground is not running: start it with `make up`")
 
-// playgroundState is what a later command must know of the processes that an earlier one started.
+// playgroundState has the data that a later command needs about the processes that an earlier one started.
 type playgroundState struct {
 	Scope   string         `json:"scope"`
 	Version string         `json:"version"`
 	Flags   string         `json:"flags"`
 	PIDs    map[string]int `json:"pids"`
-	// Wanted says that a node was asked for, and NoNode why there is none.
+	// Wanted reports that a node was requested, and NoNode is the reason why there is none.
 	Wanted bool   `json:"node,omitempty"`
 	NoNode string `json:"noNode,omitempty"`
-	// Init is the node's program that removes what Pods have left.
+	// Init is the file of the node's program that removes the files that Pods have left.
 	Init    string    `json:"init,omitempty"`
 	Started time.Time `json:"started"`
 }
@@ -52,7 +52,8 @@ type PlaygroundStatus struct {
 	Started       time.Time
 	// Programs reports for each program of the control plane whether it runs.
 	Programs map[string]bool
-	// NoNode says why there is no node, though one was requested. It is empty if there is one, or none was requested.
+	// NoNode is the reason why there is no node, though one was requested. It is empty if there is one, or none was
+	// requested.
 	NoNode string
 	// Ready is nil if the API server reports that it is ready.
 	Ready error
@@ -92,7 +93,7 @@ func (p *Playground) Up(ctx context.Context, program *multicall.Program) (starte
 }
 
 // UpWithNode is like Up, but with a node where there can be one. Where there can't, Status and the scheduler's message
-// on each Pod say why. Once there can be one, the next UpWithNode restarts the playground with it.
+// on each Pod report the reason. Once there can be one, the next UpWithNode restarts the playground with it.
 func (p *Playground) UpWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (started bool, err error) {
 	return p.up(ctx, program, &parts)
 }
@@ -111,7 +112,7 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	if parts != nil && parts.Unavailable != nil {
 		noNode = parts.Unavailable.Error()
 	}
-	// A node that runs stays, even if another could not be had now.
+	// A running node is kept, even if a new one could not be started now.
 	same := state.Wanted == (parts != nil) && (state.NoNode == "" || state.NoNode == noNode)
 	if same && state.Version == program.Version && state.Flags == flagsDigest() {
 		if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() {
@@ -123,7 +124,8 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	if err != nil {
 		return false, err
 	}
-	// Written before anything is started: a command that finds this folder after a crash knows what to look for.
+	// The state is written before any process is started, so that a command that finds this folder after a crash can find
+	// the processes.
 	state = playgroundState{
 		Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(),
 		Wanted: parts != nil, NoNode: noNode, Init: state.Init,
@@ -172,7 +174,7 @@ func (p *Playground) Down() (was bool, err error) {
 	}
 	p.end(state)
 	if state.Init != "" {
-		// Without the program there is another try below, which may be enough.
+		// Without the program, RemoveAll below may be enough.
 		_ = node.Remove(context.Background(), node.Programs{Init: state.Init}, p.Dir)
 	}
 	if err := os.RemoveAll(p.Dir); err != nil {
@@ -220,7 +222,7 @@ func (s *PlaygroundStatus) running() bool {
 	return len(s.Programs) > 0
 }
 
-// end ends what an earlier Up started, also one that was interrupted.
+// end ends the processes that an earlier Up started, even if that Up was interrupted.
 func (p *Playground) end(state playgroundState) {
 	for _, pid := range state.PIDs {
 		process.KillGroup(pid, state.Scope)
@@ -260,12 +262,13 @@ func (p *Playground) writeState(state playgroundState) error {
 	return os.Rename(temporary, p.stateFile())
 }
 
-// lock lets one command at a time start or end the playground. The lock lies beside the folder, which Down removes.
+// lock makes sure that only one command at a time starts or ends the playground. The lock file is beside the folder,
+// because Down removes the folder.
 func (p *Playground) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the playground's folder: %w", err)
 	}
-	// A command that was killed while it started a program leaves its lock to that for a moment.
+	// If a command is killed while it starts a program, the program holds the command's lock for a moment.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	unlock, err = filelock.Wait(ctx, p.Dir+".lock")

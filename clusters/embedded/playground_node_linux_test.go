@@ -37,7 +37,7 @@ func TestPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	state := stateOf(t, playground)
 	processes := inside(t, state.PIDs["node"])
 
-	// Without its node it is started again, with all that it had.
+	// When its node has died, the playground is restarted and keeps its data.
 	if err := syscall.Kill(state.PIDs["node"], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func TestPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	}
 }
 
-// On a machine that allows no namespaces, a playground has no node. Its status and each Pod say why. Once the machine
-// allows them, the next start gives it a node.
+// On a machine that allows no namespaces, a playground has no node. Its status and each Pod report the reason. Once the
+// machine allows them, the next start gives it a node.
 func TestPlaygroundReportsWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -89,13 +89,13 @@ func TestPlaygroundReportsWhyItHasNoNode(t *testing.T) {
 
 	up(true, withNode(parts))
 	runWeb(t, client, "web")
-	up(false, withNode(refused)) // what runs stays
+	up(false, withNode(refused)) // the running node is kept
 
 	up(true, func() (bool, error) { return playground.Up(t.Context(), controlPlane(t)) })
 	wantPending(t, client, "unasked", "the playground was started without one: run `make up` to restart it with a node")
 }
 
-// wantPending makes a Pod, and waits until the scheduler has said these words of it: in an Event, and in its
+// wantPending creates a Pod, and waits until the scheduler has written these words to an Event of the Pod and to its
 // conditions.
 func wantPending(t *testing.T, client kubernetes.Interface, name, words string) {
 	t.Helper()

@@ -35,7 +35,7 @@ func newPlayground(t *testing.T) *Playground {
 	return playground
 }
 
-// upElsewhere begins Up in a process of its own.
+// upElsewhere starts Up in another process.
 func upElsewhere(t *testing.T, playground *Playground) *actor {
 	t.Helper()
 	a := newActor(t, "up", testExecutable(t), controlPlane(t), t.TempDir(), dirVariable+"="+playground.Dir)
@@ -61,7 +61,7 @@ func stateOf(t *testing.T, playground *Playground) playgroundState {
 	return state
 }
 
-// processesOf are those that carry the mark of the playground's scope.
+// processesOf returns the processes that carry the mark of the playground's scope.
 func processesOf(scope string) []int { return processesWith("OPERATOR_LABS_SCOPE=" + scope) }
 
 // guardOf finds the guard that a process has started.
@@ -119,7 +119,7 @@ func TestPlaygroundLockExcludesOtherCommands(t *testing.T) {
 	}
 }
 
-// A playground's life is one test: each step begins with the state that the step before it left.
+// This is one test, because each step begins with the state that the step before it left.
 func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -182,7 +182,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 		t.Errorf("Up changed the playground from %+v to %+v", running, now)
 	}
 
-	// A program of it is killed: Status sees it, Up mends it, and nothing is lost.
+	// When one of its programs is killed, Status reports it, and Up repairs the playground without losing data.
 	if err := syscall.Kill(running.PIDs["etcd"], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 		status, err := playground.Status(t.Context())
 		return err == nil && !status.Programs["etcd"] && status.Programs["kube-apiserver"], err
 	})
-	// The page of its checks has 2,000 characters.
+	// The API server's page of checks has 2,000 characters. Status reports only the failed ones.
 	eventually(t, "Status names the API server's failed check of etcd", func() (bool, error) {
 		status, err := playground.Status(t.Context())
 		return err == nil && status.Ready != nil &&

@@ -48,7 +48,7 @@ func reservePort(port int) (*reservation, error) {
 	return r, nil
 }
 
-// reach makes sure that a client would get to the port. No program listens yet, so a refusal is expected.
+// reach makes sure that clients can reach the port. No program listens yet, so a refusal is expected.
 func (r *reservation) reach() error {
 	connection, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)), reachTimeout)
 	if err == nil {
@@ -61,7 +61,7 @@ func (r *reservation) reach() error {
 	return nil
 }
 
-// reachTimeout is for what takes microseconds, unless a firewall throws it away.
+// reachTimeout bounds an attempt that takes microseconds, unless a firewall drops the packets.
 const reachTimeout = time.Second
 
 func (r *reservation) bind(port int) error {

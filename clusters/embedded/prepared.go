@@ -32,33 +32,33 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// A prepared store is what etcd holds when an API server has started for the first time: the namespaces, the bootstrap
-// roles, the priority classes, the flow schemas. Two start-up hooks of an API server wait a second before they look
-// whether theirs are there (k8s.io/kubernetes/pkg/registry/{rbac,scheduling}/rest). A cluster that begins with a copy
-// of the store has them, and does not wait for these hooks, which then have nothing to do.
+// A prepared store is the data of an etcd after an API server has started for the first time: the namespaces, the
+// bootstrap roles, the priority classes, the flow schemas. Two start-up hooks of an API server wait a second before
+// they check whether their objects exist (k8s.io/kubernetes/pkg/registry/{rbac,scheduling}/rest). A cluster that begins
+// with a copy of the store has these objects, and does not wait for the hooks, which have nothing to do.
 //
-// The store holds no secret, and nothing of a certificate authority: its API server had none. It lies beside the
-// program, of which it is made once.
+// The store holds no secrets, and no data of a certificate authority, because its API server had none. It is created
+// once for each program, and is stored beside it.
 
-// preparedHooks are the start-up hooks for whose work a cluster with a prepared store does not wait.
+// preparedHooks are the start-up hooks that a cluster with a prepared store does not wait for.
 var preparedHooks = []string{"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes"}
 
-// dataDir is etcd's folder in the run folder, and preparedPrefix begins the names of the prepared stores beside the
-// program.
+// dataDir is etcd's folder in the run folder. preparedPrefix is the prefix of the names of the prepared stores, which
+// are beside the program.
 const (
 	dataDir        = "data"
 	preparedPrefix = "prepared-"
 )
 
-// preparation is raised when prepare changes what it leaves in the store: stores that were made before are then not
+// preparation must be incremented when prepare changes what it writes to the store, so that older stores are no longer
 // used.
 const preparation = 2
 
-// etcdGrace is how long etcd may take to write down what it has when it is asked to end. It takes milliseconds.
+// etcdGrace is how long etcd may take to write its data to disk when it is asked to end. It takes milliseconds.
 const etcdGrace = 10 * time.Second
 
-// preparedStore is the folder of the program's prepared store, which it makes if there is none. Empty: the folder is
-// read-only, and clusters start without a prepared store.
+// preparedStore returns the folder of the program's prepared store, which it creates if there is none. It returns an
+// empty string if the folder is read-only. Clusters then start without a prepared store.
 func preparedStore(ctx context.Context, program *multicall.Program) (dir string, err error) {
 	file, err := os.Stat(program.Path)
 	if err != nil {
@@ -98,7 +98,7 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	return dir, nil
 }
 
-// ignoreUnwritable drops the error of a folder in which this user cannot write, or no user can any more.
+// ignoreUnwritable drops the error of a folder that this user cannot write to, or that no user can write to any more.
 func ignoreUnwritable(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
 		return nil
@@ -106,14 +106,14 @@ func ignoreUnwritable(err error) error {
 	return err
 }
 
-// prepare starts etcd and an API server, and ends them when the server is ready. What etcd has then is copied.
+// prepare starts etcd and an API server, ends them when the server is ready, and copies etcd's data.
 func prepare(ctx context.Context, program *multicall.Program, to string) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
 	c := newCluster(program, scope)
-	close(c.working) // nothing of it goes on by itself
+	close(c.working) // no part of it runs in the background
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
@@ -123,8 +123,8 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	if err := writeFiles(c.Dir, c.port.Port, startOptions{}); err != nil {
 		return err
 	}
-	// A certificate authority would be written into the store, as the one that the server trusts. So this server knows its
-	// only client by a token.
+	// The API server would write a certificate authority to the store, as the one that it trusts. So this server has none,
+	// and authenticates its only client by a token.
 	token := rand.Text()
 	if err := secretFiles(c.Dir, map[string][]byte{"tokens.csv": fmt.Appendf(nil, "%s,preparation,1,system:masters\n", token)}); err != nil {
 		return err
@@ -150,8 +150,8 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	return copyStore(filepath.Join(c.Dir, dataDir), to, 0o755, 0o644) // others may use the same program
 }
 
-// removeOwnService removes the Service kubernetes, which has this API server's port, and which no other API server
-// corrects. The server makes it shortly after it is ready, and looks for it again after 10 s
+// removeOwnService removes the Service kubernetes, because it has this API server's port, and no other API server
+// corrects it. The server creates the Service shortly after it is ready, and checks it again after 10 s
 // (k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice).
 func removeOwnService(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
@@ -168,7 +168,7 @@ func removeOwnService(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-// tokenConfig is the access of one who has a token instead of a certificate.
+// tokenConfig returns the configuration of a client that has a token instead of a certificate.
 func tokenConfig(kubeconfig, token string) (*rest.Config, error) {
 	loaded, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
@@ -180,7 +180,7 @@ func tokenConfig(kubeconfig, token string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*loaded, nil).ClientConfig()
 }
 
-// takeStore copies a prepared store into a run folder. It reports false if there is none, or its owner lets no other
+// takeStore copies a prepared store into a run folder. It returns false if there is none, or if its owner lets no other
 // user read it.
 func takeStore(store, to string) (taken bool, err error) {
 	if store == "" {
@@ -193,8 +193,8 @@ func takeStore(store, to string) (taken bool, err error) {
 	return err == nil, err
 }
 
-// copyStore copies the folder of an etcd that does not run. Its write-ahead log is mostly empty: etcd takes 64 MB for a
-// segment, and one in advance.
+// copyStore copies the folder of an etcd that is not running. Most of its write-ahead log is empty, because etcd
+// allocates 64 MB for a segment, and one segment in advance.
 func copyStore(from, to string, folders, files fs.FileMode) error {
 	err := filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -226,8 +226,8 @@ func copyStore(from, to string, folders, files fs.FileMode) error {
 	return nil
 }
 
-// usedOf is the length of a segment of the write-ahead log without the zeros at its end. What follows the last record
-// must be a zero, too: that ends the log.
+// usedOf returns the length of a segment of the write-ahead log without the zeros at its end. The log ends with a zero,
+// so at least one must follow the last record.
 func usedOf(segment []byte) int {
 	const page = 4096
 	used := len(bytes.TrimRight(segment, "\x00"))

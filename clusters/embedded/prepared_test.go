@@ -29,7 +29,7 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// contents are all objects of a cluster, by what and where they are, without what differs from one cluster to the next.
+// contents returns all objects of a cluster, by kind and name, without the fields that differ between clusters.
 func contents(t *testing.T, cluster *Cluster) map[string]string {
 	t.Helper()
 	lists, err := clientOf(t, cluster).Discovery().ServerPreferredResources()
@@ -37,7 +37,7 @@ func contents(t *testing.T, cluster *Cluster) map[string]string {
 		t.Fatal(err)
 	}
 	config := cluster.Config()
-	config.WarningHandler = rest.NoWarnings{} // that a kind is deprecated
+	config.WarningHandler = rest.NoWarnings{} // warnings that a kind is deprecated
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func contents(t *testing.T, cluster *Cluster) map[string]string {
 	return all
 }
 
-// stableFields returns an object without its metadata, its certificates, and what the controllers write after the
-// start.
+// stableFields returns an object without its metadata, its certificates, and the fields that the controllers write
+// after the start.
 func stableFields(t *testing.T, object unstructured.Unstructured) string {
 	t.Helper()
 	for _, field := range []string{"metadata", "status", "data", "rules"} {
@@ -85,7 +85,7 @@ func stableFields(t *testing.T, object unstructured.Unstructured) string {
 	return string(content)
 }
 
-// differences tell for each object that is not in both, or not the same, what it is in each.
+// differences lists the objects that are missing in a or b, or differ, with both versions.
 func differences(a, b map[string]string) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if a[name] != b[name] {
@@ -100,7 +100,7 @@ func differences(a, b map[string]string) (all []string) {
 	return all
 }
 
-// stop ends a cluster with its test.
+// stop stops a cluster at the end of the test.
 func stop(t *testing.T, cluster *Cluster) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -134,7 +134,7 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 	if store, err := preparedStore(t.Context(), controlPlane(t)); err != nil || store == "" {
 		t.Fatalf("there is no prepared store: %v", err)
 	}
-	// The controllers go on writing after they work, for example roles that others add up to.
+	// The controllers still write after they are ready. For example, they fill in aggregated roles.
 	var differ []string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		if differ = differences(contents(t, prepared), contents(t, fresh)); len(differ) == 0 {
@@ -183,7 +183,7 @@ func TestServerIsReadyBeforeControllers(t *testing.T) {
 	}
 }
 
-// withoutControllers is a control plane whose controllers end at once.
+// withoutControllers returns a control plane whose controllers end at once.
 func withoutControllers(t *testing.T) *multicall.Program {
 	t.Helper()
 	original := controlPlane(t)

@@ -25,8 +25,8 @@ import (
 // pollInterval is short because a whole grading run takes seconds, and the server is on this machine.
 const pollInterval = 15 * time.Millisecond
 
-// waitAPIReady waits until the API server says that it is ready: all its start-up work is done, but for hooks whose
-// work was done before.
+// waitAPIReady waits until the API server reports that it is ready. It does not wait for hooks whose work was done
+// before.
 func (c *Cluster) waitAPIReady(ctx context.Context, done ...string) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -37,8 +37,8 @@ func (c *Cluster) waitAPIReady(ctx context.Context, done ...string) error {
 	})
 }
 
-// waitControllers waits until the controllers do what they do: the ServiceAccount default was made, and the garbage
-// collector, the last of them to begin, collects.
+// waitControllers waits until the controllers work: the ServiceAccount default exists, and the garbage collector, which
+// starts last, collects.
 func (c *Cluster) waitControllers(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Cluster) waitControllers(ctx context.Context) error {
 	return c.waitGarbageCollected(ctx, client)
 }
 
-// waitGarbageCollected makes an object whose owner does not exist and waits until the garbage collector removes it.
+// waitGarbageCollected creates an object whose owner does not exist and waits until the garbage collector removes it.
 func (c *Cluster) waitGarbageCollected(ctx context.Context, client kubernetes.Interface) error {
 	configMaps := client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 	orphan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -73,7 +73,7 @@ func (c *Cluster) waitGarbageCollected(ctx context.Context, client kubernetes.In
 	})
 }
 
-// found tells NotFound, for which one waits, from errors, for which one does not.
+// found separates NotFound, which callers retry, from other errors, which end the wait.
 func found(err error) (bool, error) {
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -81,8 +81,8 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// poll repeats the question until the answer is yes, an error, or too late. A program of the cluster that ends, ends
-// it.
+// poll repeats ask until it returns true or an error, or until the context ends. It also fails when a program of the
+// cluster has ended.
 func (c *Cluster) poll(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		yes, err := ask(ctx)

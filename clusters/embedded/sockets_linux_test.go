@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// listening are the TCP addresses, as the kernel writes them, on which a process listens.
+// listening returns the TCP addresses that a process listens on, as the kernel writes them.
 func listening(t *testing.T, pid int) (addresses []string) {
 	t.Helper()
 	sockets := map[string]bool{}
