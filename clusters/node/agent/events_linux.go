@@ -36,7 +36,7 @@ func newRecorder(client kubernetes.Interface, node string) record.EventRecorder 
 		},
 		MessageFunc: func(event *corev1.Event) string { return event.Message },
 		MaxEvents:   1,
-		// A build reports something every few seconds, for minutes.
+		// The limit allows for builds that report progress every few seconds, for minutes.
 		QPS: 1,
 	}))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})

@@ -33,7 +33,7 @@ import (
 	"lva.io/operators/clusters/node/services"
 )
 
-// outwards is where the first process has put the crossing to the machine.
+// outwards is the descriptor of the crossing to the machine, which the first process has opened.
 const outwards = 3
 
 func main() {
@@ -62,13 +62,13 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 	}
 	defer pods.Close()
 	go func() {
-		// Without it, Pods still reach each other.
+		// If this fails, Pods can still reach each other.
 		if err := outside.Run(ctx, machine); err != nil && ctx.Err() == nil {
 			log.Printf("Pods cannot connect to the outside: %v", err)
 		}
 	}()
 	network := &network{pods: pods}
-	recorder := record.EventRecorder(&record.FakeRecorder{}) // which records nothing
+	recorder := record.EventRecorder(&record.FakeRecorder{}) // discards all Events
 	keepServices := func() {}
 	if kubeconfig != "" {
 		client, err := newClient(kubeconfig)
@@ -104,7 +104,7 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 	if err != nil {
 		return err
 	}
-	// Not before: by now they know the ports of the node that Pods have which run already.
+	// The Services start only now, because cri.New has published the ports of the Pods that are already running.
 	go keepServices()
 	return runtime.Serve(ctx, plan.CRISocket)
 }
@@ -118,7 +118,7 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// newServices makes what leads Services to Pods. keep keeps the rules up to date until the context ends.
+// newServices returns the proxy that routes Services to Pods. keep updates the rules until the context ends.
 func newServices(
 	ctx context.Context, client kubernetes.Interface, node string, machine *namespace.Crossing, recorder record.EventRecorder,
 ) (proxy *services.Proxy, keep func(), err error) {
@@ -132,7 +132,7 @@ func newServices(
 	keep = func() {
 		defer ports.Close()
 		if err := proxy.Run(ctx); err != nil && ctx.Err() == nil {
-			log.Fatalf("Services: %v", err) // and is started again
+			log.Fatalf("Services: %v", err) // the first process restarts the agent
 		}
 	}
 	return proxy, keep, nil

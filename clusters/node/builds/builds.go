@@ -19,7 +19,7 @@ import (
 // Question is the node's request, a key of namespace.Answers. The argument of the request is the image's name.
 const Question = "build"
 
-// line is one that the machine says. The last one has no Progress.
+// line is one line of the answer. The last one has no Progress.
 type line struct {
 	Progress string `json:",omitempty"`
 	Error    string `json:",omitempty"`
@@ -27,7 +27,7 @@ type line struct {
 }
 
 func (l line) text() []byte {
-	text, _ := json.Marshal(l) // strings
+	text, _ := json.Marshal(l) // can't fail: the fields are strings and a bool
 	return append(text, '\n')
 }
 
@@ -43,7 +43,7 @@ func Answer(err error) []byte {
 	return line{Error: err.Error(), Unknown: errors.Is(err, named.ErrUnknown)}.text()
 }
 
-// limit bounds all lines together: the error of a compiler is long.
+// limit bounds the size of all lines together. The error of a compiler can be long.
 const limit = 1 << 20
 
 // Read reads the lines until the last one, and passes the progress on. It returns the error of the build, which is

@@ -18,10 +18,10 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-// controllers are those that a node has a use for.
+// controllers are the controllers that a node can use.
 var controllers = []string{"cpu", "memory", "pids"}
 
-// mounted is where control groups are mounted by all systems that have only version 2.
+// mounted is where systems that have only version 2 mount control groups.
 const mounted = "/sys/fs/cgroup"
 
 const prefix = "operator-labs-"
@@ -54,7 +54,7 @@ func delegated(file string) ([]string, error) {
 	return found, nil
 }
 
-// version2 reports whether the machine has version 2 only: where both are there, version 1 has the controllers.
+// version2 reports whether the machine has version 2 only. Where it has both versions, version 1 has the controllers.
 func version2() bool {
 	var system unix.Statfs_t
 	return unix.Statfs(mounted, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC
@@ -68,7 +68,7 @@ type Group struct {
 	// controllers have no effect.
 	Controllers []string
 
-	held *os.File // locked from the group's creation, so that no other maker removes it before a process is in it
+	held *os.File // locked from the group's creation, so that no other process removes it before a process is in it
 }
 
 // Limits reports whether limits of a controller have an effect in the group. A nil group has no limits.
@@ -92,11 +92,11 @@ func Create(base, name string, controllers []string, user, group int) (*Group, e
 	return g, nil
 }
 
-// sweepPatience is how long the maker of a group waits for others that sweep, which takes milliseconds. Any user can
-// take the lock, and must not keep root's nodes from starting.
+// sweepPatience is how long Create waits for other processes that sweep, which takes milliseconds. Any user can take
+// the lock, and must not be able to keep root's nodes from starting.
 const sweepPatience = 2 * time.Second
 
-// create makes the folder and holds it. No other maker sweeps meanwhile.
+// create creates the folder and locks it. No other process sweeps at the same time.
 func (g *Group) create(base string) error {
 	all, err := os.Open(base)
 	if err != nil {
@@ -131,7 +131,7 @@ func (g *Group) prepare(user, group int) error {
 	if err := os.Mkdir(g.Programs(), 0o755); err != nil {
 		return err
 	}
-	// What its owner needs to make groups below it and to move processes between them (Delegation in the kernel's
+	// Its owner needs these files to create groups below it and to move processes between them (Delegation in the kernel's
 	// cgroup-v2.rst).
 	for _, path := range []string{"", "cgroup.procs", "cgroup.subtree_control", "node", "node/cgroup.procs"} {
 		if err := os.Chown(filepath.Join(g.Dir, path), user, group); err != nil {
@@ -141,7 +141,7 @@ func (g *Group) prepare(user, group int) error {
 	return nil
 }
 
-// delegate lets groups below this one have its controllers.
+// delegate makes the controllers available to the groups below this one.
 func (g *Group) delegate() error {
 	if len(g.Controllers) == 0 {
 		return nil
@@ -149,7 +149,7 @@ func (g *Group) delegate() error {
 	return os.WriteFile(filepath.Join(g.Dir, "cgroup.subtree_control"), []byte("+"+strings.Join(g.Controllers, " +")), 0)
 }
 
-// removeTimeout is how long processes that were killed may take to leave a group.
+// removeTimeout is how long killed processes may take to leave a group.
 const removeTimeout = 5 * time.Second
 
 // Remove removes a group and the groups below it. It waits for the processes in it, which must have been killed.
@@ -169,7 +169,7 @@ func (g *Group) Remove() error {
 	}
 }
 
-// removeTree removes the folders of a group. What else is in them goes with them.
+// removeTree removes the folder of a group and those below it. The kernel removes the files in them.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +191,7 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// sweep removes the groups of nodes that are gone: the process that should have removed them was killed, too.
+// sweep removes the groups of nodes whose process and guard were both killed.
 func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, prefix+"*"))
 	for _, dir := range left {
@@ -202,7 +202,7 @@ func sweep(base string) {
 	}
 }
 
-// held reports whether the maker of a group still holds it.
+// held reports whether the process that created a group still holds it.
 func held(dir string) bool {
 	folder, err := os.Open(dir)
 	if err != nil {

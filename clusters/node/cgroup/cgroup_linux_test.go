@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-// hierarchy is one of version 2 in which we may make groups, with or without controllers.
+// hierarchy returns a folder of version 2 in which we may create groups, with or without controllers.
 func hierarchy(t *testing.T) string {
 	t.Helper()
 	for _, dir := range []string{mounted, filepath.Join(mounted, "unified")} {
@@ -62,7 +62,7 @@ func TestProcessStartsInProgramsGroup(t *testing.T) {
 	}
 }
 
-// Every user can open the folder of all groups, and lock it.
+// Every user can open the folder that holds all groups, and lock it.
 func TestCreateIgnoresLockOfAnotherUser(t *testing.T) {
 	base := hierarchy(t)
 	all, err := os.Open(base)
@@ -88,7 +88,7 @@ func TestCreateRemovesAbandonedGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left.held.Close() // as by the end of its maker
+	left.held.Close() // as if the process that created it had ended
 	unused, err := Create(base, "test-unused", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)

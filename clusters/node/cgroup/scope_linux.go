@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// scopeTimeout is how long systemd may take to make a scope. It takes some 20 ms.
+// scopeTimeout is how long systemd may take to create a scope. It takes some 20 ms.
 const scopeTimeout = 5 * time.Second
 
 // Enter restarts the current program in a control group of its own, as the same process and with these arguments, which
 // include its name. The group is a scope of the user's systemd, which leaves the groups below it to us (Delegate= in
 // systemd.resource-control(5)), and removes them when their last process has ended. An ordinary user can't get a group
-// in another way, because the groups of logins and of terminals are not the user's to divide.
+// in another way, because users may not divide the groups of logins and terminals.
 //
 // Enter returns nil if the process is in that group already. The error is ErrNone if there is no systemd that provides
 // a group.
@@ -42,7 +42,7 @@ func Enter(name, program string, arguments ...string) error {
 	if os.Getenv("XDG_RUNTIME_DIR") == "" {
 		environment = append(environment, "XDG_RUNTIME_DIR=/run/user/"+strconv.Itoa(os.Getuid()))
 	}
-	// With a systemd-run that fails we would end.
+	// Try systemd-run first: if it failed after exec, this process would be gone.
 	ctx, cancel := context.WithTimeout(context.Background(), scopeTimeout)
 	defer cancel()
 	trial := exec.CommandContext(ctx, runner, append(run[1:], "true")...)
@@ -56,7 +56,7 @@ func Enter(name, program string, arguments ...string) error {
 
 func scope(name string) string { return prefix + name + ".scope" }
 
-// ownScope is the folder of the scope with a name, if this process is in it.
+// ownScope returns the folder of the scope with a name, if this process is in it.
 func ownScope(name string) (string, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

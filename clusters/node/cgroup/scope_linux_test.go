@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// entersVariable has the tests' program enter a scope of its name, and say what it has there.
+// entersVariable makes the test program enter a scope with its value as the name, and report what it finds there.
 const entersVariable = "OPERATOR_LABS_TEST_ENTERS"
 
 func init() {
@@ -66,7 +66,7 @@ func TestEnterUsesSystemdScope(t *testing.T) {
 	if strings.Contains(output, ErrNone.Error()) {
 		t.Skip(output)
 	}
-	for _, want := range []string{"passed", "memory", ".scope/node\n", "<nil>"} { // memory is lent by all versions of systemd
+	for _, want := range []string{"passed", "memory", ".scope/node\n", "<nil>"} { // all versions of systemd delegate memory
 		if !strings.Contains(output, want) {
 			t.Errorf("the output is %q, without %q", output, want)
 		}
@@ -79,7 +79,8 @@ func TestEnterWithoutSystemd(t *testing.T) {
 	}
 }
 
-// The files are ordinary ones, because systemd decides what it delegates: before version 252, memory and pids.
+// The files are ordinary ones, because systemd decides what it delegates. Before version 252, it delegates memory and
+// pids.
 func TestDivideEnablesDelegatedControllers(t *testing.T) {
 	for delegated, want := range map[string]string{
 		"cpuset cpu io memory hugetlb pids rdma misc\n": "cpu memory pids",

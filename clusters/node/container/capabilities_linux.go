@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capabilities are those of Linux 6 by name (capabilities(7)).
+// capabilities are the capabilities of Linux 6 by name (capabilities(7)).
 var capabilities = map[string]int{
 	"CHOWN": unix.CAP_CHOWN, "DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH, "FOWNER": unix.CAP_FOWNER,
 	"FSETID": unix.CAP_FSETID, "KILL": unix.CAP_KILL, "SETGID": unix.CAP_SETGID, "SETUID": unix.CAP_SETUID, "SETPCAP": unix.CAP_SETPCAP,
@@ -55,7 +55,8 @@ func WithCapabilities(list, add, drop []string) ([]string, error) {
 		}
 		return nil
 	}
-	// As the container runtimes do it: first ALL, so that "drop ALL, add CHOWN" is CHOWN alone, then the names.
+	// Like other container runtimes, apply ALL first and then the names, so that "drop ALL, add CHOWN" results in CHOWN
+	// alone.
 	if slices.Contains(drop, "ALL") {
 		all(false)
 	}
@@ -74,8 +75,8 @@ func WithCapabilities(list, add, drop []string) ([]string, error) {
 	return result, nil
 }
 
-// limitCapabilities takes all others from the set out of which programs get theirs. Root gets them all at the next
-// exec, everybody else none.
+// limitCapabilities removes all other capabilities from the bounding set. At the next exec, root gets all that are left
+// in the set, and other users get none.
 func limitCapabilities(keep []string) error {
 	var kept uint64
 	for _, name := range keep {
@@ -87,7 +88,7 @@ func limitCapabilities(keep []string) error {
 			continue
 		}
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); errors.Is(err, unix.EINVAL) {
-			break // this kernel has no more
+			break // this kernel has no further capabilities
 		} else if err != nil {
 			return fmt.Errorf("dropping a capability: %w", err)
 		}
@@ -95,8 +96,8 @@ func limitCapabilities(keep []string) error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// dropCapabilities keeps only the listed ones now: a program that is not root, or that starts none, has no use for
-// more.
+// dropCapabilities removes all but the listed capabilities now. A program that does not run as root, or that starts no
+// other program, needs no more.
 func dropCapabilities(keep []string) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

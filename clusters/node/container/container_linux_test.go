@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { nodetest.Inside(m) }
 
-// shell is a container of the machine's own programs that runs a script.
+// shell returns a container that runs a script with the machine's own programs.
 func shell(t *testing.T, script string) container.Spec {
 	t.Helper()
 	return container.Spec{
@@ -31,13 +31,13 @@ func shell(t *testing.T, script string) container.Spec {
 	}
 }
 
-// result is what a container said and how it ended.
+// result has the output of a container and its exit code.
 type result struct {
 	out  string
 	code int
 }
 
-// run runs a container to its end.
+// run runs a container until it ends.
 func run(t *testing.T, spec container.Spec, joined container.Joined) result {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -61,7 +61,7 @@ func run(t *testing.T, spec container.Spec, joined container.Joined) result {
 	return result{out: strings.TrimSpace(string(output)), code: state.ExitCode()}
 }
 
-// wantOutput runs a script and wants it to say something and end well.
+// wantOutput runs a script that must print want and exit with 0.
 func wantOutput(t *testing.T, spec container.Spec, want string) {
 	t.Helper()
 	if got := run(t, spec, container.Joined{}); got.out != want || got.code != 0 {
@@ -140,7 +140,7 @@ func TestNoNewPrivilegesDisablesSetuid(t *testing.T) {
 	}
 	owner := "0"
 	if namespace.SingleID() {
-		owner = "1234" // there is no other
+		owner = "1234" // there is no other ID
 	}
 	for forbidden, want := range map[bool]string{false: owner, true: "1234"} {
 		spec := shell(t, `/id -u`)
@@ -383,7 +383,7 @@ func TestProgramEntersRunningContainer(t *testing.T) {
 	}
 	first := os.NewFile(uintptr(descriptor), "first")
 	defer first.Close()
-	// The first process was still the shell when it was ready.
+	// The first process was still the shell when it signalled that it was ready.
 	enter := shell(t, `cat /there; while [ "$(cat /proc/1/comm)" = sh ]; do :; done; cat /proc/1/comm`)
 	enter.Enter = true
 	if got := run(t, enter, container.Joined{Processes: first}); got.out != "inside\nsleep" {

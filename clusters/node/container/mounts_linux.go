@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// mount mounts the layers on the root's folder.
+// mount mounts the layers on the root's folder, and returns the tree.
 func (r Root) mount() (tree, error) {
 	t := tree{root: r.Dir}
 	if len(r.Layers) == 0 {
@@ -54,11 +54,11 @@ func Overlay(target string, layers []string, upper, work string) error {
 		set("upperdir", upper)
 		set("workdir", work)
 	} else if len(layers) == 1 {
-		// Without an upper layer overlayfs wants two, so that there is something to put together.
+		// Without an upper layer, overlayfs requires at least two layers.
 		return errors.Join(err, bindReadOnly(layers[0], target))
 	}
 	if err == nil {
-		err = unix.FsconfigSetFlag(system, "userxattr") // the marks of deleted files are attributes that a user may set
+		err = unix.FsconfigSetFlag(system, "userxattr") // users may set the attributes that mark deleted files
 	}
 	if err == nil {
 		err = unix.FsconfigCreate(system)
@@ -75,7 +75,7 @@ func Overlay(target string, layers []string, upper, work string) error {
 }
 
 func setLayers(system int, layers []string) error {
-	// lowerdir+ came with Linux 6.8. Before, all layers are one option, topmost first.
+	// The option lowerdir+ came with Linux 6.8. For older kernels, all layers are one option, topmost first.
 	for i, layer := range slices.Backward(layers) {
 		err := unix.FsconfigSetString(system, "lowerdir+", layer)
 		if err == nil {
@@ -91,8 +91,8 @@ func setLayers(system int, layers []string) error {
 	return nil
 }
 
-// bindReadOnly shows a folder with all that is mounted in it at another path, which may be that of a descriptor. It is
-// read-only before it can be seen.
+// bindReadOnly bind-mounts a folder, with all mounts below it, at another path, which may be that of a descriptor. The
+// mount is read-only before it becomes visible.
 func bindReadOnly(source, target string) error {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -106,7 +106,7 @@ func bindReadOnly(source, target string) error {
 	return unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
 }
 
-// system mounts what the kernel has to tell: /proc, /sys, /dev.
+// system mounts /proc, /sys and /dev.
 func (t tree) system(s *Spec) error {
 	if s.NodeProcesses {
 		if err := t.at("/proc", folder, func(p string) error { return unix.Mount("/proc", p, "", unix.MS_BIND|unix.MS_REC, "") }); err != nil {
@@ -121,7 +121,7 @@ func (t tree) system(s *Spec) error {
 		return fmt.Errorf("mounting /sys: %w", err)
 	}
 	if s.Cgroup != "" {
-		// A program can do without. It may look at its limits, and its Pod alone sets them.
+		// A program can do without this mount. It can read its limits there, but only its Pod can set them.
 		_ = t.at("/sys/fs/cgroup", folder, func(p string) error {
 			return unix.Mount("cgroup2", p, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "")
 		})
@@ -167,7 +167,7 @@ func (t tree) devices(dev string, s *Spec) error {
 			return err
 		}
 	}
-	// POSIX message queues belong to the IPC namespace. A kernel may be without.
+	// POSIX message queues belong to the IPC namespace. Some kernels do not have them.
 	_ = in("mqueue", folder, func(p string) error {
 		return unix.Mount("mqueue", p, "mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	})
@@ -188,7 +188,7 @@ func (t tree) devices(dev string, s *Spec) error {
 	})
 }
 
-// volume mounts one.
+// volume mounts a volume.
 func (t tree) volume(m Mount) error {
 	if m.Memory != "" {
 		return t.at(m.Target, folder, func(p string) error {
@@ -209,7 +209,7 @@ func (t tree) volume(m Mount) error {
 	if err := t.at(m.Target, want, func(p string) error { return unix.Mount(m.Source, p, "", unix.MS_BIND|unix.MS_REC, "") }); err != nil {
 		return err
 	}
-	// Opened again: the path now leads to what was mounted.
+	// Open the path again, because it now leads to the new mount.
 	return t.at(m.Target, want, func(p string) error {
 		attributes := unix.MountAttr{}
 		switch {
@@ -233,7 +233,7 @@ func (t tree) image(m Mount) error {
 	if m.SubPath == "" {
 		return t.at(m.Target, folder, func(p string) error { return Overlay(p, layers, "", "") })
 	}
-	// All of it covers the container's root for as long as it takes to find the part.
+	// While the part is looked up, the whole image is mounted over the container's root.
 	if err := Overlay(t.root, layers, "", ""); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func DefaultFilter() ([]byte, error) {
 	return slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f.program))), size)), nil
 }
 
-// defaultProfile is Docker's default profile for a container with these capabilities.
+// defaultProfile returns Docker's default profile for a container with these capabilities.
 func defaultProfile(capabilities []string) (*specs.LinuxSeccomp, error) {
 	bounding := make([]string, len(capabilities))
 	for i, name := range capabilities {
@@ -67,15 +67,15 @@ func defaultProfile(capabilities []string) (*specs.LinuxSeccomp, error) {
 	return profile, nil
 }
 
-// runtimeDefault is the filter for the calls of an architecture. Tests on one architecture also look at the filter of
-// another.
+// runtimeDefault returns the filter for the calls of an architecture. Tests on one architecture also check the filter
+// of another.
 func runtimeDefault(native *arch.Info, capabilities []string) (*filter, error) {
 	profile, err := defaultProfile(capabilities)
 	if err != nil {
 		return nil, err
 	}
 	f := newFilter(native, unix.SECCOMP_RET_KILL_PROCESS)
-	// The calls of x32 have numbers above all others, too.
+	// This also covers the calls of x32, whose numbers are above all others.
 	f.add(jump(unix.BPF_JGT, f.last(profile.Syscalls), 0, 1), result(refusal(unix.ENOSYS)))
 	for _, rule := range profile.Syscalls {
 		if err := f.rule(rule); err != nil {
@@ -86,8 +86,8 @@ func runtimeDefault(native *arch.Info, capabilities []string) (*filter, error) {
 	return f, nil
 }
 
-// changeOwner are the system calls that give a file or a process to another user. Some of them only older architectures
-// have.
+// changeOwner are the system calls that give a file or a process to another user. Some of them exist only on older
+// architectures.
 var changeOwner = []string{
 	"chown", "fchown", "fchownat", "lchown", "setfsgid", "setfsuid", "setgid", "setgroups", "setregid", "setresgid",
 	"setresuid", "setreuid", "setuid",
@@ -110,7 +110,7 @@ func PretendOwners() error {
 	return f.load()
 }
 
-// nativeCalls are the system calls of this architecture.
+// nativeCalls returns the system calls of this architecture.
 func nativeCalls() (*arch.Info, error) {
 	native, err := arch.GetInfo("")
 	if err != nil {
@@ -121,22 +121,22 @@ func nativeCalls() (*arch.Info, error) {
 
 // filter is a program of the classic Berkeley Packet Filter over struct seccomp_data (seccomp(2)).
 //
-// The module that the call numbers come from can assemble filters. Those have no answer for calls of a later kernel,
-// treat calls of another architecture as unlisted ones, and cannot pretend that a call succeeded.
+// The module that the call numbers come from can assemble filters, too. But its filters have no answer for calls of a
+// later kernel, treat calls of another architecture as unlisted ones, and cannot pretend that a call succeeded.
 type filter struct {
 	native  *arch.Info
 	program []unix.SockFilter
 }
 
-// These are offsets in struct seccomp_data. Arguments have 64 bits, and the filter's words 32: the lower half of an
+// These are offsets in struct seccomp_data. An argument has 64 bits, a word of the filter has 32. The lower half of an
 // argument comes first.
 const (
 	callAt, architectureAt, argumentsAt = 0, 4, 16
 	half                                = 4
 )
 
-// newFilter begins a filter with an action for system calls of another architecture. Rules find the number of the call
-// loaded. The filter ends with a result for the calls that no rule fits.
+// newFilter begins a filter with an action for system calls of another architecture. The rules that follow find the
+// number of the call loaded. The caller must end the filter with a result for the calls that match no rule.
 func newFilter(native *arch.Info, foreign uint32) *filter {
 	f := &filter{native: native}
 	f.add(load(architectureAt), jump(unix.BPF_JEQ, uint32(native.ID), 1, 0), result(foreign), load(callAt))
@@ -145,17 +145,17 @@ func newFilter(native *arch.Info, foreign uint32) *filter {
 
 func (f *filter) add(instructions ...unix.SockFilter) { f.program = append(f.program, instructions...) }
 
-// number is that of a system call, and whether this architecture has it.
+// number returns the number of a system call, and whether this architecture has it.
 func (f *filter) number(name string) (number uint32, known bool) {
 	found, known := f.native.SyscallNames[name]
 	if !known && name == "newfstatat" {
-		// The table of arm64 has the C library's name for it. There, every stat(2) is this call.
+		// The table of arm64 uses the C library's name for it. On arm64, every stat(2) is this call.
 		found, known = f.native.SyscallNames["fstatat"]
 	}
 	return uint32(found), known
 }
 
-// last is the highest number of a system call that rules know.
+// last returns the highest number of the system calls in the rules.
 func (f *filter) last(rules []specs.LinuxSyscall) uint32 {
 	var highest uint32
 	for _, rule := range rules {
@@ -168,7 +168,8 @@ func (f *filter) last(rules []specs.LinuxSyscall) uint32 {
 	return highest
 }
 
-// rule adds a rule for those of its system calls that this architecture has. The first rule that fits a call decides.
+// rule adds a rule for those of its system calls that this architecture has. The first rule that matches a call
+// decides.
 func (f *filter) rule(rule specs.LinuxSyscall) error {
 	action, err := actionOf(rule)
 	if err != nil {
@@ -202,10 +203,10 @@ func (f *filter) rule(rule specs.LinuxSyscall) error {
 	return nil
 }
 
-// toEnd stands for a jump to the last instruction of a rule, until it is known how far that is.
+// toEnd stands for a jump to the last instruction of a rule, until the distance is known.
 const toEnd = math.MaxUint8
 
-// condition jumps to the rule's end unless an argument is as the rule wants it.
+// condition jumps to the rule's end unless an argument satisfies the rule.
 func condition(argument specs.LinuxSeccompArg) ([]unix.SockFilter, error) {
 	low := uint32(argumentsAt + 2*half*argument.Index)
 	high := low + half
@@ -246,7 +247,7 @@ func actionOf(rule specs.LinuxSyscall) (uint32, error) {
 	}
 }
 
-// refusal has a system call end with an error number, where 0 is success.
+// refusal makes a system call return an error number. 0 means success.
 func refusal(number unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(number) }
 
 func load(at uint32) unix.SockFilter {
@@ -265,7 +266,7 @@ func result(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
-// load has the kernel use the filter.
+// load installs the filter in the kernel.
 func (f *filter) load() error {
 	if len(f.program) > unix.BPF_MAXINSNS {
 		return errors.New("filtering system calls: the filter is too long for the kernel")

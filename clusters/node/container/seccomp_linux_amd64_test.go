@@ -19,8 +19,8 @@ import (
 // x32Bit marks system calls of the x32 ABI (arch/x86/include/uapi/asm/unistd.h).
 const x32Bit = 0x40000000
 
-// systemCall is the file of a program that makes one system call with up to four arguments, and exits with its error
-// number.
+// systemCall returns the file of a program that makes one system call with up to four arguments, and exits with its
+// error number.
 func systemCall(t *testing.T, number uint32, arguments ...uint32) string {
 	t.Helper()
 	code := []byte{0xb8} // mov eax, number
@@ -33,7 +33,7 @@ func systemCall(t *testing.T, number uint32, arguments ...uint32) string {
 	return machineCode(t, append(code, 0x0f, 0x05)) // syscall
 }
 
-// systemCall386 is the same for a system call of i386.
+// systemCall386 is like systemCall, but makes a system call of i386.
 func systemCall386(t *testing.T, number uint32, argument uint32) string {
 	t.Helper()
 	code := binary.LittleEndian.AppendUint32([]byte{0xb8}, number)        // mov eax, number
@@ -41,13 +41,13 @@ func systemCall386(t *testing.T, number uint32, argument uint32) string {
 	return machineCode(t, append(code, 0xcd, 0x80))                       // int 0x80
 }
 
-// base is where the program lies in memory, and dataAt where data of its own is.
+// base is the address of the program in memory, and dataAt is the address of its data.
 const (
 	base   = 0x400000
 	dataAt = base + 0x100
 )
 
-// machineCode is the file of a program that runs the code, and exits with the negated value of register eax.
+// machineCode returns the file of a program that runs the code, and exits with the negated value of register eax.
 func machineCode(t *testing.T, code []byte) string {
 	t.Helper()
 	code = append(code, 0xf7, 0xd8, 0x89, 0xc7, 0xb8, unix.SYS_EXIT, 0, 0, 0, 0x0f, 0x05) // neg eax; mov edi, eax; exit
@@ -59,7 +59,7 @@ func machineCode(t *testing.T, code []byte) string {
 	}
 	header.Entry = base + uint64(header.Ehsize+header.Phentsize)
 	segment := elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Align: 0x1000}
-	// The data are struct clone_args (clone(2)) for a child in a user namespace of its own.
+	// The data is a struct clone_args (clone(2)) for a child in a user namespace of its own.
 	data := make([]byte, 64)
 	binary.LittleEndian.PutUint64(data, unix.CLONE_NEWUSER)
 	segment.Filesz = dataAt - base + uint64(len(data))
@@ -78,14 +78,14 @@ func machineCode(t *testing.T, code []byte) string {
 	return name
 }
 
-// filtered runs a program under the filter, and says how it ended.
+// filtered runs a program under the filter, and returns its exit code.
 func filtered(t *testing.T, program string, capabilities ...string) int {
 	t.Helper()
 	spec := container.Spec{Seccomp: true, Capabilities: append(capabilities, container.Unprivileged...)}
 	return runProgram(t, program, spec)
 }
 
-// unfiltered runs a program without the filter.
+// unfiltered runs a program without the filter, and returns its exit code.
 func unfiltered(t *testing.T, program string) int {
 	t.Helper()
 	return runProgram(t, program, container.Spec{Capabilities: container.Unprivileged})
@@ -101,8 +101,8 @@ func runProgram(t *testing.T, program string, spec container.Spec) int {
 func TestFilterKillsI386Calls(t *testing.T) {
 	const unshare386 = 310
 	program := systemCall386(t, unshare386, unix.CLONE_NEWUSER)
-	// Some kernels have no i386: CONFIG_IA32_EMULATION is off, or ia32_emulation=0 was given at boot. There int 0x80
-	// ends a program with a signal, so the filter has nothing to do and the test nothing to show.
+	// Some kernels do not support i386, because CONFIG_IA32_EMULATION is off or ia32_emulation=0 was set at boot. On them,
+	// int 0x80 ends a program with a signal, so there is nothing to test.
 	if got := unfiltered(t, program); got == -1 {
 		t.Log("this kernel has no i386")
 		return
@@ -127,7 +127,7 @@ func TestFilterForbidsUserNamespaces(t *testing.T) {
 	}{
 		"unshare": {systemCall(t, unix.SYS_UNSHARE, unix.CLONE_NEWUSER), unix.EPERM},
 		"clone":   {systemCall(t, unix.SYS_CLONE, unix.CLONE_NEWUSER|uint32(unix.SIGCHLD), 0, 0, 0), unix.EPERM},
-		// A filter does not see into the memory that its argument points to. Programs fall back to clone on ENOSYS.
+		// A filter can't read the memory that the argument points to. Programs fall back to clone on ENOSYS.
 		"clone3": {systemCall(t, unix.SYS_CLONE3, dataAt, 64), unix.ENOSYS},
 	} {
 		if got := unfiltered(t, test.program); got == int(test.want) {

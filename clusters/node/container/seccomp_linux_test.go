@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// missing are the names of the profile that an architecture has no call for. A name that a later profile adds belongs
-// here only if the kernel's table for the architecture does not have it.
+// missing lists the names in the profile that an architecture has no call for. Add a name from a later profile only if
+// the kernel's table for the architecture does not have it.
 var missing = map[*arch.Info][]string{
 	arch.X86_64: strings.Fields(`
 		_llseek _newselect arm_fadvise64_64 arm_sync_file_range breakpoint cacheflush chown32 clock_adjtime64
@@ -45,15 +45,15 @@ var missing = map[*arch.Info][]string{
 }
 
 const (
-	// administration are calls that are refused whatever their arguments are.
+	// administration lists calls that are refused with any arguments.
 	administration = `
 		unshare setns mount umount2 pivot_root fsopen fsconfig fsmount fspick move_mount open_tree mount_setattr
 		keyctl add_key request_key bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register
 		kexec_load kexec_file_load init_module finit_module delete_module reboot swapon swapoff acct quotactl
 		settimeofday clock_settime syslog sethostname setdomainname open_by_handle_at fanotify_init pidfd_getfd
 		process_madvise kcmp get_mempolicy set_mempolicy mbind move_pages migrate_pages vhangup`
-	// ordinary are calls that shells, debuggers and programs in Go and C make. Those of ordinaryOfAMD64 are older ones
-	// that arm64 never had.
+	// ordinary lists calls that shells, debuggers and programs in Go and C make. ordinaryOfAMD64 lists older ones that
+	// arm64 never had.
 	ordinary = `
 		execve exit exit_group wait4 waitid kill tgkill getpid gettid prlimit64 prctl seccomp ptrace brk mmap
 		munmap mprotect madvise mincore mremap futex set_robust_list rseq set_tid_address membarrier rt_sigaction
@@ -68,13 +68,13 @@ const (
 	ordinaryOfAMD64 = `open stat lstat access poll select fork vfork pipe dup2 mkdir epoll_wait`
 )
 
-// machine is a filter that is run as the kernel runs it.
+// machine evaluates a filter as the kernel does.
 type machine struct {
 	*filter
 	vm *bpf.VM
 }
 
-// machines are the filters of each architecture by its name, for a container with these capabilities.
+// machines returns the filters of each architecture by its name, for a container with these capabilities.
 func machines(t *testing.T, capabilities []string) map[string]machine {
 	t.Helper()
 	result := map[string]machine{}
@@ -100,11 +100,11 @@ func machines(t *testing.T, capabilities []string) map[string]machine {
 	return result
 }
 
-// answer is the filter's answer to a call with a number.
+// answer returns the filter's answer to a call with a number.
 func (m machine) answer(t *testing.T, architecture arch.AuditArch, number uint32, arguments ...uint64) uint32 {
 	t.Helper()
-	// Fields of struct seccomp_data have the machine's order of bytes, and both architectures put a number's lower half
-	// first. The VM reads words as networks write them.
+	// The fields of struct seccomp_data are in the machine's byte order, and both architectures put a number's lower half
+	// first. The VM reads words in network byte order.
 	var data [64]byte
 	word := func(at int, value uint32) { binary.BigEndian.PutUint32(data[at:], value) }
 	word(0, number)
@@ -120,7 +120,7 @@ func (m machine) answer(t *testing.T, architecture arch.AuditArch, number uint32
 	return uint32(result)
 }
 
-// call is the filter's answer to a call of its own architecture, which must have it.
+// call returns the filter's answer to a call of its own architecture, which must have it.
 func (m machine) call(t *testing.T, name string, arguments ...uint64) uint32 {
 	t.Helper()
 	number, known := m.number(name)
@@ -130,7 +130,7 @@ func (m machine) call(t *testing.T, name string, arguments ...uint64) uint32 {
 	return m.answer(t, m.native.ID, number, arguments...)
 }
 
-// satisfying are arguments that a rule fits.
+// satisfying returns arguments that satisfy a rule.
 func satisfying(rule specs.LinuxSyscall) []uint64 {
 	arguments := make([]uint64, 6)
 	for _, argument := range rule.Args {
@@ -146,7 +146,7 @@ func satisfying(rule specs.LinuxSyscall) []uint64 {
 	return arguments
 }
 
-// fits is what a rule means (config-linux.md of the OCI's runtime-spec).
+// fits reports whether arguments satisfy a rule, as config-linux.md of the OCI's runtime-spec defines it.
 func fits(rule specs.LinuxSyscall, arguments []uint64) bool {
 	return !slices.ContainsFunc(rule.Args, func(a specs.LinuxSeccompArg) bool {
 		switch got := arguments[a.Index]; a.Op {
@@ -186,7 +186,7 @@ func TestFilterContainsEveryCallOfTheProfile(t *testing.T) {
 }
 
 func TestFilterMatchesProfile(t *testing.T) {
-	// The interesting arguments are those of personality, socket and clone, also with a bit of the upper half.
+	// The interesting arguments are those of personality, socket and clone, also with a bit set in the upper half.
 	values := []uint64{0, 1, 3, 8, 16, 17, 0x20000, 0x20008, 0x40000, 0x7fffffff, 0xffffffff}
 	for bit := range 64 {
 		values = append(values, 1<<bit, 1<<bit|2)
@@ -323,7 +323,7 @@ func TestFilterAllowsOrdinaryCalls(t *testing.T) {
 			for _, family := range []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} {
 				allows(t, m, "socket", family)
 			}
-			// Linux, Linux with 32 bits, and a question (personality(2)).
+			// The values are Linux, Linux with 32 bits, and a query (personality(2)).
 			for _, personality := range []uint64{0, 8, 0xffffffff} {
 				allows(t, m, "personality", personality)
 			}

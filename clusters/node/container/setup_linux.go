@@ -21,14 +21,14 @@ import (
 
 // Main sets up the container in this process and then executes the program, if Start has started the process for that.
 // The main goroutine must call it first in main. Rights, filter and root belong to a thread, and the thread that calls
-// exec passes on its own, so package namespace keeps this goroutine on one thread.
+// exec passes on its own. That is why package namespace keeps this goroutine on one thread.
 func Main() {
 	if len(os.Args) == 0 || os.Args[0] != Name {
 		return
 	}
 	unix.CloseOnExec(specDescriptor)
 	unix.CloseOnExec(statusDescriptor)
-	unix.CloseOnExec(processDescriptor) // it may not be there
+	unix.CloseOnExec(processDescriptor) // it is only open if Spec.Enter is set
 	status := os.NewFile(statusDescriptor, "status")
 	var spec Spec
 	err := json.NewDecoder(os.NewFile(specDescriptor, "spec")).Decode(&spec)
@@ -36,26 +36,26 @@ func Main() {
 		err = spec.become()
 	}
 	_, _ = io.WriteString(status, err.Error())
-	const notStarted = 128 // what container runtimes say of a container that never ran
+	const notStarted = 128 // container runtimes use it for containers that did not start
 	os.Exit(notStarted)
 }
 
-// become returns only an error.
+// become sets up the container and executes the program. It returns only on error.
 func (s *Spec) become() error {
 	if s.Cgroup != "" {
 		if err := os.WriteFile(filepath.Join(s.Cgroup, "cgroup.procs"), []byte("0"), 0); err != nil {
 			return fmt.Errorf("joining the control group: %w", err)
 		}
 		if !s.Enter {
-			// From here on it is the root of all groups that the container sees, so that programs find their limits where they
-			// look.
+			// From now on, the container sees this group as the root of all groups, so that programs find their limits where
+			// they expect them.
 			if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 				return fmt.Errorf("joining the control group: %w", err)
 			}
 		}
 	}
 	if s.OOMScoreAdjust != 0 {
-		// Lower than our own is root's to give.
+		// Only root can set a score lower than our own.
 		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(s.OOMScoreAdjust)), 0)
 	}
 	single := namespace.SingleID()
@@ -82,7 +82,7 @@ func (s *Spec) become() error {
 	return nil
 }
 
-// enter joins the namespaces of a process of the container. Its process namespace we were born in.
+// enter joins the namespaces of a process of the container. This process was created in the container's PID namespace.
 func (s *Spec) enter() error {
 	defer unix.Close(processDescriptor)
 	// A thread that shares its root and working folder with other threads can't change mounts (setns(2)).
@@ -99,10 +99,10 @@ func (s *Spec) enter() error {
 	return nil
 }
 
-// createFiles puts the container's file system together and moves into it.
+// createFiles creates the container's file system and moves into it.
 func (s *Spec) createFiles() error {
-	// What the node mounts from here on may appear in a container's volumes (HostToContainer), and nothing of ours at the
-	// node.
+	// Mounts that the node adds later may appear in a container's volumes (HostToContainer). Our mounts must not appear on
+	// the node.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("making the mounts private: %w", err)
 	}
@@ -128,7 +128,7 @@ func (s *Spec) createFiles() error {
 			return fmt.Errorf("making %s read-only: %w", fixed, err)
 		}
 	}
-	if s.Dir != "" { // before the root is read-only
+	if s.Dir != "" { // before the root becomes read-only
 		if folder, err := t.open(s.Dir, folder); err == nil {
 			_ = unix.Close(folder)
 		}
@@ -179,14 +179,14 @@ func (s *Spec) program() (string, error) {
 	return "", fmt.Errorf("exec: %q: executable file not found in $PATH", name)
 }
 
-// limit takes all rights away that the program is not to have.
+// limit removes all rights that the program must not have.
 func (s *Spec) limit(single bool) error {
 	if err := limitCapabilities(s.Capabilities); err != nil {
 		return err
 	}
 	const umask = 0o022
 	unix.Umask(umask)
-	// To load a filter takes a capability, so it comes before those go.
+	// Loading a filter requires a capability, so it comes before the capabilities are dropped.
 	if err := s.filter(single); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *Spec) limit(single bool) error {
 	case !single:
 		return s.changeUser()
 	case s.User != 0:
-		// We are already called so, or have entered the container of one who is.
+		// The process already has this user, or has entered a container that has it.
 		return dropCapabilities(nil)
 	}
 	return nil
@@ -207,7 +207,7 @@ func (s *Spec) changeUser() error {
 	if err := unix.Setresgid(s.Group, s.Group, s.Group); err != nil {
 		return fmt.Errorf("changing to group %d: %w", s.Group, idError(err))
 	}
-	// With the change from root to another user all capabilities go.
+	// When root changes to another user, the process loses all capabilities.
 	if err := unix.Setresuid(s.User, s.User, s.User); err != nil {
 		return fmt.Errorf("changing to user %d: %w", s.User, idError(err))
 	}
@@ -221,7 +221,7 @@ func idError(err error) error {
 	return err
 }
 
-// filter loads filters of system calls.
+// filter loads the filters of system calls.
 func (s *Spec) filter(single bool) error {
 	if s.NoNewPrivileges {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

@@ -22,7 +22,7 @@ type Spec struct {
 	ReadOnly []string
 	// NewSys gives the container a /sys for its own network.
 	NewSys bool
-	// Devices shows all of the node's /dev.
+	// Devices makes all of the node's /dev visible.
 	Devices bool
 
 	// Capabilities are the capabilities that it may have, without CAP_: "NET_BIND_SERVICE".

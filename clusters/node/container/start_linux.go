@@ -20,11 +20,12 @@ import (
 // Name is the name of a container's first process until it executes the program.
 const Name = "operator-labs-container"
 
-// What Main finds behind its standard output: the Spec, and where it says why there is no program.
+// Main finds these descriptors in addition to the standard streams: the Spec, and the pipe for the error if the program
+// can't be started.
 const (
 	specDescriptor   = 3
 	statusDescriptor = 4
-	// processDescriptor is that of the process whose container it enters. Its number would mean another one there.
+	// processDescriptor refers to the process whose container it enters. The PID would mean another process there.
 	processDescriptor = 5
 )
 
@@ -86,7 +87,7 @@ func (s *Starting) Await() error {
 	defer s.status.Close()
 	_, err := s.spec.Write(s.text)
 	s.spec.Close()
-	message, readErr := io.ReadAll(s.status) // nothing, once the process has become the program
+	message, readErr := io.ReadAll(s.status) // empty, once the process has become the program
 	if len(message) > 0 {
 		return &StartError{string(message)}
 	}
@@ -141,8 +142,8 @@ func command(spec Spec, streams Streams, specRead, statusWrite *os.File) *exec.C
 	return cmd
 }
 
-// setUser gives a program that does not run as root its user and group where there is one id only: in a user namespace
-// of its own that one id is called so. Before the program begins, the process needs the rights of root there.
+// setUser sets the user and the group of a program that does not run as root, where there is only one ID: a new user
+// namespace maps that ID to them. Until the program begins, the process needs root's capabilities in it.
 func setUser(attributes *syscall.SysProcAttr, spec Spec) {
 	attributes.Cloneflags |= unix.CLONE_NEWUSER
 	attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: spec.User, HostID: 0, Size: 1}}
@@ -152,7 +153,7 @@ func setUser(attributes *syscall.SysProcAttr, spec Spec) {
 	}
 }
 
-// fork starts the process. What it shares with others, this thread enters before, and the child inherits it.
+// fork starts the process. This thread enters the shared namespaces first, so that the child inherits them.
 func fork(cmd *exec.Cmd, joined Joined) error {
 	for kind, file := range joined.Namespaces {
 		if err := namespace.Join(file, kind); err != nil {
@@ -160,7 +161,7 @@ func fork(cmd *exec.Cmd, joined Joined) error {
 		}
 	}
 	if joined.Processes != nil {
-		// Of a namespace of processes one does not become a member: only children do (pid_namespaces(7)).
+		// A process can't join a PID namespace itself. Only its children become members (pid_namespaces(7)).
 		if err := unix.Setns(int(joined.Processes.Fd()), unix.CLONE_NEWPID); err != nil {
 			return fmt.Errorf("entering the PID namespace of a container: %w", err)
 		}

@@ -15,11 +15,11 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// tree is a file system under construction. Symbolic links in it lead to where they will, once it is the root: an image
-// must not be able to have a volume mounted on the node.
+// tree is a file system under construction. Symbolic links in it are resolved as if it were the root already. Otherwise
+// an image could have a volume mounted on the node.
 type tree struct{ root string }
 
-// wanted is what open makes if it is not there.
+// wanted is what open creates if the path does not exist.
 type wanted int
 
 const (
@@ -27,7 +27,7 @@ const (
 	file
 )
 
-// open opens a path in the tree, without reading it. It is made if it does not exist.
+// open opens a path in the tree, without reading it. It creates the path if it does not exist.
 func (t tree) open(name string, want wanted) (int, error) {
 	root, err := unix.Open(t.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t tree) open(name string, want wanted) (int, error) {
 	return openIn(root, name)
 }
 
-// follow opens what a symbolic link leads to, and makes it: it is not there yet.
+// follow creates and opens the target of a symbolic link whose target does not exist.
 func (t tree) follow(parent int, name string, want wanted) (int, error) {
 	target := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(parent, path.Base(name), target)
@@ -85,7 +85,7 @@ func openIn(root int, name string) (int, error) {
 	return unix.Openat2(root, path.Clean("/"+name), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
 }
 
-// at calls with a path of what is at a name in the tree.
+// at opens a name in the tree, and calls do with a path to it.
 func (t tree) at(name string, want wanted, do func(path string) error) error {
 	descriptor, err := t.open(name, want)
 	if err != nil {
@@ -95,7 +95,7 @@ func (t tree) at(name string, want wanted, do func(path string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d", descriptor))
 }
 
-// part is a mount of what is at a path in the tree, which may not lead out of it.
+// part returns a mount of a path in the tree. The path can't lead out of the tree.
 func (t tree) part(name string) (mount int, is wanted, err error) {
 	root, err := unix.Open(t.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -121,7 +121,7 @@ func (t tree) part(name string) (mount int, is wanted, err error) {
 	return mount, is, err
 }
 
-// mask makes a path empty, if it is there.
+// mask hides the contents of a path, if it exists.
 func (t tree) mask(name string) error {
 	descriptor, err := t.existing(name)
 	if err != nil || descriptor < 0 {
@@ -139,7 +139,7 @@ func (t tree) mask(name string) error {
 	return unix.Mount("/dev/null", target, "", unix.MS_BIND, "")
 }
 
-// makeReadOnly makes a path read-only, if it is there.
+// makeReadOnly makes a path read-only, if it exists.
 func (t tree) makeReadOnly(name string) error {
 	descriptor, err := t.existing(name)
 	if err != nil || descriptor < 0 {
@@ -158,7 +158,7 @@ func (t tree) makeReadOnly(name string) error {
 	return namespace.ReadOnly(fmt.Sprintf("/proc/self/fd/%d", descriptor))
 }
 
-// existing opens a path of the tree. -1: there is none.
+// existing opens a path of the tree. It returns -1 if the path does not exist.
 func (t tree) existing(name string) (int, error) {
 	root, err := unix.Open(t.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

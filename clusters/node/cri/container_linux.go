@@ -64,7 +64,7 @@ func (s *Server) CreateContainer(_ context.Context, r *runtimeapi.CreateContaine
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.ID}, nil
 }
 
-// userOf is who a container runs as: "user:group", as an image writes it.
+// userOf returns the user that a container runs as: "user:group", as an image writes it.
 func userOf(security *runtimeapi.LinuxContainerSecurityContext, image string) string {
 	user := image
 	if security.GetRunAsUser() != nil {
@@ -79,7 +79,7 @@ func userOf(security *runtimeapi.LinuxContainerSecurityContext, image string) st
 	return user
 }
 
-// stopSignal is what asks a container to end: what its Pod says, or its image, or SIGTERM.
+// stopSignal returns the signal that asks a container to end: the Pod's, or else the image's, or else SIGTERM.
 func stopSignal(wanted runtimeapi.Signal, image string) (int, error) {
 	name := strings.ToUpper(image)
 	if wanted != runtimeapi.Signal_RUNTIME_DEFAULT {
@@ -143,7 +143,8 @@ func (s *Server) StartContainer(ctx context.Context, r *runtimeapi.StartContaine
 	return &runtimeapi.StartContainerResponse{}, nil
 }
 
-// startCode is the exit code of a container that did not start, as a shell has it: 127 if there is no such program.
+// startCode returns the exit code of a container that did not start. As in a shell, it is 127 if there is no such
+// program.
 func startCode(err error) int {
 	const notFound, other = 127, 128
 	var failed *container.StartError
@@ -189,7 +190,7 @@ func (s *Server) start(ctx context.Context, c *containerRecord) error {
 	return nil
 }
 
-// follow notes the end of a container that runs.
+// follow records the end of a running container.
 func (s *Server) follow(c *containerRecord) {
 	c.done = make(chan struct{})
 	go func() {
@@ -207,7 +208,7 @@ func (s *Server) follow(c *containerRecord) {
 		case state.Code != 0:
 			c.Reason = "Error"
 		}
-		// If it can't be written to the disk, the server continues without: it is known as long as we live.
+		// If the record can't be written to the disk, the server continues, and keeps it in memory.
 		_ = s.writeContainer(c)
 		c.mutex.Unlock()
 		close(c.done)
@@ -223,7 +224,7 @@ func (s *Server) StopContainer(ctx context.Context, r *runtimeapi.StopContainerR
 	return &runtimeapi.StopContainerResponse{}, s.end(ctx, c, time.Duration(r.Timeout)*time.Second)
 }
 
-// drainLimit is how long a Pod may go on to be sent connections when it is to end. It takes milliseconds.
+// drainLimit is how long a Pod that is to end may continue to receive new connections. It takes milliseconds.
 const drainLimit = 5 * time.Second
 
 func (s *Server) end(ctx context.Context, c *containerRecord, grace time.Duration) error {
@@ -260,8 +261,8 @@ func (s *Server) end(ctx context.Context, c *containerRecord, grace time.Duratio
 	}
 }
 
-// drain waits until no client is sent to the container's Pod any more. Otherwise the program would refuse requests that
-// are on their way: the API learns of the end of a Pod at the same time as the kubelet.
+// drain waits until no client is routed to the container's Pod any more. Otherwise the program would refuse requests
+// that are already under way, because the API learns of the end of a Pod at the same time as the kubelet.
 func (s *Server) drain(ctx context.Context, c *containerRecord) {
 	b, err := s.sandbox(c.Sandbox)
 	if err != nil || b.hostNetwork() {
@@ -274,7 +275,7 @@ func (s *Server) drain(ctx context.Context, c *containerRecord) {
 		return
 	}
 	defer network.Close()
-	_ = s.Network.Drained(ctx, b.config.Metadata, b.Address, network) // it ends all the same
+	_ = s.Network.Drained(ctx, b.config.Metadata, b.Address, network) // the container is stopped in any case
 }
 
 // RemoveContainer removes a container's record and its files.
@@ -364,7 +365,7 @@ func (s *Server) describe(c *containerRecord) *runtimeapi.ContainerStatus {
 	return described
 }
 
-// nameOf is the image as the Pod names it: the kubelet asks by its id.
+// nameOf returns the image as the Pod names it. The kubelet requests it by its ID.
 func nameOf(image *runtimeapi.ImageSpec) *runtimeapi.ImageSpec {
 	if image.GetUserSpecifiedImage() == "" {
 		return image

@@ -171,7 +171,7 @@ func TestExecSync(t *testing.T) {
 	if status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("the error of a program that takes too long is %v", err)
 	}
-	// One that leaves another behind, which holds its output open.
+	// This program leaves another one behind, which holds its output open.
 	if output, code := r.exec(t, id, "sleep 1000 & echo done"); output != "done" || code != 0 {
 		t.Errorf("the output is %q, and the exit code is %d", output, code)
 	}

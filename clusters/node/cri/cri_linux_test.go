@@ -48,7 +48,7 @@ func (r *runtime) pod(t *testing.T, change ...func(*runtimeapi.PodSandboxConfig)
 	return &pod{r, t, created.PodSandboxId, config}
 }
 
-// create makes a container of the Pod that runs a script of the machine's shell.
+// create creates a container of the Pod that runs a script with the machine's shell.
 func (p *pod) create(name, script string, change ...func(*runtimeapi.ContainerConfig)) string {
 	p.t.Helper()
 	config := &runtimeapi.ContainerConfig{
@@ -74,7 +74,7 @@ func (p *pod) create(name, script string, change ...func(*runtimeapi.ContainerCo
 	return created.ContainerId
 }
 
-// start makes a container and starts it.
+// start creates a container and starts it.
 func (p *pod) start(name, script string, change ...func(*runtimeapi.ContainerConfig)) string {
 	p.t.Helper()
 	id := p.create(name, script, change...)
@@ -102,7 +102,7 @@ func (r *runtime) await(t *testing.T, id string, state runtimeapi.ContainerState
 	})
 }
 
-// until repeats a question until the answer is yes.
+// until calls ask until it returns true.
 func until[T any](t *testing.T, what string, ask func() (T, bool)) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -119,7 +119,7 @@ func until[T any](t *testing.T, what string, ask func() (T, bool)) T {
 	}
 }
 
-// ends starts a script as a container and returns what it said and how it ended.
+// ends runs a script as a container, and returns its output and the container's status.
 func (p *pod) ends(name, script string, change ...func(*runtimeapi.ContainerConfig)) (output string, status *runtimeapi.ContainerStatus) {
 	p.t.Helper()
 	id := p.start(name, script, change...)
@@ -127,7 +127,7 @@ func (p *pod) ends(name, script string, change ...func(*runtimeapi.ContainerConf
 	return p.logText(name), status
 }
 
-// logText is the text of a container's log.
+// logText returns the text of a container's log.
 func (p *pod) logText(name string) string {
 	p.t.Helper()
 	content, err := os.ReadFile(filepath.Join(p.config.LogDirectory, name+".log"))
@@ -297,7 +297,7 @@ func TestContainersSurviveServerRestart(t *testing.T) {
 	if s := r.status(t, over); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 2 {
 		t.Errorf("the earlier exited container is %v", s)
 	}
-	r.exec(t, ends, "touch /stop") // which may end with the container
+	r.exec(t, ends, "touch /stop") // this fails if the container ends first
 	if s := r.await(t, ends, runtimeapi.ContainerState_CONTAINER_EXITED); s.ExitCode != 6 {
 		t.Errorf("the later exited container is %v", s)
 	}
@@ -352,7 +352,7 @@ func TestPodAddressIsReachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.start("c", "exec sleep 1000")
-	// Nobody listens, and that is answered at once by the Pod's own network.
+	// No program listens, so the Pod's own network refuses the connection at once.
 	_, err = net.DialTimeout("tcp", net.JoinHostPort(s.Status.Network.Ip, "80"), soon)
 	if err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("the error is %v", err)

@@ -26,7 +26,7 @@ import (
 	"lva.io/operators/clusters/node/keeper"
 )
 
-// program is one to run in a container that runs.
+// program is a program to run in a running container.
 type program struct {
 	args     []string
 	in       io.Reader
@@ -60,8 +60,8 @@ func (s *Server) run(ctx context.Context, id string, p program) (int, error) {
 	return s.runPipes(ctx, c.ID, spec, p)
 }
 
-// lateOutput is how long we wait for output when a program has ended that has left others behind, who hold its output
-// open.
+// lateOutput is how long we wait for output after a program has ended, if other processes that it has left behind hold
+// its output open.
 const lateOutput = time.Second
 
 func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p program) (int, error) {
@@ -85,7 +85,7 @@ func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p
 			return 0, err
 		}
 		*stream.theirs, ours = write, append(ours, read, write)
-		copies.Go(func() { _, _ = io.Copy(stream.to, read) }) // who listens may have gone
+		copies.Go(func() { _, _ = io.Copy(stream.to, read) }) // the client may have disconnected
 	}
 	if p.in != nil {
 		read, write, err := os.Pipe()
@@ -94,7 +94,7 @@ func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p
 		}
 		streams.In, ours = read, append(ours, read, write)
 		go func() {
-			_, _ = io.Copy(write, p.in) // the program may not want all of it
+			_, _ = io.Copy(write, p.in) // the program may not read all of it
 			write.Close()
 		}()
 	}
@@ -122,7 +122,7 @@ func (s *Server) runTerminal(ctx context.Context, id string, spec container.Spec
 	defer ours.Close()
 	go func() {
 		for size := range p.resize {
-			_ = keeper.Resize(ours, size.Height, size.Width) // it may have ended
+			_ = keeper.Resize(ours, size.Height, size.Width) // the program may have ended
 		}
 	}()
 	if p.in != nil {
@@ -147,10 +147,10 @@ func (s *Server) runTerminal(ctx context.Context, id string, spec container.Spec
 	return code, nil
 }
 
-// outputLimit is how much of the output of a probe is kept. The kubelet looks at 10 KB.
+// outputLimit is how much of the output of a probe is kept. The kubelet reads 10 KB.
 const outputLimit = 1 << 20
 
-// limited keeps the beginning of what is written.
+// limited keeps the beginning of the data that is written to it.
 type limited struct {
 	mutex sync.Mutex
 	kept  bytes.Buffer
@@ -171,7 +171,7 @@ func (l *limited) bytes() []byte {
 	return bytes.Clone(l.kept.Bytes())
 }
 
-// ExecSync runs a program until it ends: a probe, or a hook.
+// ExecSync runs a program, such as a probe or a hook, until it ends.
 func (s *Server) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -220,10 +220,10 @@ func (s *Server) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest
 	return s.stream.GetPortForward(r)
 }
 
-// streamer does what the streams ask for.
+// streamer implements the streams of exec, attach and port-forward.
 type streamer struct{ s *Server }
 
-// plain makes a nil WriteCloser a nil Writer.
+// plain converts a nil WriteCloser to a nil Writer.
 func plain(w io.WriteCloser) io.Writer {
 	if w == nil {
 		return nil
@@ -263,14 +263,14 @@ func (r streamer) Attach(ctx context.Context, id string, in io.Reader, out, errs
 	if terminal {
 		go func() {
 			for size := range resize {
-				_ = r.s.Keeper.Resize(ctx, c.ID, size.Height, size.Width) // it may have ended
+				_ = r.s.Keeper.Resize(ctx, c.ID, size.Height, size.Width) // the container may have ended
 			}
 		}()
 	}
 	return r.s.Keeper.Attach(ctx, c.ID, in, plain(out), plain(errs))
 }
 
-// connectTimeout is how long a program in a Pod may take to accept.
+// connectTimeout is how long a program in a Pod may take to accept a connection.
 const connectTimeout = 10 * time.Second
 
 // PortForward connects to a port of a Pod, at the address at which the Pod's own containers would connect.
@@ -299,7 +299,7 @@ func (r streamer) PortForward(ctx context.Context, id string, port int32, stream
 	}
 	defer connection.Close()
 	go func() {
-		_, _ = io.Copy(connection, stream) // the Pod may have enough
+		_, _ = io.Copy(connection, stream) // the Pod may close its end first
 		if half, ok := connection.(*net.TCPConn); ok {
 			_ = half.CloseWrite()
 		}

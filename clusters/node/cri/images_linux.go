@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/clusters/node/rootfs"
 )
 
-// imageError says of an image that can't be had what to do.
+// imageError adds to the error of an unavailable image what the user can do.
 func imageError(reference string, err error) error {
 	if errors.Is(err, named.ErrUnknown) {
 		return status.Errorf(codes.NotFound, "image %q is unknown, and this cluster has no registry to pull it from: "+
@@ -58,7 +58,7 @@ func (s *Server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest
 	return &runtimeapi.ImageStatusResponse{Image: imageOf(image)}, nil
 }
 
-// PullImage makes sure that an image can be run. It builds and unpacks the image if need be.
+// PullImage makes sure that an image can be run. It builds and unpacks the image if necessary.
 func (s *Server) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	reference := r.GetImage().GetImage()
 	image, err := s.Files.Image(reference)
@@ -94,7 +94,7 @@ func (s *Server) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) 
 			continue
 		}
 		described := imageOf(image)
-		described.Pinned = true // the kubelet is not to tidy up: the store is not the node's
+		described.Pinned = true // the kubelet must not remove images: the store is not the node's
 		seen[described.Id] = described
 		response.Images = append(response.Images, described)
 	}
@@ -106,8 +106,8 @@ func (s *Server) RemoveImage(context.Context, *runtimeapi.RemoveImageRequest) (*
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo reports the usage of the file system that the kubelet has to watch, which is that of the containers. The
-// layers are with the image store, on a file system of which the node does not see the whole.
+// ImageFsInfo reports the usage of the file system that the kubelet has to watch, which is the one of the containers.
+// The layers are in the image store, and the node sees only a part of that file system.
 func (s *Server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	dir := s.Files.Containers
 	used := &runtimeapi.FilesystemUsage{Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}

@@ -33,12 +33,12 @@ import (
 
 func TestMain(m *testing.M) { nodetest.Inside(m) }
 
-// soon is how long what takes milliseconds may take on a machine that is busy.
+// soon is how long an operation that takes milliseconds may take on a busy machine.
 const soon = 20 * time.Second
 
 const image = "test/empty:v1"
 
-// parts are what there can be only one of in a process.
+// parts are the objects of which a process can have only one.
 type parts struct {
 	keeper *keeper.Client
 	pods   *podnet.Network
@@ -55,12 +55,12 @@ var shared = sync.OnceValues(func() (*parts, error) {
 	return &parts{&keeper.Client{Socket: socket}, pods}, err
 })
 
-// network is the Pods' network without Services. It notes what is asked of it.
+// network is the Pods' network without Services. It records the calls.
 type network struct {
 	pods    *podnet.Network
 	mutex   sync.Mutex
 	drained []string
-	// published are the ports of the node that Pods have: "web 80->8080".
+	// published has the ports of the node that Pods have: "web 80->8080".
 	published map[string]string
 }
 
@@ -96,7 +96,7 @@ func (n *network) Drained(_ context.Context, pod *runtimeapi.PodSandboxMetadata,
 	return nil
 }
 
-// runtime is a server and a kubelet's view of it.
+// runtime is a server and the clients with which a kubelet would use it.
 type runtime struct {
 	runtimeapi.RuntimeServiceClient
 	images  runtimeapi.ImageServiceClient
@@ -126,7 +126,7 @@ func newRuntime(t *testing.T) *runtime {
 	return r
 }
 
-// serve starts a server, or another one after the first has ended.
+// serve starts a server. It can be called again after the earlier server has ended.
 func (r *runtime) serve(t *testing.T, p *parts) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,7 +162,7 @@ func (r *runtime) serve(t *testing.T, p *parts) {
 	}
 }
 
-// limit has another server that makes control groups in a folder.
+// limit restarts the server with a folder in which it creates control groups.
 func (r *runtime) limit(t *testing.T, groups string) {
 	t.Helper()
 	p, err := shared()
@@ -174,7 +174,7 @@ func (r *runtime) limit(t *testing.T, groups string) {
 	r.serve(t, p)
 }
 
-// clean removes all that a test has left, and wants nothing to be left then.
+// clean removes everything that a test has left, and checks that nothing remains.
 func (r *runtime) clean(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -213,7 +213,7 @@ func (r *runtime) putImage(t *testing.T, reference, configuration string) {
 		}
 		return b
 	}
-	const blocks = 1024 // the end of an archive, without anything before
+	const blocks = 1024 // the end of an archive, without any entries
 	err := named.Write(r.files.Images, named.Image{
 		Reference: reference, Configuration: put(configuration), Layers: []named.Blob{put(string(make([]byte, blocks)))},
 	})

@@ -23,24 +23,24 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// sandbox is what the containers of a Pod share. Each of its fields is written down.
+// sandbox is the state that the containers of a Pod share. All its fields are recorded.
 type sandbox struct {
 	ID      string
 	Created time.Time
-	// Address is the Pod's. That of a Pod in the node's network is the node's.
+	// Address is the Pod's address. For a Pod in the node's network, it is the node's.
 	Address netip.Addr
-	// Ready says that it was not stopped.
+	// Ready reports that it was not stopped.
 	Ready bool
 
 	config *runtimeapi.PodSandboxConfig
 }
 
-// containerRecord is a container. Each of its exported fields is written down.
+// containerRecord is a container. Each of its exported fields is recorded.
 type containerRecord struct {
 	ID      string
 	Sandbox string
 	Created time.Time
-	// Image is the id of its image.
+	// Image is the ID of its image.
 	Image string
 	Root  container.Root
 	// Stop is the signal that asks it to end.
@@ -59,11 +59,11 @@ type containerRecord struct {
 	config *runtimeapi.ContainerConfig
 
 	mutex sync.Mutex
-	// done is closed when it has ended. nil: it was never started.
+	// done is closed when it has ended. It is nil if the container was never started.
 	done chan struct{}
 }
 
-// state must be called with the mutex held.
+// state returns the state of the container. The caller must hold the mutex.
 func (c *containerRecord) state() runtimeapi.ContainerState {
 	switch {
 	case !c.Finished.IsZero():
@@ -80,17 +80,17 @@ func (c *containerRecord) running() bool {
 	return c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING
 }
 
-// hostNetwork says that a Pod is in the node's network.
+// hostNetwork reports whether a Pod is in the node's network.
 func (b *sandbox) hostNetwork() bool {
 	return b.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// sharesProcesses says that its containers see each other's processes.
+// sharesProcesses reports whether its containers see each other's processes.
 func (b *sandbox) sharesProcesses() bool {
 	return b.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() == runtimeapi.NamespaceMode_POD
 }
 
-// record is a file: what we know, and the kubelet's configuration as it came.
+// record is the content of a file: the server's own data, and the kubelet's configuration as received.
 type record struct {
 	What   json.RawMessage
 	Config []byte
@@ -102,7 +102,7 @@ const (
 	shared     = "namespaces"
 )
 
-// write writes something down, at once.
+// write writes a record to the disk at once.
 func (s *Server) write(folder, id string, what any, config proto.Message) error {
 	text, err := json.Marshal(what)
 	if err != nil {
@@ -147,7 +147,7 @@ func readAll(dir string, each func(r record) error) error {
 	}
 	for _, entry := range entries {
 		if filepath.Ext(entry.Name()) == ".new" {
-			continue // it was interrupted, and the old one counts
+			continue // an interrupted write left it, and the old record is valid
 		}
 		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
@@ -164,7 +164,7 @@ func readAll(dir string, each func(r record) error) error {
 	return nil
 }
 
-// load finds again what an earlier server has started.
+// load restores the records of an earlier server.
 func (s *Server) load(ctx context.Context) error {
 	err := readAll(s.path(sandboxes), func(r record) error {
 		b := &sandbox{config: &runtimeapi.PodSandboxConfig{}}
@@ -197,7 +197,7 @@ func (s *Server) load(ctx context.Context) error {
 		state, kept := running[c.ID]
 		switch {
 		case kept && c.Finished.IsZero():
-			// Perhaps we were ended between its start and the note of it.
+			// The earlier server may have ended after it started the container and before it recorded that.
 			c.Started = state.Started
 			s.follow(c)
 		case !c.Started.IsZero() && c.Finished.IsZero():
@@ -211,7 +211,7 @@ func (s *Server) load(ctx context.Context) error {
 	return s.abandon(ctx, states)
 }
 
-// abandon removes what an earlier server had begun to make and not written down yet when it was ended.
+// abandon removes what an earlier server had begun to create, but had not recorded when it ended.
 func (s *Server) abandon(ctx context.Context, kept []keeper.State) error {
 	known := func(id string) bool { return s.containers[id] != nil || s.sandboxes[id] != nil }
 	for _, state := range kept {
@@ -249,10 +249,10 @@ func (s *Server) abandon(ctx context.Context, kept []keeper.State) error {
 	return s.Files.Keep(known)
 }
 
-// unknownCode is the exit code that Kubernetes reports for a container if it is unknown how it ended.
+// unknownCode is the exit code that Kubernetes reports for a container if the real one is unknown.
 const unknownCode = 137
 
-// namespaces are the files of a sandbox's namespaces, to be closed.
+// namespaces returns the namespaces of a sandbox.
 func (s *Server) namespaces(b *sandbox) *namespace.Set {
 	return &namespace.Set{Dir: s.path(shared, b.ID)}
 }

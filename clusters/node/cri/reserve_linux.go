@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve is room on the node's disk that Pods can't take: a file that is never read. The kubelet writes a little to
-// the disk to end a Pod, also one that it evicts because it has filled the disk. So a piece is given back each time
-// that a Pod is stopped on a full disk. If another Pod that fills the disk takes the piece, that Pod gets another one
-// when it is stopped in turn.
+// reserve is space on the node's disk that Pods can't use: a file that is never read. The kubelet writes a little to
+// the disk to end a Pod, even to evict a Pod that has filled the disk. So each time that a Pod is stopped on a full
+// disk, the server frees a piece of the reserve. If another Pod uses up that piece, the server frees another one when
+// it stops that Pod.
 type reserve struct {
-	file  string // empty: there is none
+	file  string // empty if there is no reserve
 	mutex sync.Mutex
 }
 
 const (
 	reserved = 1 << 20  // bytes
-	piece    = 64 << 10 // bytes; what the kubelet writes for a Pod is less
+	piece    = 64 << 10 // bytes, more than the kubelet writes for a Pod
 )
 
-// replenish makes the reserve whole, as far as that is possible: a node without one does well until its disk is full.
+// replenish restores the reserve to its full size, if possible. Without a reserve, a node works until its disk is full.
 func (r *reserve) replenish() {
 	if r.file == "" {
 		return
@@ -48,14 +48,14 @@ func (r *reserve) fill() error {
 	if err != nil || info.Size() == reserved {
 		return err
 	}
-	const much = 16 * reserved // the program that filled the disk may still be there
+	const much = 16 * reserved // the program that filled the disk may still be running
 	if left, err := r.left(); err != nil || left < much {
 		return err
 	}
 	return unix.Fallocate(int(file.Fd()), 0, 0, reserved)
 }
 
-// shrink gives a piece back if the disk is full.
+// shrink frees a piece of the reserve if the disk is full.
 func (r *reserve) shrink() error {
 	if r.file == "" {
 		return nil
@@ -76,7 +76,7 @@ func (r *reserve) shrink() error {
 	return nil
 }
 
-// left is how much room there is on the disk, in bytes.
+// left returns the free space on the disk, in bytes.
 func (r *reserve) left() (int64, error) {
 	var system unix.Statfs_t
 	err := unix.Statfs(r.file, &system)

@@ -18,7 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// createCgroup makes the control group of a container and sets its limits. Empty: there are none to be had.
+// createCgroup creates the control group of a container and sets its limits. It returns an empty string if the node has
+// no control groups.
 func (s *Server) createCgroup(c *containerRecord) (string, error) {
 	if s.Cgroups == "" {
 		return "", nil
@@ -40,8 +41,8 @@ func limit(dir string, resources *runtimeapi.LinuxContainerResources) error {
 	return nil
 }
 
-// set writes to a file of a control group. It is not made: one that is not there belongs to a controller that is not,
-// or to a newer kernel.
+// set writes to an existing file of a control group. A file that does not exist belongs to a controller that is not
+// delegated, or to a newer kernel.
 func set(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
@@ -63,7 +64,7 @@ func limits(resources *runtimeapi.LinuxContainerResources) map[string]string {
 		values["cpu.max"] = fmt.Sprintf("%d %d", quota, period)
 	}
 	if shares := resources.GetCpuShares(); shares > 0 {
-		// From the old scale of 2 to 262144 to 1 to 10000 (KEP-2254).
+		// Convert from the old scale of 2 to 262144 to 1 to 10000 (KEP-2254).
 		const low, high, most = 2, 262144, 9999
 		values["cpu.weight"] = strconv.FormatInt(1+(min(max(shares, low), high)-low)*most/(high-low), 10)
 	}
@@ -153,7 +154,7 @@ func (s *Server) measure(c *containerRecord) *runtimeapi.ContainerStats {
 	return stats
 }
 
-// field is a number in a file of lines "name number", or of a number alone.
+// field returns a number from a file with lines of the form "name number", or from a file that has only a number.
 func field(file, name string) uint64 {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -168,8 +169,7 @@ func field(file, name string) uint64 {
 	return 0
 }
 
-// PodSandboxStats returns the resource usage of a sandbox. It has no data that the statistics of the containers do not
-// have.
+// PodSandboxStats returns the resource usage of a sandbox. It contains nothing beyond the statistics of its containers.
 func (s *Server) PodSandboxStats(_ context.Context, r *runtimeapi.PodSandboxStatsRequest) (*runtimeapi.PodSandboxStatsResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *Server) PodSandboxStats(_ context.Context, r *runtimeapi.PodSandboxStat
 	return &runtimeapi.PodSandboxStatsResponse{Stats: s.measurePod(b)}, nil
 }
 
-// ListPodSandboxStats is PodSandboxStats of all sandboxes.
+// ListPodSandboxStats returns the resource usage of all sandboxes.
 func (s *Server) ListPodSandboxStats(context.Context, *runtimeapi.ListPodSandboxStatsRequest,
 ) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 	s.mutex.Lock()

@@ -46,12 +46,12 @@ func TestResourceLimitsAndOOMKill(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("oom 1\noom_kill 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.exec(t, id, "touch /stop") // which may end with the container
+	r.exec(t, id, "touch /stop") // this fails if the container ends first
 	if s := r.await(t, id, runtimeapi.ContainerState_CONTAINER_EXITED); s.Reason != "OOMKilled" || s.ExitCode != 137 {
 		t.Errorf("the reason is %s, and the exit code is %d", s.Reason, s.ExitCode)
 	}
 	for _, file := range []string{"memory.max", "memory.events", "cpu.max", "cpu.weight", "cgroup.procs"} {
-		if err := os.Remove(filepath.Join(dir, file)); err != nil { // the kernel's go with their folder
+		if err := os.Remove(filepath.Join(dir, file)); err != nil { // the kernel removes its own files with their folder
 			t.Error(err)
 		}
 	}

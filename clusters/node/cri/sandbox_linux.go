@@ -58,7 +58,7 @@ func (s *Server) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxR
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: b.ID}, nil
 }
 
-// connect makes the namespaces of a sandbox.
+// connect creates the namespaces of a sandbox.
 func (s *Server) connect(b *sandbox) error {
 	hostname := b.config.GetHostname()
 	if b.hostNetwork() {
@@ -90,7 +90,7 @@ func (s *Server) connect(b *sandbox) error {
 	return nil
 }
 
-// writeNames writes the files by which the containers know their own name and those of others.
+// writeNames writes the files with the host name and the DNS configuration of the containers.
 func (s *Server) writeNames(b *sandbox) error {
 	dir := s.path(b.ID)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -117,7 +117,8 @@ func (s *Server) writeNames(b *sandbox) error {
 	)
 }
 
-// pause starts the first process of a Pod whose containers see each other's processes. It waits, and buries orphans.
+// pause starts the first process of a Pod whose containers see each other's processes. That process waits, and reaps
+// orphans.
 func (s *Server) pause(ctx context.Context, b *sandbox) error {
 	root, err := s.Files.Prepare(b.ID, rootfsNothing)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *Server) stop(ctx context.Context, b *sandbox) error {
 	return errors.Join(s.dismantle(ctx, b), s.write(sandboxes, b.ID, b, b.config))
 }
 
-// dismantle takes a sandbox apart, as far as it was made.
+// dismantle removes the parts of a sandbox that exist.
 func (s *Server) dismantle(ctx context.Context, b *sandbox) error {
 	var problems []error
 	if b.sharesProcesses() {
@@ -206,7 +207,7 @@ func (s *Server) dismantle(ctx context.Context, b *sandbox) error {
 	return errors.Join(problems...)
 }
 
-// of are the containers of a sandbox.
+// of returns the containers of a sandbox.
 func (s *Server) of(id string) []*containerRecord {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

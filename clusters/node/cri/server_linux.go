@@ -74,7 +74,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// messageLimit is that of the kubelet's client.
+// messageLimit is the limit that the kubelet's client has.
 const messageLimit = 16 << 20
 
 // Serve serves the CRI at a Unix socket, and the streams of exec, attach and port-forward at a port of 127.0.0.1, until
@@ -86,7 +86,7 @@ func (s *Server) Serve(ctx context.Context, path string) error {
 	}
 	config := streaming.DefaultConfig
 	config.Addr = streams.Addr().String()
-	if err := streams.Close(); err != nil { // the server wants to listen by itself
+	if err := streams.Close(); err != nil { // the streaming server opens its own listener
 		return err
 	}
 	if s.stream, err = streaming.NewServer(config, streamer{s}); err != nil {
@@ -113,7 +113,7 @@ func (s *Server) Serve(ctx context.Context, path string) error {
 	return errors.Join(err, s.stream.Stop())
 }
 
-// newID is a name that nothing has had before.
+// newID returns a new random name.
 func newID() string {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -141,13 +141,13 @@ func (s *Server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest
 	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}}, nil
 }
 
-// UpdateRuntimeConfig does nothing: it is called with the Pods' network, which we know.
+// UpdateRuntimeConfig does nothing. Its argument is the Pods' network, which we already know.
 func (s *Server) UpdateRuntimeConfig(context.Context, *runtimeapi.UpdateRuntimeConfigRequest,
 ) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
 }
 
-// sandbox finds one by its id, or by the beginning of it.
+// sandbox finds a sandbox by its ID, or by a prefix of it.
 func (s *Server) sandbox(id string) (*sandbox, error) { return findIn(s, s.sandboxes, "sandbox", id) }
 
 func (s *Server) container(id string) (*containerRecord, error) {
@@ -178,7 +178,7 @@ func matches(selector, labels map[string]string) bool {
 	return true
 }
 
-// nanoseconds is a time as the CRI has it. 0: never.
+// nanoseconds converts a time to the CRI's format, in which 0 means never.
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

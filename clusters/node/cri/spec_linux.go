@@ -18,7 +18,7 @@ import (
 // rootfsNothing is an image without files.
 var rootfsNothing = rootfs.Image{}
 
-// spec is what the kubelet and the image say about a container.
+// spec returns the Spec of a container, from the kubelet's configuration and the image's.
 func (s *Server) spec(b *sandbox, c *containerRecord) (container.Spec, error) {
 	spec, err := s.process(b, c)
 	if err != nil {
@@ -48,12 +48,13 @@ func (s *Server) spec(b *sandbox, c *containerRecord) (container.Spec, error) {
 		}
 		spec.Mounts = append(spec.Mounts, m)
 	}
-	// A volume in a volume comes after it.
+	// A volume that is mounted inside another volume must be mounted after it.
 	slices.SortStableFunc(spec.Mounts, func(a, b container.Mount) int { return strings.Count(a.Target, "/") - strings.Count(b.Target, "/") })
 	return spec, nil
 }
 
-// process is what holds for every program in a container: its first one, and those that are started in it later.
+// process returns the part of a Spec that applies to every program in a container: its first one, and those that are
+// started in it later.
 func (s *Server) process(b *sandbox, c *containerRecord) (container.Spec, error) {
 	security := c.config.GetLinux().GetSecurityContext()
 	spec := container.Spec{
@@ -83,8 +84,8 @@ func (s *Server) process(b *sandbox, c *containerRecord) (container.Spec, error)
 	return spec, nil
 }
 
-// argsOf is the command line: a Pod's command takes the place of the image's entrypoint and its arguments, and a Pod's
-// arguments that of the image's.
+// argsOf returns the command line. A Pod's command replaces the image's entrypoint and arguments. A Pod's arguments
+// replace only the image's arguments.
 func argsOf(c *containerRecord) []string {
 	if len(c.config.Command) > 0 {
 		return slices.Concat(c.config.Command, c.config.Args)
@@ -95,7 +96,7 @@ func argsOf(c *containerRecord) []string {
 	return slices.Concat(c.Entrypoint, c.Cmd)
 }
 
-// environment is the image's variables, then the Pod's.
+// environment returns the image's variables, followed by the Pod's.
 func environment(b *sandbox, c *containerRecord) []string {
 	hostname := b.config.GetHostname()
 	if hostname == "" {
@@ -109,7 +110,7 @@ func environment(b *sandbox, c *containerRecord) []string {
 	for _, variable := range c.config.Envs {
 		variables = append(variables, variable.Key+"="+string(variable.Value))
 	}
-	// The last of a name counts, in the place of the first.
+	// The last value of a name counts. It appears at the position of the first.
 	position := map[string]int{}
 	var result []string
 	for _, variable := range variables {
@@ -142,7 +143,7 @@ func (s *Server) mount(m *runtimeapi.Mount) (container.Mount, error) {
 		mount.Source = strings.Join(s.Files.Folders(image), ":")
 		return mount, nil
 	}
-	// A hostPath without a type is made if it does not exist, as container runtimes do.
+	// A hostPath without a type is created if it does not exist, as other container runtimes do.
 	if _, err := os.Stat(m.HostPath); os.IsNotExist(err) {
 		if err := os.MkdirAll(m.HostPath, 0o755); err != nil {
 			return mount, err
