@@ -16,6 +16,6 @@
 // The namespaces end with their first process. That process ends with the one on the machine, which ends with the scope
 // of the cluster (package process). So nothing is left of a node, however it ends.
 //
-// On a machine that allows no namespaces there can be no node. The error is then an *Unavailable, which says why and
-// what to do.
+// On a machine that allows no namespaces there can be no node. The error is then an *Unavailable, which has the reason
+// and the remedy.
 package node

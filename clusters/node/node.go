@@ -45,7 +45,7 @@ type Options struct {
 	// Files are credentials and configuration of the node's programs: AgentKubeconfig, and the files that package kubelet
 	// names.
 	Files map[string][]byte
-	// SingleID uses only one ID, even if there are more. It is for tests.
+	// SingleID limits the node to one ID, even if there are more. It is for tests.
 	SingleID bool
 }
 
@@ -75,7 +75,7 @@ func (n *Node) Limits() Limits { return n.limits }
 // Close ends the node and all its Pods.
 func (n *Node) Close() { n.process.Kill() }
 
-// readyInterval is short, since a node takes less than a second.
+// readyInterval is short, because a node takes less than a second.
 const readyInterval = 15 * time.Millisecond
 
 // Ready waits until the Node is Ready in the API server.

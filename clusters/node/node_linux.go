@@ -36,7 +36,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// write writes what the node's programs read.
+// write writes the files that the node's programs read.
 func (n *Node) write() error {
 	etc := filepath.Join(n.dir, "etc")
 	if err := os.MkdirAll(etc, 0o755); err != nil {
@@ -66,7 +66,7 @@ func (n *Node) write() error {
 
 func (n *Node) plan() string { return filepath.Join(n.dir, "plan.json") }
 
-// start starts the node's end on the machine, and waits until it says what became of the node.
+// start starts the node's process on the machine, and waits until it reports the status of the node.
 func (n *Node) start(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(n.dir, "host.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -131,8 +131,7 @@ func Remove(ctx context.Context, programs Programs, dir string) error {
 	return nil
 }
 
-// How often a probe is made that was killed or did not end, and how long one may take: on a quiet machine it takes
-// milliseconds.
+// A probe that was killed or did not end is repeated. On a quiet machine, a probe takes milliseconds.
 const (
 	probeAttempts = 3
 	probeTimeout  = 30 * time.Second
@@ -160,14 +159,14 @@ func Probe(ctx context.Context, programs Programs) (err error) {
 	return fmt.Errorf("testing whether this machine can have a node: %w", err)
 }
 
-// probe is one attempt. Its folders are in a run folder, which is removed whatever ends the probe or us. retry is true
-// if it was killed or slow.
+// probe runs one probe. The probe's folders are in a run folder, which is removed even if the probe or this process is
+// killed. retry is true if the probe was killed or too slow.
 func probe(ctx context.Context, programs Programs) (s plan.Status, retry bool, err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return s, false, err
 	}
-	defer func() { _ = scope.Close() }() // the answer is known; another run removes what is left
+	defer func() { _ = scope.Close() }() // the answer is known, and another run removes the rest
 	var stdout, stderr bytes.Buffer
 	started, err := scope.Start(process.Spec{
 		Name: "the probe", Path: programs.Init, Args: []string{"probe"},

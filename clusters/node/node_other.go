@@ -7,12 +7,12 @@ package node
 
 import "context"
 
-// Start returns the error that there is no node on this system.
+// Start returns an error, because there is no node on this system.
 func Start(context.Context, Options) (*Node, error) {
 	return nil, &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
 }
 
-// Probe returns the error that there is no node on this system.
+// Probe returns an error, because there is no node on this system.
 func Probe(context.Context, Programs) error {
 	return &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A machine without free memory kills a probe, which says nothing about whether there can be a node. Scripts replace
+// A machine without free memory kills a probe, which reveals nothing about whether there can be a node. Scripts replace
 // the program, because a test can't make the kernel kill it at a given moment.
 func TestKilledProbe(t *testing.T) {
 	tmp := t.TempDir()
@@ -61,7 +61,7 @@ func TestCancelledRunEndsProbe(t *testing.T) {
 	errSaved := errors.New("a file was saved")
 	ended := make(chan error, 1)
 	go func() { ended <- Probe(ctx, Programs{Init: program}) }()
-	if _, err := os.ReadFile(begun); err != nil { // which waits for what the program writes
+	if _, err := os.ReadFile(begun); err != nil { // waits until the program writes to it
 		t.Fatal(err)
 	}
 	cancel(errSaved)

@@ -13,8 +13,8 @@ import (
 type Programs struct {
 	// Init and Agent are their files.
 	Init, Agent string
-	// Builder is a command that builds an image when a Pod wants it. Its last argument is the image's name. Without a
-	// Builder there are only the images of the store.
+	// Builder is a command that builds an image when a Pod requires it. Its last argument is the image's name. Without a
+	// Builder, only the images of the store are available.
 	Builder []string
 
 	targets []targets.Program

@@ -24,7 +24,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	// The Pod may go meanwhile, and with it who listens. The next one has the image then.
+	// The Pod may be deleted meanwhile, and no process reads the output then. The build continues, so that the next Pod
+	// finds the image.
 	signal.Ignore(syscall.SIGPIPE)
 	var err error
 	if len(os.Args) == 3 {
@@ -37,7 +38,7 @@ func main() {
 	}
 }
 
-// build makes the image that the catalogue has by this name, or another way of writing it.
+// build builds the catalogue's image with this name. The reference may be another spelling of the name.
 func build(ctx context.Context, root, reference string) error {
 	wanted, err := named.Complete(reference)
 	if err != nil {

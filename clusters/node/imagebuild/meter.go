@@ -11,20 +11,20 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// interval is how often a meter says how far it is: each time costs the API server an update of an Event.
+// interval is the time between two reports of a meter. Each report costs the API server an update of an Event.
 const interval = 3 * time.Second
 
-// meter says how far an image is. All methods are safe for concurrent use.
+// meter reports the progress of building an image. All methods are safe for concurrent use.
 type meter struct {
 	report func(message string)
 
 	mutex sync.Mutex
-	// started is when the compiling of a program began.
+	// started has the time at which the compilation of each program began.
 	started  map[string]time.Time
 	reported time.Time
 }
 
-// note is an images.Progress. A total is one of packages: nothing else of an image is counted.
+// note is an images.Progress. A total is a number of packages, because nothing else of an image is counted.
 func (m *meter) note(what string, done, total int64) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

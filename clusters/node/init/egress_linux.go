@@ -24,13 +24,14 @@ import (
 const (
 	// requestTimeout is how long the API server may take to send its request.
 	requestTimeout = 10 * time.Second
-	// dialTimeout is how long it may take to connect to the address in it.
+	// dialTimeout is how long it may take to connect to the address in the request.
 	dialTimeout = 5 * time.Second
 )
 
-// serveEgress is where the API server goes out to Pods, Services and the kubelet: by the CONNECT method of HTTP
-// (KEP-1281). Whoever serves a Service on the machine, as `lab run` does, is asked first. The protocol is three lines,
-// and package net/http would cost each container's start a millisecond.
+// serveEgress accepts the connections of the API server to Pods, Services and the kubelet. The API server uses the
+// CONNECT method of HTTP (KEP-1281). A program that serves Services on the machine, such as `lab run`, takes
+// precedence. The code does not use package net/http, because the protocol is three lines, and the package would cost
+// each container's start a millisecond.
 func serveEgress(h plan.Host, inside *namespace.Crossing) error {
 	if err := os.Remove(h.Egress); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of an earlier node: %w", err)
@@ -70,9 +71,9 @@ func tunnel(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 	relay.Join(context.Background(), &buffered{server, reader}, target)
 }
 
-// reason is why there is no connection. The API server reports it to its client, behind the address: "proxy error from
-// node.sock while dialing 10.244.0.7:443, code 502: 502 nobody answers there: connection refused". So the address is
-// not repeated.
+// reason returns why there is no connection. The API server reports it to its client, behind the address: "proxy error
+// from node.sock while dialing 10.244.0.7:443, code 502: 502 nobody answers there: connection refused". So the address
+// is not repeated.
 func reason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("nobody answers there within %s", dialTimeout)
@@ -104,8 +105,8 @@ func connectTarget(reader *bufio.Reader) (address string, err error) {
 	}
 }
 
-// dialLocal connects by the program that serves Services on the machine. It returns nil if that program doesn't serve
-// this one.
+// dialLocal connects through the program that serves Services on the machine. It returns nil if that program doesn't
+// serve the address.
 func dialLocal(ctx context.Context, path, address string) net.Conn {
 	if path == "" {
 		return nil
@@ -131,7 +132,7 @@ func dialLocal(ctx context.Context, path, address string) net.Conn {
 	return &buffered{connection, reader}
 }
 
-// buffered is a connection of which a part has been read.
+// buffered is a connection from which some bytes have been read already.
 type buffered struct {
 	net.Conn
 	reader *bufio.Reader

@@ -22,30 +22,31 @@ import (
 	"lva.io/operators/clusters/node/plan"
 )
 
-// What the first process finds behind its standard output.
+// The first process finds these descriptors in addition to the standard streams.
 const (
-	planFile   = 3 + iota // what to do, as JSON
-	statusFile            // where it says that the node is there, or why not
-	outwards              // the end of the crossing that asks the machine
-	inwards               // the end that serves the machine
+	planFile   = 3 + iota // the plan, as JSON
+	statusFile            // the pipe for the status: the node runs, or the reason why not
+	outwards              // the end of the crossing that sends requests to the machine
+	inwards               // the end that answers the machine's requests
 	logFile               // the agent's
 	kubeletLog            // the kubelet's
-	firstTree             // and up: the trees of the mounts
+	firstTree             // and above: the trees of the mounts
 )
 
-// movedVariable says that the process has moved into the node's own file system.
+// movedVariable is set when the process has moved into the node's own file system.
 const movedVariable = "OPERATOR_LABS_MOVED"
 
 func first([]string) error {
 	status := os.NewFile(statusFile, "status")
 	err := run(status)
-	// The process that started us turns it into a sentence: this one doesn't know what the machine allows.
-	text, _ := json.Marshal(statusOf(err)) // strings
+	// The process that started this one turns the error into a message, because this process doesn't know what the machine
+	// allows.
+	text, _ := json.Marshal(statusOf(err)) // can't fail: the fields are strings
 	_, _ = status.Write(text)
 	return err
 }
 
-// statusOf is an error in parts, or that there is none.
+// statusOf returns the status for an error, or for success if err is nil.
 func statusOf(err error) plan.Status {
 	var unavailable *namespace.Unavailable
 	switch {
@@ -87,13 +88,13 @@ func run(status *os.File) error {
 	go k.Serve(listener)
 	ends := make(chan error, 1)
 	go func() {
-		// When who started us ends, so do we, though the kernel should have seen to that.
+		// When the process that started this one ends, this one ends, too. The kernel should have killed it already.
 		ends <- errors.Join(
 			namespace.ServeCrossing(os.NewFile(inwards, "crossing"), (&net.Dialer{}).DialContext, nil),
 			errors.New("the process that started the node has exited"))
 	}()
 	start(k, p, ends)
-	text, _ := json.Marshal(plan.Status{}) // strings
+	text, _ := json.Marshal(plan.Status{}) // can't fail: the fields are strings
 	if _, err := status.Write(text); err != nil {
 		return err
 	}
@@ -101,8 +102,8 @@ func run(status *os.File) error {
 	return <-ends
 }
 
-// move makes the node's file system, moves into it, and begins again from the file of this program there, which no
-// process in the node can write to. The file from which we were started may be writable.
+// move creates the node's file system, moves into it, and restarts this program from its file there, which no process
+// in the node can write to. The file from which it was started may be writable.
 func move() error {
 	if err := namespace.Begin(); err != nil {
 		return namespace.Explain(err)
@@ -117,7 +118,7 @@ func move() error {
 	return syscall.Exec(plan.InitPath, os.Args, append(os.Environ(), movedVariable+"=1"))
 }
 
-// readPlan reads what to do. The file is read from its beginning each time.
+// readPlan reads the plan. It reads the file from the beginning each time.
 func readPlan() (p plan.Node, err error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(planFile, &stat); err != nil {
@@ -163,7 +164,7 @@ func start(k *keeper.Keeper, p plan.Node, ends chan<- error) {
 	}
 }
 
-// awaitSocket waits until the agent listens: a kubelet that finds no listener ends.
+// awaitSocket waits until the agent listens, because a kubelet that finds no listener exits.
 func awaitSocket(path string) {
 	const pause = 2 * time.Millisecond
 	for tick := time.NewTicker(pause); ; <-tick.C {
@@ -171,7 +172,7 @@ func awaitSocket(path string) {
 			connection.Close()
 			return
 		} else if !errors.Is(err, os.ErrNotExist) && !strings.Contains(err.Error(), "refused") {
-			return // it would not get better
+			return // waiting longer would not help
 		}
 	}
 }

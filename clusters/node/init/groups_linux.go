@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/clusters/node/plan"
 )
 
-// enterGroup begins this program again in a control group that is its user's to divide, if there is one to be had.
-// Root's need not begin in one.
+// enterGroup restarts this program in a control group that its user may divide, if the machine provides one. Root does
+// not need to start in a group.
 func enterGroup(plan string) {
 	if os.Geteuid() == 0 {
 		return
@@ -28,17 +28,18 @@ func enterGroup(plan string) {
 		err = cgroup.Enter(groupOf(plan), program, "init", "host", plan)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err) // a node without limits is better than none
+		fmt.Fprintln(os.Stderr, err) // a node without limits is better than no node
 	}
 }
 
-// groupOf names the control group of the node with this file of a plan, whose end on the machine we are.
+// groupOf returns the name of the control group of the node with this plan. It is called in the node's process on the
+// machine.
 func groupOf(plan string) string {
 	return fmt.Sprintf("%s-%d", filepath.Base(filepath.Dir(filepath.Dir(plan))), os.Getpid())
 }
 
-// createGroups makes the node's control groups, which are there until life is closed, or ends with us. nil: there are
-// none to be had here.
+// createGroups creates the node's control groups. They exist until life is closed or this process ends. groups is nil
+// if the machine provides none.
 func createGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer) {
 	var err error
 	if os.Geteuid() == 0 {
@@ -47,7 +48,7 @@ func createGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Close
 		groups, err = cgroup.Own(name)
 	}
 	if err != nil && !errors.Is(err, cgroup.ErrNone) {
-		fmt.Fprintln(os.Stderr, err) // it looked as if there were some
+		fmt.Fprintln(os.Stderr, err) // the machine seemed to provide groups
 	}
 	if life == nil {
 		life = io.NopCloser(nil)
@@ -55,8 +56,8 @@ func createGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Close
 	return groups, life
 }
 
-// createRootGroups also starts the process that removes them. Unlike everything else of a node, and unlike the groups
-// of ordinary users, nothing else removes them when we are killed.
+// createRootGroups creates the groups for root, and starts the process that removes them. When this process is killed,
+// nothing else removes these groups, unlike everything else of a node and the groups of ordinary users.
 func createRootGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer, err error) {
 	base, passed, err := cgroup.Base()
 	if err != nil {
@@ -76,8 +77,8 @@ func createRootGroups(h plan.Host, name string) (groups *cgroup.Group, life io.C
 	return groups, life, nil
 }
 
-// guardGroups starts a process that removes a group when this process ends. It has no marker of the cluster's processes
-// (package process), which are killed.
+// guardGroups starts a process that removes a group when this process ends. The guard has no marker of the cluster's
+// processes (package process), because processes with that marker are killed.
 func guardGroups(dir string) (life io.Closer, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {

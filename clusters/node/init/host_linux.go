@@ -29,19 +29,20 @@ import (
 	"lva.io/operators/clusters/socket"
 )
 
-// readyFile is where the machine's end says what became of the node: its standard input's place is free.
+// readyFile is the descriptor to which this process reports the status of the node. It is the first one after the
+// standard streams.
 const readyFile = 3
 
-// host makes the node and carries what crosses. It ends with the node, and the node with it.
+// host starts the node and forwards its connections. The node and this process end together.
 func host(arguments []string) error {
 	if len(arguments) != 1 {
 		return errors.New("usage: host PLAN")
 	}
 	enterGroup(arguments[0])
-	unix.CloseOnExec(readyFile) // who waits for what we say waits for its end
+	unix.CloseOnExec(readyFile) // the reader waits until no process has it open
 	ready := os.NewFile(readyFile, "ready")
 	report := func(s plan.Status) error {
-		text, _ := json.Marshal(s) // strings
+		text, _ := json.Marshal(s) // can't fail: the fields are strings and bools
 		_, err := ready.Write(text)
 		return errors.Join(err, ready.Close())
 	}
@@ -63,12 +64,12 @@ func host(arguments []string) error {
 		return errors.Join(err, report(plan.Status{Error: err.Error()}))
 	}
 	if err := report(plan.Status{Limits: plan.Limits{Memory: groups.Limits("memory"), CPU: groups.Limits("cpu")}}); err != nil {
-		return err // no process waits for a node any more
+		return err // no process waits for the node any more
 	}
 	return fmt.Errorf("the node has ended: %w", node.Wait())
 }
 
-// probe makes namespaces and a file system in them as a node has it, ends them, and says what became of them.
+// probe creates namespaces with a file system like those of a node, ends them, and prints the status.
 func probe([]string) error {
 	dir, err := os.MkdirTemp("", "operator-labs-probe-")
 	if err != nil {
@@ -80,19 +81,19 @@ func probe([]string) error {
 		return err
 	}
 	node, _, err := startNode(plan.Host{Name: "probe", Dir: dir, Init: self, Images: dir}, nil)
-	text, _ := json.Marshal(statusOf(err)) // strings
+	text, _ := json.Marshal(statusOf(err)) // can't fail: the fields are strings
 	if err == nil {
 		err = node.Process.Kill()
 		_ = node.Wait()
 	}
 	fmt.Println(string(text))
 	if _, ok := errors.AsType[*namespace.Unavailable](err); ok {
-		return nil // that was the question
+		return nil // the status answers the question
 	}
 	return err
 }
 
-// startNode starts the first process of the node and waits until it is there. inside asks it for sockets.
+// startNode starts the first process of the node and waits until it is ready. inside requests sockets from the node.
 func startNode(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace.Crossing, err error) {
 	mapping := namespace.Choose()
 	if h.SingleID {
@@ -143,7 +144,8 @@ func startNode(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *names
 	}
 	node, err = namespace.Start(namespace.Command{
 		Cgroup: cgroup,
-		// Root's node runs as another user, who may have no access to our file's path. The kernel finds the file without it.
+		// Root's node runs as another user, who may have no access to the path of our file. The kernel finds /proc/self/exe
+		// without it.
 		Path: "/proc/self/exe", Args: []string{"operator-labs-node"}, Env: scopeOf(os.Environ()),
 		Mapping: mapping, Stdout: logs[0], Stderr: logs[0],
 		Files: append([]*os.File{planned, statusWrite, outAsks, inServes, logs[0], logs[1]}, trees...),
@@ -163,21 +165,21 @@ func startNode(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *names
 	return node, inside, await(statusRead)
 }
 
-// dialFor makes connections of Pods on the machine. They reach the machine's own programs only by package egress: a
-// program that listens at 127.0.0.1 expects no Pods.
+// dialFor returns a function that connects Pods to the machine's network. Pods reach the machine's own programs only
+// through package egress, because programs that listen on 127.0.0.1 expect no Pods.
 func dialFor(path string) namespace.Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if host, _, err := net.SplitHostPort(address); err != nil || host != plan.MachineIP {
 			return outside.Dial(ctx, network, address)
 		}
 		if found, ok := dialLocal(ctx, path, address).(*buffered); ok && network == "tcp" {
-			return found.Conn, nil // nothing was said yet
+			return found.Conn, nil // no byte of the stream has been read yet
 		}
 		return nil, fmt.Errorf("no program on the machine accepts connections from Pods at %s", address)
 	}
 }
 
-// buildBy starts a command that makes an image, and answers with what it prints.
+// buildBy returns a function that starts a command that builds an image. The answer is the output of the command.
 func buildBy(command []string) func(reference string) (*os.File, error) {
 	return func(reference string) (*os.File, error) {
 		read, write, err := os.Pipe()
@@ -195,12 +197,12 @@ func buildBy(command []string) func(reference string) (*os.File, error) {
 		if err := cmd.Start(); err != nil {
 			return nil, errors.Join(fmt.Errorf("building an image: %w", err), read.Close())
 		}
-		go func() { _ = cmd.Wait() }() // it says itself what became of it
+		go func() { _ = cmd.Wait() }() // the command reports its result itself
 		return read, nil
 	}
 }
 
-// scopeOf keeps of the environment by what the processes of a cluster are found.
+// scopeOf returns the variable of an environment that marks the processes of a cluster.
 func scopeOf(environment []string) []string {
 	var kept []string
 	for _, variable := range environment {
@@ -211,7 +213,7 @@ func scopeOf(environment []string) []string {
 	return kept
 }
 
-// await waits until the first process says what became of the node.
+// await waits until the first process reports the status of the node.
 func await(status *os.File) error {
 	text, err := io.ReadAll(status)
 	if err != nil {
@@ -230,7 +232,7 @@ func await(status *os.File) error {
 	return nil
 }
 
-// memory is a file without a name that has a value as JSON.
+// memory returns an anonymous file with a value as JSON.
 func memory(value any) (*os.File, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -247,7 +249,7 @@ func memory(value any) (*os.File, error) {
 	return file, nil
 }
 
-// files is what the node sees of the machine. trees are what the first process could not open by itself.
+// files returns the file system of the node. trees are the sources of mounts that the first process can't open itself.
 func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root namespace.Root, trees []*os.File, err error) {
 	user, group := mapping.Owner()
 	unpacked := filepath.Join(h.Images, "unpacked", fmt.Sprint(user))
@@ -282,7 +284,7 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 	if h.Keep {
 		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Source: filepath.Join(h.Dir, "var")})
 	} else {
-		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755,size=25%"}) // of the machine's memory
+		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755,size=25%"}) // 25% of the machine's memory
 	}
 	root.Mounts = append(root.Mounts,
 		namespace.Mount{Target: "/var/log/pods", Source: filepath.Join(h.Dir, "log", "pods")},
@@ -306,7 +308,7 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 		"/etc/group":    "root:x:0:\nnobody:x:65534:\n",
 		"/etc/hostname": h.Name + "\n",
 		"/etc/hosts":    "127.0.0.1 localhost\n" + plan.NodeIP + " " + h.Name + "\n",
-		// What the kubelet reads to say what system it runs on.
+		// The kubelet reads this file to report its operating system.
 		"/etc/os-release":  "ID=operator-labs\nNAME=\"Operator Labs\"\nPRETTY_NAME=\"Operator Labs node\"\n",
 		"/etc/resolv.conf": "nameserver " + plan.NodeIP + "\n",
 	}
@@ -324,7 +326,7 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 		tree, err := namespace.Detach(mount.Source)
 		if err != nil {
 			closeFiles(trees)
-			// Copying a mount takes the right that making a namespace takes, and a container's filter of system calls refuses
+			// Copying a mount requires the same right as creating a namespace, and the seccomp filter of a container forbids
 			// both.
 			return root, nil, namespace.Explain(fmt.Errorf("copying the mounts of the node's files: %w", err))
 		}
@@ -340,7 +342,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// serve lets the node's programs reach the API server, and the API server the node.
+// serve connects the node's programs to the API server, and the API server to the node.
 func serve(h plan.Host, inside *namespace.Crossing) error {
 	if h.API != "" {
 		_, port, err := net.SplitHostPort(h.API)
@@ -364,7 +366,7 @@ func serve(h plan.Host, inside *namespace.Crossing) error {
 	return nil
 }
 
-// serveRuntime leads from a socket of the machine to that of the container runtime in the node.
+// serveRuntime forwards connections from a socket of the machine to the container runtime's socket in the node.
 func serveRuntime(path string, inside *namespace.Crossing) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of an earlier node: %w", err)
@@ -379,7 +381,7 @@ func serveRuntime(path string, inside *namespace.Crossing) error {
 	return nil
 }
 
-// forward carries each connection to another one, until the listener is closed.
+// forward forwards each connection to another one, until the listener is closed.
 func forward(listener net.Listener, dial func() (net.Conn, error)) {
 	relay.Each(listener.Accept, func(connection net.Conn) {
 		go func() {

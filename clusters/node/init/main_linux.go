@@ -5,13 +5,13 @@
 // once for each container, so it must not include packages that start slowly. Its name and first argument select what
 // it does:
 //
-//	init host FILE            the node's end on the machine: makes the namespaces, and carries what crosses between the networks
-//	init probe                tries whether there can be namespaces, and says so
-//	init remove FOLDER        removes what a node has left, which may belong to ids that only a node has
-//	operator-labs-node        the first process in them: keeps the containers, and starts the agent and the kubelet
+//	init host FILE            the node's end on the machine: creates the namespaces, and forwards connections between the networks
+//	init probe                tests whether this machine allows namespaces, and reports the result
+//	init remove FOLDER        removes the files that a node has left, which may belong to IDs that only a node has
+//	operator-labs-node        the first process in the namespaces: keeps the containers, and starts the agent and the kubelet
 //	operator-labs-container   the first process of a container, until it becomes the program
-//	operator-labs-groups      removes the node's control groups when the machine's end is gone, whatever ended it
-//	operator-labs-owners      runs a command for which all users are one (the kubelet, where there is one id only)
+//	operator-labs-groups      removes the node's control groups when the node's end on the machine has ended, even if it was killed
+//	operator-labs-owners      runs a command with changes of owners ignored (the kubelet, where there is only one ID)
 //	mount, umount             as the kubelet calls them; a node has no other programs than these and its own
 //	pause                     the first process of a Pod whose containers see each other's processes
 package main

@@ -12,15 +12,15 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// remove removes a folder as the node's root: a Pod's files may belong to ids that an ordinary user was only lent, and
-// lie in folders that no other user may enter.
+// remove removes a folder as the node's root. A Pod's files may belong to subordinate IDs of an ordinary user, and may
+// be in folders that no other user may enter.
 func remove(arguments []string) error {
 	if len(arguments) != 1 {
 		return errors.New("usage: remove FOLDER")
 	}
 	mapping := namespace.Choose()
 	if user, _ := mapping.Owner(); user != os.Geteuid() {
-		return removeAll(arguments[0]) // we are root, and need no help
+		return removeAll(arguments[0]) // this process is root, and needs no namespaces
 	}
 	cmd, err := namespace.Start(namespace.Command{
 		Path: "/proc/self/exe", Args: []string{"operator-labs-remove", arguments[0]},
@@ -32,7 +32,7 @@ func remove(arguments []string) error {
 	return cmd.Wait()
 }
 
-// removeInside does it, in the namespaces.
+// removeInside removes the folder from within the namespaces.
 func removeInside(arguments []string) error {
 	if err := namespace.Begin(); err != nil {
 		return err

@@ -23,7 +23,7 @@ func owners(command []string) error {
 		return errors.New("usage: operator-labs-owners FILE NAME [ARGUMENT...]")
 	}
 	runtime.LockOSThread()
-	// It gains nothing by programs that it starts, so that no capability is needed for the filter.
+	// With no_new_privs, a process needs no capability to load a filter.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func owners(command []string) error {
 	return syscall.Exec(command[0], command[1:], os.Environ())
 }
 
-// pause waits for a signal to end, and reaps the orphans of its Pod.
+// pause waits for a signal that ends it, and reaps the orphans of its Pod.
 func pause([]string) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
@@ -50,7 +50,7 @@ func pause([]string) error {
 	return nil
 }
 
-// mountFlags are the options of mount(8) that are not the file system's own.
+// mountFlags are the options of mount(8) that are flags of mount(2), and not options of the file system.
 var mountFlags = map[string]struct {
 	set, clear uintptr
 }{
@@ -61,7 +61,7 @@ var mountFlags = map[string]struct {
 	"rslave": {unix.MS_SLAVE | unix.MS_REC, 0}, "private": {unix.MS_PRIVATE, 0}, "rprivate": {unix.MS_PRIVATE | unix.MS_REC, 0},
 }
 
-// mountCall is what a command line of mount(8) asks for.
+// mountCall has the arguments of a command line of mount(8).
 type mountCall struct {
 	source, target, kind, data string
 	flags                      uintptr
@@ -117,7 +117,7 @@ func mount(arguments []string) error {
 	}
 	err = unix.Mount(c.source, c.target, c.kind, c.flags, c.data)
 	if errors.Is(err, unix.EINVAL) && strings.Contains(c.data, "noswap") {
-		// Only the machine's root may keep memory from being swapped out.
+		// Only root on the machine may prevent memory from being swapped out.
 		data := strings.Trim(strings.ReplaceAll(","+c.data, ",noswap", ""), ",")
 		err = unix.Mount(c.source, c.target, c.kind, c.flags, data)
 	}
@@ -139,7 +139,7 @@ func umount(arguments []string) error {
 			return fmt.Errorf("unsupported option of umount: %s", argument)
 		default:
 			if err := unix.Unmount(argument, flags); err != nil {
-				// util-linux's words: the kubelet looks for them.
+				// These are util-linux's words, which the kubelet looks for.
 				if errors.Is(err, unix.EINVAL) {
 					return fmt.Errorf("%s: not mounted", argument)
 				}

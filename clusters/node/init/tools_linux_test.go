@@ -29,8 +29,8 @@ import (
 	"lva.io/operators/clusters/node/plan"
 )
 
-// program builds this program: as the tests' it would not be the same, since what it does depends on its name, and on
-// that it needs no other file.
+// program builds this program. The test binary can't replace it, because what the program does depends on its name, and
+// it must need no other file.
 var program = sync.OnceValues(func() (string, error) {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
@@ -197,7 +197,7 @@ func TestEgressFailureGivesShortReason(t *testing.T) {
 	}
 }
 
-// probeIn runs the program's probe as a given user, perhaps after a script.
+// probeIn runs the program's probe with the given attributes, optionally through a script.
 func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.Status {
 	t.Helper()
 	path, err := program()
@@ -214,7 +214,7 @@ func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.
 	return s
 }
 
-// alone is a user namespace in which we are root.
+// alone returns the attributes of a user namespace in which we are root.
 func alone() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
@@ -248,7 +248,7 @@ func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 	}
 	everybody := []syscall.SysProcIDMap{{Size: 1<<32 - 1}}
 	s := probeIn(t, "echo 0 > /proc/sys/user/max_user_namespaces", &syscall.SysProcAttr{
-		// The setting is that of a namespace in which root is like the machine's.
+		// The limit applies to a namespace in which root has the rights of the machine's root.
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: everybody, GidMappings: everybody, GidMappingsEnableSetgroups: true,
 	})
 	if !strings.Contains(s.Reason, "kind user") || !strings.Contains(s.Remedy, "sysctl user.max_user_namespaces=") {
@@ -256,7 +256,8 @@ func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 	}
 }
 
-// containedVariable makes this program what a container engine makes of a program: one that may make no namespaces.
+// containedVariable makes this program run another one as a container engine does: without the right to create
+// namespaces.
 const containedVariable = "OPERATOR_LABS_TEST_CONTAINED"
 
 func init() {
@@ -270,7 +271,7 @@ func init() {
 	}
 }
 
-// contain has system calls refused as for a container without privileges.
+// contain installs a filter that refuses the system calls that a container without privileges may not make.
 func contain() error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

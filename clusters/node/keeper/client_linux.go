@@ -39,7 +39,7 @@ type Start struct {
 	Stdin, StdinOnce bool
 }
 
-// dial opens a connection that the context ends.
+// dial opens a connection that is closed when the context ends.
 func (c *Client) dial(ctx context.Context) (*net.UnixConn, func(), error) {
 	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Client) Run(ctx context.Context, id string, spec container.Spec, stream
 	if _, err := readAnswer(ctx, connection); err != nil {
 		return 0, err
 	}
-	closeStreams(streams) // the program has its own; who reads from it must see its end
+	closeStreams(streams) // the program has its own, and readers must see its end
 	a, err := readAnswer(ctx, connection)
 	return stateOf(a).Code, err
 }
@@ -205,7 +205,7 @@ func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs 
 					return
 				}
 				if err != nil {
-					_ = writeFrame(connection, frameInEnd, nil) // it may have ended
+					_ = writeFrame(connection, frameInEnd, nil) // the container may have ended
 					return
 				}
 			}
@@ -214,7 +214,7 @@ func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs 
 	for {
 		kind, content, err := readFrame(connection)
 		if err != nil {
-			return nil // the container has ended, or who is attached has enough
+			return nil // the container has ended, or the client has closed its end
 		}
 		to := out
 		if kind == frameErrors {
@@ -222,7 +222,7 @@ func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs 
 		}
 		if to != nil {
 			if _, err := to.Write(content); err != nil {
-				return nil // who is attached has gone
+				return nil // the client has closed its end
 			}
 		}
 	}

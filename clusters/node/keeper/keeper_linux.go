@@ -26,7 +26,7 @@ type Keeper struct {
 
 	mutex      sync.Mutex
 	containers map[string]*kept
-	// starting are the names of the containers that are being started.
+	// starting has the names of the containers that are being started.
 	starting map[string]bool
 }
 
@@ -35,7 +35,7 @@ type kept struct {
 	spec      container.Spec
 	program   program
 	log       *containerLog
-	input     *os.File // what is written there, it reads. nil: it reads nothing
+	input     *os.File // data written to it is the container's input. nil: there is no input
 	terminal  *os.File
 	stdinOnce bool
 
@@ -60,7 +60,7 @@ func (k *Keeper) serve(connection *net.UnixConn) {
 	var r request
 	files, err := read(connection, &r)
 	if err != nil {
-		return // the client has gone
+		return // the client has disconnected
 	}
 	defer closeAll(files)
 	var a answer
@@ -86,7 +86,7 @@ func (k *Keeper) serve(connection *net.UnixConn) {
 	if err != nil {
 		a.Error, a.Missing, a.NotStarted = err.Error(), errors.Is(err, ErrMissing), errors.As(err, &notStarted)
 	}
-	_ = send(connection, a) // who asked may have gone
+	_ = send(connection, a) // the client may have disconnected
 }
 
 func (k *Keeper) find(id string) (*kept, error) {
@@ -108,7 +108,7 @@ func (k *Keeper) handleContainer(connection *net.UnixConn, r request) (*State, e
 	case askSignal:
 		err = signal(c.program.process, unix.Signal(r.Signal))
 	case askKill:
-		err = signal(c.program.process, unix.SIGKILL) // with its end, all its others end
+		err = signal(c.program.process, unix.SIGKILL) // when it ends, the kernel ends all others
 	case askWait:
 		if !waitFor(connection, c.ended) {
 			return nil, errors.New("the client has disconnected")
@@ -154,7 +154,7 @@ func (k *Keeper) forget(id string, c *kept) error {
 	return nil
 }
 
-// joined are the namespaces of a request.
+// joined returns the namespaces that a request names, and the remaining files.
 func (k *Keeper) joined(r request, files []*os.File) (j container.Joined, rest []*os.File, err error) {
 	if len(r.Namespaces) > len(files) {
 		return j, nil, errors.New("namespaces are missing")
@@ -175,8 +175,8 @@ func (k *Keeper) joined(r request, files []*os.File) (j container.Joined, rest [
 	return j, files[len(r.Namespaces):], nil
 }
 
-// reserve keeps a name for a container that is being started: a client that asks again, since the answer is late, must
-// not start another one.
+// reserve reserves a name for a container that is being started. A client that repeats a request because the answer is
+// late must not start a second container.
 func (k *Keeper) reserve(id string) (release func(), err error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -250,7 +250,7 @@ func (k *Keeper) fork(spec container.Spec, joined container.Joined, streams cont
 		return p, err
 	}
 	if !spec.Enter && (spec.NodeProcesses || joined.Processes != nil) {
-		p.members, err = membersOf(p.process.Pid, spec.Cgroup) // it waits for Await, and so it is there
+		p.members, err = membersOf(p.process.Pid, spec.Cgroup) // the process waits for Await, so it still exists
 	}
 	if err = errors.Join(err, starting.Await()); err != nil {
 		_ = signal(p.process, unix.SIGKILL)
@@ -261,19 +261,19 @@ func (k *Keeper) fork(spec container.Spec, joined container.Joined, streams cont
 	return p, nil
 }
 
-// follow notes the end of a container. Its log is complete by then: who reads it when the container has ended must find
-// all.
+// follow records the end of a container. The log is complete by then, so that a client that reads it after the end
+// misses nothing.
 func (c *kept) follow(over chan<- struct{}, copies *sync.WaitGroup) {
 	status := <-c.program.ended
 	c.program.members.end()
 	close(over)
-	// Its processes are gone, and so are the writers of its streams, unless the kernel can't end one.
+	// All its processes have ended, and with them the writers of its streams, unless the kernel can't end one.
 	complete := make(chan struct{})
 	go func() {
 		copies.Wait()
 		close(complete)
 	}()
-	const grace = 10 * time.Second // on a busy machine, reading what they wrote takes long
+	const grace = 10 * time.Second // on a busy machine, reading the remaining output takes long
 	select {
 	case <-complete:
 	case <-time.After(grace):
@@ -290,7 +290,7 @@ func (c *kept) follow(over chan<- struct{}, copies *sync.WaitGroup) {
 	close(c.ended)
 }
 
-// codeOf is the exit code as a shell has it.
+// codeOf returns the exit code as a shell reports it.
 func codeOf(status unix.WaitStatus) int {
 	if status.Signaled() {
 		const killed = 128
@@ -299,7 +299,7 @@ func codeOf(status unix.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// outOfMemory reads the events of a control group (cgroup v2).
+// outOfMemory reports whether the events of a control group (cgroup v2) include an OOM kill.
 func outOfMemory(cgroup string) bool {
 	if cgroup == "" {
 		return false
@@ -316,7 +316,7 @@ func outOfMemory(cgroup string) bool {
 	return false
 }
 
-// run starts a program in a container, and tells how it ended. If who asked goes, it is killed.
+// run starts a program in a container, and reports how it ended. It kills the program if the client disconnects.
 func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) error {
 	c, err := k.find(r.ID)
 	if err != nil {
@@ -343,7 +343,7 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 	if err != nil {
 		return err
 	}
-	closeStreams(streams) // the program has its own; who reads from it must see its end
+	closeStreams(streams) // the program has its own, and readers must see its end
 	started := State{ID: r.ID, PID: p.process.Pid, Started: time.Now()}
 	if err := send(connection, answer{State: &started}); err != nil {
 		killTree(p.process)
@@ -361,17 +361,17 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 		return nil
 	}
 	started.Ended, started.Code = time.Now(), codeOf(status)
-	_ = send(connection, answer{State: &started}) // who asked may have gone
+	_ = send(connection, answer{State: &started}) // the client may have disconnected
 	return nil
 }
 
-// waitFor waits for an event, or reports that who asked has gone.
+// waitFor waits for an event. It returns false if the client disconnects first.
 func waitFor(connection *net.UnixConn, event <-chan struct{}) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		defer cancel()
-		_, _ = connection.Read(make([]byte, 1)) // they say no more
+		_, _ = connection.Read(make([]byte, 1)) // the client sends nothing more
 	}()
 	select {
 	case <-event:
@@ -381,7 +381,7 @@ func waitFor(connection *net.UnixConn, event <-chan struct{}) bool {
 	}
 }
 
-// attach passes on what a container reads and writes, until it ends or who asked goes.
+// attach connects the client to the streams of a container, until the container ends or the client disconnects.
 func (k *Keeper) attach(connection *net.UnixConn, r request) error {
 	c, err := k.find(r.ID)
 	if err != nil {
@@ -416,11 +416,11 @@ func (k *Keeper) attach(connection *net.UnixConn, r request) error {
 	return nil
 }
 
-// feed gives a container what it reads.
+// feed passes a frame to a container's input.
 func (c *kept) feed(kind frame, content []byte) {
 	switch {
 	case kind == frameIn && c.terminal != nil:
-		_, _ = c.terminal.Write(content) // it may have ended
+		_, _ = c.terminal.Write(content) // the container may have ended
 	case kind == frameIn && c.input != nil:
 		_, _ = c.input.Write(content)
 	case kind == frameInEnd && c.input != nil && c.stdinOnce:

@@ -21,11 +21,11 @@ import (
 	"lva.io/operators/clusters/node/nodetest"
 )
 
-// soon is how long a test may take. It only keeps one from hanging: most take milliseconds on a quiet machine, and some
-// a few seconds.
+// soon is how long a test may take. It only prevents tests from hanging. Most take milliseconds on a quiet machine, and
+// some a few seconds.
 const soon = 2 * time.Minute
 
-// shared is the only keeper that a process may have: it waits for all children.
+// shared is the only keeper that a process can have, because it waits for all children.
 var shared = sync.OnceValues(func() (*keeper.Client, error) {
 	socket := "/mnt/keeper.sock"
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
@@ -66,7 +66,7 @@ func start(ctx context.Context, t *testing.T, c *keeper.Client, script string, c
 		if _, err := c.Wait(ctx, s.ID); err != nil && !errors.Is(err, keeper.ErrMissing) {
 			t.Error(err)
 		}
-		_ = c.Forget(ctx, s.ID) // the test may have done it
+		_ = c.Forget(ctx, s.ID) // the test may have done this already
 	})
 	return s.ID, s.Log
 }
@@ -94,7 +94,7 @@ func contains(file, text string) bool {
 	return err == nil && strings.Contains(string(content), text)
 }
 
-// await repeats a question until the answer is yes.
+// await calls yes until it returns true.
 func await(ctx context.Context, t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
@@ -114,7 +114,7 @@ func TestWaitReturnsExitCode(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 9": 9, "kill -KILL $$; sleep 9": 128 + 9} {
 		t.Run(script, func(t *testing.T) {
 			if strings.Contains(script, "kill") {
-				script = `sh -c 'kill -KILL $$'; exit $?` // the first process of a namespace is deaf to its own signals
+				script = `sh -c 'kill -KILL $$'; exit $?` // the first process of a namespace ignores signals that it sends to itself
 			}
 			id, _ := start(ctx, t, c, script)
 			if state := wait(ctx, t, c, id); state.Code != want || state.Running() {

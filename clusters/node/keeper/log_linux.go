@@ -15,33 +15,32 @@ import (
 	"time"
 )
 
-// containerLog is what a container says, in the form in which the kubelet reads it
+// containerLog writes the output of a container in the format that the kubelet reads
 // (https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation and KEP 2008): each line is
 //
 //	TIME stdout|stderr F|P TEXT
 //
-// F ends a line of the program's, P is a part of a long one. Attached clients get it at the same time.
+// F ends a line of the program, and P is a part of a long one. Attached clients get the output at the same time.
 //
-// The kubelet looks every few seconds whether a file is too long, and has the log go on in a new one. A program that
-// says more meanwhile than a file is to hold waits for that.
+// Every few seconds, the kubelet checks whether a file is too long, and starts a new one. A program that writes more
+// than the limit of a file in the meantime has to wait.
 type containerLog struct {
-	// ended is closed when the container has ended: what it has said is written down without delay.
+	// ended is closed when the container has ended. After that, the remaining output is written without delay.
 	ended <-chan struct{}
 
 	mutex       sync.Mutex
-	file        *os.File // nil: no log is kept
+	file        *os.File // nil: there is no log
 	length      int      // of the file, in bytes
 	renewed     chan struct{}
-	lost        int // lines since the last that could be written
+	lost        int // lines since the last one that could be written
 	subscribers map[*subscriber]struct{}
 }
 
 const (
-	// longest is how much a file of a log holds, in bytes, a little more or less. The kubelet keeps three of them
-	// (containerLogMaxFiles).
+	// longest is the approximate limit of a file, in bytes. The kubelet keeps three of them (containerLogMaxFiles).
 	longest = 128 << 20
-	// renewal is how long a program waits for the kubelet. One that has gone may not stop programs: then the file grows
-	// on.
+	// renewal is how long a program waits for the kubelet. If the kubelet does not answer, it must not block programs, so
+	// the file grows.
 	renewal = 15 * time.Second
 )
 
@@ -50,7 +49,7 @@ type subscriber struct {
 	write func(kind frame, content []byte) error
 }
 
-// lineLimit is how much of a line is written at once. The kubelet's reader expects no more.
+// lineLimit is how much of a line is written in one piece. The kubelet's reader expects no more.
 const lineLimit = 16 << 10
 
 func newLog(path string, ended <-chan struct{}) (*containerLog, error) {
@@ -61,7 +60,7 @@ func newLog(path string, ended <-chan struct{}) (*containerLog, error) {
 	return l, l.reopen(path)
 }
 
-// reopen goes on in a new file: the kubelet has renamed the old one, since it was too long.
+// reopen continues the log in a new file, after the kubelet has renamed the old one.
 func (l *containerLog) reopen(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("creating the folder of a log: %w", err)
@@ -104,8 +103,8 @@ func (l *containerLog) unsubscribe(s *subscriber) {
 	delete(l.subscribers, s)
 }
 
-// copy writes everything from a stream, until its end. What comes at once is written at once: a program that says
-// much must not have to wait for the disk at every line.
+// copy copies a stream until its end. It writes all available data at once, so that a program with much output does not
+// wait for the disk at every line.
 func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 	const buffer = 64 << 10
 	reader := bufio.NewReaderSize(stream, buffer)
@@ -122,7 +121,7 @@ func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 		now := time.Now().UTC().Format(time.RFC3339Nano)
 		piece, _ := reader.Peek(reader.Buffered())
 		content := bytes.Clone(piece)
-		// A line that has not ended yet waits for its end, if there is room.
+		// An incomplete line is written when it is complete, if the buffer has room.
 		end := bytes.LastIndexByte(piece, '\n') + 1
 		if end == 0 {
 			end = len(piece)
@@ -139,11 +138,11 @@ func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 		}
 		l.writeLines(name, now, piece[:end], &text)
 		l.publish(kind, content[:end])
-		_, _ = reader.Discard(end) // it is there
+		_, _ = reader.Discard(end) // it is already buffered
 	}
 }
 
-// awaitRoom waits until the file may become longer.
+// awaitRoom waits until the file has room.
 func (l *containerLog) awaitRoom() {
 	l.mutex.Lock()
 	full, renewed := l.length >= longest, l.renewed
@@ -195,7 +194,7 @@ func (l *containerLog) writeLines(name, now string, lines []byte, text *bytes.Bu
 		}
 		l.lost = 0
 	}
-	// A full disk must not stop the program: it goes on, and its log has a gap.
+	// A full disk must not stop the program. The program continues, and its log has a gap.
 	written, err := l.file.Write(text.Bytes())
 	l.length += written
 	if err != nil {

@@ -99,7 +99,7 @@ func TestFullLogBlocksProgramUntilReopen(t *testing.T) {
 		return info.Size()
 	}
 	await(ctx, t, "a long file", func() bool { return length(log) >= longest })
-	if contains(log, "end") || length(log) > longest+more { // after it was read, which takes longer than to write the rest
+	if contains(log, "end") || length(log) > longest+more { // the measuring comes after the reading, which takes longer than writing the rest
 		t.Errorf("the file has %d bytes", length(log))
 	}
 	if err := os.Rename(log, log+".1"); err != nil {
@@ -109,11 +109,11 @@ func TestFullLogBlocksProgramUntilReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(ctx, t, c, id)
-	if !contains(log, "F end\n") || length(log) > 40*more { // with the beginnings of the lines
+	if !contains(log, "F end\n") || length(log) > 40*more { // with the prefixes of the lines
 		t.Errorf("the new file has %d bytes, and may lack the end", length(log))
 	}
 
-	// A program that is killed while it waits has ended.
+	// A program that is killed while it waits for room in its log ends.
 	s := keeper.Start{ID: t.Name() + "-killed", Spec: shell(t, `exec yes $(printf %01000d 0)`), Log: log + ".2"}
 	if _, err := c.Start(ctx, s); err != nil {
 		t.Fatal(err)

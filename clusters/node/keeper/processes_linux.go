@@ -28,14 +28,14 @@ func pidfd(process *os.Process) (*os.File, error) {
 	return os.NewFile(uintptr(descriptor), "process"), nil
 }
 
-// members finds the processes of a container whose process namespace is not its own, and so does not end with it. They
-// may have left their parents, but not the container's mounts.
+// members finds the processes of a container that has no PID namespace of its own, and whose processes therefore
+// survive its first one. They may have left their parents, but not the container's mount namespace.
 type members struct {
-	mounts *os.File // the mount namespace: while it is open, no other has its number
+	mounts *os.File // the mount namespace: while it is open, no other namespace gets its number
 	cgroup string
 }
 
-// membersOf finds those of the container whose first process has a number.
+// membersOf returns the members of the container whose first process has this PID.
 func membersOf(first int, cgroup string) (*members, error) {
 	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", first))
 	if err != nil {
@@ -44,15 +44,16 @@ func membersOf(first int, cgroup string) (*members, error) {
 	return &members{mounts, cgroup}, nil
 }
 
-// end ends them. It repeats until it has found none, since a process may fork while we look, and on a busy machine
-// dying takes long. After a minute it leaves those that the kernel can't end: they wait for a disk.
+// end kills them. It repeats until it finds none, because a process may fork in the meantime, and on a busy machine
+// processes take long to end. It gives up after a minute, and leaves those that the kernel can't end because they wait
+// for a disk.
 func (m *members) end() {
 	if m == nil {
 		return
 	}
 	defer m.mounts.Close()
 	if m.cgroup != "" {
-		// Since Linux 5.14 this ends all at once, however fast they fork.
+		// Since Linux 5.14, this kills all processes at once, however fast they fork.
 		_ = os.WriteFile(filepath.Join(m.cgroup, "cgroup.kill"), []byte("1"), 0)
 	}
 	mounts, err := m.mounts.Stat()
@@ -71,9 +72,9 @@ func (m *members) end() {
 	}
 }
 
-// killIn ends the process that has a number, if it is in a mount namespace.
+// killIn kills the process with this PID, if it is in a mount namespace.
 func killIn(mounts os.FileInfo, number int) bool {
-	process, there := pid.Open(number) // before we look at it
+	process, there := pid.Open(number) // before the check, so that the PID can't be reused
 	if !there {
 		return false
 	}
@@ -82,11 +83,11 @@ func killIn(mounts os.FileInfo, number int) bool {
 	return err == nil && os.SameFile(mounts, other) && process.Signal(unix.SIGKILL)
 }
 
-// killTree ends a process and those below it, as far as they have not been left by their parents.
+// killTree kills a process and its descendants, except those that their parents have left.
 func killTree(process *os.Process) {
 	below := pid.Below(process.Pid)
 	if process.Signal(unix.Signal(0)) != nil {
-		return // it has ended, and its number may have been another's when we looked
+		return // it has ended, so the PID may have belonged to another process
 	}
 	for _, child := range below {
 		child.Signal(unix.SIGKILL)

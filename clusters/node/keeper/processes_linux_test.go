@@ -53,7 +53,7 @@ func TestSharedPIDNamespaceLeavesNoProcess(t *testing.T) {
 		"the node": {"exec sleep 784", true, func(s *keeper.Start) { s.Spec.NodeProcesses = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The daemon's parent is the first process of the namespace, that of another container.
+			// The daemon's parent is the first process of the namespace, which belongs to another container.
 			script := `(setsid sleep 783 > /dev/null 2>&1 &); echo ready; ` + test.last
 			id, log := start(ctx, t, c, script, test.shares)
 			await(ctx, t, "the container", func() bool { return contains(log, "ready") })
@@ -83,7 +83,7 @@ func TestSharedPIDNamespaceLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// Here a process has left its parent, and the container's processes and mounts. It can only be found by its control
+// Here a process has left its parent, and the container's PID and mount namespaces. It can only be found by its control
 // group.
 func TestKillEmptiesControlGroup(t *testing.T) {
 	group := nodetest.Group(t)
@@ -109,7 +109,7 @@ func TestSignalSparesReusedPID(t *testing.T) {
 	id, _ := start(ctx, t, c, `exit 0`)
 	before := wait(ctx, t, c, id)
 	for attempt := 0; ; attempt++ {
-		// The kernel gives the next number to the next process or thread. (proc_sys_kernel(5))
+		// The kernel assigns the next number to the next process or thread (proc_sys_kernel(5)).
 		last := strconv.Itoa(before.PID - 1)
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(last), 0); err != nil {
 			t.Fatal(err)
@@ -151,7 +151,8 @@ func running(arguments ...string) (count int) {
 
 func TestOrphansAreReaped(t *testing.T) {
 	c, ctx := client(t)
-	// A Pod whose containers share processes: only the first process can reap what a container leaves behind.
+	// In a Pod whose containers share processes, only the first process can reap the processes that a container leaves
+	// behind.
 	first, _ := start(ctx, t, c, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })
 	id, _ := start(ctx, t, c, `(setsid sh -c 'sleep 0.05' &); exit 0`, func(s *keeper.Start) { s.Processes = first })
 	wait(ctx, t, c, id)

@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// A request is a message of JSON, with the descriptors that its fields name by their index; so is the answer. What
-// follows depends on what was asked.
+// request is a JSON message, together with the descriptors that its fields refer to by index. The answer has the same
+// form. The type of the request determines what follows.
 type request struct {
 	Ask ask
 	ID  string `json:",omitempty"`
@@ -29,7 +29,7 @@ type request struct {
 	Spec       *container.Spec `json:",omitempty"`
 	Namespaces []string        `json:",omitempty"` // the kinds of the first descriptors
 	Processes  string          `json:",omitempty"` // the container whose processes are shared
-	Streams    [3]bool         `json:",omitzero"`  // for run: which of input, output, errors follow
+	Streams    [3]bool         `json:",omitzero"`  // for run: which of input, output and errors follow
 	Log        string          `json:",omitempty"` // for start and reopen
 	Stdin      bool            `json:",omitempty"`
 	StdinOnce  bool            `json:",omitempty"`
@@ -40,21 +40,21 @@ type request struct {
 type ask string
 
 const (
-	askStart  ask = "start"  // a container; answered with its state
-	askRun    ask = "run"    // a program in a container; answered when it runs, and again when it has ended
+	askStart  ask = "start"  // a container. The answer has its state
+	askRun    ask = "run"    // a program in a container. There is one answer when it runs, and one when it has ended
 	askSignal ask = "signal" // to a container's first process
 	askKill   ask = "kill"   // all processes of a container
 	askWait   ask = "wait"   // answered when a container has ended
 	askList   ask = "list"   // all containers
 	askReopen ask = "reopen" // a container's log, by its name
 	askForget ask = "forget" // a container that has ended
-	askAttach ask = "attach" // to a container's streams; frames follow
+	askAttach ask = "attach" // to a container's streams. Frames follow
 	askResize ask = "resize" // a container's terminal: Signal is the rows times 65536 and the columns
 )
 
 type answer struct {
 	Error string `json:",omitempty"`
-	// NotStarted says that Error is that of a container that can't be started.
+	// NotStarted reports that Error is the reason why a container can't be started.
 	NotStarted bool `json:",omitempty"`
 	Missing    bool `json:",omitempty"`
 
@@ -67,7 +67,7 @@ type State struct {
 	ID      string
 	PID     int
 	Started time.Time
-	// Ended is zero as long as it runs. Code is its exit code, or 128 plus the number of the signal that ended it.
+	// Ended is zero while it runs. Code is its exit code, or 128 plus the number of the signal that ended it.
 	Ended time.Time
 	Code  int
 	// OutOfMemory reports that the kernel killed it, or one of its processes, because its control group reached its memory
@@ -82,11 +82,11 @@ func (s State) Running() bool { return s.Ended.IsZero() }
 var ErrMissing = errors.New("no such container")
 
 const (
-	// lengthSize is that of the number before a message.
+	// lengthSize is the size of the number before a message.
 	lengthSize = 4
-	// messageLimit bounds one: a container's arguments and environment may have 2 MB.
+	// messageLimit bounds a message. A container's arguments and environment may have 2 MB.
 	messageLimit = 16 << 20
-	// mostDescriptors come with one.
+	// mostDescriptors is how many descriptors can come with a message.
 	mostDescriptors = 8
 )
 
@@ -105,7 +105,7 @@ func send(connection *net.UnixConn, message any, files ...*os.File) error {
 		}
 		rights = unix.UnixRights(descriptors...)
 	}
-	// The descriptors come with the first bytes, whatever the length.
+	// The descriptors are sent with the first bytes, whatever the length is.
 	if _, _, err := connection.WriteMsgUnix(framed, rights, nil); err != nil {
 		return err
 	}
@@ -153,14 +153,14 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// frame is a piece of a stream: its kind, its length, its bytes.
+// frame is the kind of a piece of a stream. A piece consists of its kind, its length and its bytes.
 type frame byte
 
 const (
 	frameIn     frame = iota // to the container
-	frameInEnd               // nothing more comes
-	frameOut                 // from it
-	frameErrors              // from it
+	frameInEnd               // end of the input
+	frameOut                 // from the container
+	frameErrors              // from the container
 )
 
 const frameHead = 5

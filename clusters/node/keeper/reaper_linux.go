@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper buries all children of this process, those that it started and those that others left behind. Only it may wait
-// for any.
+// reaper reaps all children of this process: those that it started and those that others left behind. No other code in
+// this process may wait for children.
 type reaper struct {
 	mutex sync.Mutex
-	// ended has a channel for each child whose end is awaited.
+	// ended has a channel for each child whose end a caller waits for.
 	ended map[int]chan<- unix.WaitStatus
 }
 
@@ -32,9 +32,9 @@ func newReaper() *reaper {
 	return r
 }
 
-// start starts a child. The channel gets its status once, when it has ended. Until start returns, the reaper waits for
-// no child, so that it misses none. Use only the handle of the process (Signal, WithHandle): another process may have
-// its number once it has ended.
+// start starts a child. The channel receives its status once, when the child has ended. The reaper waits for no child
+// until start returns, so that it misses none. Use only the handle of the process (Signal, WithHandle), because another
+// process may have its PID once it has ended.
 func (r *reaper) start(start func() (*os.Process, error)) (*os.Process, <-chan unix.WaitStatus, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -47,7 +47,7 @@ func (r *reaper) start(start func() (*os.Process, error)) (*os.Process, <-chan u
 	return process, status, nil
 }
 
-// reap waits for all children that have ended. One signal may stand for several.
+// reap waits for all children that have ended. One signal may be for several children.
 func (r *reaper) reap() {
 	for {
 		r.mutex.Lock()

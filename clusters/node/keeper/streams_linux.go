@@ -14,15 +14,15 @@ import (
 	"lva.io/operators/clusters/node/container"
 )
 
-// streams are the ends of what a container reads and writes.
+// streams has both ends of a container's streams.
 type streams struct {
 	theirs container.Streams
 	ours   []*os.File
-	// copies are done when the log has all that was written.
+	// copies is done when the log has all output.
 	copies *sync.WaitGroup
 }
 
-// open makes a container's streams, and begins to log what it writes.
+// open creates a container's streams, and starts to log its output.
 func (c *kept) open(r request) (s streams, err error) {
 	s.copies = &sync.WaitGroup{}
 	defer func() {
@@ -68,7 +68,7 @@ func (c *kept) open(r request) (s streams, err error) {
 func closeStreams(s container.Streams) {
 	for _, file := range []*os.File{s.In, s.Out, s.Err} {
 		if file != nil {
-			file.Close() // once more for a terminal, which does no harm
+			file.Close() // a terminal is closed twice, which does no harm
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Program struct {
 	Files []*os.File
 }
 
-// patience is how long we wait before we start a program again that did not run for as long.
+// patience is the minimum time between two starts of a program.
 const patience = 500 * time.Millisecond
 
 // Supervise runs a program until the context ends, and restarts it when it ends.

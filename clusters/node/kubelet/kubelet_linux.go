@@ -34,7 +34,7 @@ func Args(node string) []string {
 	return []string{
 		"kubelet", "--config=" + plan.Etc + "/" + ConfigurationFile, "--kubeconfig=" + plan.Etc + "/" + KubeconfigFile,
 		"--hostname-override=" + node, "--node-ip=" + plan.NodeIP, "--cert-dir=/run/operator-labs/kubelet",
-		// A quiet API server takes a second to end a list that is a stream, and the kubelet begins with many.
+		// A quiet API server takes a second to end a list that is a stream, and the kubelet starts with many lists.
 		"--feature-gates=WatchListClient=false",
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/clusters/images"
 )
 
-// strict refuses what the API server would drop: a field with a wrong name.
+// strict returns errors for fields with unknown names, which the API server would drop.
 var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
 func TestObjectsMatchAPITypes(t *testing.T) {

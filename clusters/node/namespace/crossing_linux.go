@@ -23,13 +23,13 @@ import (
 // processes may hold the same end, because each request includes the socket for its answer.
 type Crossing struct{ connection *net.UnixConn }
 
-// question asks for a socket: how is "dial", "listen" or "packet", or one of those that only the other side knows.
+// question requests a socket. How is "dial", "listen" or "packet", or a key of the other side's Answers.
 type question struct {
 	How, Network, Address string
 }
 
-// refusal is the answer without a socket. The number lets who asked tell a port that is taken from one that is
-// forbidden.
+// refusal is the answer without a socket. With the number, the client can distinguish a port that is taken from one
+// that is forbidden.
 type refusal struct {
 	Message string
 	Number  syscall.Errno
@@ -178,7 +178,7 @@ func receive(connection *net.UnixConn) (message []byte, file *os.File, err error
 		return nil, nil, err
 	}
 	for _, f := range files {
-		file = f // there is room for one
+		file = f // there is room for one descriptor only
 	}
 	return message[:read], file, nil
 }
@@ -193,7 +193,7 @@ func Descriptors(rights []byte) ([]*os.File, error) {
 	for i := range messages {
 		descriptors, err := unix.ParseUnixRights(&messages[i])
 		if err != nil {
-			continue // a message of another kind
+			continue // a control message of another kind
 		}
 		for _, descriptor := range descriptors {
 			unix.CloseOnExec(descriptor)
@@ -225,7 +225,7 @@ func ServeCrossing(end *os.File, dial Dial, others Answers) error {
 		case err != nil:
 			return fmt.Errorf("serving a crossing between two networks: %w", err)
 		case reply == nil:
-			continue // no answer is expected
+			continue // the request has no socket for the answer
 		}
 		go answer(message, reply, dial, others)
 	}
@@ -249,15 +249,15 @@ func answer(message []byte, reply *os.File, dial Dial, others Answers) {
 	if err != nil {
 		refused := refusal{Message: err.Error()}
 		_ = errors.As(err, &refused.Number)
-		text, _ := json.Marshal(refused) // strings and a number
-		_, _ = connection.Write(text)    // who asked may have gone
+		text, _ := json.Marshal(refused) // can't fail: the fields are strings and a number
+		_, _ = connection.Write(text)    // the client may have disconnected
 		return
 	}
 	defer file.Close()
 	_, _, _ = connection.WriteMsgUnix([]byte{'\n'}, unix.UnixRights(int(file.Fd())), nil)
 }
 
-// socket makes the socket here.
+// socket creates the socket in this process.
 func (q question) socket(dial Dial) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -277,7 +277,7 @@ func (q question) socket(dial Dial) (*os.File, error) {
 		return nil, err
 	}
 	if listener, ok := opened.(*net.UnixListener); ok {
-		listener.SetUnlinkOnClose(false) // the one that is passed on goes on listening
+		listener.SetUnlinkOnClose(false) // the descriptor that is passed on continues to listen
 	}
 	defer opened.Close()
 	socket, ok := opened.(interface{ File() (*os.File, error) })

@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// unclaimed begins a range of ids that no system gives to anybody: it lies above what systemd lends to containers
-	// (systemd.io/UIDS-GIDS). Root takes its users from there: they are nobody outside.
+	// unclaimed is the beginning of a range of IDs that no system assigns. It is above the ranges that systemd assigns to
+	// containers (systemd.io/UIDS-GIDS). Root takes the users of the node from this range, so that they are unknown on the
+	// machine.
 	unclaimed = 0x70000000
-	// enough ids for every image: the last of them is nobody.
+	// enough is the number of IDs that is sufficient for every image. The last of them is nobody.
 	enough = 1 << 16
 )
 
@@ -80,7 +81,7 @@ func hasCapability(capability int) bool {
 	return unix.Capget(&header, &data[0]) == nil && data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
-// known reports whether our own namespace has the unclaimed ids: a container may have fewer.
+// known reports whether our own namespace maps the unclaimed IDs. A container may have fewer IDs.
 func known(file string) bool {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -95,7 +96,7 @@ func known(file string) bool {
 	return false
 }
 
-// subordinateRange returns the first range in a file of subordinate ids (subuid(5)) that is ours.
+// subordinateRange returns the first range of our user in a file of subordinate IDs (subuid(5)).
 func subordinateRange(file string) (syscall.SysProcIDMap, bool) {
 	content, err := os.Open(file)
 	if err != nil {
@@ -125,7 +126,7 @@ func rangeOf(subordinates io.Reader, names ...string) (syscall.SysProcIDMap, boo
 	return syscall.SysProcIDMap{}, false
 }
 
-// write gives a process in a new user namespace its lent ids.
+// write maps the subordinate IDs for a process in a new user namespace.
 func (m Mapping) write(pid int) error {
 	for _, part := range []struct {
 		helper string

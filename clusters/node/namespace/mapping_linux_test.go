@@ -31,7 +31,7 @@ func TestSubordinateIDsByNameOrNumber(t *testing.T) {
 	}
 }
 
-// The error names the reason why there are no namespaces, from the kernel's answer and its settings.
+// The error gives the reason why there are no namespaces, derived from the kernel's error and its settings.
 func TestExplain(t *testing.T) {
 	for name, test := range map[string]struct {
 		err            error

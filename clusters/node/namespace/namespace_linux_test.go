@@ -30,13 +30,13 @@ func TestFirstProcessIsRootInItsOwnNetwork(t *testing.T) {
 	if err != nil || len(interfaces) != 1 || interfaces[0].Name != "lo" {
 		t.Errorf("the interfaces are %v, %v", interfaces, err)
 	}
-	// Root inside must not be root outside, who may write there whatever the namespaces are.
+	// Root inside must not be root on the machine, who may write this file in any namespace.
 	if err := os.WriteFile("/proc/sys/kernel/core_pattern", []byte("x"), 0); err == nil {
 		t.Error("a setting of the whole machine can be changed")
 	}
 }
 
-// crossing is a crossing whose other side is in the same network: it does not care.
+// crossing returns a crossing whose other side is in the same network, which makes no difference to it.
 func crossing(t *testing.T, others namespace.Answers) *namespace.Crossing {
 	t.Helper()
 	asks, serves, err := namespace.CrossingPair()
@@ -103,7 +103,7 @@ func TestCrossingPreservesErrors(t *testing.T) {
 		t.Errorf("the error of a port that is taken is %v", err)
 	}
 	listener.Close()
-	const closedPort = "127.0.0.1:1" // not the one that was closed: the other side may not have let go of it yet
+	const closedPort = "127.0.0.1:1" // not the port that was closed, because the other side may still hold it
 	if _, err := c.DialContext(t.Context(), "tcp", closedPort); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("the error of a port without a listener is %v", err)
 	}
@@ -145,7 +145,7 @@ func TestSetOutlivesProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &namespace.Set{Dir: dir} // as by an agent that was started again
+	again := &namespace.Set{Dir: dir} // as after a restart of the agent
 	var name string
 	if err := again.Do(func() (err error) {
 		name, err = os.Hostname()
@@ -180,7 +180,7 @@ func TestDetachedTreeDoesNotPropagateMounts(t *testing.T) {
 		}
 	}
 	mount("tmpfs", machine, 0)
-	mount("", machine, unix.MS_SHARED) // as systemd has all mounts
+	mount("", machine, unix.MS_SHARED) // like all mounts on a machine with systemd
 	if err := os.Mkdir(filepath.Join(machine, "below"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a file system for the first process: a tmpfs with what every system has, and only those of the machine's
-// files that Mounts lists. So a Pod that mounts the node's / sees no files of the user who runs the node.
+// Root is a file system for the first process: a tmpfs with the files that every system has, and only those of the
+// machine's files that Mounts lists. So a Pod that mounts the node's / sees no files of the user who runs the node.
 type Root struct {
 	Mounts []Mount
 	// Files are small files by path, written before the mounts.
@@ -43,8 +43,8 @@ func Detach(path string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open_tree", Path: path, Err: err}
 	}
 	tree := os.NewFile(uintptr(descriptor), path)
-	// systemd has the machine's mounts shared. So would the copy be, and whatever is mounted in it would come to be on the
-	// machine, too.
+	// systemd makes the machine's mounts shared. The copy would be shared, too, and mounts in it would appear on the
+	// machine.
 	private := &unix.MountAttr{Propagation: unix.MS_PRIVATE}
 	if err := unix.MountSetattr(descriptor, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, private); err != nil {
 		return nil, errors.Join(&os.PathError{Op: "mount_setattr", Path: path, Err: err}, tree.Close())
@@ -52,10 +52,10 @@ func Detach(path string) (*os.File, error) {
 	return tree, nil
 }
 
-// devices are those that a program may expect. None of them allows a program to do harm.
+// devices are the devices that a program may expect. None of them allows a program to do harm.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// base is where the new root is put together. It hides what is there, which is why all sources are opened before.
+// base is where the new root is assembled. The mount hides the files there, which is why all sources are opened first.
 const base = "/tmp"
 
 // Enter creates the file system and moves into it. After that, the old one can only be reached through open
@@ -160,7 +160,7 @@ func (m Mount) attach() error {
 	return nil
 }
 
-// point makes a file or a folder on which a tree can be mounted.
+// point creates a file or a folder on which a tree can be mounted.
 func point(tree int, target string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(tree, &stat); err != nil {
@@ -187,8 +187,8 @@ func ReadOnly(path string) error {
 	return nil
 }
 
-// mountSystem mounts /proc or /sys of these namespaces. Where the machine's own hides parts of it, as in a container,
-// the kernel refuses a new one, and the machine's is what we have.
+// mountSystem mounts /proc or /sys of these namespaces. If parts of the machine's own mount are hidden, as in a
+// container, the kernel refuses a new one, and the machine's is used instead.
 func mountSystem(kind string, flags uintptr) error {
 	old := map[string]string{"proc": "/proc", "sysfs": "/sys"}[kind]
 	const harmless = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
@@ -208,7 +208,7 @@ func mountSystem(kind string, flags uintptr) error {
 	return ReadOnly(base + old)
 }
 
-// mountCgroups shows the machine's control groups below the new /sys, to look at.
+// mountCgroups mounts the machine's control groups below the new /sys, read-only.
 func mountCgroups() error {
 	const groups = "/sys/fs/cgroup"
 	if err := unix.Mount(groups, base+groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
@@ -261,7 +261,7 @@ func Pivot(root string) error {
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
-	// The old root comes to lie on top of the new one (pivot_root(2)), so that no folder is needed for it.
+	// pivot_root(2) mounts the old root on top of the new one, so that no folder is needed for it.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("changing the root of the file system: %w", err)
 	}

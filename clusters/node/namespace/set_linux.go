@@ -24,7 +24,7 @@ type Set struct {
 	Dir string
 }
 
-// kinds of shared namespaces, and the flags by which they are entered.
+// kinds maps the kinds of shared namespaces to the flags for entering them.
 var kinds = map[string]int{"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS}
 
 // NewSet creates IPC and UTS namespaces with a host name, and pins them in a new folder.

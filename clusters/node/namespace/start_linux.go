@@ -16,10 +16,11 @@ import (
 	"lva.io/operators/clusters/thread"
 )
 
-// everything is all the kinds of namespaces that the node has of its own.
+// everything has the flags of all namespaces that the node has of its own.
 const everything = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// waitVariable tells a first process to wait for its ids. They come by the last of its descriptors, whose number it is.
+// waitVariable makes a first process wait for its IDs. Its value is the number of the last descriptor, on which the
+// process receives a byte when the IDs are mapped.
 const waitVariable = "OPERATOR_LABS_WAIT_FOR_IDS"
 
 // Command is a program to start as the first process of new namespaces. It must call Begin before all else.
@@ -47,7 +48,7 @@ func Start(c Command) (*exec.Cmd, error) {
 		if err == nil {
 			return cmd, nil
 		}
-		c.Mapping = c.Mapping.Alone() // newuidmap is there, and does not work: it lacks its capability
+		c.Mapping = c.Mapping.Alone() // newuidmap exists, but does not work: it lacks its capability
 	}
 	cmd, err := start(c)
 	if err != nil {
@@ -67,7 +68,7 @@ func start(c Command) (*exec.Cmd, error) {
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = c.Mapping.Users, c.Mapping.Groups
 		cmd.SysProcAttr.GidMappingsEnableSetgroups = !c.Mapping.Single()
 		if user, _ := c.Mapping.Owner(); user != os.Geteuid() {
-			cmd.SysProcAttr.Credential = &syscall.Credential{} // we are nobody there: the process becomes its root
+			cmd.SysProcAttr.Credential = &syscall.Credential{} // the process becomes root in the namespace, in which our own user is not mapped
 		}
 		return cmd, thread.Lasting(cmd.Start)
 	}
@@ -108,8 +109,8 @@ func Begin() error {
 		if err := errors.Join(unix.Close(descriptor), os.Unsetenv(waitVariable)); err != nil {
 			return fmt.Errorf("waiting for the ID mapping: %w", err)
 		}
-		// We were nobody when this program began, and so lost all capabilities. Now that we are root, we get them by
-		// beginning again.
+		// The user was not mapped when this program began, so the process lost all capabilities. Now that it is root, a
+		// restart gives it all of them.
 		return fmt.Errorf("restarting with the mapped IDs: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	}
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
@@ -122,8 +123,8 @@ func Begin() error {
 }
 
 func init() {
-	// The main goroutine keeps the main thread, so that OnThread never gets that one: it can't end before the process
-	// does, and its namespaces are what everybody sees as those of the process (/proc/PID/ns).
+	// The main goroutine keeps the main thread, so that OnThread never uses it. The main thread can't end before the
+	// process does, and its namespaces are shown as those of the process (/proc/PID/ns).
 	runtime.LockOSThread()
 }
 
@@ -131,7 +132,7 @@ func init() {
 func OnThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocks it: the thread ends with the goroutine
+		runtime.LockOSThread() // it is never unlocked, so that the thread ends with the goroutine
 		done <- f()
 	}()
 	return <-done

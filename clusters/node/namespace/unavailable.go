@@ -27,7 +27,7 @@ func (u *Unavailable) Error() string {
 		text += ": " + u.Remedy
 	}
 	if cause := u.Err; cause != nil {
-		if failed, ok := errors.AsType[*fs.PathError](cause); ok { // its path is that of our own program
+		if failed, ok := errors.AsType[*fs.PathError](cause); ok { // its path is the one of our own program
 			cause = failed.Err
 		}
 		text += " (" + cause.Error() + ")"
@@ -37,13 +37,13 @@ func (u *Unavailable) Error() string {
 
 func (u *Unavailable) Unwrap() error { return u.Err }
 
-// system is where the kernel says what it allows, proc(5). Tests have another one.
+// system is the folder in which the kernel reports its settings, proc(5). Tests replace it.
 var system = os.DirFS("/proc")
 
 // filtered reports whether a seccomp filter or a profile of AppArmor confines this process, as those of a container do.
 // Neither can be lifted from within.
 func filtered() bool {
-	status, _ := fs.ReadFile(system, "self/status") // a status that can't be read is taken for one without a filter
+	status, _ := fs.ReadFile(system, "self/status") // a process whose status can't be read counts as one without a filter
 	for line := range strings.Lines(string(status)) {
 		const filter = "2" // SECCOMP_MODE_FILTER
 		if mode, ok := strings.CutPrefix(line, "Seccomp:"); ok && strings.TrimSpace(mode) == filter {

@@ -54,7 +54,7 @@ func New(machine Machine, report func(port services.Port, err error)) *Ports {
 	return p
 }
 
-// retryInterval is how often Ports retries to open a port that another program had.
+// retryInterval is how often Ports tries again to open the ports that failed.
 const retryInterval = 2 * time.Second
 
 func (p *Ports) retryFailed() {
@@ -87,7 +87,7 @@ func (p *Ports) follow() {
 	if p.ctx.Err() != nil {
 		return
 	}
-	// Port 80 at all addresses, and at 127.0.0.1, is one port of the machine.
+	// Port 80 on all addresses, and port 80 on 127.0.0.1, are the same port of the machine.
 	wanted := map[services.Frontend]services.Port{}
 	for _, port := range p.wanted {
 		at := port.Frontend
@@ -141,14 +141,14 @@ func (p *Ports) Close() {
 
 var localhost = netip.MustParseAddr("127.0.0.1")
 
-// listenTimeout is how long the machine may take to make a socket.
+// listenTimeout is how long the machine may take to create a socket.
 const listenTimeout = 5 * time.Second
 
 func (p *Ports) listen(port, frontend services.Frontend) (io.Closer, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, listenTimeout)
 	defer cancel()
 	address := netip.AddrPortFrom(localhost, port.Port).String()
-	// Inside it is the node's own port, which the kernel's rules lead on.
+	// In the node, it is the node's own port, from which the kernel's rules route connections further.
 	inside := netip.AddrPortFrom(podnet.NodeAddress, port.Port).String()
 	if frontend.Address.IsValid() {
 		inside = netip.AddrPortFrom(frontend.Address, port.Port).String()
@@ -190,8 +190,8 @@ func explain(port services.Frontend, err error) error {
 
 var dialer = net.Dialer{Timeout: 10 * time.Second}
 
-// quiet is after which time without a word a conversation by datagrams is over. It is the kernel's own measure for one
-// in which both have spoken.
+// quiet is how long a conversation by datagrams may be silent before it ends. The kernel uses the same time for a
+// conversation in which both sides have sent datagrams.
 const quiet = 120 * time.Second
 
 func (p *Ports) accept(listener net.Listener, inside string) {

@@ -30,7 +30,7 @@ var (
 	udp   = services.Port{Frontend: services.Frontend{Protocol: corev1.ProtocolUDP, Port: 30080}, Owner: owner}
 )
 
-// inside is the node with programs on its ports, instead of Services.
+// inside sets up the node, with programs on its ports in place of Services.
 func inside(t *testing.T) {
 	t.Helper()
 	network, err := podnet.Open()

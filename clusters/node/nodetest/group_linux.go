@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// groupsVariable is "required" in CI: root's tests that can't have control groups fail there, and are skipped
-	// elsewhere. It asks nothing of ordinary users, who get none without systemd.
+	// groupsVariable is "required" in CI. Root's tests that can't create control groups fail there, and are skipped
+	// elsewhere. The variable does not affect ordinary users, who get no groups without systemd.
 	groupsVariable = "OPERATOR_LABS_CGROUPS"
-	// groupVariable is the folder of the group in which the tests run.
+	// groupVariable names the folder of the group in which the tests run.
 	groupVariable = "OPERATOR_LABS_NODETEST_GROUP"
 )
 
@@ -43,7 +43,8 @@ func Group(t *testing.T) (dir string) {
 	return dir
 }
 
-// createGroup makes the group in which root's tests run, or none where that is not required.
+// createGroup creates the group in which root's tests run. It returns nil if there can be none, unless groups are
+// required.
 func createGroup(mapping namespace.Mapping) (*cgroup.Group, error) {
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		var system unix.Statfs_t

@@ -42,7 +42,7 @@ func enterAndRun(m *testing.M, inGroup bool) {
 }
 
 func enter(inGroup bool) error {
-	// A user who may not make namespaces has no node. Other tests cover that.
+	// A user who may not create namespaces has no node. Other tests cover that.
 	if os.Getuid() != 0 {
 		fmt.Println("# as an ordinary user with one id")
 		return first(namespace.Choose().Alone())
@@ -82,7 +82,7 @@ func firstInGroup(mapping namespace.Mapping) (err error) {
 	return start(namespace.Command{Mapping: mapping, Cgroup: folder, Env: []string{groupVariable + "=" + group.Dir}})
 }
 
-// start runs the tests as the first process of namespaces. The command has what is not the same for all.
+// start runs the tests as the first process of namespaces. The command has the settings that differ between users.
 func start(c namespace.Command) error {
 	c.Path, c.Args, c.Stdout, c.Stderr = "/proc/self/exe", arguments(), os.Stdout, os.Stderr
 	c.Env = append(append(os.Environ(), inside+"=yes"), c.Env...)
@@ -105,7 +105,7 @@ func start(c namespace.Command) error {
 	return nil
 }
 
-// arguments are ours, but for files of the go command, where root's other self may not write.
+// arguments returns our own arguments, without a file of the go command to which the test's user may not write.
 func arguments() []string {
 	return slices.DeleteFunc(slices.Clone(os.Args), func(argument string) bool { return strings.HasPrefix(argument, "-test.testlogfile=") })
 }
@@ -125,11 +125,11 @@ func prepare() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
-	// A file system that has what containers need of one, whatever the machine's is.
+	// A tmpfs has the features that containers need, whatever the machine's file system is.
 	if err := unix.Mount("tmpfs", "/mnt", "tmpfs", 0, "mode=1777"); err != nil {
 		return fmt.Errorf("mounting a tmpfs: %w", err)
 	}
-	// New terminals belong to who mounts this.
+	// New terminals belong to the user who mounts this.
 	if err := unix.Mount("devpts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666"); err == nil {
 		_ = unix.Mount("/dev/pts/ptmx", "/dev/ptmx", "", unix.MS_BIND, "")
 	}

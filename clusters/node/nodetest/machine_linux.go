@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// Machine plays the machine that runs a node: a network to which the test's network has no route. It creates sockets as
-// a Crossing does.
+// Machine simulates the machine that runs a node: a network to which the test's network has no route. It creates
+// sockets as a Crossing does.
 type Machine struct{ namespace *os.File }
 
 // NewMachine creates a machine with addresses in addition to 127.0.0.1.

@@ -42,7 +42,7 @@ func Main(m *testing.M, prepare ...func() error) {
 }
 
 func run() error {
-	runtime.LockOSThread() // Pdeathsig comes when the thread ends that started the process
+	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
 	if os.Getuid() != 0 {
 		fmt.Println("# as an ordinary user, in a user namespace")
 		return reexec(&syscall.SysProcAttr{

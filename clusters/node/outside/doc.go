@@ -12,11 +12,11 @@
 //
 // It takes these parts:
 //
-//   - The node's default route says that every address is its own (a local route, as for 127.0.0.0/8).
+//   - The node's default route makes every address the node's own (a local route, as for 127.0.0.0/8).
 //   - A rule passes each such packet unchanged to the agent's socket: TPROXY, Linux' transparent proxy. The local
 //     address of the accepted socket is the Pod's destination, so the agent need not record or request it. This works
 //     for TCP and UDP.
-//   - Pods send DNS queries to CoreDNS. CoreDNS forwards them to port 53 of the node, and from there they go to the
+//   - Pods send DNS queries to CoreDNS. CoreDNS forwards them to port 53 of the node, which forwards them to the
 //     machine's resolver.
 //
 // A Pod can notice differences. A connection is accepted before it is known whether the destination listens, so

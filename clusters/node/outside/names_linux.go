@@ -28,7 +28,7 @@ const Resolver = "resolver"
 // ErrNoResolver reports that the machine has no name server, or none with that number.
 var ErrNoResolver = errors.New("the machine has no such name server in /etc/resolv.conf")
 
-// resolvConf is resolv.conf(5) of the machine.
+// resolvConf is the machine's resolv.conf(5).
 var resolvConf = "/etc/resolv.conf"
 
 // Dial connects in the network of the calling process, which must be on the machine. It is net.Dialer.DialContext, and
@@ -70,16 +70,16 @@ func nameServers() (servers []netip.Addr, err error) {
 }
 
 const (
-	// answerTimeout is how long a name server may take before the next one is asked: less than the five seconds after
-	// which programs ask again.
+	// answerTimeout is how long a name server may take before the next one is asked. It is shorter than the five seconds
+	// after which programs ask again.
 	answerTimeout = 2 * time.Second
-	// mostServers is how many are asked. It is glibc's limit, too.
+	// mostServers is how many servers are asked. glibc has the same limit.
 	mostServers = 3
-	// mostQuestions bounds how many are asked at once.
+	// mostQuestions bounds how many questions are open at the same time.
 	mostQuestions = 256
 )
 
-// names is the node's port 53.
+// names serves DNS on the node's port 53.
 type names struct {
 	packets  net.PacketConn
 	listener net.Listener
@@ -136,12 +136,12 @@ func (n *names) serve(ctx context.Context, machine Machine) {
 	})
 }
 
-// ask asks the machine's name servers, one after the other.
+// ask sends a question to the machine's name servers, one after the other.
 func ask(ctx context.Context, machine Machine, question []byte) (answer []byte) {
 	for i := range mostServers {
 		server, err := machine.DialContext(ctx, "udp", Resolver+":"+strconv.Itoa(i))
 		if err != nil {
-			continue // there is none, or none that can be reached
+			continue // the server does not exist, or can't be reached
 		}
 		answer, err := askOne(ctx, server, question)
 		if err == nil {
@@ -188,15 +188,15 @@ func (n *names) connections(ctx context.Context, machine Machine) {
 	})
 }
 
-// headerSize is the size of the header of a message of DNS (RFC 1035, 4.1.1): its number, flags, and how many entries
-// of each kind follow.
+// headerSize is the size of the header of a DNS message (RFC 1035, 4.1.1): its number, its flags, and the number of
+// entries of each kind that follow.
 const headerSize = 12
 
-// serverFailure answers that there is no resolver to ask (SERVFAIL), so that the client need not wait. It repeats the
-// question.
+// serverFailure returns the answer that there is no resolver (SERVFAIL), so that the client need not wait. It repeats
+// the question.
 func serverFailure(question []byte) []byte {
 	answer := bytes.Clone(question)
 	answer[2] |= 0x80              // this is an answer
-	answer[3] = answer[3]&0x70 | 2 // SERVFAIL; and what is left of the flags are not ours to set
+	answer[3] = answer[3]&0x70 | 2 // SERVFAIL, with the other flags unchanged
 	return answer
 }

@@ -25,9 +25,9 @@ type Machine interface {
 }
 
 const (
-	// dialTimeout is how long a server outside may take to accept.
+	// dialTimeout is how long a server outside may take to accept a connection.
 	dialTimeout = 10 * time.Second
-	// quiet is after which time without a word a conversation by UDP is over.
+	// quiet is how long a conversation by UDP may be silent before it ends.
 	quiet = 120 * time.Second
 )
 
@@ -69,11 +69,12 @@ func Run(ctx context.Context, machine Machine) error {
 }
 
 func portOf(address net.Addr) uint16 {
-	parsed, _ := netip.ParseAddrPort(address.String()) // a socket's own
+	parsed, _ := netip.ParseAddrPort(address.String()) // a socket's own address is always valid
 	return parsed.Port()
 }
 
-// transparent lets a socket have addresses that are not the node's, and learn which one was meant.
+// transparent allows a socket to use addresses that are not the node's, and to learn the original destination of a
+// datagram.
 func transparent(_, _ string, socket syscall.RawConn) error {
 	var failed error
 	err := socket.Control(func(descriptor uintptr) {
@@ -82,7 +83,7 @@ func transparent(_, _ string, socket syscall.RawConn) error {
 				failed = unix.SetsockoptInt(int(descriptor), unix.SOL_IP, option, 1)
 			}
 		}
-		// Many conversations with one address outside have it as their own.
+		// Several conversations with the same address outside share it as their local address.
 		failed = errors.Join(failed, unix.SetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
 	})
 	return errors.Join(err, failed)
@@ -104,10 +105,10 @@ func (w *forwarder) connections(ctx context.Context, listener net.Listener) {
 	})
 }
 
-// connect carries a connection. Its own address is the one that the Pod wanted.
+// connect forwards a connection. Its local address is the one that the Pod wanted to reach.
 func (w *forwarder) connect(ctx context.Context, connection net.Conn) {
 	wanted, err := netip.ParseAddrPort(connection.LocalAddr().String())
-	if err != nil || isInside(wanted.Addr()) { // who has found the agent's own port is not let out by it
+	if err != nil || isInside(wanted.Addr()) { // a client that connects to the agent's own port gets no connection to the outside
 		relay.Refuse(connection)
 		return
 	}
@@ -124,8 +125,8 @@ func (w *forwarder) connect(ctx context.Context, connection net.Conn) {
 // flow is a conversation by UDP.
 type flow struct{ from, to netip.AddrPort }
 
-// datagrams takes the first datagrams of each conversation. All others go to a socket of its own, which the kernel
-// prefers.
+// datagrams receives the first datagrams of each conversation. The others arrive on a socket of the conversation, which
+// the kernel prefers.
 func (w *forwarder) datagrams(ctx context.Context, socket *net.UDPConn) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -157,15 +158,15 @@ func (w *forwarder) datagrams(ctx context.Context, socket *net.UDPConn) {
 		w.mutex.Unlock()
 		select {
 		case queue <- append([]byte(nil), packet[:d.size]...):
-		default: // too many of them: datagrams may be lost
+		default: // too many datagrams: some may be lost
 		}
 	})
 }
 
-// mostFlows bounds how many sockets Pods can make the agent have.
+// mostFlows bounds how many sockets the agent opens for Pods.
 const mostFlows = 2048
 
-// originalDestination is the address that a datagram was sent to.
+// originalDestination returns the address that a datagram was sent to.
 func originalDestination(control []byte) netip.AddrPort {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -180,13 +181,13 @@ func originalDestination(control []byte) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// forwardDatagrams carries one conversation by UDP, which has begun with some datagrams.
+// forwardDatagrams forwards one conversation by UDP. queue has its first datagrams.
 func (w *forwarder) forwardDatagrams(ctx context.Context, f flow, queue <-chan []byte) {
 	world, err := w.machine.DialContext(ctx, "udp", f.to.String())
 	if err != nil {
 		return
 	}
-	// It speaks to the Pod by the address that the Pod has spoken to.
+	// The Pod receives the answers from the address to which it has sent its datagrams.
 	dialer := net.Dialer{Control: transparent, LocalAddr: net.UDPAddrFromAddrPort(f.to)}
 	pod, err := dialer.DialContext(ctx, "udp4", f.from.String())
 	if err != nil {

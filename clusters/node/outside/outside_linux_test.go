@@ -24,11 +24,11 @@ import (
 
 const (
 	patience = 5 * time.Second
-	// The machine's own addresses stand for the world.
+	// The machine's own addresses represent the outside world.
 	server, resolver, other = "192.0.2.1", "192.0.2.53", "192.0.2.54"
 )
 
-// crossing is a machine as the node sees it.
+// crossing is the machine as the node sees it.
 type crossing struct{ *nodetest.Machine }
 
 func (c crossing) DialContext(ctx context.Context, network, address string) (connection net.Conn, err error) {
@@ -63,7 +63,7 @@ func run(t *testing.T) (machine *nodetest.Machine, pod *podnet.Pod) {
 		}
 		network.Close()
 	})
-	// Until the rules are there, nothing is reached; it is known at once.
+	// Before the rules are written, a connection fails at once.
 	listener := serve(t, machine, server+":1")
 	for deadline := time.Now().Add(patience); ; {
 		connection, err := dial(pod, "tcp", listener)
@@ -82,7 +82,7 @@ func run(t *testing.T) (machine *nodetest.Machine, pod *podnet.Pod) {
 	}
 }
 
-// serve repeats its input until the other side has sent everything, and says "over" then.
+// serve repeats its input until the other side has sent everything, and then writes "over".
 func serve(t *testing.T, machine *nodetest.Machine, address string) string {
 	t.Helper()
 	listener, err := machine.Listen(t.Context(), "tcp4", address)
@@ -106,7 +106,7 @@ func serve(t *testing.T, machine *nodetest.Machine, address string) string {
 	return listener.Addr().String()
 }
 
-// servePackets answers each datagram with a word before it.
+// servePackets answers each datagram with the datagram itself, after a word.
 func servePackets(t *testing.T, machine *nodetest.Machine, address, word string) {
 	t.Helper()
 	packets, err := machine.ListenPacket(t.Context(), "udp4", address)
@@ -151,7 +151,7 @@ func TestPodReachesOutsideServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer connection.Close()
-		// More than any buffer on the way holds; and then we are silent, and still hear.
+		// More data than all buffers hold is sent. After that, this side is silent, and still receives.
 		sent := strings.Repeat("vanilla ", 1<<17)
 		go func() {
 			_, _ = io.WriteString(connection, sent)
@@ -165,7 +165,7 @@ func TestPodReachesOutsideServers(t *testing.T) {
 
 func TestUnreachableServerResetsConnection(t *testing.T) {
 	_, pod := run(t)
-	for _, address := range []string{server + ":444", "203.0.113.1:80"} { // refused; and the machine has no route there
+	for _, address := range []string{server + ":444", "203.0.113.1:80"} { // refused, and without a route on the machine
 		connection, err := dial(pod, "tcp", address)
 		if err == nil {
 			_, err = io.ReadAll(connection)
@@ -183,7 +183,7 @@ func TestDatagramRepliesComeFromTheirServer(t *testing.T) {
 	servePackets(t, machine, other+":123", "another says ")
 	for _, from := range []*podnet.Pod{pod, nil} {
 		for address, want := range map[string]string{server: "one says ", other: "another says "} {
-			connection, err := dial(from, "udp", address+":123") // it hears only whom it has asked
+			connection, err := dial(from, "udp", address+":123") // it receives datagrams only from this address
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func exchange(connection net.Conn, word string) (string, error) {
 
 func TestClusterTrafficStaysInside(t *testing.T) {
 	machine, pod := run(t)
-	// The machine has servers at addresses that Pods and Services have.
+	// The machine has servers on addresses that Pods and Services have.
 	for _, address := range []string{"10.244.7.7", "10.96.7.7"} {
 		if _, err := machine.DialContext(t.Context(), "tcp", address+":80"); err == nil {
 			t.Fatal("the machine has no server at an inside address")
@@ -222,7 +222,7 @@ func TestClusterTrafficStaysInside(t *testing.T) {
 			t.Errorf("%s was routed outside", address)
 		}
 	}
-	// A program on the node that listens everywhere must not get connections to 192.0.2.1.
+	// A program on the node that listens on all addresses must not get connections to 192.0.2.1.
 	everywhere, err := net.Listen("tcp4", ":8080")
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func ping(address string) error {
 		return err
 	}
 	defer unix.Close(socket)
-	// Errors that come back are ours to know.
+	// The test must see the ICMP errors that come back.
 	if err := unix.SetsockoptInt(socket, unix.SOL_IP, unix.IP_RECVERR, 1); err != nil {
 		return err
 	}

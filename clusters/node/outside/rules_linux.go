@@ -16,12 +16,12 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// inside are the networks that no packet leaves the node for.
+// inside are the networks to which the node sends no packets outside.
 var inside = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), // "this network"
 	podnet.ServiceNetwork, podnet.PodNetwork,
 	netip.MustParsePrefix("127.0.0.0/8"),
-	netip.MustParsePrefix("224.0.0.0/3"), // many at once, or none: multicast, reserved, broadcast
+	netip.MustParsePrefix("224.0.0.0/3"), // multicast, reserved and broadcast addresses
 }
 
 func isInside(address netip.Addr) bool {
@@ -33,10 +33,10 @@ func isInside(address netip.Addr) bool {
 	return !address.Is4()
 }
 
-// mark is on packets that the agent has a socket for, while they are on the node.
+// mark is set on packets for which the agent has a socket, while they are on the node.
 const mark = 0x1
 
-// addRules gives the agent's sockets all that goes outside:
+// addRules redirects all packets to the outside to the agent's sockets:
 //
 //	table ip outside {
 //	    set inside { type ipv4_addr; flags interval; elements = { 10.244.0.0/16, … } }
@@ -50,7 +50,7 @@ const mark = 0x1
 //	        type filter hook input priority 0
 //	        ip daddr @inside return
 //	        meta mark 1 return
-//	        reject with icmp admin-prohibited             # nobody shall think that the node is the whole world
+//	        reject with icmp admin-prohibited             # the node must not appear to be the whole world
 //	    }
 //	}
 func addRules(tcp, udp uint16) error {
@@ -86,7 +86,7 @@ func addRules(tcp, udp uint16) error {
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{to.protocol}},
 			&expr.Immediate{Register: 1, Data: podnet.NodeAddress.AsSlice()},
 			&expr.Immediate{Register: 2, Data: binary.BigEndian.AppendUint16(nil, to.port)},
-			// Without a socket that listens there, the rule ends here.
+			// If no socket listens there, the rule ends here.
 			&expr.TProxy{Family: unix.NFPROTO_IPV4, TableFamily: unix.NFPROTO_IPV4, RegAddr: 1, RegPort: 2},
 			&expr.Immediate{Register: 1, Data: binary.NativeEndian.AppendUint32(nil, mark)},
 			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
@@ -115,7 +115,7 @@ func addRules(tcp, udp uint16) error {
 // adminProhibited is ICMP's code for "communication administratively prohibited".
 const adminProhibited = 13
 
-// intervals are networks as a set of the kernel has them: where each begins, and where what is after it begins.
+// intervals returns networks in the form of a kernel set: the first address of each, and the first address after it.
 func intervals(networks []netip.Prefix) (elements []nftables.SetElement) {
 	for _, network := range networks {
 		elements = append(elements, nftables.SetElement{Key: network.Masked().Addr().AsSlice()})
@@ -130,7 +130,7 @@ func intervals(networks []netip.Prefix) (elements []nftables.SetElement) {
 	return elements
 }
 
-// addDefaultRoute makes all addresses that no other route knows the node's own.
+// addDefaultRoute makes all addresses without another route the node's own.
 func addDefaultRoute() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

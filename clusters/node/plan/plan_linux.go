@@ -69,7 +69,7 @@ type Host struct {
 	Runtime string
 	// KubeletArgs are the kubelet's arguments, including its name, and AgentArgs are the agent's.
 	KubeletArgs, AgentArgs []string
-	// SingleID uses only one ID, even if there are more. It is for tests.
+	// SingleID limits the node to one ID, even if there are more. It is for tests.
 	SingleID bool
 }
 

@@ -34,7 +34,7 @@ type Network struct {
 	mutex sync.Mutex
 	pods  map[string]netip.Addr // by ID
 	taken map[netip.Addr]bool
-	last  netip.Addr // the address that was given away last
+	last  netip.Addr // the address that was assigned last
 	// namespaces has the Pods that this agent has attached.
 	namespaces map[netip.Addr]*os.File
 }
@@ -92,7 +92,7 @@ func (n *Network) Namespace(address netip.Addr) *os.File {
 	return n.namespaces[address]
 }
 
-// pin holds a namespace of ours besides the one that we give away.
+// pin keeps a descriptor of our own for a namespace, in addition to the one that the caller gets.
 func (n *Network) pin(address netip.Addr, namespace *os.File) error {
 	descriptor, err := unix.FcntlInt(namespace.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -115,16 +115,16 @@ func setUpNode() error {
 	if err := netlink.AddrReplace(lo, &netlink.Addr{IPNet: host(NodeAddress)}); err != nil {
 		return fmt.Errorf("adding the node's address: %w", err)
 	}
-	// An address that no Pod has is unreachable at once, not after a time-out.
+	// Addresses that no Pod has are unreachable at once, without a time-out.
 	if err := netlink.RouteReplace(&netlink.Route{Dst: Prefix(PodNetwork), Type: unix.RTN_UNREACHABLE}); err != nil {
 		return fmt.Errorf("adding the route for unassigned addresses: %w", err)
 	}
 	for _, setting := range []setting{
 		{"net/ipv4/ip_forward", "1"}, // a node is a router
-		// Whoever sends by another's address is not heard. The kernel asks whether the answer would go where the packet came
-		// from.
+		// Packets with a forged source address are dropped. The kernel checks whether the answer would take the route on
+		// which the packet arrived.
 		{"net/ipv4/conf/all/rp_filter", "1"},
-		// "There is a shorter way" is never right here.
+		// The node's redirects to a shorter route would always be wrong here.
 		{"net/ipv4/conf/all/send_redirects", "0"},
 		{"net/ipv4/conf/default/send_redirects", "0"},
 	} {
@@ -139,17 +139,17 @@ func setUpNode() error {
 	return nil
 }
 
-// allowUnprivileged lets programs in the caller's namespace do what containerd and Docker let them do as well: listen
-// on ports below 1024, and ping. A kernel that doesn't know one of these does without.
+// allowUnprivileged lets programs in the caller's namespace listen on ports below 1024, and ping, as containerd and
+// Docker do. A setting that the kernel doesn't know is skipped.
 func allowUnprivileged() {
 	_ = setting{"net/ipv4/ip_unprivileged_port_start", "0"}.write()
-	// Groups that the user namespace doesn't map can't be written: then it is for root alone.
+	// Groups that the user namespace doesn't map can't be written. Then only root can ping.
 	if err := (setting{"net/ipv4/ping_group_range", "0 2147483647"}).write(); err != nil {
 		_ = setting{"net/ipv4/ping_group_range", "0 0"}.write()
 	}
 }
 
-// setting is one of the kernel's, in the network namespace of the thread that writes it.
+// setting is a kernel setting in the network namespace of the thread that writes it.
 type setting struct{ name, value string }
 
 func (s setting) write() error {
@@ -159,7 +159,8 @@ func (s setting) write() error {
 	return nil
 }
 
-// attached finds the Pods of an earlier agent: an interface's name says the address, its alias whose it is.
+// attached finds the Pods of an earlier agent. An interface's name has the address, and its alias has the ID of the
+// Pod.
 func attached() (map[string]netip.Addr, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -171,7 +172,7 @@ func attached() (map[string]netip.Addr, error) {
 		if !ok {
 			continue
 		}
-		if link.Attrs().Alias == "" { // the process that made it was killed before a Pod had it
+		if link.Attrs().Alias == "" { // the process that created it was killed before a Pod had it
 			if err := removeLink(link.Attrs().Name); err != nil {
 				return nil, err
 			}
@@ -189,7 +190,7 @@ func (n *Network) Pods() map[string]netip.Addr {
 	return maps.Clone(n.pods)
 }
 
-// interfaceName is that of the node's end of a Pod's cable.
+// interfaceName returns the name of the node's end of a Pod's veth pair.
 func interfaceName(address netip.Addr) string {
 	bytes := address.As4()
 	return fmt.Sprintf("pod%d-%d", bytes[2], bytes[3])
@@ -204,8 +205,8 @@ func addressOf(name string) (netip.Addr, bool) {
 	return address, interfaceName(address) == name
 }
 
-// reserve gives an address away. It takes the next one, not the first that is free: a client that still has the address
-// of a Pod that is gone must not reach another Pod there.
+// reserve assigns the next address, and not the first one that is free. A client that still has the address of a
+// deleted Pod must not reach another Pod at it.
 func (n *Network) reserve(id string) (netip.Addr, error) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -247,7 +248,7 @@ func Prefix(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
 }
 
-// host is the network of one address.
+// host returns the network that has only this address.
 func host(address netip.Addr) *net.IPNet {
 	return Prefix(netip.PrefixFrom(address, address.BitLen()))
 }

@@ -50,7 +50,7 @@ func attach(t *testing.T, network *Network, id string) *Pod {
 	return pod
 }
 
-// serve answers each connection with who has made it.
+// serve answers each connection with the address of its client.
 func serve(t *testing.T, pod *Pod, address string) {
 	t.Helper()
 	var listener net.Listener
@@ -96,7 +96,7 @@ func askFrom(pod *Pod, address string) (answer string, err error) {
 func TestPodsAndNodeSeeRealAddresses(t *testing.T) {
 	network := open(t)
 	one, other := attach(t, network, "one"), attach(t, network, "other")
-	// The same port, and a low one: each has its own.
+	// Both Pods use the same port, and a low one.
 	serve(t, one, ":80")
 	serve(t, other, "[::]:80")
 	for _, test := range []struct {
@@ -283,7 +283,7 @@ func TestReserveCyclesThroughAddresses(t *testing.T) {
 	}
 	for i := 3; ; i++ {
 		if _, err := n.reserve(fmt.Sprint(i)); err != nil {
-			if i != 1<<16-3 { // all but the first, the node's, and the last
+			if i != 1<<16-3 { // all but the first and the last one, and the node's
 				t.Errorf("there are %d addresses: %v", i, err)
 			}
 			break
@@ -358,7 +358,7 @@ func TestNamespaceEndsWithItsLastUser(t *testing.T) {
 	name := interfaceName(pod.Address)
 	pod.Namespace.Close()
 	network.Namespace(pod.Address).Close()
-	// The kernel takes a namespace down by itself, a moment later.
+	// The kernel removes a namespace asynchronously, a moment later.
 	for deadline := time.Now().Add(patience); ; {
 		if _, err := os.Stat("/sys/class/net/" + name); errors.Is(err, os.ErrNotExist) || time.Now().After(deadline) {
 			break

@@ -17,7 +17,8 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-// mtu is how large a packet may be. There is no wire, so only the kernel's own limit counts; large ones are cheaper.
+// mtu is the size limit of a packet. There is no wire, so only the kernel's own limit counts, and large packets are
+// cheaper.
 const mtu = 65000
 
 // Pod is a Pod's network.
@@ -49,7 +50,7 @@ func (n *Network) Attach(id string) (*Pod, error) {
 	return nil, fmt.Errorf("creating the network of the Pod %s: %w", id, err)
 }
 
-// newNamespace makes a namespace with its end of the cable. The other end is in the node's namespace, and down.
+// newNamespace creates a namespace with its end of the veth pair. The other end is in the node's namespace, and down.
 func (n *Network) newNamespace(address netip.Addr) (file *os.File, err error) {
 	err = namespace.KeepingNetwork(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -58,7 +59,8 @@ func (n *Network) newNamespace(address netip.Addr) (file *os.File, err error) {
 		if file, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err
 		}
-		// Made on this side, and its other end put there: in this namespace nothing else can have the name eth0.
+		// The veth pair is created in this namespace, and its other end is moved. Here, no other interface can have the name
+		// eth0.
 		cable := &netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: "eth0", MTU: mtu, HardwareAddr: podHardware(address)},
 			PeerName:  interfaceName(address), PeerHardwareAddr: nodeHardware(address), PeerMTU: mtu,
@@ -75,7 +77,7 @@ func (n *Network) newNamespace(address netip.Addr) (file *os.File, err error) {
 	return file, err
 }
 
-// setUpPod is called in the Pod's namespace.
+// setUpPod sets up the Pod's end. The caller must be in the Pod's namespace.
 func setUpPod(address netip.Addr) error {
 	allowUnprivileged()
 	lo, err := netlink.LinkByName("lo")
@@ -95,7 +97,7 @@ func setUpPod(address netip.Addr) error {
 		{"lo", func() error { return netlink.LinkSetUp(lo) }},
 		{"eth0", func() error { return netlink.LinkSetUp(eth0) }},
 		{"its address", func() error { return netlink.AddrAdd(eth0, &netlink.Addr{IPNet: host(address)}) }},
-		// The node is at the other end, and known: the Pod need not ask which neighbour has its address.
+		// The node is always at the other end, so the Pod need not look up its hardware address.
 		{"its neighbour", func() error {
 			return netlink.NeighAdd(&netlink.Neigh{
 				LinkIndex: index, State: netlink.NUD_PERMANENT, IP: NodeAddress.AsSlice(), HardwareAddr: nodeHardware(address),
@@ -115,7 +117,7 @@ func setUpPod(address netip.Addr) error {
 	return nil
 }
 
-// connect sets up the node's end. The alias comes last: what has one is complete.
+// connect sets up the node's end. The alias comes last, because it marks an interface as complete.
 func (n *Network) connect(id string, address netip.Addr) error {
 	link, err := netlink.LinkByName(interfaceName(address))
 	if err != nil {
@@ -131,7 +133,7 @@ func (n *Network) connect(id string, address netip.Addr) error {
 	}); err != nil {
 		return fmt.Errorf("adding the neighbour entry of the Pod: %w", err)
 	}
-	// Without a source of its own the route would take the first address of any interface.
+	// Without a source of its own, the route would use the first address of any interface.
 	route := &netlink.Route{LinkIndex: index, Dst: host(address), Scope: netlink.SCOPE_LINK, Src: NodeAddress.AsSlice()}
 	if err := netlink.RouteReplace(route); err != nil {
 		return fmt.Errorf("adding the route to the Pod: %w", err)
@@ -139,8 +141,8 @@ func (n *Network) connect(id string, address netip.Addr) error {
 	return netlink.LinkSetAlias(link, id)
 }
 
-// await waits until the cable carries packets, a moment after both ends are up: the kernel tells an interface that the
-// other end is up by a worker of its own. What a Pod would send before is lost, and sent again a second later.
+// await waits until the veth pair carries packets, a moment after both ends are up: a worker of the kernel notifies
+// each interface that the other end is up. Packets that a Pod sent before would be lost, and sent again a second later.
 func await(network *os.File, address netip.Addr) error {
 	if err := awaitLink(interfaceName(address)); err != nil {
 		return err
@@ -148,8 +150,8 @@ func await(network *os.File, address netip.Addr) error {
 	return Inside(network, func() error { return awaitLink("eth0") })
 }
 
-// linkTimeout is how long that worker may take, and pollInterval how often the link is read. Newer kernels catch up
-// with the worker when they are asked.
+// linkTimeout is how long that worker may take, and pollInterval is how often the link is read. Newer kernels do the
+// worker's work when the link is read.
 const (
 	linkTimeout  = 5 * time.Second
 	pollInterval = time.Millisecond
@@ -190,7 +192,7 @@ func (n *Network) Detach(id string) error {
 	return nil
 }
 
-// connectionsOf are those of a Pod, whichever side has begun them.
+// connectionsOf selects the connections of a Pod, whichever side has opened them.
 type connectionsOf netip.Addr
 
 // MatchConntrackFlow reports whether a connection is the Pod's. The client may have connected to a Service, but the Pod
@@ -200,7 +202,7 @@ func (a connectionsOf) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	return flow.Forward.SrcIP.Equal(pod) || flow.Reverse.SrcIP.Equal(pod)
 }
 
-// removeLink removes one end of a cable, and with it the other.
+// removeLink removes one end of a veth pair, and with it the other.
 func removeLink(name string) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
@@ -208,16 +210,16 @@ func removeLink(name string) error {
 	}
 	var absent netlink.LinkNotFoundError
 	if errors.As(err, &absent) || errors.Is(err, unix.ENODEV) {
-		return nil // its namespace has gone
+		return nil // its namespace no longer exists
 	}
 	return err
 }
 
-// disableIPv6 keeps an interface from talking IPv6 about itself. Programs may listen on [::] all the same.
+// disableIPv6 keeps an interface from sending IPv6 packets about itself. Programs can still listen on [::].
 func disableIPv6(name string) { _ = setting{"net/ipv6/conf/" + name + "/disable_ipv6", "1"}.write() }
 
-// The hardware addresses of a cable's two ends are made from the Pod's address. The second bit of the first byte says
-// that no manufacturer assigned them.
+// podHardware returns the hardware address of the Pod's end, and nodeHardware that of the node's end. Both contain the
+// Pod's address. The second bit of the first byte means that no manufacturer assigned them.
 func podHardware(address netip.Addr) net.HardwareAddr {
 	bytes := address.As4()
 	return append(net.HardwareAddr{0x02, 0x01}, bytes[:]...)

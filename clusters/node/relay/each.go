@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pause bounds how often a call is repeated that fails at once.
+// pause bounds how often a call that fails at once is repeated.
 const pause = 10 * time.Millisecond
 
 // Each calls do with everything that a socket receives or accepts, until the socket is closed. Other errors do not end

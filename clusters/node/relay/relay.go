@@ -26,7 +26,7 @@ func Join(ctx context.Context, one, other net.Conn) {
 }
 
 // carry copies until one side has sent everything, and then signals the end to the other. If that fails, or the other
-// doesn't listen, both have to know: a connection of which half is gone looks to a program like one that is slow.
+// side does not listen, carry closes both. Otherwise a half-open connection would look to a program like a slow one.
 func carry(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })
@@ -45,7 +45,7 @@ func Refuse(connection net.Conn) {
 	connection.Close()
 }
 
-// largest is what a datagram can hold at most.
+// largest is the maximum size of a datagram.
 const largest = 1<<16 - 1
 
 // JoinPackets is like Join, for two sockets that each exchange datagrams with one peer. Datagrams have no end of a
@@ -54,7 +54,7 @@ func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) 
 	end := func() { one.Close(); other.Close() }
 	defer end()
 	defer context.AfterFunc(ctx, end)()
-	idle := time.AfterFunc(quiet, end) // a word in either direction puts it off
+	idle := time.AfterFunc(quiet, end) // a datagram in either direction resets it
 	defer idle.Stop()
 	var back sync.WaitGroup
 	back.Go(func() { carryPackets(one, other, idle, quiet) })
@@ -64,7 +64,7 @@ func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) 
 
 func carryPackets(to, from net.Conn, idle *time.Timer, quiet time.Duration) {
 	packet := make([]byte, largest)
-	// The peer may say that no program listens there: one may, later.
+	// The peer may report that no program listens there. One may listen later.
 	Each(func() (int, error) { return from.Read(packet) }, func(n int) {
 		idle.Reset(quiet)
 		_, _ = to.Write(packet[:n]) // a datagram may be lost
@@ -112,12 +112,12 @@ func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, di
 	})
 }
 
-// mostPeers bounds how many conversations there are at once at one socket.
+// mostPeers bounds how many conversations a socket has at the same time.
 const mostPeers = 1024
 
-// peer is one conversation at a socket that has many.
+// peer is one of the conversations of a socket.
 type peer struct {
-	net.PacketConn // what is said to the peer leaves by it
+	net.PacketConn // datagrams to the peer are sent through it
 	address        net.Addr
 	incoming       chan []byte
 	once           sync.Once
@@ -127,7 +127,7 @@ type peer struct {
 func (p *peer) deliver(packet []byte) {
 	select {
 	case p.incoming <- packet:
-	default: // who doesn't listen fast enough loses datagrams
+	default: // a reader that is too slow loses datagrams
 	}
 }
 
@@ -143,7 +143,7 @@ func (p *peer) Read(into []byte) (int, error) {
 func (p *peer) Write(packet []byte) (int, error) { return p.WriteTo(packet, p.address) }
 func (p *peer) RemoteAddr() net.Addr             { return p.address }
 
-// Close ends the conversation, not the socket.
+// Close ends the conversation, and leaves the socket open.
 func (p *peer) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil

@@ -17,7 +17,7 @@ import (
 
 const patience = 5 * time.Second
 
-// pair is a connection's two ends.
+// pair returns the two ends of a connection.
 func pair(t *testing.T) (client, server *net.TCPConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -42,7 +42,7 @@ func pair(t *testing.T) (client, server *net.TCPConn) {
 	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
 }
 
-// joined are the ends of two connections whose other ends are joined, and over is closed when they are no longer.
+// joined returns the ends of two connections whose other ends are joined. over is closed when Join has returned.
 func joined(ctx context.Context, t *testing.T) (one, other *net.TCPConn, over chan struct{}) {
 	t.Helper()
 	one, a := pair(t)
@@ -75,7 +75,7 @@ func TestJoinCopiesBothDirectionsUntilEOF(t *testing.T) {
 	if received, err := io.ReadAll(other); err != nil || string(received) != question {
 		t.Errorf("of %d bytes, %d were received: %v", len(question), len(received), err)
 	}
-	go func() { // only now, when the first has said all
+	go func() { // only now, when the first side has sent everything
 		_, _ = io.WriteString(other, answer)
 		_ = other.CloseWrite()
 	}()
@@ -176,7 +176,7 @@ func TestPackets(t *testing.T) {
 	if dialed.Load() != 3 || received.Load() != 3 {
 		t.Errorf("three clients are %d conversations of %d datagrams", dialed.Load(), received.Load())
 	}
-	// After a silence it is another conversation.
+	// After a silence, the next datagram begins another conversation.
 	for deadline := time.Now().Add(patience); dialed.Load() == 3; {
 		if time.Now().After(deadline) {
 			t.Fatal("an idle conversation does not end")
@@ -188,7 +188,7 @@ func TestPackets(t *testing.T) {
 	await(t, over)
 }
 
-// failing counts how often a socket is asked that fails at once. Its deadline has passed.
+// failing is a socket that fails at once, because its deadline has passed. It counts the calls.
 type failing struct {
 	net.PacketConn
 	asked atomic.Int64

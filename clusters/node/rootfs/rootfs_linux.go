@@ -42,7 +42,8 @@ func New(images, layers, containers string) (*Store, error) {
 	return s, err
 }
 
-// overlays tries overlayfs. An agent that was killed may have left its folder.
+// overlays reports whether overlayfs can be used, by mounting one. An agent that was killed may have left the test's
+// folder.
 func (s *Store) overlays() (can bool, err error) {
 	dir := filepath.Join(s.Containers, ".try")
 	_ = unix.Unmount(filepath.Join(dir, "merged"), unix.MNT_DETACH)
@@ -62,7 +63,7 @@ func (s *Store) overlays() (can bool, err error) {
 	return true, unix.Unmount(in("merged"), unix.MNT_DETACH)
 }
 
-// Copies reports that each container has a copy of its image's files, because overlayfs can't be used.
+// Copies reports whether each container has a copy of its image's files, because overlayfs can't be used.
 func (s *Store) Copies() bool { return s.copies }
 
 // Image is an image of the store, with its configuration.
@@ -226,7 +227,7 @@ func (s *Store) Remove(id string) error {
 	if id == "" || strings.ContainsRune(id, '/') {
 		return fmt.Errorf("%q is not the ID of a container", id)
 	}
-	// overlayfs leaves a folder without rights in work, and a container may do so anywhere.
+	// overlayfs leaves a folder without permissions in work, and a container may do so anywhere.
 	if err := removal.All(filepath.Join(s.Containers, id)); err != nil {
 		return fmt.Errorf("removing the files of a container: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/clusters/node/container"
 )
 
-// layer is a tar archive.
+// layer returns a tar archive.
 func layer(t *testing.T, entries ...tar.Header) []byte {
 	t.Helper()
 	var archive bytes.Buffer
@@ -91,7 +91,7 @@ func image(t *testing.T, s *Store, configuration string, layers ...[]byte) Image
 	return found
 }
 
-// look mounts the files of a container and calls with where they are.
+// look mounts the files of a container, and passes their path to a function.
 func look(t *testing.T, root container.Root, with func(dir string)) {
 	t.Helper()
 	if len(root.Layers) > 0 {
@@ -288,7 +288,7 @@ func TestUnpackStaysInsideTheLayer(t *testing.T) {
 		"hard":     {{Typeflag: tar.TypeLink, Name: "x", Linkname: "../../../../../etc/passwd"}},
 	} {
 		s := newStore(t)
-		_ = s.Unpack(image(t, s, `{}`, layer(t, entries...))) // refused, or inside
+		_ = s.Unpack(image(t, s, `{}`, layer(t, entries...))) // the file is refused, or stays inside
 		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
 			t.Fatalf("%s: outside there are %v, %v", name, left, err)
 		}

@@ -24,14 +24,14 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-// unpackOnce unpacks a layer unless it was. A folder gets its name when it is complete, so a kill at any time leaves
-// nothing half right.
+// unpackOnce unpacks a layer unless that was done before. The folder gets its name when it is complete, so that a kill
+// never leaves an incomplete layer.
 func (s *Store) unpackOnce(layer named.Blob) (err error) {
 	target := s.folder(layer)
 	if _, err := os.Stat(target); err == nil {
 		return nil
 	}
-	// Another node may be unpacking the same.
+	// Another node may be unpacking the same layer.
 	lock, err := os.OpenFile(target+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func explain(err error) error {
 	return err
 }
 
-// unpack writes what is in a layer to a folder. All that it reads is read to the end, so that who digests it sees all.
+// unpack writes the files of a layer to a folder. It reads the layer to its end, so that its digest is complete.
 func unpack(layer io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -113,7 +113,7 @@ func unpack(layer io.Reader, dir string) error {
 type unpacker struct {
 	root    *os.Root
 	entries *tar.Reader
-	// folders get their modes last: in one that can't be written to, nothing could be unpacked.
+	// folders are the folders, which get their modes last, because nothing could be unpacked into a read-only one.
 	folders []*tar.Header
 }
 
@@ -132,7 +132,7 @@ func (u *unpacker) entry(header *tar.Header) error {
 	case base == opaque:
 		return u.attribute(path.Dir(name), "user.overlay.opaque", "y")
 	case strings.HasPrefix(base, whiteout):
-		// What a lower layer has at this name is gone: for overlayfs that is a device 0/0.
+		// This deletes the file that a lower layer has at this name. overlayfs represents that by a device 0/0.
 		return u.node(path.Join(path.Dir(name), strings.TrimPrefix(base, whiteout)), unix.S_IFCHR)
 	}
 	mode := header.FileInfo().Mode()
@@ -155,7 +155,7 @@ func (u *unpacker) entry(header *tar.Header) error {
 		if err := u.own(name, header); err != nil {
 			return err
 		}
-		// After the owner, whose change takes the set-user-ID bit away.
+		// The mode comes after the owner, because changing the owner clears the set-user-ID bit.
 		if err := u.chmod(name, mode); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (u *unpacker) entry(header *tar.Header) error {
 	case tar.TypeFifo:
 		return u.node(name, unix.S_IFIFO|uint32(mode.Perm()))
 	}
-	return nil // devices: only the machine's root may make them, and every container has those that it may use
+	return nil // devices: only the machine's root may create them, and every container has those that it may use
 }
 
 func (u *unpacker) file(name string, mode fs.FileMode) error {
@@ -186,7 +186,7 @@ func (u *unpacker) chmod(name string, mode fs.FileMode) error {
 	return u.root.Chmod(name, mode&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
 }
 
-// own gives a file to its owner. One that we don't have stays ours.
+// own changes the owner of a file. If the owner's ID does not exist here, the file remains ours.
 func (u *unpacker) own(name string, header *tar.Header) error {
 	if header.Uid == 0 && header.Gid == 0 {
 		return nil
@@ -198,7 +198,7 @@ func (u *unpacker) own(name string, header *tar.Header) error {
 	return err
 }
 
-// in calls with a descriptor of the folder that a name is in.
+// in calls do with a descriptor of the folder that contains a name.
 func (u *unpacker) in(name string, do func(folder int) error) error {
 	folder, err := u.root.Open(path.Dir(name))
 	if err != nil {
@@ -237,8 +237,8 @@ func (u *unpacker) finish() error {
 	return nil
 }
 
-// copyLayer lays a copy of an unpacked layer over a folder. Like overlayfs, it replaces whatever a lower layer has in
-// the place of a folder: a link there leads wherever its image says.
+// copyLayer copies an unpacked layer over a folder. Like overlayfs, it replaces any other file that a lower layer has
+// in place of a folder. A lower layer may have a link there, which could point anywhere.
 func copyLayer(layer, target string) error {
 	from, err := os.OpenRoot(layer)
 	if err != nil {
@@ -272,7 +272,7 @@ func copyLayer(layer, target string) error {
 		case info.Mode().IsRegular():
 			err = copyFile(from, to, name, info.Mode())
 		default:
-			return nil // a mark that something is gone, and it is
+			return nil // the mark of a deleted file, which cover has already removed
 		}
 		if err != nil {
 			return err
@@ -290,8 +290,8 @@ func copyLayer(layer, target string) error {
 	})
 }
 
-// cover removes what lower layers have at a name, unless both they and this layer have a folder there. One that is
-// marked hides what is in theirs.
+// cover removes the files that lower layers have at a name, unless both they and this layer have a folder there. An
+// opaque folder hides the contents of theirs.
 func cover(from, to *os.Root, name string, info fs.FileInfo) error {
 	there, err := to.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -328,7 +328,7 @@ func isOpaque(layer *os.Root, name string) (bool, error) {
 	defer folder.Close()
 	value := make([]byte, 1)
 	n, err := unix.Fgetxattr(int(folder.Fd()), "user.overlay.opaque", value)
-	return err == nil && n == 1 && value[0] == 'y', nil // an error: it has no such mark
+	return err == nil && n == 1 && value[0] == 'y', nil // an error means that there is no such mark
 }
 
 func copyFile(from, to *os.Root, name string, mode fs.FileMode) error {

@@ -68,7 +68,7 @@ func (s *Store) User(image Image, who string) (User, error) {
 	return user, nil
 }
 
-// find is the fields of the first line that is wanted.
+// find returns the fields of the first line for which wanted returns true.
 func find(content string, wanted func(fields []string) bool) []string {
 	for line := range strings.Lines(content) {
 		if fields := strings.Split(strings.TrimSpace(line), ":"); wanted(fields) {
@@ -78,7 +78,7 @@ func find(content string, wanted func(fields []string) bool) []string {
 	return nil
 }
 
-// read is a file of the image: that of the topmost layer that has it. Missing ones are empty.
+// read returns the content of a file from the topmost layer that has it, or nothing if no layer has it.
 func (s *Store) read(image Image, name string) string {
 	folders := s.Folders(image)
 	slices.Reverse(folders)

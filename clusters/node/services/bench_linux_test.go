@@ -25,8 +25,8 @@ import (
 // cpu-µs/op is the work of all of them. See docs/decisions/0024-services-in-the-kernel.md.
 func BenchmarkRequest(b *testing.B) {
 	for _, path := range []string{"pod", "kernel", "user-space"} {
-		// Each path has its own Pods. A client that comes to one Pod by two addresses may have the same port both times;
-		// then the Pod takes the second connection for a late packet of the first, for a second.
+		// Each path has its own Pods. A client that reaches one Pod by two addresses may use the same port both times. Then,
+		// for a second, the Pod takes the second connection for a late packet of the first.
 		b.Run(path, func(b *testing.B) {
 			w := newWorld(b, "client", "one", "two")
 			var web80, sink81 []netip.AddrPort
@@ -51,7 +51,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// serveHTTP answers "hello" at port 80, and swallows all at port 81.
+// serveHTTP answers "hello" on port 80, and discards everything on port 81.
 func (w *world) serveHTTP(pod string) {
 	w.t.Helper()
 	var web, sink net.Listener
@@ -92,10 +92,10 @@ func (w *world) measure(b *testing.B, f func() error) {
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// cpu is what this process has used of it.
+// cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var usage unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // it can't fail for oneself
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // it can't fail for the calling process
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -154,7 +154,7 @@ func bytes(b *testing.B, address string) error {
 	return nil
 }
 
-// userSpaceProxy accepts on the node, and connects to a backend for each connection.
+// userSpaceProxy accepts connections on the node, and connects to a backend for each.
 func userSpaceProxy(b *testing.B, backends []netip.AddrPort) (address string) {
 	b.Helper()
 	listener, err := net.Listen("tcp4", podnet.NodeAddress.String()+":0")
@@ -181,7 +181,7 @@ func userSpaceProxy(b *testing.B, backends []netip.AddrPort) (address string) {
 	return listener.Addr().String()
 }
 
-// BenchmarkChange measures the cost of telling the kernel that one Service of many has another Pod.
+// BenchmarkChange measures the cost of changing the Pod of one Service among many in the kernel.
 func BenchmarkChange(b *testing.B) {
 	for _, services := range []int{10, 1000} {
 		b.Run(fmt.Sprint(services), func(b *testing.B) {

@@ -34,9 +34,9 @@ type Pod struct {
 }
 
 // Drained waits until no new connection can reach a Pod that is being deleted. It is called before the Pod's programs
-// are told to end. Kubernetes itself ends the programs and updates the endpoints at the same time, and connections are
-// lost when the programs end first. That is why people write "sleep 5" into a preStop hook. Drained waits for three
-// conditions:
+// get the signal to end. Kubernetes itself ends the programs and updates the endpoints at the same time, and
+// connections are lost when the programs end first. That is why people write "sleep 5" into a preStop hook. Drained
+// waits for three conditions:
 //
 //   - no rule routes connections to the Pod,
 //   - connections that rules routed there before are established, and
@@ -82,13 +82,13 @@ func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 	}
 }
 
-// managed are slices that follow Pods: a Pod that is deleted is out of them soon. Slices that another controller or a
-// user writes promise nothing.
+// managed is the manager of slices that follow Pods: a deleted Pod is soon removed from them. Slices that another
+// controller or a user writes guarantee nothing.
 const managed = "endpointslice-controller.k8s.io"
 
-// readyPods returns the Pods that are ready, as Services see it. A Pod that is about to end is not among them, though
-// it may be the last one and still get connections: no Pod takes over from it, so there is nothing that it could wait
-// for.
+// readyPods returns the Pods that are ready, as Services see it. It leaves out a Pod that is about to end, although
+// that Pod may be the last one and still get connections. No other Pod takes over from such a Pod, so there is nothing
+// to wait for.
 func readyPods(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
 	pods := map[types.UID]bool{}
 	for _, slice := range all {
@@ -96,7 +96,7 @@ func readyPods(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
 			continue
 		}
 		for _, e := range slice.Endpoints {
-			// By its UID, not by its address: Pods in the node's network have all the same.
+			// Pods are identified by UID and not by address, because all Pods in the node's network have the same address.
 			if e.TargetRef != nil && ptr.Deref(e.Conditions.Ready, true) && !ptr.Deref(e.Conditions.Terminating, false) {
 				pods[e.TargetRef.UID] = true
 			}
@@ -106,15 +106,15 @@ func readyPods(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
 }
 
 const (
-	// settling is how long a Pod may take to accept what was led to it. One that takes longer has stopped to listen
-	// already.
+	// settling is how long a Pod may take to accept the connections that were routed to it. A Pod that takes longer has
+	// already stopped listening.
 	settling = time.Second
-	// pollInterval is how often the kernel is asked.
+	// pollInterval is how often the kernel's state is read.
 	pollInterval = 2 * time.Millisecond
 )
 
-// settled waits until all connections that were led to a Pod are accepted. On an idle machine they are; on one that has
-// more to do than it can, a packet may wait for a processor at any point of its way.
+// settled waits until all connections that were routed to a Pod are accepted. On an idle machine, that is already the
+// case. On an overloaded one, a packet may wait for a processor at any point of its path.
 func settled(ctx context.Context, pod Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
@@ -140,20 +140,20 @@ func settled(ctx context.Context, pod Pod) error {
 	return nil
 }
 
-// awaitPackets waits until each packet that has met the rules as they were has got through them. While the kernel
-// processes a packet it holds what it reads (RCU): what is replaced stays until nobody holds it. A program may wait for
-// that, too (membarrier(2)), for some milliseconds. A kernel that doesn't let it is not asked again: there the next
-// steps see all but the very last packet.
+// awaitPackets waits until each packet that met the earlier rules has passed through them. While the kernel processes a
+// packet, it keeps the objects that it reads, even if they have been replaced (RCU). A program can wait for the end of
+// that, too (membarrier(2)), for some milliseconds. If the kernel doesn't allow it, the next steps see all packets but
+// the very last one.
 func awaitPackets() {
 	const global = 1 // MEMBARRIER_CMD_GLOBAL
 	_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
 }
 
-// The kernel's states of a connection of which only the first packets were seen (TCP_CONNTRACK_SYN_SENT,
+// beginning has the kernel's states of a connection of which only the first packets were seen (TCP_CONNTRACK_SYN_SENT,
 // TCP_CONNTRACK_SYN_RECV).
 var beginning = []uint8{1, 2}
 
-// connecting says whether the kernel has led a connection to the Pod that is not complete.
+// connecting reports whether the kernel has routed a connection to the Pod that is not established yet.
 func connecting(pod Pod) (bool, error) {
 	known, err := netlink.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
 	if err != nil {
@@ -169,7 +169,7 @@ func connecting(pod Pod) (bool, error) {
 // listening is the state of a socket that waits for connections (TCP_LISTEN).
 const listening = 10
 
-// queued says whether a program of the Pod has connections that it has not accepted.
+// queued reports whether a program of the Pod has connections that it has not accepted.
 func queued(pod Pod) (waits bool, err error) {
 	if pod.Namespace == nil {
 		return false, nil

@@ -15,10 +15,9 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// forgetFlows makes the kernel forget where it leads datagrams that no longer go there. A connection of TCP ends, and
-// the next one is led by the new rules; UDP has no connections. A client that sends from one port again and again (a
-// DNS resolver) is one conversation to the kernel, and would be led to a Pod that has gone for as long as it goes on
-// asking.
+// forgetFlows makes the kernel forget routes of datagrams that no longer apply. A TCP connection ends, and the new
+// rules route the next one. UDP has no connections. To the kernel, a client that keeps sending from one port (a DNS
+// resolver) is one conversation, and its datagrams would be routed to a deleted Pod as long as it continues to send.
 func forgetFlows(before, after Plan, changed []string) error {
 	current := flows{}
 	for _, name := range changed {
@@ -40,7 +39,7 @@ func forgetFlows(before, after Plan, changed []string) error {
 	return nil
 }
 
-// flows says where datagrams may be led, by the address that they are sent to.
+// flows maps the address that datagrams are sent to to the backends that may receive them.
 type flows map[netip.AddrPort][]netip.AddrPort
 
 func (f flows) add(frontend Frontend, backends []netip.AddrPort) {

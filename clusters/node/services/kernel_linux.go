@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// kernel is the one table of rules that this package has in the kernel, and what it holds:
+// kernel manages the one table of rules that this package has in the kernel, which has this content:
 //
 //	table ip services {
 //	    map frontends { type ipv4_addr . inet_proto . inet_service : verdict
@@ -36,24 +36,24 @@ import (
 //	    …
 //	}
 //
-// However many Services there are, a packet costs one look-up in a hash table, and only the first of a connection costs
-// that: the kernel does to all others what it did to that one.
+// However many Services there are, a packet costs one look-up in a hash table. Only the first packet of a connection
+// costs that, because the kernel treats the others as it has treated the first.
 type kernel struct {
 	conn  *nftables.Conn
 	table *nftables.Table
-	// frontends and nodePorts lead to the chains of Routes, of which each is called by its Route's name.
+	// frontends and nodePorts map to the chains of Routes. Each chain has the name of its Route.
 	frontends, nodePorts *nftables.Set
 	// backends has all Pods that are behind a Service.
 	backends *nftables.Set
-	// applied is the plan that the kernel has. Nil: none that we know of.
+	// applied is the plan that the kernel has. It is nil if that is unknown.
 	applied Plan
 }
 
-// atOnce is how many messages a transaction has, unless one Route alone has more. Each is answered, and of more than
-// 500 the answers don't fit into the buffer that an ordinary user may have.
+// atOnce is the number of messages in a transaction, unless one Route alone has more. The kernel answers each message,
+// and the answers to more than 500 don't fit into the buffer that an ordinary user may have.
 const atOnce = 200
 
-// messages is how many a change from one Route to another takes at most, besides the elements of sets.
+// messages returns how many messages a change from one Route to another takes at most, besides the elements of sets.
 func messages(old, route Route) int { return 3 + len(old.Backends) + 3*len(route.Backends) }
 
 func openKernel() (*kernel, error) {
@@ -79,10 +79,10 @@ func openKernel() (*kernel, error) {
 	return k, k.connect()
 }
 
-// connect opens a socket to the kernel's rules, which stays open: to close one waits until what was changed by it is in
-// effect on all processors, ten times as long as the change takes.
+// connect opens a socket for the kernel's rules, which stays open. Closing one would wait until the changes made
+// through it are in effect on all processors, which takes ten times as long as the change.
 func (k *kernel) connect() (err error) {
-	// As large as this user may have it: the kernel cuts what is too much.
+	// Request a large buffer. The kernel reduces it to what this user may have.
 	buffer := nftables.WithSockOptions(func(conn *mdnetlink.Conn) error { return conn.SetReadBuffer(1 << 20) })
 	if k.conn, err = nftables.New(nftables.AsLasting(), buffer); err != nil {
 		return fmt.Errorf("connecting to nftables: %w", err)
@@ -92,14 +92,14 @@ func (k *kernel) connect() (err error) {
 
 func (k *kernel) close() error { return k.conn.CloseLasting() }
 
-// prepare sets what the rules need besides themselves.
+// prepare configures the kernel settings that the rules depend on.
 func (k *kernel) prepare() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return err
 	}
-	// A program on the node that connects to a Service needs a route before the first rule sees its packet. What no rule
-	// leads to a Pod comes to the node itself by this one, which refuses it: see the chain "refuse".
+	// A program on the node that connects to a Service needs a route before the first rule sees its packet. Packets that
+	// no rule routes to a Pod arrive at the node itself by this route, and the chain "refuse" rejects them.
 	route := &netlink.Route{
 		LinkIndex: lo.Attrs().Index, Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
 		Dst: podnet.Prefix(podnet.ServiceNetwork), Src: podnet.NodeAddress.AsSlice(),
@@ -107,30 +107,31 @@ func (k *kernel) prepare() error {
 	if err := netlink.RouteReplace(route); err != nil {
 		return fmt.Errorf("adding the route to the Service network: %w", err)
 	}
-	// What came from 127.0.0.1 to a NodePort may leave by another interface than lo; the chain "loopback" keeps others
-	// from coming in by it.
+	// A packet from 127.0.0.1 to a NodePort may leave through another interface than lo. The chain "loopback" keeps other
+	// packets from coming in through it.
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0); err != nil {
 		return fmt.Errorf("enabling NodePorts on 127.0.0.1: %w", err)
 	}
-	// A connection is remembered for two minutes after its end, in case a packet is still on its way somewhere in the
-	// Internet. Here nothing is on its way, and a load test would fill the table. A kernel that doesn't let a user say so
-	// remembers them for longer.
+	// The kernel remembers a connection for two minutes after its end, in case a packet is still on its way through the
+	// Internet. Here no packet is, and a load test would fill the table. If the kernel doesn't allow this setting, it
+	// remembers connections for longer.
 	_ = os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", []byte("1"), 0)
 	return nil
 }
 
-// apply makes the kernel do what the plan says. Each Route changes as a whole: no packet sees half of it. After an
-// error nothing is certain, and the next call tells everything.
+// apply updates the kernel to match the plan. Each Route changes as a whole, so that no packet sees half of it. After
+// an error the kernel's state is unknown, and the next call writes everything.
 func (k *kernel) apply(plan Plan) (err error) {
 	before := k.applied
 	k.applied = nil
 	defer func() {
-		if err != nil { // answers to what has failed may still be on their way
+		if err != nil { // answers to the failed transaction may still arrive
 			err = errors.Join(err, k.close(), k.connect())
 		}
 	}()
 	if before == nil {
-		// In one transaction with the first Routes: what an earlier agent has left holds until then.
+		// The table is recreated in one transaction with the first Routes, so that the rules of an earlier agent apply until
+		// then.
 		k.recreateTable()
 		before = Plan{}
 	}
@@ -159,7 +160,7 @@ func merged(a, b Plan) Plan {
 
 func (k *kernel) change(before, after Plan, changed []string) error {
 	old, current := before.elements(), after.elements()
-	// What leads to a chain has to go before the chain does, and an element before another takes its place.
+	// References to a chain must be removed before the chain, and an element before its replacement is added.
 	if err := k.remove(subtract(old, current)); err != nil {
 		return err
 	}
@@ -183,14 +184,14 @@ func (k *kernel) change(before, after Plan, changed []string) error {
 			return fmt.Errorf("updating the nftables rules: %w", err)
 		}
 	}
-	// Nothing was changed, but the table may have to be made.
+	// If there are no changes, the table may still have to be created.
 	if err := k.conn.Flush(); err != nil {
 		return fmt.Errorf("updating the nftables rules: %w", err)
 	}
 	return nil
 }
 
-// chunks cuts what has changed into transactions.
+// chunks splits the changed Routes into transactions.
 func chunks(before, after Plan, changed []string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		for len(changed) > 0 {
@@ -207,7 +208,7 @@ func chunks(before, after Plan, changed []string) iter.Seq[[]string] {
 	}
 }
 
-// elements of the table's sets that stand for a plan.
+// elements has the elements of the table's sets for a plan.
 type elements struct {
 	frontends map[Frontend]string // the names of Routes
 	backends  map[netip.Addr]bool
@@ -226,7 +227,7 @@ func (p Plan) elements() elements {
 	return e
 }
 
-// subtract returns what is in a and not in b.
+// subtract returns the elements that are in a and not in b.
 func subtract(a, b elements) elements {
 	e := elements{maps.Clone(a.frontends), maps.Clone(a.backends)}
 	maps.DeleteFunc(e.frontends, func(frontend Frontend, name string) bool { return b.frontends[frontend] == name })
@@ -237,7 +238,7 @@ func subtract(a, b elements) elements {
 func (k *kernel) add(e elements) error    { return k.each(e, k.conn.SetAddElements) }
 func (k *kernel) remove(e elements) error { return k.each(e, k.conn.SetDeleteElements) }
 
-// each calls for the elements of each set, as many at once as a message can hold.
+// each calls do with the elements of each set, as many at a time as a message can hold.
 func (k *kernel) each(e elements, do func(*nftables.Set, []nftables.SetElement) error) error {
 	lists := map[*nftables.Set][]nftables.SetElement{}
 	for frontend, name := range e.frontends {
@@ -260,7 +261,7 @@ func (k *kernel) each(e elements, do func(*nftables.Set, []nftables.SetElement) 
 	return nil
 }
 
-// addRoute makes a Route's chain, or fills it again.
+// addRoute creates a Route's chain, or replaces its rules.
 func (k *kernel) addRoute(old, route Route) {
 	chain := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: route.Name})
 	k.conn.FlushChain(chain)
@@ -279,7 +280,8 @@ func (k *kernel) addRoute(old, route Route) {
 	k.removeClients(old, route)
 }
 
-// addAffinityRules leads who was here before to the same Pod. Each Pod has a list of its clients, which goes with it.
+// addAffinityRules routes a known client to the same Pod as before. Each Pod has a list of its clients, which is
+// removed with it.
 func (k *kernel) addAffinityRules(chain *nftables.Chain, old, route Route) {
 	for _, backend := range route.Backends {
 		clients := k.clients(route, backend)
@@ -297,7 +299,7 @@ func (k *kernel) removeRoute(route Route) {
 	k.removeClients(route, Route{})
 }
 
-// removeClients removes the lists of Pods that have none any more.
+// removeClients removes the client lists of Pods that no longer have one.
 func (k *kernel) removeClients(old, route Route) {
 	for _, backend := range old.Backends {
 		if old.remembers(backend) && !route.remembers(backend) {
@@ -306,12 +308,13 @@ func (k *kernel) removeClients(old, route Route) {
 	}
 }
 
-// remembers says whether there is a list of the clients that came to a Pod.
+// remembers reports whether there is a list of the clients that were routed to a Pod.
 func (r Route) remembers(backend netip.AddrPort) bool {
 	return r.Affinity > 0 && slices.Contains(r.Backends, backend)
 }
 
-// clients is where it is remembered who came to a Pod by a Route. The kernel itself writes there, and forgets in time.
+// clients returns the list of the clients that a Route has routed to a Pod. The kernel itself adds to the list, and
+// removes entries after a time.
 func (k *kernel) clients(route Route, backend netip.AddrPort) *nftables.Set {
 	return &nftables.Set{
 		Table: k.table, Name: fmt.Sprintf("%s/%s/%d", route.Name, backend.Addr(), backend.Port()), KeyType: nftables.TypeIPAddr,
@@ -319,7 +322,7 @@ func (k *kernel) clients(route Route, backend netip.AddrPort) *nftables.Set {
 	}
 }
 
-// must is for what can fail only where this code is wrong: the kernel's own errors come by Flush.
+// must panics on errors that only a mistake in this code can cause. The kernel's own errors are returned by Flush.
 func (k *kernel) must(err error) {
 	if err != nil {
 		panic(err)

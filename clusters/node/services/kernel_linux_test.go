@@ -37,7 +37,7 @@ func TestServiceBalancesAcrossPods(t *testing.T) {
 	client, node := w.pods["client"].Address.String(), podnet.NodeAddress.String()
 	for _, test := range []struct {
 		from, network, address string
-		seen                   string // whom the Pod sees
+		seen                   string // the client's address as the Pod sees it
 	}{
 		{"client", "tcp", "10.96.0.7:80", client},
 		{"client", "udp", "10.96.0.7:53", client},
@@ -83,7 +83,7 @@ func TestPodReachesItselfThroughItsService(t *testing.T) {
 
 func TestUnroutedAddressIsRefused(t *testing.T) {
 	w := newWorld(t, "client", "one")
-	// Somebody on the node listens everywhere. He is not meant.
+	// A program on the node listens on all addresses. It must not get these connections.
 	everywhere, err := net.Listen("tcp4", ":81")
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestRulesFollowThePlan(t *testing.T) {
 	w.apply(planOf(Route{Name: "a", Frontends: []Frontend{web, nodePort}, Backends: w.backends("one", "two")}))
 	reaches("10.96.0.7:80", "one", "two")
 	reaches("10.244.0.1:30080", "one", "two")
-	// Another Route takes a frontend, and this one another.
+	// Another Route takes over a frontend, and this one gets a new one.
 	w.apply(planOf(
 		Route{Name: "a", Frontends: []Frontend{other}, Backends: w.backends("one")},
 		Route{Name: "b", Frontends: []Frontend{web}, Backends: w.backends("three")},
@@ -144,7 +144,7 @@ func TestRulesFollowThePlan(t *testing.T) {
 	}
 }
 
-// contents are the names of chains, and the keys of sets.
+// contents returns the names of the chains, and the keys of the sets.
 func (w *world) contents() string {
 	w.t.Helper()
 	var all []string
@@ -168,7 +168,7 @@ func (w *world) contents() string {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if strings.HasPrefix(set.Name, "__") { // they are numbered
+		if strings.HasPrefix(set.Name, "__") { // anonymous sets have numbers
 			set.Name = "__"
 		}
 		all = append(all, fmt.Sprintf("%s: %d elements", set.Name, len(elements)))
@@ -177,7 +177,7 @@ func (w *world) contents() string {
 	return strings.Join(all, "\n")
 }
 
-// emptyContents are those of a table that was just created.
+// emptyContents returns the contents of a table that was just created.
 func (w *world) emptyContents() string {
 	w.t.Helper()
 	w.kernel.applied = nil
@@ -231,14 +231,14 @@ func TestSessionAffinity(t *testing.T) {
 	keeps("stranger")
 	keeps("")
 
-	// Pods that come change nothing.
+	// New Pods change nothing.
 	w.attach("four")
 	route.Backends = w.backends("one", "two", "three", "four")
 	w.apply(planOf(route))
 	if again := keeps("client"); again != first {
 		t.Errorf("the client reached %s, and after a Pod was added, %s", first, again)
 	}
-	// The one that goes is forgotten.
+	// The client's Pod is removed, and forgotten.
 	route.Backends = slices.DeleteFunc(slices.Clone(route.Backends), func(backend netip.AddrPort) bool {
 		return backend.Addr() == w.pods[first].Address
 	})
@@ -246,7 +246,7 @@ func TestSessionAffinity(t *testing.T) {
 	if again := keeps("client"); again == first {
 		t.Error("the client reaches a removed backend")
 	}
-	// And who no longer keeps to one is free.
+	// Without affinity, the client is no longer bound to a Pod.
 	route.Affinity = 0
 	w.apply(planOf(route))
 	reached := map[string]bool{}
@@ -270,7 +270,8 @@ func TestConnectionRenewsAffinity(t *testing.T) {
 	w := newWorld(t, "client", "one")
 	route := Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one"), Affinity: time.Hour}
 	w.apply(planOf(route))
-	// left is how long the affinity lasts after a connection, and how much of it can have passed since the connection.
+	// left returns how long the affinity lasts after a connection, and how much of it can have passed since the
+	// connection.
 	left := func() (left, passed time.Duration) {
 		t.Helper()
 		began := time.Now()
@@ -323,7 +324,7 @@ func TestUDPFlowFollowsRouteChange(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	var client net.Conn
 	if err := w.inside("client", func() (err error) {
-		client, err = net.Dial("udp", "10.96.0.7:53") // one port, as long as it lives
+		client, err = net.Dial("udp", "10.96.0.7:53") // its port stays the same until it is closed
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -420,7 +421,7 @@ func TestManyBackends(t *testing.T) {
 	}
 }
 
-// The client learns it with the next packet that it sends, because its connection no longer exists.
+// The client sees the reset after the next packet that it sends, because its connection no longer exists.
 func TestConnectionToRemovedPodIsReset(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one")}))
@@ -451,7 +452,7 @@ func TestPodCannotReachNodeLoopback(t *testing.T) {
 	for _, test := range []struct {
 		address string
 		heard   bool
-	}{{"127.0.0.1", false}, {"10.244.0.1", true}} { // the second one shows that such packets arrive
+	}{{"127.0.0.1", false}, {"10.244.0.1", true}} { // the second test shows that such packets arrive
 		socket, err := net.ListenPacket("udp4", test.address+":5555")
 		if err != nil {
 			t.Fatal(err)
@@ -469,7 +470,7 @@ func TestPodCannotReachNodeLoopback(t *testing.T) {
 	}
 }
 
-// sendRaw sends a datagram by eth0, whatever the routes say.
+// sendRaw sends a datagram through eth0, whatever the routes are.
 func sendRaw(from netip.Addr, to netip.AddrPort) error {
 	eth0, err := net.InterfaceByName("eth0")
 	if err != nil {
@@ -487,8 +488,8 @@ func sendRaw(from netip.Addr, to netip.AddrPort) error {
 		sum += uint32(binary.BigEndian.Uint16(packet[i:]))
 	}
 	binary.BigEndian.PutUint16(packet[10:], ^uint16(sum+sum>>16))
-	packet = append(packet, 0x15, 0xb3, byte(to.Port()>>8), byte(to.Port()), 0, 8, 0, 0) // UDP's checksum may be missing
-	// The node's end of the cable: see package podnet.
+	packet = append(packet, 0x15, 0xb3, byte(to.Port()>>8), byte(to.Port()), 0, 8, 0, 0) // UDP's checksum is optional
+	// The destination is the node's end of the veth pair: see package podnet.
 	hardware := [8]byte{0x02, 0x00}
 	copy(hardware[2:], from.AsSlice())
 	return unix.Sendto(socket, packet, 0, &unix.SockaddrLinklayer{Protocol: 0x0008, Ifindex: eth0.Index, Halen: 6, Addr: hardware})

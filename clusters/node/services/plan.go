@@ -53,8 +53,8 @@ type Port struct {
 	Owner Owner
 }
 
-// Plan has all that the kernel has to know, by the names of the Routes. Connections to other frontends are refused: a
-// Service without endpoints has no Route.
+// Plan has everything that the kernel must know, by the names of the Routes. Connections to other frontends are
+// refused. A Service without endpoints has no Route.
 type Plan map[string]Route
 
 // State has the objects that a Plan is computed from.
@@ -83,7 +83,7 @@ type HostPort struct {
 	ContainerPort uint16
 }
 
-// Service and EndpointSlice objects with these labels are not served by this proxy.
+// notOurs are the labels of Service and EndpointSlice objects that this proxy does not serve.
 var notOurs = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
 // Rules computes a Plan from the objects of the API. It keeps no state, and makes no requests.
@@ -144,9 +144,9 @@ func compareFrontends(a, b Frontend) int {
 	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 }
 
-// resolveConflicts leaves each frontend to one Route, that of the first name: the kernel's maps have one entry for a
-// key. The API server and the scheduler see to it that Services and Pods don't collide. Only external addresses, which
-// users choose, still can.
+// resolveConflicts assigns a frontend that several Routes have to the one with the first name, because the kernel's
+// maps have one entry for a key. The API server and the scheduler make sure that Services and Pods don't collide. Only
+// external addresses, which users choose, still can.
 func (p Plan) resolveConflicts() {
 	owner := map[Frontend]string{}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -164,15 +164,15 @@ func (p Plan) resolveConflicts() {
 	}
 }
 
-// endpoint is one that a port of a Service may lead to.
+// endpoint is an endpoint to which a port of a Service may be routed.
 type endpoint struct {
 	address                     netip.AddrPort
 	node                        string
 	ready, serving, terminating bool
 }
 
-// endpointsOf finds the endpoints of one port. Slices name ports as Services do; each slice may have another number for
-// it.
+// endpointsOf finds the endpoints of one port. Slices use the names of the Service's ports. Each slice may have another
+// number for a port.
 func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (endpoints []endpoint) {
 	for _, slice := range slices {
 		for _, candidate := range slice.Ports {
@@ -186,7 +186,7 @@ func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (
 					if err != nil || !address.Is4() {
 						continue
 					}
-					// The API's own words: what is not said about readiness means ready.
+					// As the API defines it, an endpoint without a ready condition is ready.
 					ready := ptr.Deref(e.Conditions.Ready, true)
 					endpoints = append(endpoints, endpoint{
 						address: netip.AddrPortFrom(address, uint16(*candidate.Port)), node: ptr.Deref(e.NodeName, ""),
@@ -199,8 +199,8 @@ func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (
 	return endpoints
 }
 
-// chosen are the endpoints that new connections go to: those that are ready. If there are none, those that are about to
-// end and still answer: a rolling update of a single replica would lose connections otherwise (KEP-1669).
+// chosen returns the endpoints for new connections: those that are ready. If there are none, it returns those that are
+// about to end and still answer. Otherwise a rolling update of a single replica would lose connections (KEP-1669).
 func chosen(endpoints []endpoint, counts func(endpoint) bool) (backends []netip.AddrPort) {
 	for _, condition := range []func(endpoint) bool{
 		func(e endpoint) bool { return e.ready },
@@ -224,7 +224,7 @@ func counting(local bool, node string) func(endpoint) bool {
 	return func(e endpoint) bool { return !local || e.node == node }
 }
 
-// insideRoute is how Pods and the node come to a Service: by its ClusterIP.
+// insideRoute returns the route that Pods and the node use to a Service: by its ClusterIP.
 func insideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []endpoint, node string) Route {
 	local := ptr.Deref(service.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) ==
 		corev1.ServiceInternalTrafficPolicyLocal
@@ -235,7 +235,8 @@ func insideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []e
 	return route
 }
 
-// outsideRoute is how others reach it: by ports of the node, and by addresses that other systems route here.
+// outsideRoute returns the route that other clients use: by ports of the node, and by addresses that other systems
+// route here.
 func outsideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []endpoint, node string) Route {
 	local := service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	route := newRoute(service, port, "/external", chosen(endpoints, counting(local, node)))
@@ -268,7 +269,7 @@ func newRoute(service *corev1.Service, port corev1.ServicePort, suffix string, b
 	return route
 }
 
-// hostPortRoute is a Service of one Pod, so to say.
+// hostPortRoute returns the route for a host port, which is like a Service of one Pod.
 func hostPortRoute(id string, pod HostPorts, port HostPort) Route {
 	frontend := Frontend{Address: port.HostIP, Protocol: protocolOf(port.Protocol), Port: port.HostPort}
 	if frontend.Address.IsUnspecified() {
@@ -286,7 +287,7 @@ func hostPortRoute(id string, pod HostPorts, port HostPort) Route {
 	}
 }
 
-// addFrontend adds an address as a frontend. This cluster has no others than IPv4's.
+// addFrontend adds an address as a frontend. This cluster has only IPv4 addresses.
 func (r *Route) addFrontend(text string, protocol corev1.Protocol, port int32) {
 	if address, err := netip.ParseAddr(text); err == nil && address.Is4() {
 		r.Frontends = append(r.Frontends, Frontend{Address: address, Protocol: protocolOf(protocol), Port: uint16(port)})

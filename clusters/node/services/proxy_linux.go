@@ -34,7 +34,7 @@ type Options struct {
 type Proxy struct {
 	options Options
 	kernel  *kernel
-	dirty   chan struct{} // one place: what has changed since is planned together
+	dirty   chan struct{} // room for one: later changes are planned together
 
 	mutex     sync.Mutex
 	hostPorts map[string]HostPorts
@@ -63,7 +63,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	defer func() { _ = p.kernel.close() }()
 	factory := informers.NewSharedInformerFactoryWithOptions(p.options.Client, 0, informers.WithTransform(withoutManagedFields))
 	services, slices := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
-	// What has happened is of no interest, only that something has: everything is looked at again.
+	// The kind of the change does not matter, because the plan is computed again from all objects.
 	something := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { p.wake() }, UpdateFunc: func(_, _ any) { p.wake() }, DeleteFunc: func(any) { p.wake() },
 	}
@@ -74,7 +74,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
-	// By half of the objects, Services would seem to have no endpoints.
+	// With only a part of the objects, Services would seem to have no endpoints.
 	if !cache.WaitForCacheSync(ctx.Done(), services.Informer().HasSynced, slices.Informer().HasSynced) {
 		return context.Cause(ctx)
 	}
@@ -100,7 +100,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 }
 
-// follow makes the kernel do what the objects say.
+// follow updates the kernel to match the objects.
 func (p *Proxy) follow(state State) error {
 	p.mutex.Lock()
 	state.HostPorts = maps.Clone(p.hostPorts)
@@ -120,7 +120,7 @@ func (p *Proxy) follow(state State) error {
 	return nil
 }
 
-// withoutManagedFields drops what no code here reads, which is half of an object.
+// withoutManagedFields drops the managed fields, which are half of an object, and which no code here reads.
 func withoutManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -131,7 +131,7 @@ func withoutManagedFields(object any) (any, error) {
 func (p *Proxy) wake() {
 	select {
 	case p.dirty <- struct{}{}:
-	default: // it knows already
+	default: // an update is already due
 	}
 }
 
@@ -141,7 +141,7 @@ func (p *Proxy) report(err error) {
 	}
 }
 
-// SetHostPorts gives a Pod ports of the node, by the ID of its sandbox. It replaces those that the sandbox had.
+// SetHostPorts gives a Pod ports of the node, by the ID of its sandbox. It replaces the earlier ports of the sandbox.
 func (p *Proxy) SetHostPorts(id string, ports HostPorts) {
 	p.mutex.Lock()
 	p.hostPorts[id] = ports

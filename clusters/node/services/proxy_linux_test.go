@@ -36,7 +36,7 @@ func startAPI(t *testing.T) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := embedded.Start(t.Context(), program) // with controllers, who make the account that a Pod needs
+	cluster, err := embedded.Start(t.Context(), program) // with controllers, which create the ServiceAccount that a Pod needs
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func startAPI(t *testing.T) kubernetes.Interface {
 // apiPatience is for a server that shares the machine with all other tests.
 const apiPatience = time.Minute
 
-// published remembers what was said last.
+// published records the last call.
 type published struct {
 	mutex sync.Mutex
 	ports []Port
@@ -90,7 +90,7 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// until waits for what the API says to be in the kernel.
+	// until waits until the kernel has applied a change in the API.
 	until := func(what string, is func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(apiPatience); !is(); <-time.After(5 * time.Millisecond) {

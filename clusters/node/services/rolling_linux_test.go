@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// replica is a Pod that can end as a good program does: what it has accepted it answers, and then it is gone.
+// replica is a Pod that ends gracefully: it answers the connections that it has accepted, and then ends.
 type replica struct {
 	id       string
 	address  netip.Addr
@@ -53,7 +53,7 @@ func (w *world) replica(id string) *replica {
 		}
 	})
 	r.end = func() {
-		r.listener.Close() // at once: a program may rely on it that nothing is led here any more
+		r.listener.Close() // at once, because a program may rely on it that no new connections are routed to it
 		open.Wait()
 		if err := w.network.Detach(id); err != nil {
 			w.t.Error(err)
@@ -109,7 +109,7 @@ func TestRollingUpdateLosesNoConnection(t *testing.T) {
 			}
 		})
 	}
-	// enough lets the clients ask some more, so that each state is met.
+	// enough lets the clients send more requests, so that they meet each state.
 	enough := func() {
 		for until := answered.Load() + 40; answered.Load() < until && len(failed) == 0; {
 			<-time.After(time.Millisecond)
@@ -120,7 +120,7 @@ func TestRollingUpdateLosesNoConnection(t *testing.T) {
 		next := []*replica{w.replica(fmt.Sprint(round+1, "a")), w.replica(fmt.Sprint(round+1, "b"))}
 		follow(at(old[0].address, "ready"), at(old[1].address, "ready"), at(next[0].address, "ready"), at(next[1].address, "ready"))
 		enough()
-		// They are deleted: the slice says so a moment later than their programs would get the signal to end.
+		// The Pods are deleted. The slice shows that a moment after their programs would get the signal to end.
 		var ending sync.WaitGroup
 		for _, pod := range old {
 			ending.Go(func() {
@@ -179,7 +179,7 @@ func TestDrained(t *testing.T) {
 		{managed, "not ready", false},
 		{managed, "ending", false}, // it is the last one and still gets connections, and no other will take over
 		{managed, "ended", false},
-		{"another-controller", "ready", false}, // it promises nothing about Pods
+		{"another-controller", "ready", false}, // such a slice guarantees nothing about Pods
 	} {
 		follow(test.managedBy, test.condition)
 		if got := waits(); got != test.want {

@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// A rule is a program for a small machine in the kernel. It has registers, of four bytes each; an expression loads one
-// from the packet, compares, looks up, or acts. Where one doesn't match, the next rule begins.
+// A rule is a program for a small machine in the kernel, which has registers of four bytes each. An expression loads
+// one from the packet, compares it, looks it up, or acts. If an expression doesn't match, the next rule begins.
 const (
 	register0 = unix.NFT_REG32_00 + iota // the first of a key, or an address
 	register1                            // the second, or the port of the address
@@ -42,16 +42,16 @@ func (k *kernel) recreateTable() {
 	k.rule(dispatch, load(destinationAddress, register0), in(node),
 		load(protocol, register0), load(destinationPort, register1), goTo(k.nodePorts))
 
-	// The first packet of a connection is met where it comes from: a Pod's when it arrives at the node, the node's own
-	// when it is sent.
+	// The first packet of a connection meets the rules at its source: a Pod's packet when it arrives at the node, and the
+	// node's own packet when it is sent.
 	for name, hook := range map[string]*nftables.ChainHook{"from-pods": nftables.ChainHookPrerouting, "from-node": nftables.ChainHookOutput} {
 		k.rule(k.hook(name, nftables.ChainTypeNAT, hook, nftables.ChainPriorityNATDest),
 			expressions{&expr.Verdict{Kind: expr.VerdictJump, Chain: dispatch.Name}})
 	}
 
-	// The answer must come back by the node, which has to change it back. It does not where a Pod came to itself by a
-	// Service, nor where the client is the node's 127.0.0.1, which is another one in each Pod: these seem to come from the
-	// node.
+	// Answers must come back through the node, which has to change the address back. That would not happen when a Pod
+	// connects to itself through a Service, or when the client is the node's 127.0.0.1, because each Pod has a 127.0.0.1
+	// of its own. Such connections get the node's address as their source.
 	back := k.hook("way-back", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	k.rule(back, load(source, register0), load(destinationAddress, register1), in(k.backends), sourceNAT)
 	k.rule(back, load(sourceNetwork8, register0), equals(localhost.AsSlice()[:1]),
@@ -64,7 +64,7 @@ func (k *kernel) recreateTable() {
 		expressions{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
 	k.rule(refuse, service, expressions{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}})
 
-	// 127.0.0.1 is for the node alone, as it would be if the kernel's setting had not been changed (see prepare).
+	// 127.0.0.1 is for the node alone, as it would be without the changed kernel setting (see prepare).
 	loopback := k.hook("loopback", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
 	k.rule(loopback, load(inInterface, register0), differs([]byte("lo\x00")),
 		load(destinationNetwork8, register0), equals(localhost.AsSlice()[:1]), expressions{&expr.Verdict{Kind: expr.VerdictDrop}})
@@ -72,7 +72,7 @@ func (k *kernel) recreateTable() {
 
 var localhost = netip.MustParseAddr("127.0.0.1")
 
-// portUnreachable is ICMP's code for it: programs see "connection refused".
+// portUnreachable is ICMP's code for "port unreachable". Programs see "connection refused".
 const portUnreachable = 3
 
 func (k *kernel) hook(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
@@ -83,7 +83,7 @@ func (k *kernel) rule(chain *nftables.Chain, parts ...expressions) {
 	k.conn.AddRule(&nftables.Rule{Table: k.table, Chain: chain, Exprs: slices.Concat(parts...)})
 }
 
-// set makes a set that is part of one rule and has no name.
+// set creates an anonymous set for one rule.
 func (k *kernel) set(of nftables.SetDatatype, keys ...[]byte) *nftables.Set {
 	set := &nftables.Set{Table: k.table, Anonymous: true, Constant: true, KeyType: of}
 	var members []nftables.SetElement
@@ -94,8 +94,8 @@ func (k *kernel) set(of nftables.SetDatatype, keys ...[]byte) *nftables.Set {
 	return set
 }
 
-// oneOf goes on in one of so many cases. A rule for each of three that goes on in one of three, one of two, and one of
-// one case, gives all three the same share.
+// oneOf continues in one of so many cases. For three backends, three rules that continue in one of three, one of two,
+// and one of one case give each backend the same share.
 func oneOf(cases int) expressions {
 	if cases == 1 {
 		return nil
@@ -114,20 +114,20 @@ func choose(backend netip.AddrPort) expressions {
 	}
 }
 
-// What is loaded of a packet, and from where: bytes of the header of IP, or of what is in it.
+// These are the parts of a packet that rules load: bytes of the IP header, or of the header after it.
 var (
 	sourceNetwork8       = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 1}
 	source               = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4}
 	destinationAddress   = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
 	destinationNetwork8  = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 1}
 	destinationNetwork16 = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 2}
-	destinationPort      = &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2} // TCP, UDP and SCTP agree on it
+	destinationPort      = &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2} // it is the same in TCP, UDP and SCTP
 	protocol             = &expr.Meta{Key: expr.MetaKeyL4PROTO}
 	inInterface          = &expr.Meta{Key: expr.MetaKeyIIFNAME}
 	outInterface         = &expr.Meta{Key: expr.MetaKeyOIFNAME}
 )
 
-// load puts one of them into registers.
+// load loads a part of a packet into registers.
 func load(what expr.Any, register uint32) expressions {
 	switch what := what.(type) {
 	case *expr.Payload:
@@ -142,7 +142,7 @@ func load(what expr.Any, register uint32) expressions {
 	panic("not an expression that reads a packet")
 }
 
-// equals goes on if what is loaded is that, and differs if it isn't.
+// equals continues if the loaded data is equal to data, and differs if it isn't.
 func equals(data []byte) expressions {
 	return expressions{&expr.Cmp{Op: expr.CmpOpEq, Register: register0, Data: data}}
 }
@@ -151,32 +151,32 @@ func differs(data []byte) expressions {
 	return expressions{&expr.Cmp{Op: expr.CmpOpNeq, Register: register0, Data: data}}
 }
 
-// in goes on if what is loaded is in a set.
+// in continues if the loaded data is in a set.
 func in(set *nftables.Set) expressions {
 	return expressions{&expr.Lookup{SourceRegister: register0, SetName: set.Name, SetID: set.ID}}
 }
 
-// goTo goes on in the chain that a map says.
+// goTo continues in the chain to which a map maps the loaded data.
 func goTo(set *nftables.Set) expressions {
 	return expressions{&expr.Lookup{SourceRegister: register0, IsDestRegSet: true, SetName: set.Name, SetID: set.ID}}
 }
 
-// client is the client's address, for what it is remembered by.
+// client loads the client's address, for the lists of clients.
 var client = load(source, register3)
 
-// isOf goes on if the client is one of those.
+// isOf continues if the client is in a list.
 func isOf(clients *nftables.Set) expressions {
 	return expressions{&expr.Lookup{SourceRegister: register3, SetName: clients.Name, SetID: clients.ID}}
 }
 
-// remember notes for a time that the client is one of those. Of one that is known it renews the time.
+// remember adds the client to a list for a time. If the client is already in the list, its time starts again.
 func remember(clients *nftables.Set, time time.Duration) expressions {
 	return expressions{&expr.Dynset{
 		SrcRegKey: register3, SetName: clients.Name, SetID: clients.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: time,
 	}}
 }
 
-// destinationNAT leads the connection to the Pod in the registers 0 and 1.
+// destinationNAT routes the connection to the Pod in the registers 0 and 1.
 var destinationNAT = expressions{&expr.NAT{
 	Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register0, RegProtoMin: register1, Specified: true,
 }}
@@ -187,7 +187,7 @@ var sourceNAT = expressions{
 	&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register0},
 }
 
-// frontendElement is an entry of the maps that lead to a Route's chain. All parts of a key begin at a register.
+// frontendElement returns an entry of the maps that map to a Route's chain. All parts of a key begin at a register.
 func frontendElement(frontend Frontend, route string) nftables.SetElement {
 	key := []byte{protocolNumbers[frontend.Protocol], 0, 0, 0}
 	key = append(binary.BigEndian.AppendUint16(key, frontend.Port), 0, 0)

@@ -25,7 +25,7 @@ import (
 
 const patience = 5 * time.Second
 
-// world is a node's network with some Pods, each of which answers with its name and with whom it sees.
+// world is a node's network with some Pods. Each Pod answers with its name and the client's address.
 type world struct {
 	t       testing.TB
 	network *podnet.Network
@@ -75,7 +75,7 @@ func (w *world) attach(name string) *podnet.Pod {
 	return pod
 }
 
-// serve answers at 8080, by TCP and UDP.
+// serve answers on port 8080, over TCP and UDP.
 func (w *world) serve(name string) {
 	w.t.Helper()
 	var listener net.Listener
@@ -111,7 +111,7 @@ func (w *world) serve(name string) {
 	}()
 }
 
-// answer says who is asked and who asks, each time a byte comes.
+// answer writes the Pod's name and the client's address each time a byte arrives.
 func answer(connection net.Conn, name string) {
 	defer connection.Close()
 	question := make([]byte, 1)
@@ -130,7 +130,7 @@ func host(address net.Addr) string {
 	return host
 }
 
-// ask is asked from a Pod, or from the node if that has no name.
+// ask sends a question from a Pod, or from the node if from is empty.
 func (w *world) ask(from, network, address string) (pod, client string, err error) {
 	err = w.inside(from, func() error {
 		pod, client, err = ask(network, address)
@@ -176,7 +176,7 @@ func (w *world) apply(plan Plan) {
 	}
 }
 
-// backends are Pods at their port.
+// backends returns the addresses and ports of Pods.
 func (w *world) backends(names ...string) (backends []netip.AddrPort) {
 	for _, name := range names {
 		backends = append(backends, netip.AddrPortFrom(w.pods[name].Address, 8080))
@@ -184,7 +184,7 @@ func (w *world) backends(names ...string) (backends []netip.AddrPort) {
 	return backends
 }
 
-// planOf makes a plan as Rules does.
+// planOf returns a plan as Rules does.
 func planOf(routes ...Route) Plan {
 	plan := Plan{}
 	for _, route := range routes {
@@ -200,7 +200,7 @@ var (
 	nodePort   = Frontend{Protocol: corev1.ProtocolTCP, Port: 30080}
 )
 
-// service is default/web with one port.
+// service returns the Service default/web with one port.
 func service(change ...func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
@@ -215,7 +215,7 @@ func service(change ...func(*corev1.Service)) *corev1.Service {
 	return s
 }
 
-// slice is of default/web, with endpoints at one port.
+// slice returns an EndpointSlice of default/web, with endpoints at one port.
 func slice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
@@ -224,8 +224,8 @@ func slice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	}
 }
 
-// at is the endpoint of a Pod whose UID is its address: "ready", "not ready", "ending" (it answers still), "ended" (it
-// doesn't), or "" (nothing is said).
+// at returns the endpoint of a Pod whose UID is its address. condition is "ready", "not ready", "ending" (it still
+// answers), "ended" (it doesn't), or "" (no conditions are set).
 func at(address fmt.Stringer, condition string) discoveryv1.Endpoint {
 	e := discoveryv1.Endpoint{Addresses: []string{address.String()}, NodeName: new("node")}
 	e.TargetRef = &corev1.ObjectReference{Kind: "Pod", UID: uid(address)}

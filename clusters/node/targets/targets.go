@@ -40,7 +40,7 @@ func Agent(root string) Program {
 	}}
 }
 
-// ImageBuild builds an image of the catalogue when a Pod wants it.
+// ImageBuild builds an image of the catalogue when a Pod requires it.
 func ImageBuild(root string) Program {
 	return Program{own(root, "imagebuild"), progress.Work{
 		What:     "the maker of images",
@@ -48,7 +48,7 @@ func ImageBuild(root string) Program {
 	}}
 }
 
-// own is a package main below clusters/node.
+// own returns the target of a package main below clusters/node.
 func own(root, name string) gobuild.Target {
 	return gobuild.Target{
 		Package: "./node/" + name, Module: filepath.Join(root, "clusters"),

@@ -3,14 +3,14 @@
 
 // Command guest runs in the Pods of tests. Each of its arguments makes it misbehave in one way that real programs do:
 //
-//	guest serve ADDRESS   greets whoever connects
+//	guest serve ADDRESS   greets each client
 //	guest exit CODE       ends at once
 //	guest deaf            ignores SIGTERM
-//	guest breed           is deaf, and has two children that are, too: one of them has left its process group, its session and its parent
-//	guest haunt           has a child that it never waits for, and one that has left it. Both end. It says when one zombie is left
-//	guest talk BYTES      says so much, and then "the end"
-//	guest fill FILE BYTES writes so much to a file, and says why if it can't
-//	guest hoard FILE      writes to a file until it can't, says why, and stays
+//	guest breed           ignores SIGTERM, as do its two children, one of which has left its process group, its session and its parent
+//	guest haunt           has a child that it never waits for, and one that has left it. Both end. It prints when one zombie is left
+//	guest talk BYTES      prints so much, and then "the end"
+//	guest fill FILE BYTES writes so much to a file, and prints the error if it can't
+//	guest hoard FILE      writes to a file until it can't, prints the error, and keeps running
 //	guest leave ...       starts a guest in a session of its own, and ends
 package main
 
@@ -114,13 +114,13 @@ func haunt() error {
 	}
 }
 
-// others counts the guests that this one sees.
+// others counts the other guests that this one can see.
 func others() (running, zombies int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		stat, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has just gone
+			continue // it has just ended
 		}
 		pid, rest, _ := strings.Cut(string(stat), " ")
 		state, is := strings.CutPrefix(rest, "("+filepath.Base(os.Args[0])+") ")
