@@ -135,14 +135,14 @@ func TestServerAndKubectlReportTheirVersion(t *testing.T) {
 	cluster := sharedCluster(t)
 	program := controlPlane(t)
 	if program.Version != "v1.36.3" || cluster.Version != program.Version {
-		t.Errorf("the program's version is %s, the cluster's %s", program.Version, cluster.Version)
+		t.Errorf("program version %s, cluster version %s, want v1.36.3 for both", program.Version, cluster.Version)
 	}
 	server, err := clientOf(t, cluster).Discovery().ServerVersion()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if server.GitVersion != program.Version || server.Major != "1" || server.Minor != "36" {
-		t.Errorf("the server's version is %s (major %s, minor %s), want %s", server.GitVersion, server.Major, server.Minor, program.Version)
+		t.Errorf("server version %s (%s, %s), want %s (1, 36)", server.GitVersion, server.Major, server.Minor, program.Version)
 	}
 	kubectl := exec.Command(program.Path, "kubectl", "version", "--output=json")
 	kubectl.Env = []string{"KUBECONFIG=" + cluster.Kubeconfig, "HOME=" + t.TempDir()}
@@ -155,7 +155,7 @@ func TestServerAndKubectlReportTheirVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if versions.ClientVersion.GitVersion != program.Version || versions.ServerVersion.GitVersion != program.Version {
-		t.Errorf("kubectl's versions are %+v, want %s twice", versions, program.Version)
+		t.Errorf("kubectl version = %+v, want %s for client and server", versions, program.Version)
 	}
 }
 
@@ -193,12 +193,12 @@ func TestUnauthenticatedRequestsAreRejected(t *testing.T) {
 	} {
 		for _, path := range []string{"/api/v1/namespaces", "/version", "/readyz", "/metrics"} {
 			if got := status(config, path); got != http.StatusUnauthorized {
-				t.Errorf("%s: %s answers with %d, want 401", name, path, got)
+				t.Errorf("%s: GET %s returned status %d, want 401", name, path, got)
 			}
 		}
 	}
 	if got := status(cluster.Config(), "/api/v1/namespaces"); got != http.StatusOK {
-		t.Errorf("the administrator's status is %d, want 200", got)
+		t.Errorf("GET as administrator returned status %d, want 200", got)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestServiceAccountTokenHasNoPermissions(t *testing.T) {
 	}
 	_, err = account.CoreV1().ConfigMaps(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:serviceaccount:default:default") {
-		t.Errorf("the error is %v, want Forbidden", err)
+		t.Errorf("List() error = %v, want Forbidden for the ServiceAccount default", err)
 	}
 }
 
@@ -238,14 +238,14 @@ func TestRunFolderIsPrivate(t *testing.T) {
 		files++
 		// A socket can only be reached through its folder. etcd chooses the mode of the socket itself.
 		if info.Mode().Perm()&0o077 != 0 && info.Mode().Type() != fs.ModeSocket {
-			t.Errorf("%s has mode %s", path, info.Mode())
+			t.Errorf("%s has mode %s, want no permissions for other users", path, info.Mode())
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if files < 15 {
-		t.Errorf("there are only %d files", files)
+		t.Errorf("found %d files, want at least 15", files)
 	}
 }
 
@@ -270,7 +270,7 @@ func auditEvents(t *testing.T, cluster *Cluster) (events []auditEvent) {
 		}
 		var event auditEvent
 		if err := json.Unmarshal(line, &event); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("parsing the audit event %s: %v", line, err)
 		}
 		events = append(events, event)
 	}
@@ -295,11 +295,11 @@ func TestAuditLogRecordsCreation(t *testing.T) {
 	newConfigMap(t, client, namespace, metav1.ObjectMeta{Name: namespace + "-logged"})
 	event, ok := findEvent(auditEvents(t, cluster), "create", "configmaps", namespace+"-logged")
 	if !ok {
-		t.Fatal("the creation is not in the log")
+		t.Fatal("the audit log lacks the creation")
 	}
 	if event.User.Username != "operator-labs-admin" || event.ResponseStatus.Code != http.StatusCreated ||
 		event.Stage != "ResponseComplete" || event.Level != "Metadata" {
-		t.Errorf("the log has %+v", event)
+		t.Errorf("audit event = %+v, want code 201 for operator-labs-admin at level Metadata", event)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestAuditLogIsWrittenBeforeTheResponse(t *testing.T) {
 		for i := range each {
 			at := bytes.Index(content, fmt.Appendf(nil, `"name":"%s-%d-%d"`, namespace, worker, i))
 			if at < 0 || int64(at) > sizes[worker][i] {
-				t.Errorf("request %d of worker %d is at %d of the log, which had %d bytes when it was answered", i, worker, at, sizes[worker][i])
+				t.Errorf("request %d of worker %d is at offset %d of the log, which had %d bytes when it was answered", i, worker, at, sizes[worker][i])
 			}
 		}
 	}
@@ -376,22 +376,22 @@ func TestAuditLogHasBodiesOfCourseKindsOnly(t *testing.T) {
 		return e.Verb == "create" && e.ObjectRef.Resource == "auditeds" && e.ResponseStatus.Code == http.StatusCreated
 	})
 	if i < 0 {
-		t.Fatal("creating an object of the course's group is not in the log")
+		t.Fatal("the audit log lacks the creation of an object of the course's group")
 	}
 	if created := events[i]; !bytes.Contains(created.RequestObject, []byte("green")) ||
 		!bytes.Contains(created.ResponseObject, []byte("green")) || bytes.Contains(created.ResponseObject, []byte("managedFields")) {
-		t.Errorf("the log of the creation has request %s, response %s", created.RequestObject, created.ResponseObject)
+		t.Errorf("logged request %s and response %s of the creation", created.RequestObject, created.ResponseObject)
 	}
 	if listed, ok := findEvent(events, "list", "auditeds", ""); !ok || listed.ResponseObject != nil {
-		t.Errorf("the list is in the log: %t, with the content %s; want it without content", ok, listed.ResponseObject)
+		t.Errorf("list logged: %t, with content %s; want it logged without content", ok, listed.ResponseObject)
 	}
 	for _, event := range events {
 		if strings.HasPrefix(event.RequestURI, "/readyz") || strings.HasPrefix(event.RequestURI, "/version") ||
 			strings.HasPrefix(event.User.Username, "system:kube-") || event.User.Username == "system:apiserver" {
-			t.Errorf("the log has the request of %s for %s, want it left out", event.User.Username, event.RequestURI)
+			t.Errorf("the audit log contains the request of %s for %s, want it left out", event.User.Username, event.RequestURI)
 		}
 		if event.ObjectRef.APIGroup != "demo.lva.io" && event.RequestObject != nil {
-			t.Errorf("the log has the whole %s %s", event.ObjectRef.Resource, event.ObjectRef.Name)
+			t.Errorf("the audit log contains the content of %s %s, want metadata only", event.ObjectRef.Resource, event.ObjectRef.Name)
 		}
 	}
 }

@@ -165,7 +165,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	router.Route(fails.service, right.address)
 	fails.await(t, "certificate signed by unknown authority")
 	if asked := hook.asked.Load() + right.asked.Load(); asked != 0 {
-		t.Errorf("webhooks with a wrong certificate were called %d times", asked)
+		t.Errorf("webhooks with a wrong certificate were called %d times, want 0", asked)
 	}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	configuration, err := configurations.Get(t.Context(), fails.namespace, metav1.GetOptions{})
@@ -188,7 +188,7 @@ func TestWebhookIsReachedThroughItsService(t *testing.T) {
 	}
 	fails.await(t, "dial unix egress.sock: connect: no such file or directory")
 	if err := ignores.create(t); err != nil {
-		t.Errorf("a webhook with the failure policy Ignore refuses: %v", err)
+		t.Errorf("with the failure policy Ignore, create() error = %v, want nil", err)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestPlaygroundInDeepFolderReachesWebhooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !up(t, playground) {
-		t.Error("a playground that was started with other flags was not restarted")
+		t.Error("Up did not restart a playground that was started with other flags")
 	}
 	client := clientAt(t, playground)
 	router, err := egress.Listen(playground.Egress())

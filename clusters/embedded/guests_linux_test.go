@@ -220,7 +220,7 @@ func (g *guests) deaf(t *testing.T, name string) {
 		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if ended := pod.Status.ContainerStatuses[0].State.Terminated; ended.ExitCode != 137 || ended.Reason != "Error" {
-		t.Errorf("the termination state is %+v", ended)
+		t.Errorf("termination state = %+v, want exit code 137 and reason Error", ended)
 	}
 	if _, err := pods.Patch(t.Context(), name, types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
@@ -251,7 +251,7 @@ func (g *guests) exits(t *testing.T, name string) {
 			s[0].LastTerminationState.Terminated != nil
 	})
 	if ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended.ExitCode != 3 || ended.Reason != "Error" {
-		t.Errorf("the termination state is %+v", ended)
+		t.Errorf("termination state = %+v, want exit code 3 and reason Error", ended)
 	}
 	g.remove(t, name)
 }
@@ -307,7 +307,7 @@ func (g *guests) fillsDisk(t *testing.T, name string) {
 	})
 	pod := g.await(t, name, "is evicted", func(pod *corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
 	if pod.Status.Phase != corev1.PodFailed || !strings.Contains(pod.Status.Message, "exceeds") {
-		t.Errorf("it is %+v", pod.Status)
+		t.Errorf("status of the evicted Pod = %+v, want phase Failed and a message with \"exceeds\"", pod.Status)
 	}
 	g.remove(t, name)
 }
@@ -316,11 +316,11 @@ func (g *guests) waitsForImage(t *testing.T, name string) {
 	t.Helper()
 	g.invite(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
 	if events := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(events) != 1 || events[0].Count < 2 {
-		t.Errorf("want one Event that is updated repeatedly, got %+v", events)
+		t.Errorf("got Events %+v, want one Event that is updated repeatedly", events)
 	}
 	g.events(t, name, "Failed", "slow.go:1: no such word")
 	if output, _ := kubectl(t, g.program, g.Kubeconfig, "describe", "pod", name); !strings.Contains(output, "5 of 9 packages compiled") {
-		t.Errorf("the description is\n%s", output)
+		t.Errorf("the output of kubectl describe lacks the progress of the build:\n%s", output)
 	}
 	g.remove(t, name)
 }
@@ -402,7 +402,7 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 	})
 	g.wantLog(t, "in-volume", "write /volume/file: no space left on device")
 	if output, code := kubectl(t, program, g.Kubeconfig, "exec", "bystander", "--", "/manager", "exit", "3"); code != 3 {
-		t.Errorf("on the full disk a program exits with %d: %s", code, output)
+		t.Errorf("on the full disk, exec returned exit code %d, want 3: %s", code, output)
 	}
 	g.cleared(t, "in-volume")
 	g.invite(t, "in-layer", []string{"hoard", "/tmp/file"})
@@ -410,10 +410,10 @@ func TestFullDiskEvictsThePodsThatFilledIt(t *testing.T) {
 
 	after := g.await(t, "bystander", "runs", running)
 	if now, then := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; now.ContainerID != then.ContainerID {
-		t.Errorf("the container of the other Pod was replaced: it is %+v, and was %+v", now, then)
+		t.Errorf("the container of the other Pod was replaced: got %+v, want %+v", now, then)
 	}
 	if now := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet"); now != kubelet {
-		t.Errorf("the kubelet is process %d, and was %d", now, kubelet)
+		t.Errorf("the kubelet has PID %d, want %d as before", now, kubelet)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestConcurrentClustersAreIndependent(t *testing.T) {
 	}
 	slices.Sort(ports)
 	if len(slices.Compact(ports)) != len(clusters) {
-		t.Errorf("the ports are %v", ports)
+		t.Errorf("ports = %v, want a different one for each cluster", ports)
 	}
 	for i, cluster := range clusters {
 		list, err := clientOf(t, cluster).CoreV1().ConfigMaps(metav1.NamespaceDefault).List(t.Context(),
@@ -64,7 +64,7 @@ func TestConcurrentClustersAreIndependent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(list.Items) != 1 || list.Items[0].Name != fmt.Sprintf("of-cluster-%d", i) {
-			t.Errorf("cluster %d has %v", i, list.Items)
+			t.Errorf("cluster %d has ConfigMaps %v, want only its own", i, list.Items)
 		}
 	}
 
@@ -79,13 +79,13 @@ func TestConcurrentClustersAreIndependent(t *testing.T) {
 		}
 	}
 	if exists(was.Dir) {
-		t.Error("the folder is still there when Stop returns")
+		t.Error("the folder still exists when Stop returns")
 	}
 	if !free(was.Port) {
-		t.Error("the port is still taken when Stop returns")
+		t.Error("the port is still in use when Stop returns")
 	}
 	if _, err := clientOf(t, clusters[1]).Discovery().ServerVersion(); err != nil {
-		t.Errorf("another cluster is affected: %v", err)
+		t.Errorf("Stop affected another cluster: %v", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestKilledOwnerLeavesNothing(t *testing.T) {
 	o := owner.readOwned(t)
 	for name, pid := range o.PIDs {
 		if !runs(pid) {
-			t.Fatalf("%s does not run", name)
+			t.Fatalf("%s is not running", name)
 		}
 	}
 	if len(o.PIDs) != 4 || !exists(o.Dir) || free(o.Port) {
@@ -142,7 +142,7 @@ func TestOrdinaryUserStartsAClusterInALongPath(t *testing.T) {
 	owner.launch(t)
 	o := owner.readOwned(t)
 	if len(o.Dir) < 108 {
-		t.Errorf("%s is not a long name", o.Dir)
+		t.Errorf("%s is shorter than the limit of a socket address", o.Dir)
 	}
 	for name, pid := range o.PIDs {
 		info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
@@ -184,10 +184,10 @@ func copyFile(t *testing.T, from, to string) {
 func wantNoRun(t *testing.T, tmp string) {
 	t.Helper()
 	if left, _ := filepath.Glob(filepath.Join(tmp, "operator-labs-*", "*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("these run folders still exist: %v", left)
 	}
 	if pids := processesWith("TMPDIR=" + tmp); len(pids) > 0 {
-		t.Errorf("still running: %v", pids)
+		t.Errorf("these processes are still running: %v", pids)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestFailedStartGivesReasonAndCleansUp(t *testing.T) {
 			}
 			cluster, err := Start(t.Context(), program)
 			if cluster != nil || err == nil || err.Error() != "starting a cluster: waiting for "+test.want {
-				t.Errorf("the error is %v", err)
+				t.Errorf("Start() error = %v", err)
 			}
 			wantNoRun(t, tmp)
 		})
@@ -228,7 +228,7 @@ func TestStartWithoutProgramFailsAndCleansUp(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	_, err := Start(t.Context(), &multicall.Program{Path: filepath.Join(tmp, "missing")})
 	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "starting a cluster: starting etcd: ") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Start() error = %v, want one from starting etcd that wraps os.ErrNotExist", err)
 	}
 	wantNoRun(t, tmp)
 }
@@ -248,7 +248,7 @@ func TestCancelledStartCleansUp(t *testing.T) {
 	}()
 	_, err := Start(ctx, program)
 	if !errors.Is(err, interrupted) {
-		t.Errorf("the error is %v, want %v", err, interrupted)
+		t.Errorf("Start() error = %v, want %v", err, interrupted)
 	}
 	wantNoRun(t, tmp)
 }
@@ -259,11 +259,11 @@ func TestProgramsDoNotInheritEtcdVariables(t *testing.T) {
 	t.Setenv("HOME", "/home/student")
 	for _, variable := range environment() {
 		if strings.HasPrefix(variable, "ETCD_") {
-			t.Errorf("%s reaches the programs", variable)
+			t.Errorf("the programs inherit %s", variable)
 		}
 	}
 	if !slices.Contains(environment(), "HOME=/home/student") {
-		t.Error("HOME does not reach the programs")
+		t.Error("the programs do not inherit HOME")
 	}
 }
 
@@ -281,7 +281,7 @@ func TestReservedPortsAreUnique(t *testing.T) {
 		}
 		held[port.Port] = true
 		if free(port.Port) {
-			t.Errorf("port %d is free although it is reserved", port.Port)
+			t.Errorf("another program can listen on the reserved port %d", port.Port)
 		}
 	}
 }
@@ -293,7 +293,7 @@ func TestReservePortNamesTakenPort(t *testing.T) {
 	want := fmt.Sprintf("port %d on 127.0.0.1, which the cluster used before, is now in use by another program: "+
 		"stop that program (`ss -ltnp` names it), or start again with `make down` and `make up`", listener)
 	if err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
+		t.Errorf("reservePort() error = %v, want %s", err, want)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 			named := strings.HasPrefix(output, fmt.Sprintf("error: starting a cluster: "+
 				"the system allows a program %d open files, and a cluster needs %d: raise ", limit, openfiles.Least))
 			if named == starts || starts && !strings.HasPrefix(output, "{") {
-				t.Errorf("with %d open files, want a start: %t; the output is %s", limit, starts, output)
+				t.Errorf("with a limit of %d open files, want started = %t, got output %s", limit, starts, output)
 			}
 		})
 	}

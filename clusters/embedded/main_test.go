@@ -138,11 +138,11 @@ func (a *actor) readOwned(t *testing.T) owned {
 	t.Helper()
 	line, err := a.stdout.ReadString('\n')
 	if err != nil {
-		t.Fatalf("an owner printed %q: %v", line, err)
+		t.Fatalf("reading the output of an owner: %q, %v", line, err)
 	}
 	var o owned
 	if err := json.Unmarshal([]byte(line), &o); err != nil {
-		t.Fatalf("an owner printed %q", line)
+		t.Fatalf("an owner printed %q, want JSON", line)
 	}
 	return o
 }
@@ -263,7 +263,7 @@ func within(t *testing.T, patience time.Duration, what string, so func() (bool, 
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("timed out after %s waiting until %s", patience, what)
 		}
 	}
 }

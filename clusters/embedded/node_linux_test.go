@@ -92,7 +92,7 @@ func nodeParts(t *testing.T) NodeParts {
 	}
 	const variable = "OPERATOR_LABS_NAMESPACES" // CI sets it to "required"
 	if err := node.Probe(t.Context(), parts.Programs); errors.As(err, new(*node.Unavailable)) && os.Getenv(variable) != "required" {
-		t.Skipf("there can be no node here, see CI, which sets %s=required: %v", variable, err)
+		t.Skipf("this machine can have no node, CI sets %s=required: %v", variable, err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func pidOf(t *testing.T, processes map[int]string, name string) int {
 			return pid
 		}
 	}
-	t.Fatalf("there is no process %q among %v", name, processes)
+	t.Fatalf("no process %q among %v", name, processes)
 	return 0
 }
 
@@ -204,7 +204,7 @@ func TestFailedAddOnStopsTheCluster(t *testing.T) {
 		return errors.Join(failed, err)
 	})
 	if cluster != nil || !errors.Is(err, failed) || err.Error() != failed.Error() {
-		t.Errorf("the cluster is %v, and the error %v", cluster, err)
+		t.Errorf("got cluster %v and error %v, want no cluster and the error of the add-on", cluster, err)
 	}
 	wantGone(t, started)
 }
@@ -229,15 +229,15 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 
 	if output, code := kubectl(t, program, cluster.Kubeconfig,
 		"exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(output, "web answers") {
-		t.Errorf("in the Pod, the output is %q, and the exit code is %d", output, code)
+		t.Errorf("exec of the probe returned %q and exit code %d, want an answer and 0", output, code)
 	}
 	if output, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 ||
 		!strings.Contains(output, "usage") {
-		t.Errorf("in the Pod, the output is %q, and the exit code is %d", output, code)
+		t.Errorf("exec with wrong arguments returned %q and exit code %d, want the usage and 1", output, code)
 	}
 	if output, _ := kubectl(t, program, cluster.Kubeconfig,
 		"get", "--raw", "/api/v1/namespaces/default/pods/web:8080/proxy/"); !strings.HasPrefix(output, "web answers") {
-		t.Errorf("through the API server, the Pod answers %q", output)
+		t.Errorf("through the API server, the Pod returned %q", output)
 	}
 
 	wantKubeletGuarded(t, cluster, program)
@@ -265,18 +265,18 @@ func TestNodeRunsPodsAndRecoversFromKills(t *testing.T) {
 	now, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil || now.Status.ContainerStatuses[0].RestartCount != 0 ||
 		now.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
-		t.Errorf("the earlier Pod is %+v, %v", now.Status, err)
+		t.Errorf("status of the earlier Pod = %+v, %v, want its container not restarted", now.Status, err)
 	}
 	if output, code := kubectl(t, program, cluster.Kubeconfig,
 		"exec", "web", "--", "/probe", "get", "http://"+other.Status.PodIP+":8080"); code != 0 {
-		t.Errorf("from Pod to Pod, the output is %q, and the exit code is %d", output, code)
+		t.Errorf("from Pod to Pod, the probe returned %q and exit code %d, want 0", output, code)
 	}
 
 	// Such a patch would crash the kubelet.
 	output, code := kubectl(t, program, cluster.Kubeconfig, "patch", "pod", "web", "--subresource=resize", "--patch",
 		`{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":"20m"}}}]}}`)
 	if code == 0 || !strings.Contains(output, "can't be resized in place") {
-		t.Errorf("a Pod is resized: exit code %d, %s", code, output)
+		t.Errorf("resizing a Pod returned exit code %d, want an error: %s", code, output)
 	}
 
 	if err := client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
@@ -324,7 +324,7 @@ func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Progr
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("without a credential, the status is %s for the kubelet's %s", response.Status, path)
+			t.Errorf("without a credential, got status %s for the kubelet's %s, want 401", response.Status, path)
 		}
 	}
 	kubelet := filepath.Join(cluster.Dir, kubeletKubeconfig)
@@ -399,7 +399,7 @@ func TestKilledNodeLeavesNoProcess(t *testing.T) {
 		wantGone(t, o)
 		mounts, err := os.ReadFile("/proc/self/mounts")
 		if err != nil || strings.Contains(string(mounts), o.Dir) {
-			t.Errorf("after the %s was killed, something is still mounted: %v", victim, err)
+			t.Errorf("after the %s was killed, mounts of the node remain: %v", victim, err)
 		}
 	}
 }
@@ -413,7 +413,7 @@ func TestLimitsCondition(t *testing.T) {
 		{}:                        "False: memory and CPU limits of containers are accepted but not enforced on this node",
 	} {
 		if got := limitsConditionOf(limits); string(got.Status)+": "+got.Message != want {
-			t.Errorf("the condition for %+v is %s: %s, want %s", limits, got.Status, got.Message, want)
+			t.Errorf("limitsConditionOf(%+v) = %s: %s, want %s", limits, got.Status, got.Message, want)
 		}
 	}
 }

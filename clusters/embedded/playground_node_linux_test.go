@@ -25,12 +25,12 @@ func TestPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		started, err := playground.UpWithNode(t.Context(), controlPlane(t), parts)
 		if err != nil || started != first {
-			t.Fatalf("UpWithNode returned %t, %v; want %t", started, err, first)
+			t.Fatalf("UpWithNode() = %t, %v; want %t", started, err, first)
 		}
 	}
 	status, err := playground.Status(t.Context())
 	if err != nil || status.NoNode != "" || !status.HasNode() {
-		t.Fatalf("the status is %+v, %v", status, err)
+		t.Fatalf("Status() = %+v, %v, want a node", status, err)
 	}
 	client := clientAt(t, playground)
 	runWeb(t, client, "web")
@@ -43,19 +43,19 @@ func TestPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	}
 	wantEnded(t, processes)
 	if started, err := playground.UpWithNode(t.Context(), controlPlane(t), parts); err != nil || !started {
-		t.Fatalf("UpWithNode returned %t, %v", started, err)
+		t.Fatalf("UpWithNode() = %t, %v; want true", started, err)
 	}
 	if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
-		t.Errorf("the earlier Pod: %v", err)
+		t.Errorf("getting the earlier Pod: %v", err)
 	}
 	state = stateOf(t, playground)
 	processes = inside(t, state.PIDs["node"])
 	if was, err := playground.Down(); !was || err != nil {
-		t.Errorf("Down returned %t, %v", was, err)
+		t.Errorf("Down() = %t, %v; want true", was, err)
 	}
 	wantEnded(t, processes)
 	if exists(playground.Dir) {
-		t.Error("the playground's folder is still there")
+		t.Error("the playground's folder still exists after Down")
 	}
 }
 
@@ -72,7 +72,7 @@ func TestPlaygroundReportsWhyItHasNoNode(t *testing.T) {
 	up := func(again bool, start func() (bool, error)) {
 		t.Helper()
 		if started, err := start(); err != nil || started != again {
-			t.Fatalf("the start returned %t, %v; want %t", started, err, again)
+			t.Fatalf("the start returned %t, %v; want started = %t", started, err, again)
 		}
 	}
 	withNode := func(parts NodeParts) func() (bool, error) {
@@ -82,7 +82,7 @@ func TestPlaygroundReportsWhyItHasNoNode(t *testing.T) {
 	up(false, withNode(refused))
 	status, err := playground.Status(t.Context())
 	if err != nil || status.Ready != nil || status.HasNode() || !strings.Contains(status.NoNode, "let root turn them on") {
-		t.Errorf("the status is %+v, %v", status, err)
+		t.Errorf("Status() = %+v, %v, want no node and the remedy", status, err)
 	}
 	client := clientAt(t, playground)
 	wantPending(t, client, "refused", "user namespaces are turned off on this machine: let root turn them on")

@@ -89,13 +89,13 @@ func TestCommandsReportMissingPlayground(t *testing.T) {
 	t.Parallel()
 	playground := NewPlayground(t.TempDir())
 	if was, err := playground.Down(); was || err != nil {
-		t.Errorf("Down returned %t, %v", was, err)
+		t.Errorf("Down() = %t, %v; want false", was, err)
 	}
 	if _, err := playground.Status(t.Context()); !errors.Is(err, ErrDown) {
-		t.Errorf("Status returned %v, want %v", err, ErrDown)
+		t.Errorf("Status() error = %v, want %v", err, ErrDown)
 	}
 	if _, err := playground.Config(); !errors.Is(err, ErrDown) {
-		t.Errorf("Config returned %v, want %v", err, ErrDown)
+		t.Errorf("Config() error = %v, want %v", err, ErrDown)
 	}
 	if exists(playground.Dir) {
 		t.Error("a read-only command created the folder")
@@ -112,10 +112,10 @@ func TestPlaygroundLockExcludesOtherCommands(t *testing.T) {
 	defer unlock()
 	const want = "another command is starting or stopping the playground: wait until it has finished"
 	if _, err := playground.Up(t.Context(), &multicall.Program{}); err == nil || err.Error() != want {
-		t.Errorf("Up returned %v, want %s", err, want)
+		t.Errorf("Up() error = %v, want %s", err, want)
 	}
 	if _, err := playground.Down(); err == nil || err.Error() != want {
-		t.Errorf("Down returned %v, want %s", err, want)
+		t.Errorf("Down() error = %v, want %s", err, want)
 	}
 }
 
@@ -139,14 +139,14 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 		t.Fatal("the interrupted Up left no processes, so there is nothing to test")
 	}
 	if status, err := playground.Status(t.Context()); err == nil && status.running() {
-		t.Error("after an interrupted Up, Status reports that everything is running")
+		t.Error("after an interrupted Up, Status reports that all programs are running")
 	}
 
 	// The second one ends what the first one left, succeeds, and is killed afterwards.
 	commanded := upElsewhere(t, playground)
 	commanded.readOwned(t)
 	if left := processesOf(before.Scope); len(left) > 0 {
-		t.Errorf("processes of the interrupted Up still run: %v", left)
+		t.Errorf("processes of the interrupted Up are still running: %v", left)
 	}
 	commanded.kill()
 	status, err := playground.Status(t.Context())
@@ -154,14 +154,14 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !status.running() || status.Ready != nil || status.Version != controlPlane(t).Version || len(status.Programs) != 4 {
-		t.Fatalf("after the command that started it was killed, the status is %+v", status)
+		t.Fatalf("after the command that started it was killed, Status() = %+v, want a ready playground", status)
 	}
 	config, err := playground.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if config.Host != status.Host {
-		t.Errorf("Status names %s, the kubeconfig %s", status.Host, config.Host)
+		t.Errorf("Status has host %s, the kubeconfig has %s", status.Host, config.Host)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -204,22 +204,22 @@ func TestPlaygroundSurvivesKilledProcesses(t *testing.T) {
 	}
 	after, err := os.ReadFile(playground.Kubeconfig())
 	if err != nil || !bytes.Equal(after, kubeconfig) {
-		t.Errorf("the kubeconfig has changed (%v)", err)
+		t.Errorf("the kubeconfig has changed, or can't be read: %v", err)
 	}
 	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
-		t.Errorf("the earlier ConfigMap: %v", err)
+		t.Errorf("getting the earlier ConfigMap: %v", err)
 	}
 
 	ending := stateOf(t, playground)
 	if was, err := playground.Down(); !was || err != nil {
-		t.Errorf("Down returned %t, %v", was, err)
+		t.Errorf("Down() = %t, %v; want true", was, err)
 	}
 	wantGone(t, owned{Dir: playground.Dir, Port: portIn(t, config.Host), PIDs: ending.PIDs})
 	if left := processesOf(ending.Scope); len(left) > 0 {
-		t.Errorf("after Down, these processes still run: %v", left)
+		t.Errorf("after Down, these processes are still running: %v", left)
 	}
 	if was, err := playground.Down(); was || err != nil {
-		t.Errorf("the second Down returned %t, %v", was, err)
+		t.Errorf("second Down() = %t, %v; want false", was, err)
 	}
 }
 
@@ -246,13 +246,13 @@ func TestFailedPlaygroundStartLeavesNoProcess(t *testing.T) {
 	}
 	if _, err := playground.Up(t.Context(), program); err == nil ||
 		!strings.HasSuffix(err.Error(), "the last lines of its log:\n  unknown flag") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Up() error = %v, want one that ends with the last lines of the log", err)
 	}
 	if left := processesOf(stateOf(t, playground).Scope); len(left) > 0 {
-		t.Errorf("%v still run", left)
+		t.Errorf("after a failed Up, these processes are still running: %v", left)
 	}
 	if was, err := playground.Down(); !was || err != nil {
-		t.Errorf("Down returned %t, %v", was, err)
+		t.Errorf("Down() = %t, %v; want true", was, err)
 	}
 }
 
@@ -267,9 +267,9 @@ func TestBrokenPlaygroundStateGivesRemedy(t *testing.T) {
 	}
 	want := fmt.Sprintf("remove %s, and", playground.Dir)
 	if _, err := playground.Up(t.Context(), &multicall.Program{}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Up returned %v", err)
+		t.Errorf("Up() error = %v", err)
 	}
 	if _, err := playground.Down(); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Down returned %v", err)
+		t.Errorf("Down() error = %v", err)
 	}
 }

@@ -132,7 +132,7 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 	}
 	stop(t, prepared)
 	if store, err := preparedStore(t.Context(), controlPlane(t)); err != nil || store == "" {
-		t.Fatalf("there is no prepared store: %v", err)
+		t.Fatalf("preparedStore() returned no store: %v", err)
 	}
 	// The controllers still write after they are ready. For example, they fill in aggregated roles.
 	var differ []string
@@ -145,10 +145,10 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 		t.Errorf("a cluster with a prepared store and one without differ in %d objects:\n%s", len(differ), strings.Join(differ, "\n"))
 	}
 	if all := contents(t, prepared); all["the port of the API server"] != "true" {
-		t.Error("the Service kubernetes has a port other than the API server's")
+		t.Error("the Service kubernetes does not have the API server's port")
 	}
 	if have := len(contents(t, fresh)); have < 100 {
-		t.Errorf("only %d objects were compared", have)
+		t.Errorf("compared %d objects, want at least 100", have)
 	}
 	for _, cluster := range []*Cluster{fresh, prepared} {
 		trusted, err := clientOf(t, cluster).CoreV1().ConfigMaps(metav1.NamespaceSystem).
@@ -161,7 +161,7 @@ func TestPreparedStoreGivesTheSameCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if trusted := trusted.Data["client-ca-file"]; strings.TrimSpace(trusted) != string(bytes.TrimSpace(ca)) {
-			t.Errorf("the cluster does not trust its own authority:\n%s", trusted)
+			t.Errorf("the cluster does not trust its own certificate authority, but:\n%s", trusted)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestServerIsReadyBeforeControllers(t *testing.T) {
 	}
 	programs := slices.Sorted(maps.Keys(cluster.PIDs()))
 	if !slices.Equal(programs, []string{"etcd", "kube-apiserver", "kube-controller-manager"}) {
-		t.Errorf("the running programs are %v", programs)
+		t.Errorf("running programs = %v, want etcd, kube-apiserver and kube-controller-manager", programs)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestExitedControllersAreAnError(t *testing.T) {
 	const why = "kube-controller-manager has ended; the last lines of its log:\n  no memory"
 	program := withoutControllers(t)
 	if cluster, err := Start(t.Context(), program); cluster != nil || err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("Start returned %v", err)
+		t.Errorf("Start() error = %v", err)
 	}
 	cluster, err := StartServer(t.Context(), program)
 	if err != nil {
@@ -209,7 +209,7 @@ func TestExitedControllersAreAnError(t *testing.T) {
 	stop(t, cluster)
 	<-cluster.working
 	if err := cluster.Failed(); err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("Failed returned %v", err)
+		t.Errorf("Failed() = %v", err)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestConcurrentStartsPrepareOneStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if slices.Sort(stores); len(have) != 1 || len(slices.Compact(stores)) != 1 || stores[0] != have[0] {
-		t.Errorf("the stores on disk are %v, and those returned %v", have, stores)
+		t.Errorf("stores on disk %v, stores returned %v, want the same single one", have, stores)
 	}
 }
 
@@ -249,11 +249,11 @@ func TestStartWithoutWritePermissionSkipsPreparedStore(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{&os.PathError{Op: "open", Err: os.ErrPermission}, fmt.Errorf("copying: %w", os.ErrPermission)} {
 		if got := ignoreUnwritable(err); got != nil {
-			t.Errorf("%v is not ignored: %v", err, got)
+			t.Errorf("ignoreUnwritable(%v) = %v, want nil", err, got)
 		}
 	}
 	if ignoreUnwritable(os.ErrNotExist) == nil {
-		t.Error("os.ErrNotExist is ignored")
+		t.Error("ignoreUnwritable(os.ErrNotExist) = nil, want an error")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestUsedOfKeepsSegmentEnd(t *testing.T) {
 	} {
 		segment := append(bytes.Repeat([]byte{1}, test.used), make([]byte, test.size-test.used)...)
 		if got := usedOf(segment); got != test.want {
-			t.Errorf("of %d bytes with %d used, %d are kept, want %d", test.size, test.used, got, test.want)
+			t.Errorf("usedOf(%d bytes with %d used) = %d, want %d", test.size, test.used, got, test.want)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestOnlyTheAPIServerListensAndOnlyOnLoopback(t *testing.T) {
 		"etcd":           nil, "kube-controller-manager": nil, "kube-scheduler": nil,
 	}
 	if len(cluster.PIDs()) != len(want) {
-		t.Fatalf("the processes are %v", cluster.PIDs())
+		t.Fatalf("processes = %v, want the four programs of the control plane", cluster.PIDs())
 	}
 	for name, pid := range cluster.PIDs() {
 		if got := listening(t, pid); !slices.Equal(got, want[name]) {

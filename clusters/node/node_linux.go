@@ -141,7 +141,7 @@ var errProbeSlow = fmt.Errorf("it did not finish within %s", probeTimeout)
 
 // Probe tests whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it
 // can't, or the cause of the context's end if that came first. If a busy machine kills or delays the probe, the result
-// says nothing, and Probe repeats it.
+// is meaningless, and Probe repeats it.
 func Probe(ctx context.Context, programs Programs) (err error) {
 	for range probeAttempts {
 		var status plan.Status

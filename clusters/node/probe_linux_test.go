@@ -37,7 +37,7 @@ func TestKilledProbe(t *testing.T) {
 			}
 			err := Probe(t.Context(), Programs{Init: program})
 			if (err != nil) != (test.wrong != "") || err != nil && !strings.HasPrefix(err.Error(), test.wrong) {
-				t.Errorf("the error is %v, want %q", err, test.wrong)
+				t.Errorf("Probe() error = %v, want %q", err, test.wrong)
 			}
 			wantNoProbe(t, tmp)
 		})
@@ -66,7 +66,7 @@ func TestCancelledRunEndsProbe(t *testing.T) {
 	}
 	cancel(errSaved)
 	if err := <-ended; !errors.Is(err, errSaved) {
-		t.Errorf("the error is %v, want the cause of the cancellation", err)
+		t.Errorf("Probe() error = %v, want the cause of the cancellation", err)
 	}
 	wantNoProbe(t, tmp)
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package builds defines the protocol by which the node has the machine build images that the store does not have. The
-// node requests an image through the crossing, and the machine answers with a pipe. The pipe carries lines about the
-// progress of the build, and a last line when the image is built or the build has failed. The package does not build
-// images.
+// Package builds defines the protocol by which the node requests images that the store does not have from the machine,
+// which builds them. The node requests an image through the crossing, and the machine answers with a pipe. The pipe
+// carries lines about the progress of the build, and a last line when the image is built or the build has failed. The
+// package does not build images.
 package builds
 
 import (

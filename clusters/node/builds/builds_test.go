@@ -30,11 +30,11 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 			var messages []string
 			err := Read(stream, func(message string) { messages = append(messages, message) })
 			if !slices.Equal(messages, []string{"one", "two"}) {
-				t.Errorf("the messages are %q", messages)
+				t.Errorf("messages = %q, want one and two", messages)
 			}
 			switch {
 			case test.is != nil && !errors.Is(err, test.is), test.is == nil && fmt.Sprint(err) != fmt.Sprint(test.err):
-				t.Errorf("the error is %v, want %v", err, test.err)
+				t.Errorf("Read() error = %v, want %v", err, test.err)
 			}
 		})
 	}
@@ -43,6 +43,6 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 func TestMissingResultIsAnError(t *testing.T) {
 	t.Parallel()
 	if err := Read(bytes.NewReader(Progress("one")), func(string) {}); err == nil {
-		t.Error("a build without a result succeeded")
+		t.Error("Read() of a build without a result returned no error")
 	}
 }

@@ -28,9 +28,9 @@ func hierarchy(t *testing.T) string {
 		}
 	}
 	if os.Getuid() == 0 && os.Getenv("OPERATOR_LABS_CGROUPS") == "required" { // as in package nodetest
-		t.Fatal("OPERATOR_LABS_CGROUPS=required, but there are no cgroups v2 that root can change")
+		t.Fatal("OPERATOR_LABS_CGROUPS=required, but root can change no cgroup v2 hierarchy")
 	}
-	t.Skip("there are no cgroups v2 that this user can change")
+	t.Skip("this user can change no cgroup v2 hierarchy")
 	return ""
 }
 
@@ -49,7 +49,7 @@ func TestProcessStartsInProgramsGroup(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(folder.Fd())}
 	output, err := cmd.Output()
 	if err != nil || !strings.Contains(string(output), "/"+prefix+"test-born/node\n") {
-		t.Errorf("its groups are %q, %v", output, err)
+		t.Errorf("groups of the process = %q, %v", output, err)
 	}
 	if err := os.Mkdir(filepath.Join(g.Dir, "container"), 0o755); err != nil {
 		t.Error(err)
@@ -58,7 +58,7 @@ func TestProcessStartsInProgramsGroup(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(g.Dir); !os.IsNotExist(err) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("the removed group still exists: %v", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestCreateRemovesAbandonedGroups(t *testing.T) {
 		}
 	}()
 	if _, err := os.Stat(left.Dir); !os.IsNotExist(err) {
-		t.Errorf("the abandoned group is still there: %v", err)
+		t.Errorf("the abandoned group still exists: %v", err)
 	}
 	for name, g := range map[string]*Group{"is used": used, "is about to be used": unused} {
 		if _, err := os.Stat(g.Programs()); err != nil {

@@ -6,9 +6,9 @@
 // one. So may users with a systemd of their own (systemd --user) to which the machine's systemd has delegated some or
 // all controllers.
 //
-//	operator-labs-SCOPE/        the node's, which its root may change; an ordinary user's is a scope of systemd's: operator-labs-SCOPE.scope
+//	operator-labs-SCOPE/        the node's, which its root may change (for an ordinary user, a systemd scope: operator-labs-SCOPE.scope)
 //	    node/                   its own programs
-//	    CONTAINER/              one for each container, made by package cri
+//	    CONTAINER/              one for each container, created by package cri
 //
 // A group with processes can't have groups below it that divide its resources. That is why the node's programs have a
 // group of their own.

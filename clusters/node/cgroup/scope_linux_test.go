@@ -68,14 +68,14 @@ func TestEnterUsesSystemdScope(t *testing.T) {
 	}
 	for _, want := range []string{"passed", "memory", ".scope/node\n", "<nil>"} { // all versions of systemd delegate memory
 		if !strings.Contains(output, want) {
-			t.Errorf("the output is %q, without %q", output, want)
+			t.Errorf("output %q does not contain %q", output, want)
 		}
 	}
 }
 
 func TestEnterWithoutSystemd(t *testing.T) {
 	if output := enter(t, "PATH="+t.TempDir()); !strings.Contains(output, ErrNone.Error()) {
-		t.Errorf("the output is %q", output)
+		t.Errorf("output = %q, want ErrNone", output)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestDivideEnablesDelegatedControllers(t *testing.T) {
 		g, err := divide(dir)
 		if want == "" {
 			if !errors.Is(err, ErrNone) {
-				t.Errorf("for %q the group is %+v, %v; want none", delegated, g, err)
+				t.Errorf("divide() with controllers %q = %+v, %v; want ErrNone", delegated, g, err)
 			}
 			continue
 		}
@@ -107,15 +107,15 @@ func TestDivideEnablesDelegatedControllers(t *testing.T) {
 		}
 		passed, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 		if err != nil || string(passed) != "+"+strings.ReplaceAll(want, " ", " +") {
-			t.Errorf("for %q the enabled controllers are %q, %v; want %s", delegated, passed, err, want)
+			t.Errorf("with %q delegated, enabled controllers = %q, %v; want %s", delegated, passed, err, want)
 		}
 		for _, controller := range []string{"cpu", "memory"} {
 			if g.Limits(controller) != strings.Contains(want, controller) {
-				t.Errorf("for %q, Limits(%q) is %t", delegated, controller, g.Limits(controller))
+				t.Errorf("with %q delegated, Limits(%q) = %t", delegated, controller, g.Limits(controller))
 			}
 		}
 	}
 	if (*Group)(nil).Limits("memory") {
-		t.Error("a nil group reports limits")
+		t.Error("Limits() of a nil group = true, want false")
 	}
 }

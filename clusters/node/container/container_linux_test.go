@@ -81,12 +81,12 @@ func TestProgramSeesOnlyItsOwnFiles(t *testing.T) {
 	got := run(t, spec, container.Joined{})
 	for _, want := range []string{"mine", "proc", "dev", "sys", "usr"} {
 		if !slices.Contains(strings.Fields(got.out), want) {
-			t.Errorf("%s is missing in %q", want, got.out)
+			t.Errorf("%s is missing from %q", want, got.out)
 		}
 	}
 	for _, foreign := range []string{"home", "root", "work", "tmp", "etc"} {
 		if slices.Contains(strings.Fields(got.out), foreign) {
-			t.Errorf("/%s of the node is in %q", foreign, got.out)
+			t.Errorf("/%s of the node is visible in %q", foreign, got.out)
 		}
 	}
 }
@@ -119,10 +119,10 @@ func TestStartErrorNamesTheCause(t *testing.T) {
 		process, err := container.Start(spec, container.Joined{}, container.Streams{})
 		var failed *container.StartError
 		if !errors.As(err, &failed) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: the error is %v, want one with %q", name, err, test.want)
+			t.Errorf("%s: Start() error = %v, want a StartError with %q", name, err, test.want)
 		}
 		if process != nil {
-			t.Errorf("%s: there is a process", name)
+			t.Errorf("%s: Start() returned a process with its error", name)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestUserRunsWithoutCapabilities(t *testing.T) {
 func TestNoNewPrivilegesDisablesSetuid(t *testing.T) {
 	id, err := os.ReadFile("/usr/bin/id")
 	if err != nil {
-		t.Skipf("the machine has no program to try it with: %v", err)
+		t.Skipf("the machine has no program for this test: %v", err)
 	}
 	owner := "0"
 	if namespace.SingleID() {
@@ -175,7 +175,7 @@ func TestCapabilitiesAreAddedAndDropped(t *testing.T) {
 	} {
 		got, err := container.WithCapabilities(container.Unprivileged, test.add, test.drop)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: WithCapabilities() error = %v", name, err)
 		}
 		for _, want := range test.has {
 			if !slices.Contains(got, want) {
@@ -184,12 +184,12 @@ func TestCapabilitiesAreAddedAndDropped(t *testing.T) {
 		}
 		for _, not := range test.hasNot {
 			if slices.Contains(got, not) {
-				t.Errorf("%s: %s is there", name, not)
+				t.Errorf("%s: %s was not dropped", name, not)
 			}
 		}
 	}
 	if _, err := container.WithCapabilities(nil, []string{"FLY"}, nil); err == nil || !strings.Contains(err.Error(), `"FLY"`) {
-		t.Errorf("the error of a capability that does not exist is %v", err)
+		t.Errorf("WithCapabilities() error for an unknown capability = %v", err)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestContainerCannotUnshareUnderTheFilter(t *testing.T) {
 	spec := shell(t, script)
 	spec.Seccomp = true
 	if got := run(t, spec, container.Joined{}); !strings.HasSuffix(got.out, "refused") {
-		t.Errorf("with the filter the output is %q", got.out)
+		t.Errorf("with the filter, the output is %q, want it to end with \"refused\"", got.out)
 	}
 	wantOutput(t, shell(t, script), "allowed")
 }
@@ -224,7 +224,7 @@ func TestVolumeMounts(t *testing.T) {
 		container.Mount{Source: filepath.Join(volume, "file"), Target: "/one"})
 	wantOutput(t, spec, "contentrefused\ncontent")
 	if content, err := os.ReadFile(filepath.Join(volume, "new")); err != nil || string(content) != "new\n" {
-		t.Errorf("the written file is %q, %v", content, err)
+		t.Errorf("the written file has content %q, %v", content, err)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestSymlinkInImageStaysInside(t *testing.T) {
 		wantOutput(t, spec, "/"+name+"/volume")
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
-		t.Errorf("outside of the container there are %v, %v", left, err)
+		t.Errorf("found %v outside of the container, %v; want nothing", left, err)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestMaskedAndReadOnlyPaths(t *testing.T) {
 	spec.Masked, spec.ReadOnly = []string{"/proc/version", "/proc/fs", "/proc/scsi", "/proc/nosuch"}, []string{"/proc/sys", "/proc/none"}
 	got := run(t, spec, container.Joined{})
 	if strings.Contains(got.out, "Linux") || !strings.HasSuffix(got.out, "refused") {
-		t.Errorf("the output is %q", got.out)
+		t.Errorf("got output %q, want it to end with \"refused\", without \"Linux\"", got.out)
 	}
 }
 
@@ -277,10 +277,10 @@ func TestLayersAreStacked(t *testing.T) {
 	spec.Root = root
 	wantOutput(t, spec, "lowhigh\nmore")
 	if content, err := os.ReadFile(lower + "/a"); err != nil || string(content) != "low" {
-		t.Errorf("the layer has %q, %v", content, err)
+		t.Errorf("the lower layer has content %q, %v; want low", content, err)
 	}
 	if content, err := os.ReadFile(upper + "/b"); err != nil || string(content) != "high" {
-		t.Errorf("the layer has %q, %v", content, err)
+		t.Errorf("the upper layer has content %q, %v; want high", content, err)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestImageVolumeSubPath(t *testing.T) {
 		for sub, want := range map[string]string{"deep/part": low + "high", "inside": low + "high", "deep/part/b": "high"} {
 			if got := mounted(sub); !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, "Read-only") ||
 				strings.HasSuffix(got.out, "deep") {
-				t.Errorf("the part %q of %s: %+v, want %q", sub, layers, got, want)
+				t.Errorf("mounting the part %q of %s: got %+v, want %q", sub, layers, got, want)
 			}
 		}
 	}
@@ -327,7 +327,7 @@ func TestImageVolumeSubPath(t *testing.T) {
 		spec := shell(t, "true")
 		spec.Mounts = append(spec.Mounts, container.Mount{Source: lower + ":" + upper, Image: true, SubPath: sub, Target: "/volume"})
 		if _, err := container.Start(spec, container.Joined{}, container.Streams{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error of the part %q is %v, want one with %q", sub, err, want)
+			t.Errorf("Start() with the part %q: error = %v, want one with %q", sub, err, want)
 		}
 	}
 }
@@ -354,7 +354,7 @@ func TestContainersJoinPodNamespaces(t *testing.T) {
 	script := `hostname; readlink /proc/self/ns/ipc`
 	one, two := run(t, shell(t, script), joined), run(t, shell(t, script), joined)
 	if one != two || !strings.HasPrefix(one.out, "the-pod\n") {
-		t.Errorf("the outputs of the containers are %q and %q", one.out, two.out)
+		t.Errorf("the containers printed %q and %q, want the same", one.out, two.out)
 	}
 }
 
@@ -387,14 +387,14 @@ func TestProgramEntersRunningContainer(t *testing.T) {
 	enter := shell(t, `cat /there; while [ "$(cat /proc/1/comm)" = sh ]; do :; done; cat /proc/1/comm`)
 	enter.Enter = true
 	if got := run(t, enter, container.Joined{Processes: first}); got.out != "inside\nsleep" {
-		t.Errorf("the output is %q", got.out)
+		t.Errorf("got output %q, want the container's file and process", got.out)
 	}
 }
 
 func TestNoProcessOutlivesItsContainer(t *testing.T) {
 	spec := shell(t, `(setsid sleep 1000 &) ; (trap "" TERM HUP INT; sleep 1000) & sleep 0.1; exit 3`)
 	if got := run(t, spec, container.Joined{}); got.code != 3 {
-		t.Errorf("the exit code is %d", got.code)
+		t.Errorf("exit code = %d, want 3", got.code)
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -405,7 +405,7 @@ func TestNoProcessOutlivesItsContainer(t *testing.T) {
 			continue
 		}
 		if comm, _ := os.ReadFile("/proc/" + entry.Name() + "/comm"); string(comm) == "sleep\n" {
-			t.Errorf("process %s still sleeps", entry.Name())
+			t.Errorf("process %s outlived its container", entry.Name())
 		}
 	}
 }

@@ -104,19 +104,19 @@ func TestFilterKillsI386Calls(t *testing.T) {
 	// Some kernels do not support i386, because CONFIG_IA32_EMULATION is off or ia32_emulation=0 was set at boot. On them,
 	// int 0x80 ends a program with a signal, so there is nothing to test.
 	if got := unfiltered(t, program); got == -1 {
-		t.Log("this kernel has no i386")
+		t.Log("this kernel does not support i386")
 		return
 	} else if got != 0 {
-		t.Fatalf("without the filter the exit code is %d", got)
+		t.Fatalf("without the filter, exit code = %d, want 0", got)
 	}
 	if got := filtered(t, program); got != -1 {
-		t.Errorf("with the filter the exit code is %d; want it killed by a signal", got)
+		t.Errorf("with the filter, exit code = %d, want the program killed by a signal", got)
 	}
 }
 
 func TestFilterRejectsX32Calls(t *testing.T) {
 	if got := filtered(t, systemCall(t, x32Bit|unix.SYS_GETPID)); got != int(unix.ENOSYS) {
-		t.Errorf("the exit code is %d, want ENOSYS (%d)", got, unix.ENOSYS)
+		t.Errorf("exit code = %d, want ENOSYS (%d)", got, unix.ENOSYS)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestFilterForbidsUserNamespaces(t *testing.T) {
 		"clone3": {systemCall(t, unix.SYS_CLONE3, dataAt, 64), unix.ENOSYS},
 	} {
 		if got := unfiltered(t, test.program); got == int(test.want) {
-			t.Fatalf("%s fails with %s without the filter, too", name, test.want)
+			t.Fatalf("%s fails with %s even without the filter", name, test.want)
 		}
 		if got := filtered(t, test.program); got != int(test.want) {
 			t.Errorf("%s exited with %d, want %s (%d)", name, got, test.want, test.want)

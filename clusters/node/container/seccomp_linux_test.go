@@ -89,7 +89,7 @@ func machines(t *testing.T, capabilities []string) map[string]machine {
 		}
 		program, decoded := bpf.Disassemble(raw)
 		if !decoded {
-			t.Fatalf("the filter for %s has an instruction that is none", calls.Name)
+			t.Fatalf("the filter for %s has an invalid instruction", calls.Name)
 		}
 		vm, err := bpf.NewVM(program)
 		if err != nil {
@@ -125,7 +125,7 @@ func (m machine) call(t *testing.T, name string, arguments ...uint64) uint32 {
 	t.Helper()
 	number, known := m.number(name)
 	if !known {
-		t.Fatalf("%s has no call %s", m.native.Name, name)
+		t.Fatalf("%s has no system call %s", m.native.Name, name)
 	}
 	return m.answer(t, m.native.ID, number, arguments...)
 }
@@ -171,13 +171,13 @@ func TestFilterContainsEveryCallOfTheProfile(t *testing.T) {
 				for _, name := range rule.Names {
 					_, known := m.number(name)
 					if known == slices.Contains(missing[m.native], name) {
-						t.Errorf("%s has a number: %t; the list of missing calls says otherwise", name, known)
+						t.Errorf("%s has a number: %t, which contradicts the list of missing calls", name, known)
 					}
 					if !known || others || rule.Action != specs.ActAllow {
 						continue
 					}
 					if got := m.call(t, name, satisfying(rule.LinuxSyscall)...); got != unix.SECCOMP_RET_ALLOW {
-						t.Errorf("%s: %#x, want it allowed", name, got)
+						t.Errorf("%s: got %#x, want it allowed", name, got)
 					}
 				}
 			}
@@ -231,7 +231,7 @@ func TestFilterMatchesProfile(t *testing.T) {
 						arguments := []uint64{value, ^value, ^value, ^value, ^value, ^value}
 						got, want := m.answer(t, m.native.ID, number, arguments...), meant(number, arguments)
 						if got != want {
-							t.Errorf("call %d with %#x: %#x, want %#x", number, value, got, want)
+							t.Errorf("call %d with %#x: got %#x, want %#x", number, value, got, want)
 						}
 						if !slices.ContainsFunc(rules[number], conditional) {
 							break // its arguments do not matter
@@ -256,11 +256,11 @@ func TestFilterRejectsForeignArchitectures(t *testing.T) {
 						continue
 					}
 					if got := m.answer(t, foreign.ID, number); got != unix.SECCOMP_RET_KILL_PROCESS {
-						t.Errorf("call %d of %s: %#x, want the program killed", number, foreign.Name, got)
+						t.Errorf("call %d of %s: got %#x, want the program killed", number, foreign.Name, got)
 					}
 				}
 				if got := m.answer(t, m.native.ID, number|x32); got != absent {
-					t.Errorf("call %d of x32: %#x, want ENOSYS", number, got)
+					t.Errorf("call %d of x32: got %#x, want ENOSYS", number, got)
 				}
 			}
 		})
@@ -273,7 +273,7 @@ func TestFilterForbidsAdministrativeCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for name := range strings.FieldsSeq(administration) {
 				if got := m.call(t, name, unix.CLONE_NEWUSER); got != refused {
-					t.Errorf("%s: %#x, want EPERM", name, got)
+					t.Errorf("%s: got %#x, want EPERM", name, got)
 				}
 			}
 			for name, namespace := range map[string]uint64{
@@ -283,16 +283,16 @@ func TestFilterForbidsAdministrativeCalls(t *testing.T) {
 			} {
 				for _, other := range []uint64{0, uint64(unix.SIGCHLD), unix.CLONE_VM | unix.CLONE_VFORK, 1 << 40} {
 					if got := m.call(t, "clone", namespace|other); got != refused {
-						t.Errorf("clone into a new %s namespace with %#x: %#x, want EPERM", name, other, got)
+						t.Errorf("clone into a new %s namespace with %#x: got %#x, want EPERM", name, other, got)
 					}
 				}
 			}
 			if got, want := m.call(t, "clone3"), unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS); got != want {
-				t.Errorf("clone3: %#x, want ENOSYS", got)
+				t.Errorf("clone3: got %#x, want ENOSYS", got)
 			}
 			for _, family := range []uint64{unix.AF_ALG, unix.AF_VSOCK, unix.AF_INET | 1<<32} {
 				if got := m.call(t, "socket", family); got != refused {
-					t.Errorf("socket of the family %#x: %#x, want EPERM", family, got)
+					t.Errorf("socket of the family %#x: got %#x, want EPERM", family, got)
 				}
 			}
 		})
@@ -309,7 +309,7 @@ func TestFilterAllowsOrdinaryCalls(t *testing.T) {
 	allows := func(t *testing.T, m machine, name string, arguments ...uint64) {
 		t.Helper()
 		if got := m.call(t, name, arguments...); got != unix.SECCOMP_RET_ALLOW {
-			t.Errorf("%s with %#x: %#x, want it allowed", name, arguments, got)
+			t.Errorf("%s with %#x: got %#x, want it allowed", name, arguments, got)
 		}
 	}
 	for name, m := range machines(t, Unprivileged) {
@@ -329,7 +329,7 @@ func TestFilterAllowsOrdinaryCalls(t *testing.T) {
 			}
 			const statOfARM64 = 79 // asm-generic/unistd.h
 			if m.native == arch.AARCH64 && m.answer(t, m.native.ID, statOfARM64) != unix.SECCOMP_RET_ALLOW {
-				t.Error("a program cannot look for a file")
+				t.Error("stat was refused, want it allowed")
 			}
 			if m.native == arch.X86_64 {
 				for name := range strings.FieldsSeq(ordinaryOfAMD64) {

@@ -17,23 +17,23 @@ func TestContainerLifecycle(t *testing.T) {
 	p := r.pod(t)
 	id := p.create("c", `echo hello; read line; exit 3`, func(c *runtimeapi.ContainerConfig) { c.Stdin = true })
 	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_CREATED || s.CreatedAt == 0 || s.StartedAt != 0 {
-		t.Errorf("before the start, the status is %v", s)
+		t.Errorf("before the start, status = %v", s)
 	}
 	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING || s.StartedAt < s.CreatedAt || s.FinishedAt != 0 {
-		t.Errorf("while it runs, the status is %v", s)
+		t.Errorf("while the container runs, status = %v", s)
 	}
 	if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 128+9 ||
 		s.Reason != "Error" || s.FinishedAt < s.StartedAt {
-		t.Errorf("after the stop, the status is %v", s)
+		t.Errorf("after the stop, status = %v", s)
 	}
 	if _, s := p.ends("well", "true"); s.ExitCode != 0 || s.Reason != "Completed" {
-		t.Errorf("after a successful exit, the status is %v", s)
+		t.Errorf("after a successful exit, status = %v", s)
 	}
 }
 
@@ -42,11 +42,11 @@ func TestFailedStartIsReported(t *testing.T) {
 	id := r.pod(t).create("c", "", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"/no/such"} })
 	_, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id})
 	if err == nil || !strings.Contains(err.Error(), `"/no/such": no such file`) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("StartContainer() error = %v", err)
 	}
 	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 127 ||
 		s.Reason != "StartError" || s.Message == "" {
-		t.Errorf("it is %v", s)
+		t.Errorf("after a failed start, status = %v, want exit code 127 and reason StartError", s)
 	}
 }
 
@@ -64,13 +64,13 @@ func TestStopSendsSIGTERMFirst(t *testing.T) {
 		}
 	}
 	if s := r.status(t, polite); s.ExitCode != 0 || !strings.Contains(p.logText("polite"), "asked") {
-		t.Errorf("the container that handles SIGTERM is %v", s)
+		t.Errorf("the container that handles SIGTERM has status %v, want exit code 0", s)
 	}
 	if s := r.status(t, deaf); s.ExitCode != 128+9 {
-		t.Errorf("the container that ignores SIGTERM is %v", s)
+		t.Errorf("the container that ignores SIGTERM has status %v, want exit code 137", s)
 	}
 	if len(r.network.drained) != 2 {
-		t.Errorf("the drained containers are %v", r.network.drained)
+		t.Errorf("drained containers = %v, want 2", r.network.drained)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestStopSignalComesFromPodOrImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if output := p.logText(name); !strings.HasSuffix(output, name) {
-			t.Errorf("the output is %q, want %s", output, name)
+			t.Errorf("got output %q, want %s at its end", output, name)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestPodEnvironmentOverridesImage(t *testing.T) {
 		c.Envs = []*runtimeapi.KeyValue{{Key: "BOTH", Value: []byte("pod")}}
 	})
 	if output != "image pod the-pod /" {
-		t.Errorf("the output is %q", output)
+		t.Errorf("got output %q", output)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestPodSetsUserAndGroup(t *testing.T) {
 			&runtimeapi.Int64Value{Value: 2000}
 	})
 	if output != "1000\n2000" || s.User.Linux.Uid != 1000 || s.User.Linux.Gid != 2000 {
-		t.Errorf("the output is %q, and the user is %v", output, s.User)
+		t.Errorf("got output %q and user %v, want user 1000 and group 2000", output, s.User)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestUnknownReferencesAreErrors(t *testing.T) {
 		test.change(config)
 		_, err := r.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: the error is %v, want one with %q", name, err, test.want)
+			t.Errorf("%s: CreateContainer() error = %v, want one with %q", name, err, test.want)
 		}
 	}
 	id := p.create("seccomp", "true", func(c *runtimeapi.ContainerConfig) {
@@ -142,11 +142,11 @@ func TestUnknownReferencesAreErrors(t *testing.T) {
 	})
 	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err == nil ||
 		!strings.Contains(err.Error(), `seccomp profile "mine"`) {
-		t.Errorf("the error of a profile that is not there is %v", err)
+		t.Errorf("StartContainer() error for an unknown seccomp profile = %v", err)
 	}
 	request := &runtimeapi.RunPodSandboxRequest{Config: p.config, RuntimeHandler: "gvisor"}
 	if _, err := r.RunPodSandbox(t.Context(), request); err == nil || !strings.Contains(err.Error(), `"gvisor"`) {
-		t.Errorf("the error of a runtime class that is not there is %v", err)
+		t.Errorf("RunPodSandbox() error for an unknown runtime class = %v", err)
 	}
 }
 
@@ -158,21 +158,21 @@ func TestExecSync(t *testing.T) {
 		return output, strings.HasPrefix(output, "there")
 	})
 	if output != "there\nthe-pod\nimage" {
-		t.Errorf("the output is %q", output)
+		t.Errorf("got output %q", output)
 	}
 	if _, code := r.exec(t, id, "exit 42"); code != 42 {
-		t.Errorf("the exit code is %d", code)
+		t.Errorf("exit code = %d, want 42", code)
 	}
 	done, err := r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"nosuch"}})
 	if err != nil || done.ExitCode != 127 || !strings.Contains(string(done.Stderr), "not found") {
-		t.Errorf("a program that does not exist: %v, %v", done, err)
+		t.Errorf("ExecSync() of a program that does not exist = %v, %v; want exit code 127", done, err)
 	}
 	_, err = r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sleep", "1000"}, Timeout: 1})
 	if status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("the error of a program that takes too long is %v", err)
+		t.Errorf("ExecSync() error after the timeout = %v, want DeadlineExceeded", err)
 	}
 	// This program leaves another one behind, which holds its output open.
 	if output, code := r.exec(t, id, "sleep 1000 & echo done"); output != "done" || code != 0 {
-		t.Errorf("the output is %q, and the exit code is %d", output, code)
+		t.Errorf("got output %q and exit code %d, want done and 0", output, code)
 	}
 }

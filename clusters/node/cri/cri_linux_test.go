@@ -114,7 +114,7 @@ func until[T any](t *testing.T, what string, ask func() (T, bool)) T {
 				return answer
 			}
 		case <-ctx.Done():
-			t.Fatalf("waiting for %s: too late", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -159,14 +159,14 @@ func TestPodHasAddressHostnameAndDNS(t *testing.T) {
 	p := r.pod(t)
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
 	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_READY {
-		t.Fatalf("the sandbox is %v, %v", s, err)
+		t.Fatalf("PodSandboxStatus() = %v, %v; want it ready", s, err)
 	}
 	output, _ := p.ends("c", `hostname; cat /etc/hostname; cat /etc/resolv.conf; cat /proc/net/fib_trie`)
 	if want := "the-pod\nthe-pod\nnameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n"; !strings.HasPrefix(output, want) {
-		t.Errorf("the output is %q, want %q first", output, want)
+		t.Errorf("got output %q, want it to begin with %q", output, want)
 	}
 	if !strings.Contains(output, s.Status.Network.Ip) {
-		t.Errorf("the address %q is not the container's", s.Status.Network.Ip)
+		t.Errorf("the container does not have the sandbox's address %q", s.Status.Network.Ip)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestContainersOfAPodShareNamespaces(t *testing.T) {
 	two, _ := p.ends("two", script)
 	three, _ := other.ends("three", script)
 	if one != two || one == three {
-		t.Errorf("the namespaces are %q and %q, and of another Pod %q", one, two, three)
+		t.Errorf("containers have the namespaces %q and %q, want them equal, and unlike another Pod's %q", one, two, three)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestPodSharesNodePIDNamespace(t *testing.T) {
 	})
 	output, _ := p.ends("node", `test -d /proc/1 && cat /proc/1/comm`)
 	if strings.Contains(output, "sh") {
-		t.Errorf("the first process is %q", output)
+		t.Errorf("the first process is %q, want the node's", output)
 	}
 }
 
@@ -200,11 +200,11 @@ func TestHostNetworkPodSharesNodeNetwork(t *testing.T) {
 	})
 	output, _ := p.ends("c", `readlink /proc/self/ns/net`)
 	if own, err := os.Readlink("/proc/self/ns/net"); err != nil || output != own {
-		t.Errorf("its network is %q, the node's %q, %v", output, own, err)
+		t.Errorf("network namespace = %q, want the node's %q, %v", output, own, err)
 	}
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
 	if err != nil || s.Status.Network.Ip != "" {
-		t.Errorf("its address is reported as %q, %v", s.Status.Network.Ip, err)
+		t.Errorf("reported address = %q, %v; want none", s.Status.Network.Ip, err)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestListsAreFiltered(t *testing.T) {
 		"sandbox": {&runtimeapi.ContainerFilter{PodSandboxId: "other"}, nil},
 	} {
 		if got := list(test.filter); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
 	}
 }
@@ -245,11 +245,11 @@ func TestMissingObjectsAreNotFoundButRemovable(t *testing.T) {
 	r := newRuntime(t)
 	if _, err := r.ContainerStatus(t.Context(),
 		&runtimeapi.ContainerStatusRequest{ContainerId: "nosuch"}); status.Code(err) != codes.NotFound {
-		t.Errorf("the error is %v", err)
+		t.Errorf("ContainerStatus() error = %v, want NotFound", err)
 	}
 	if _, err := r.PodSandboxStatus(t.Context(),
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: "nosuch"}); status.Code(err) != codes.NotFound {
-		t.Errorf("the error is %v", err)
+		t.Errorf("PodSandboxStatus() error = %v, want NotFound", err)
 	}
 	_, err1 := r.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: "nosuch"})
 	_, err2 := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: "nosuch"})
@@ -270,7 +270,7 @@ func TestContainersSurviveServerRestart(t *testing.T) {
 	wantPublished := func(when string) {
 		t.Helper()
 		if got, want := r.network.published[p.id], p.config.Metadata.Name+" 80->8080"; got != want {
-			t.Errorf("%s, the published port is %q, want %q", when, got, want)
+			t.Errorf("%s, published port = %q, want %q", when, got, want)
 		}
 	}
 	wantPublished("at first")
@@ -291,19 +291,19 @@ func TestContainersSurviveServerRestart(t *testing.T) {
 	wantPublished("afterwards")
 
 	if after := r.status(t, survivor); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING || after.StartedAt != before.StartedAt {
-		t.Errorf("the running container is %v", after)
+		t.Errorf("the running container has status %v", after)
 	}
 	until(t, "more lines", func() (struct{}, bool) { return struct{}{}, strings.Count(p.logText("on"), "tick") > lines })
 	if s := r.status(t, over); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 2 {
-		t.Errorf("the earlier exited container is %v", s)
+		t.Errorf("the container that exited before has status %v, want exit code 2", s)
 	}
 	r.exec(t, ends, "touch /stop") // this fails if the container ends first
 	if s := r.await(t, ends, runtimeapi.ContainerState_CONTAINER_EXITED); s.ExitCode != 6 {
-		t.Errorf("the later exited container is %v", s)
+		t.Errorf("the container that exited later has status %v, want exit code 6", s)
 	}
 	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
 	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_READY || s.Status.Network.Ip == "" {
-		t.Errorf("the sandbox is %v, %v", s, err)
+		t.Errorf("PodSandboxStatus() = %v, %v; want it ready, with an address", s, err)
 	}
 }
 
@@ -327,19 +327,19 @@ func TestUnrecordedPodIsRemoved(t *testing.T) {
 	}
 	r.serve(t, parts)
 	if s := r.status(t, kept); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		t.Errorf("the recorded container is %v", s)
+		t.Errorf("the recorded container has status %v, want it running", s)
 	}
 	states, err := parts.keeper.List(t.Context())
 	if err != nil || len(states) != 1 || states[0].ID != kept {
-		t.Errorf("the keeper has %v, %v", states, err)
+		t.Errorf("keeper.List() = %v, %v; want only the recorded container", states, err)
 	}
 	if left := r.network.Attached(); len(left) != 1 || left[0] != p.id {
-		t.Errorf("the networks are those of %v", left)
+		t.Errorf("sandboxes with a network = %v, want only the recorded one", left)
 	}
 	for folder, want := range map[string]string{"state/namespaces": p.id, "containers": kept} {
 		entries, err := os.ReadDir(filepath.Join(r.dir, folder))
 		if err != nil || len(entries) != 1 || entries[0].Name() != want {
-			t.Errorf("in %s there are %v, %v", folder, entries, err)
+			t.Errorf("folder %s contains %v, %v; want only the recorded entry", folder, entries, err)
 		}
 	}
 }
@@ -355,7 +355,7 @@ func TestPodAddressIsReachable(t *testing.T) {
 	// No program listens, so the Pod's own network refuses the connection at once.
 	_, err = net.DialTimeout("tcp", net.JoinHostPort(s.Status.Network.Ip, "80"), soon)
 	if err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("DialTimeout() error = %v, want connection refused", err)
 	}
 }
 
@@ -363,7 +363,7 @@ func TestPullImageBuildsImage(t *testing.T) {
 	r := newRuntime(t)
 	spec := &runtimeapi.ImageSpec{Image: "test/built:v1"}
 	if s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec}); err != nil || s.Image != nil {
-		t.Errorf("before the pull, the image is %v, %v", s, err)
+		t.Errorf("before the pull, ImageStatus() = %v, %v; want no image", s, err)
 	}
 	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "impatient"}}
 	pulled, err := r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec, SandboxConfig: pod})
@@ -371,15 +371,15 @@ func TestPullImageBuildsImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.builtFor != "impatient" {
-		t.Errorf("it was built for %q", r.builtFor)
+		t.Errorf("the image was built for the Pod %q, want impatient", r.builtFor)
 	}
 	s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil || s.Image.Id != pulled.ImageRef || !slices.Contains(s.Image.RepoTags, "docker.io/test/built:v1") {
-		t.Errorf("after the pull, the image is %v, %v", s, err)
+		t.Errorf("after the pull, ImageStatus() = %v, %v", s, err)
 	}
 	_, err = r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "test/nosuch:v1"}})
 	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "make docker-build") {
-		t.Errorf("the error of an unknown image is %v", err)
+		t.Errorf("PullImage() error for an unknown image = %v", err)
 	}
 }
 
@@ -390,7 +390,7 @@ func TestNewContainerUsesChangedImage(t *testing.T) {
 		r.putImage(t, "test/changes:v1", `{"config":{"Env":["VERSION=`+version+`"]}}`)
 		output, _ := p.ends(version, "echo $VERSION", func(c *runtimeapi.ContainerConfig) { c.Image.Image = "test/changes:v1" })
 		if output != version {
-			t.Errorf("the output is %q, want %q", output, version)
+			t.Errorf("got output %q, want %q", output, version)
 		}
 	}
 }

@@ -190,11 +190,11 @@ func (r *runtime) clean(t *testing.T) {
 	}
 	for _, folder := range []string{"state/sandboxes", "state/containers", "state/namespaces", "containers"} {
 		if left, err := os.ReadDir(filepath.Join(r.dir, folder)); err == nil && len(left) > 0 {
-			t.Errorf("in %s there is still %v", folder, left)
+			t.Errorf("folder %s still contains %v", folder, left)
 		}
 	}
 	if left := r.network.pods.Pods(); len(left) > 0 {
-		t.Errorf("there are still the networks of %v", left)
+		t.Errorf("these sandboxes still have a network: %v", left)
 	}
 	r.end()
 }

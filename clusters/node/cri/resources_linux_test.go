@@ -48,7 +48,7 @@ func TestResourceLimitsAndOOMKill(t *testing.T) {
 	}
 	r.exec(t, id, "touch /stop") // this fails if the container ends first
 	if s := r.await(t, id, runtimeapi.ContainerState_CONTAINER_EXITED); s.Reason != "OOMKilled" || s.ExitCode != 137 {
-		t.Errorf("the reason is %s, and the exit code is %d", s.Reason, s.ExitCode)
+		t.Errorf("got reason %s and exit code %d, want OOMKilled and 137", s.Reason, s.ExitCode)
 	}
 	for _, file := range []string{"memory.max", "memory.events", "cpu.max", "cpu.weight", "cgroup.procs"} {
 		if err := os.Remove(filepath.Join(dir, file)); err != nil { // the kernel removes its own files with their folder
@@ -62,7 +62,7 @@ func wantFiles(t *testing.T, dir string, want map[string]string) {
 	for file, content := range want {
 		got, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil || len(got) < len(content) || string(got[:len(content)]) != content {
-			t.Errorf("%s is %q, %v; want %q", file, got, err, content)
+			t.Errorf("%s has content %q, %v; want %q", file, got, err, content)
 		}
 	}
 }

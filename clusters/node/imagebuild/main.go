@@ -2,11 +2,12 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command imagebuild builds an image of the catalogue, in the image store of a checkout. It runs on the machine when a
-// Pod of the node wants an image that the store does not have, because the node has neither a compiler nor the sources.
+// Pod of the node requires an image that the store does not have, because the node has neither a compiler nor the
+// sources.
 //
 //	imagebuild ROOT REFERENCE
 //
-// It prints the lines that package builds reads: the progress of the build, and at last its result.
+// It prints the lines that package builds reads: the progress of the build, and then its result.
 package main
 
 import (

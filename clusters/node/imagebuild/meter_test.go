@@ -30,7 +30,7 @@ func TestMeterReportsProgressPeriodically(t *testing.T) {
 			"program coredns, 180 of 400 packages compiled, about 20 s left",
 		}
 		if !slices.Equal(messages, want) {
-			t.Errorf("the messages are %q, want %q", messages, want)
+			t.Errorf("got messages %q, want %q", messages, want)
 		}
 	})
 }

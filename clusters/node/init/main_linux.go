@@ -12,7 +12,7 @@
 //	operator-labs-container   the first process of a container, until it becomes the program
 //	operator-labs-groups      removes the node's control groups when the node's end on the machine has ended, even if it was killed
 //	operator-labs-owners      runs a command with changes of owners ignored (the kubelet, where there is only one ID)
-//	mount, umount             as the kubelet calls them; a node has no other programs than these and its own
+//	mount, umount             as the kubelet calls them, because a node has no programs except these and its own
 //	pause                     the first process of a Pod whose containers see each other's processes
 package main
 

@@ -55,12 +55,12 @@ func TestParseMountAcceptsKubeletCommandLines(t *testing.T) {
 	} {
 		got, err := parseMount(strings.Fields(line))
 		if err != nil || got != want {
-			t.Errorf("%q is %+v, %v; want %+v", line, got, err, want)
+			t.Errorf("parseMount(%q) = %+v, %v; want %+v", line, got, err, want)
 		}
 	}
 	for _, line := range []string{"", "a b c", "--fstab x /v", "-x /v"} {
 		if got, err := parseMount(strings.Fields(line)); err == nil {
-			t.Errorf("%q is %+v, want an error", line, got)
+			t.Errorf("parseMount(%q) = %+v, want an error", line, got)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestConnectTarget(t *testing.T) {
 	} {
 		got, err := connectTarget(bufio.NewReader(strings.NewReader(text)))
 		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q asks for %q, %v; want %q", text, got, err, want)
+			t.Errorf("connectTarget(%q) = %q, %v; want %q", text, got, err, want)
 		}
 	}
 }
@@ -105,17 +105,17 @@ func TestDialLocal(t *testing.T) {
 	}()
 	known := dialLocal(t.Context(), path, "10.96.0.1:443")
 	if known == nil {
-		t.Fatal("the local server was not found")
+		t.Fatal("dialLocal() found no server")
 	}
 	reply := make([]byte, len("hello"))
 	if _, err := known.Read(reply); err != nil || string(reply) != "hello" {
-		t.Errorf("the reply is %q, %v; want %q", reply, err, "hello")
+		t.Errorf("got reply %q, %v; want %q", reply, err, "hello")
 	}
 	known.Close()
 	if dialLocal(t.Context(), path, "10.96.0.2:443") != nil ||
 		dialLocal(t.Context(), path+".not", "10.96.0.1:443") != nil ||
 		dialLocal(t.Context(), "", "x:1") != nil {
-		t.Error("a server was found for an address that no local process serves")
+		t.Error("dialLocal() found a server for an address that no local process serves")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestForwardSurvivesAcceptError(t *testing.T) {
 	defer client.Close()
 	_ = client.SetDeadline(time.Now().Add(5 * time.Second))
 	if reply, err := io.ReadAll(client); err != nil || string(reply) != "hello" {
-		t.Errorf("after the error the reply is %q, %v; want %q", reply, err, "hello")
+		t.Errorf("after the error, got reply %q, %v; want %q", reply, err, "hello")
 	}
 }
 
@@ -189,11 +189,11 @@ func TestEgressFailureGivesShortReason(t *testing.T) {
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(ours), nil)
 	if want := "502 nobody answers there: connection refused"; err != nil || answer.Status != want {
-		t.Errorf("the answer is %+v, %v; want %q", answer, err, want)
+		t.Errorf("got answer %+v, %v; want status %q", answer, err, want)
 	}
 	late := fmt.Errorf("dial tcp %s in the other network: %w", closedPort, context.DeadlineExceeded)
 	if got, want := reason(late), "nobody answers there within 5s"; got != want {
-		t.Errorf("the reason after a time-out is %q, want %q", got, want)
+		t.Errorf("reason() of a time-out = %q, want %q", got, want)
 	}
 }
 
@@ -209,7 +209,7 @@ func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.
 	output, err := cmd.Output()
 	var s plan.Status
 	if parseErr := json.Unmarshal(output, &s); parseErr != nil {
-		t.Fatalf("the probe printed %q: %v, %v", output, parseErr, err)
+		t.Fatalf("parsing the output of the probe %q: %v, %v", output, parseErr, err)
 	}
 	return s
 }
@@ -226,7 +226,7 @@ func alone() *syscall.SysProcAttr {
 func TestProbeSucceedsWithNamespaces(t *testing.T) {
 	t.Parallel()
 	if s := probeIn(t, "true", nil); s != (plan.Status{}) {
-		t.Errorf("the probe reports %+v", s)
+		t.Errorf("the probe reported %+v, want success", s)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestProbeNamesDisablingSetting(t *testing.T) {
 	for _, kind := range []string{"user", "net", "mnt", "pid"} {
 		s := probeIn(t, "echo 0 > /proc/sys/user/max_"+kind+"_namespaces", alone())
 		if !strings.Contains(s.Reason, "kind "+kind) || !strings.Contains(s.Remedy, "sysctl user.max_"+kind+"_namespaces=") {
-			t.Errorf("without %s namespaces the probe reports %+v", kind, s)
+			t.Errorf("without %s namespaces, the probe reported %+v", kind, s)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func TestProbeAsRootRequiresUserNamespace(t *testing.T) {
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: everybody, GidMappings: everybody, GidMappingsEnableSetgroups: true,
 	})
 	if !strings.Contains(s.Reason, "kind user") || !strings.Contains(s.Remedy, "sysctl user.max_user_namespaces=") {
-		t.Errorf("the probe reports %+v", s)
+		t.Errorf("the probe reported %+v", s)
 	}
 }
 
@@ -295,10 +295,10 @@ func TestProbeDetectsUnprivilegedContainer(t *testing.T) {
 	output, err := cmd.Output()
 	var s plan.Status
 	if parseErr := json.Unmarshal(output, &s); parseErr != nil {
-		t.Fatalf("the probe printed %q: %v, %v", output, parseErr, err)
+		t.Fatalf("parsing the output of the probe %q: %v, %v", output, parseErr, err)
 	}
 	if !strings.Contains(s.Reason, "as in a container without privileges") || !strings.Contains(s.Remedy, "--privileged") {
-		t.Errorf("the probe reports %+v", s)
+		t.Errorf("the probe reported %+v", s)
 	}
 }
 
@@ -320,6 +320,6 @@ func TestRemoveDeletesUnreadableFolders(t *testing.T) {
 		t.Fatalf("%v: %s", err, output)
 	}
 	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("the removed folder still exists: %v", err)
 	}
 }

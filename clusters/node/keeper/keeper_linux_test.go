@@ -118,7 +118,7 @@ func TestWaitReturnsExitCode(t *testing.T) {
 			}
 			id, _ := start(ctx, t, c, script)
 			if state := wait(ctx, t, c, id); state.Code != want || state.Running() {
-				t.Errorf("it is %+v, want the code %d", state, want)
+				t.Errorf("Wait() = %+v, want exit code %d", state, want)
 			}
 		})
 	}
@@ -130,10 +130,10 @@ func TestFailedContainerIsNotKept(t *testing.T) {
 	spec.Args = []string{"/no/such"}
 	_, err := c.Start(ctx, keeper.Start{ID: t.Name(), Spec: spec})
 	if _, ok := errors.AsType[*container.StartError](err); !ok {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Start() error = %v, want a StartError", err)
 	}
 	if _, err := c.Wait(ctx, t.Name()); !errors.Is(err, keeper.ErrMissing) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("Wait() error after a failed start = %v, want ErrMissing", err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestConcurrentStartRunsOnce(t *testing.T) {
 	}
 	await(ctx, t, "the program", func() bool { return running("sleep", "779") > 0 })
 	if found := running("sleep", "779"); started != 1 || found != 1 {
-		t.Errorf("%d of %d calls started it, and %d processes run", started, callers, found)
+		t.Errorf("%d of %d calls started the container, and %d processes run; want one of each", started, callers, found)
 	}
 	if err := c.Kill(ctx, s.ID); err != nil {
 		t.Fatal(err)
@@ -179,10 +179,10 @@ func TestRunExecutesInContainer(t *testing.T) {
 	}
 	code, err := c.Run(ctx, id, shell(t, `cat /file; exit 4`), container.Streams{Out: write})
 	if err != nil || code != 4 {
-		t.Errorf("the exit code is %d, %v", code, err)
+		t.Errorf("Run() = %d, %v; want exit code 4", code, err)
 	}
 	if output, err := io.ReadAll(read); err != nil || string(output) != "there\n" {
-		t.Errorf("the output is %q, %v", output, err)
+		t.Errorf("got output %q, %v", output, err)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestCancelledRunKillsItsProcesses(t *testing.T) {
 	await(ctx, t, "the programs", func() bool { return running("sleep", "777") == 2 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Run() error = %v, want context.Canceled", err)
 	}
 	await(ctx, t, "the end of the programs", func() bool { return running("sleep", "777") == 0 })
 }
@@ -213,10 +213,10 @@ func TestAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != "heard a\nheard b\n" || errs.String() != "and a\nand b\n" {
-		t.Errorf("the output is %q and %q", out.String(), errs.String())
+		t.Errorf("got output %q and errors %q", out.String(), errs.String())
 	}
 	if state := wait(ctx, t, c, id); state.Code != 5 {
-		t.Errorf("it is %+v", state)
+		t.Errorf("Wait() = %+v, want exit code 5", state)
 	}
 }
 
@@ -225,11 +225,11 @@ func TestTerminal(t *testing.T) {
 	id, log := start(ctx, t, c, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`,
 		func(s *keeper.Start) { s.Spec.Terminal = true })
 	if state := wait(ctx, t, c, id); state.Code != 0 {
-		t.Errorf("it is %+v", state)
+		t.Errorf("Wait() = %+v, want exit code 0", state)
 	}
 	if !contains(log, "stdout F yes") {
 		content, _ := os.ReadFile(log)
-		t.Errorf("the output is %q", content)
+		t.Errorf("log = %q, want a line with yes", content)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestForgetRequiresExitedContainer(t *testing.T) {
 	c, ctx := client(t)
 	id, _ := start(ctx, t, c, `exec sleep 1000`)
 	if err := c.Forget(ctx, id); err == nil {
-		t.Error("a running container was forgotten")
+		t.Error("Forget() of a running container returned no error")
 	}
 	if err := c.Kill(ctx, id); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestForgetRequiresExitedContainer(t *testing.T) {
 	}
 	for _, state := range states {
 		if state.ID == id {
-			t.Errorf("it is still there: %+v", state)
+			t.Errorf("the forgotten container is still listed: %+v", state)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestLogLinesHaveTheirStream(t *testing.T) {
 	line := `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z `
 	for _, want := range []string{"stdout F one", "stderr F two", "stdout P three"} {
 		if !regexp.MustCompile(`(?m)^` + line + want + `$`).Match(content) {
-			t.Errorf("%q is missing in\n%s", want, content)
+			t.Errorf("%q is missing from\n%s", want, content)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestLogIsCompleteWhenContainerExits(t *testing.T) {
 	for line := range strings.Lines(string(content)) {
 		number++
 		if want := fmt.Sprintf(" stdout F %d\n", number); !strings.HasSuffix(line, want) {
-			t.Fatalf("line %d is %q", number, line)
+			t.Fatalf("line %d of the log is %q", number, line)
 		}
 	}
 	if number != lines {
@@ -61,10 +61,10 @@ func TestLongLineIsSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found := strings.Count(string(content), "x"); found != length {
-		t.Errorf("%d of %d characters are there", found, length)
+		t.Errorf("found %d characters in the log, want %d", found, length)
 	}
 	if !strings.Contains(string(content), " stdout P x") || !strings.HasSuffix(string(content), " stdout F end\n") {
-		t.Errorf("the long line is not split, or the last line is missing")
+		t.Errorf("the long line was not split, or the last line is missing")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestFullLogBlocksProgramUntilReopen(t *testing.T) {
 	}
 	await(ctx, t, "a long file", func() bool { return length(log) >= longest })
 	if contains(log, "end") || length(log) > longest+more { // the measuring comes after the reading, which takes longer than writing the rest
-		t.Errorf("the file has %d bytes", length(log))
+		t.Errorf("the file has %d bytes, want at most the limit, without the end", length(log))
 	}
 	if err := os.Rename(log, log+".1"); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestFullLogBlocksProgramUntilReopen(t *testing.T) {
 	}
 	wait(ctx, t, c, id)
 	if !contains(log, "F end\n") || length(log) > 40*more { // with the prefixes of the lines
-		t.Errorf("the new file has %d bytes, and may lack the end", length(log))
+		t.Errorf("the new file has %d bytes, want fewer, with the end", length(log))
 	}
 
 	// A program that is killed while it waits for room in its log ends.
@@ -123,7 +123,7 @@ func TestFullLogBlocksProgramUntilReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state := wait(ctx, t, c, s.ID); state.Code != 137 {
-		t.Errorf("it is %+v", state)
+		t.Errorf("Wait() = %+v, want exit code 137", state)
 	}
 	if err := c.Forget(ctx, s.ID); err != nil {
 		t.Error(err)

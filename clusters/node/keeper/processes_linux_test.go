@@ -32,7 +32,7 @@ func TestSignalAndKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state := wait(ctx, t, c, id); state.Code != 128+9 {
-		t.Errorf("it is %+v", state)
+		t.Errorf("Wait() = %+v, want exit code 137", state)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSharedPIDNamespaceLeavesNoProcess(t *testing.T) {
 			}
 			wait(ctx, t, c, id)
 			if left := running("sleep", "783"); left != 0 {
-				t.Errorf("%d of its processes are left", left)
+				t.Errorf("%d processes of the container outlived it", left)
 			}
 		})
 	}
@@ -75,11 +75,11 @@ func TestSharedPIDNamespaceLeavesNoProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(states, func(s keeper.State) bool { return s.ID == id && s.Running() }) {
-			t.Errorf("%s is no longer running", id)
+			t.Errorf("container %s is no longer running", id)
 		}
 	}
 	if found := running("sleep", "781"); found != 1 {
-		t.Errorf("%d processes of another container's daemon run", found)
+		t.Errorf("found %d processes of another container's daemon, want 1", found)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestKillEmptiesControlGroup(t *testing.T) {
 	wait(ctx, t, c, id)
 	await(ctx, t, "the end of the detached process", func() bool { return running("sleep", "787") == 0 })
 	if found := running("sleep", "786"); found != 1 {
-		t.Errorf("%d processes of another container run", found)
+		t.Errorf("found %d processes of another container, want 1", found)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestSignalSparesReusedPID(t *testing.T) {
 			}
 		}
 		if _, err := c.Run(ctx, other, shell(t, `kill -0 1`), container.Streams{}); err != nil {
-			t.Errorf("the other container was reached: %v", err)
+			t.Errorf("the signal reached the other container: %v", err)
 		}
 		return
 	}

@@ -28,7 +28,7 @@ func TestObjectsMatchAPITypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(objects) < 10 {
-		t.Fatalf("there are %d objects", len(objects))
+		t.Fatalf("got %d objects, want at least 10", len(objects))
 	}
 	for _, object := range objects {
 		content, err := yaml.Marshal(object)
@@ -48,7 +48,7 @@ func TestObjectsMatchAPITypes(t *testing.T) {
 				continue
 			}
 			if got, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind()); got.Resource != want {
-				t.Errorf("the resource of %s is %s", kind, got.Resource)
+				t.Errorf("resource of kind %s = %s", kind, got.Resource)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func TestEveryImageIsInTheCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(running) != 3 {
-		t.Errorf("the images are %v", running)
+		t.Errorf("images of Pods = %v, want 3", running)
 	}
 	for _, name := range []string{"dns.yaml", "storage.yaml"} {
 		content, err := files.ReadFile(name)
@@ -81,7 +81,7 @@ func TestEveryImageIsInTheCatalogue(t *testing.T) {
 		running = append(running, regexp.MustCompile(`[a-z0-9.]+\.io/[a-z0-9/-]+:v[a-z0-9.-]+`).FindAllString(string(content), -1)...)
 	}
 	if len(running) != 7 {
-		t.Errorf("the images are %v", running)
+		t.Errorf("images = %v, want 7", running)
 	}
 	for _, image := range running {
 		if !slices.Contains(known, image) {
@@ -107,7 +107,7 @@ func TestHelperPodMatchesAPITypes(t *testing.T) {
 		if decoded, _, err := strict.Decode([]byte(config.Data["helperPod.yaml"]), nil, nil); err != nil {
 			t.Error(err)
 		} else if _, ok := decoded.(*corev1.Pod); !ok {
-			t.Errorf("helperPod.yaml is a %T", decoded)
+			t.Errorf("helperPod.yaml decodes to a %T, want a Pod", decoded)
 		}
 		return
 	}

@@ -26,7 +26,7 @@ func TestSubordinateIDsByNameOrNumber(t *testing.T) {
 	} {
 		got, found := rangeOf(strings.NewReader(file), test.names...)
 		if found != (test.size > 0) || found && (got.HostID != test.first || got.Size != test.size || got.ContainerID != 1) {
-			t.Errorf("%s: %+v, %t; want %d ids from %d", name, got, found, test.size, test.first)
+			t.Errorf("%s: got %+v, %t; want %d IDs from %d", name, got, found, test.size, test.first)
 		}
 	}
 }
@@ -91,16 +91,16 @@ func TestExplain(t *testing.T) {
 		var got *Unavailable
 		err := Explain(errors.Join(errors.New("fork"), test.err))
 		if !errors.As(err, &got) || !strings.Contains(got.Reason, test.reason) || !strings.Contains(got.Remedy, test.remedy) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Explain() = %v, want an *Unavailable with the reason and the remedy", name, err)
 		}
 		if !errors.Is(err, test.err) {
 			t.Errorf("%s: the kernel's error is not wrapped: %v", name, err)
 		}
 	}
 	if other := errors.New("no such program"); !errors.Is(Explain(other), other) || errors.As(Explain(other), new(*Unavailable)) {
-		t.Error("an unrelated error became an Unavailable")
+		t.Error("Explain() turned an unrelated error into an *Unavailable")
 	}
 	if Explain(nil) != nil {
-		t.Error("Explain(nil) is not nil")
+		t.Error("Explain(nil) returned an error")
 	}
 }

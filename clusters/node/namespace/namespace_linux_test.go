@@ -24,15 +24,15 @@ func TestMain(m *testing.M) { nodetest.Inside(m) }
 
 func TestFirstProcessIsRootInItsOwnNetwork(t *testing.T) {
 	if os.Getpid() != 1 || os.Getuid() != 0 || os.Getgid() != 0 {
-		t.Errorf("we are process %d of user %d and group %d", os.Getpid(), os.Getuid(), os.Getgid())
+		t.Errorf("got process %d of user %d and group %d, want 1, 0 and 0", os.Getpid(), os.Getuid(), os.Getgid())
 	}
 	interfaces, err := net.Interfaces()
 	if err != nil || len(interfaces) != 1 || interfaces[0].Name != "lo" {
-		t.Errorf("the interfaces are %v, %v", interfaces, err)
+		t.Errorf("interfaces = %v, %v; want only lo", interfaces, err)
 	}
 	// Root inside must not be root on the machine, who may write this file in any namespace.
 	if err := os.WriteFile("/proc/sys/kernel/core_pattern", []byte("x"), 0); err == nil {
-		t.Error("a setting of the whole machine can be changed")
+		t.Error("writing a setting of the whole machine returned no error")
 	}
 }
 
@@ -77,7 +77,7 @@ func TestCrossingPassesSockets(t *testing.T) {
 	}
 	defer connection.Close()
 	if content, err := io.ReadAll(connection); err != nil || string(content) != "hello" {
-		t.Errorf("the connection received %q, %v", content, err)
+		t.Errorf("read %q, %v from the connection; want hello", content, err)
 	}
 	packets, err := c.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestCrossingPassesSockets(t *testing.T) {
 		t.Error(err)
 	}
 	if n, _, err := packets.ReadFrom(make([]byte, 10)); n != 1 || err != nil {
-		t.Errorf("read %d, %v", n, err)
+		t.Errorf("ReadFrom() = %d, %v; want 1 byte", n, err)
 	}
 }
 
@@ -100,20 +100,20 @@ func TestCrossingPreservesErrors(t *testing.T) {
 	}
 	taken := listener.Addr().String()
 	if _, err := c.Listen(t.Context(), "tcp", taken); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("the error of a port that is taken is %v", err)
+		t.Errorf("Listen() error for a port in use = %v, want EADDRINUSE", err)
 	}
 	listener.Close()
 	const closedPort = "127.0.0.1:1" // not the port that was closed, because the other side may still hold it
 	if _, err := c.DialContext(t.Context(), "tcp", closedPort); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("the error of a port without a listener is %v", err)
+		t.Errorf("DialContext() error for a port without a listener = %v, want ECONNREFUSED", err)
 	}
 	if _, err := c.DialContext(t.Context(), "carrier pigeon", taken); err == nil || !strings.Contains(err.Error(), "pigeon") {
-		t.Errorf("the error of a network that does not exist is %v", err)
+		t.Errorf("DialContext() error for an unknown network = %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.DialContext(ended, "tcp", taken); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error of a context that has ended is %v", err)
+		t.Errorf("DialContext() error after the context ended = %v, want context.Canceled", err)
 	}
 }
 
@@ -129,13 +129,13 @@ func TestCrossingOpensFiles(t *testing.T) {
 	}
 	defer file.Close()
 	if content, err := io.ReadAll(file); err != nil || string(content) != "content" {
-		t.Errorf("the file is %q, %v", content, err)
+		t.Errorf("read %q, %v from the file; want content", content, err)
 	}
 	if _, err := c.Open(t.Context(), "read", path+".not"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the error of a file that does not exist is %v", err)
+		t.Errorf("Open() error for a missing file = %v, want os.ErrNotExist", err)
 	}
 	if _, err := c.Open(t.Context(), "write", path); err == nil {
-		t.Error("an unknown request was answered")
+		t.Error("Open() with an unknown key returned no error")
 	}
 }
 
@@ -151,20 +151,20 @@ func TestSetOutlivesProcesses(t *testing.T) {
 		name, err = os.Hostname()
 		return err
 	}, "uts"); err != nil || name != "its-name" {
-		t.Errorf("the name is %q, %v", name, err)
+		t.Errorf("host name in the set = %q, %v; want its-name", name, err)
 	}
 	if here, _ := os.Hostname(); here == "its-name" {
-		t.Error("our own name has changed")
+		t.Error("the host name outside of the set has changed")
 	}
 	if err := set.Close(); err != nil {
 		t.Error(err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil || strings.Contains(string(mounts), dir) {
-		t.Errorf("something is still mounted: %v", err)
+		t.Errorf("after Close, mounts of the set remain: %v", err)
 	}
 	if err := set.Close(); err != nil {
-		t.Errorf("closing it again: %v", err)
+		t.Errorf("second Close() error = %v", err)
 	}
 }
 
@@ -196,6 +196,6 @@ func TestDetachedTreeDoesNotPropagateMounts(t *testing.T) {
 	mount("tmpfs", filepath.Join(node, "below"), 0)
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil || !strings.Contains(string(mounts), node+"/below ") || strings.Contains(string(mounts), machine+"/below ") {
-		t.Errorf("the mounts are %s, %v", mounts, err)
+		t.Errorf("mounts = %s, %v; want the new mount on the node only", mounts, err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // Root is a file system for the first process: a tmpfs with the files that every system has, and only those of the
-// machine's files that Mounts lists. So a Pod that mounts the node's / sees no files of the user who runs the node.
+// machine's files that are listed in Mounts. So a Pod that mounts the node's / sees no files of the user who runs the
+// node.
 type Root struct {
 	Mounts []Mount
 	// Files are small files by path, written before the mounts.

@@ -127,16 +127,16 @@ func TestMachineReachesNodePorts(t *testing.T) {
 	ports.Publish([]services.Port{tcp, udp, at})
 	for network, address := range map[string]string{"tcp": "127.0.0.1:30080", "udp": "127.0.0.1:30080", "tcp4": "127.0.0.1:30081"} {
 		if answer, err := exchange(t, machine, network, address); err != nil || !strings.HasPrefix(answer, "hello") {
-			t.Errorf("%s %s: %q, %v", network, address, answer, err)
+			t.Errorf("%s %s: got answer %q, %v", network, address, answer, err)
 		}
 	}
 	// Each program of the machine has a conversation of its own.
 	one, _ := exchange(t, machine, "udp", "127.0.0.1:30080")
 	if other, _ := exchange(t, machine, "udp", "127.0.0.1:30080"); one == other {
-		t.Errorf("two clients have the same address for the Pod: %s", one)
+		t.Errorf("the Pod sees two clients at the same address %s", one)
 	}
 	if problems.count() > 0 || ports.String() != "tcp/30080 tcp/30081 udp/30080" {
-		t.Errorf("the open ports are %s; %v", ports, problems.all)
+		t.Errorf("open ports = %s, reported problems = %v", ports, problems.all)
 	}
 }
 
@@ -155,13 +155,13 @@ func TestUnpublishedPortRefusesNewConnections(t *testing.T) {
 	}
 	ports.Publish([]services.Port{udp})
 	if _, err := exchange(t, machine, "tcp", "127.0.0.1:30080"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("the port: %v", err)
+		t.Errorf("connecting to the closed port: %v, want ECONNREFUSED", err)
 	}
 	if answer, err := exchangeOn(open); err != nil || answer != "hello" {
-		t.Errorf("an open connection receives %q, %v", answer, err)
+		t.Errorf("the open connection returned %q, %v", answer, err)
 	}
 	if _, err := exchange(t, machine, "udp", "127.0.0.1:30080"); err != nil {
-		t.Errorf("the other port: %v", err)
+		t.Errorf("the other port returned: %v", err)
 	}
 	ports.Close()
 	if _, err := exchangeOn(open); err == nil {
@@ -181,19 +181,19 @@ func TestTakenPortIsReportedOnceAndRetried(t *testing.T) {
 	ports.Publish([]services.Port{tcp, udp})
 	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is in use by another program"; problems.count() != 1 ||
 		!strings.HasPrefix(problems.all[0], want) {
-		t.Errorf("the reported problems are %q", problems.all)
+		t.Errorf("reported problems = %q", problems.all)
 	}
 	if ports.String() != "udp/30080" || len(ports.Failed()) != 1 {
-		t.Errorf("the open ports are %s, the failed ones %v", ports, ports.Failed())
+		t.Errorf("open ports = %s, failed ports = %v", ports, ports.Failed())
 	}
 	taken.Close()
 	for deadline := time.Now().Add(patience); ports.String() != "tcp/30080 udp/30080"; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("the open ports are %s", ports)
+			t.Fatalf("open ports = %s, want the released port among them", ports)
 		}
 	}
 	if answer, err := exchange(t, machine, "tcp", "127.0.0.1:30080"); err != nil || answer != "hello" {
-		t.Errorf("the reply is %q, %v", answer, err)
+		t.Errorf("got answer %q, %v", answer, err)
 	}
 }
 

@@ -158,7 +158,7 @@ func TestPodReachesOutsideServers(t *testing.T) {
 			_ = connection.(*net.TCPConn).CloseWrite()
 		}()
 		if received, err := io.ReadAll(connection); err != nil || string(received) != sent+"over" {
-			t.Errorf("of %d bytes and the end, %d came back: %v", len(sent), len(received), err)
+			t.Errorf("sent %d bytes and the end, received %d bytes: %v", len(sent), len(received), err)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestUnreachableServerResetsConnection(t *testing.T) {
 			connection.Close()
 		}
 		if !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("%s: got error %v, want ECONNRESET", address, err)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestDatagramRepliesComeFromTheirServer(t *testing.T) {
 			defer connection.Close()
 			for _, word := range []string{"a", "bc", strings.Repeat("d", 9000)} {
 				if got, err := exchange(connection, word); err != nil || got != want+word {
-					t.Errorf("%s was sent %.9q, and answers %.30q: %v", address, word, got, err)
+					t.Errorf("%s: sent %.9q, received %.30q: %v", address, word, got, err)
 				}
 			}
 		}
@@ -214,12 +214,12 @@ func TestClusterTrafficStaysInside(t *testing.T) {
 	// The machine has servers on addresses that Pods and Services have.
 	for _, address := range []string{"10.244.7.7", "10.96.7.7"} {
 		if _, err := machine.DialContext(t.Context(), "tcp", address+":80"); err == nil {
-			t.Fatal("the machine has no server at an inside address")
+			t.Fatal("dialing the machine's server at an inside address failed")
 		}
 		connection, err := dial(pod, "tcp", address+":80")
 		if err == nil {
 			connection.Close()
-			t.Errorf("%s was routed outside", address)
+			t.Errorf("a connection to %s was routed outside", address)
 		}
 	}
 	// A program on the node that listens on all addresses must not get connections to 192.0.2.1.
@@ -234,7 +234,7 @@ func TestClusterTrafficStaysInside(t *testing.T) {
 		connection.Close()
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the connection reached the node: %v", err)
+		t.Errorf("got error %v, want ECONNRESET: the connection reached the node", err)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestPingToOutsideIsUnreachable(t *testing.T) {
 	_, pod := run(t)
 	for address, want := range map[string]error{server: unix.EHOSTUNREACH, podnet.NodeAddress.String(): nil} {
 		if err := podnet.Inside(pod.Namespace, func() error { return ping(address) }); !errors.Is(err, want) {
-			t.Errorf("ping %s: %v, want %v", address, err, want)
+			t.Errorf("ping(%s) = %v, want %v", address, err, want)
 		}
 	}
 }
@@ -287,7 +287,7 @@ func TestDNSForwardsToTheMachinesResolver(t *testing.T) {
 	}
 	servfail := question[:2] + "\x81\x02" + question[4:]
 	if answer, err := asks("udp"); err != nil || answer != servfail {
-		t.Errorf("without a name server, the answer is %q, %v", answer, err)
+		t.Errorf("without a name server, got answer %q, %v", answer, err)
 	}
 	configure := func(servers ...string) {
 		t.Helper()
@@ -298,16 +298,16 @@ func TestDNSForwardsToTheMachinesResolver(t *testing.T) {
 	}
 	configure(resolver)
 	if answer, err := asks("udp"); err != nil || answer != servfail {
-		t.Errorf("with an unreachable name server, the answer is %q, %v", answer, err)
+		t.Errorf("with an unreachable name server, got answer %q, %v", answer, err)
 	}
 	servePackets(t, machine, other+":53", "")
 	configure(resolver, other)
 	if answer, err := asks("udp"); err != nil || answer != question {
-		t.Errorf("with a second name server, the answer is %q, %v", answer, err)
+		t.Errorf("with a second name server, got answer %q, %v", answer, err)
 	}
 	serve(t, machine, resolver+":53")
 	if answer, err := asks("tcp"); err != nil || answer != question {
-		t.Errorf("over TCP, the answer is %q, %v", answer, err)
+		t.Errorf("over TCP, got answer %q, %v", answer, err)
 	}
 }
 
@@ -323,6 +323,6 @@ func TestIntervals(t *testing.T) {
 		got = append(got, text)
 	}
 	if want := "10.96.0.0, before 10.97.0.0, 224.0.0.0"; strings.Join(got, ", ") != want {
-		t.Errorf("%v, want %s", got, want)
+		t.Errorf("got intervals %v, want %s", got, want)
 	}
 }

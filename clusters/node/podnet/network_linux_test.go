@@ -111,7 +111,7 @@ func TestPodsAndNodeSeeRealAddresses(t *testing.T) {
 		{"one asks its own lo", func() (string, error) { return askFrom(one, "127.0.0.1:80") }, netip.MustParseAddr("127.0.0.1")},
 	} {
 		if got, err := test.ask(); err != nil || got != test.want.String() {
-			t.Errorf("%s: the client's address is %q, %v; want %s", test.name, got, err, test.want)
+			t.Errorf("%s: got client address %q, %v; want %s", test.name, got, err, test.want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestFirstPacketsOfAPodArrive(t *testing.T) {
 		}
 		_ = socket.SetReadDeadline(time.Now().Add(patience))
 		if _, from, err := socket.ReadFrom(make([]byte, 100)); err != nil || !strings.HasPrefix(from.String(), pod.Address.String()+":") {
-			t.Fatalf("of Pod %d: from %v, %v", i, from, err)
+			t.Fatalf("Pod %d: received a datagram from %v, %v", i, from, err)
 		}
 	}
 }
@@ -150,10 +150,10 @@ func TestUnassignedAddressIsUnreachable(t *testing.T) {
 	pod := attach(t, network, "one")
 	for _, address := range []string{"10.244.7.7:80", "192.0.2.1:80"} {
 		if _, err := askFrom(pod, address); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) {
-			t.Errorf("%s from a Pod: %v", address, err)
+			t.Errorf("connecting to %s from a Pod: %v, want it unreachable", address, err)
 		}
 		if _, err := ask(address); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) {
-			t.Errorf("%s from the node: %v", address, err)
+			t.Errorf("connecting to %s from the node: %v, want it unreachable", address, err)
 		}
 	}
 }
@@ -170,16 +170,16 @@ func TestDetachRemovesEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := network.Detach("one"); err != nil {
-		t.Errorf("the second time: %v", err)
+		t.Errorf("second Detach() error = %v", err)
 	}
 	if after := strings.Join(interfaces(t), " "); after != before {
-		t.Errorf("the interfaces were %s, and are %s", before, after)
+		t.Errorf("interfaces before Attach %s, after Detach %s", before, after)
 	}
 	if _, err := ask(pod.Address.String() + ":80"); !errors.Is(err, syscall.EHOSTUNREACH) {
 		t.Errorf("connecting to a detached Pod: %v, want EHOSTUNREACH", err)
 	}
 	if next := attach(t, network, "two"); next.Address == pod.Address {
-		t.Error("its address was reused immediately")
+		t.Error("the address of the detached Pod was reused immediately")
 	}
 }
 
@@ -202,10 +202,10 @@ func TestOpenFindsAttachedPods(t *testing.T) {
 	serve(t, pod, ":80")
 	second := open(t)
 	if !maps.Equal(first.Pods(), second.Pods()) || second.Pods()["one"] != pod.Address {
-		t.Fatalf("there were %v, and there are %v", first.Pods(), second.Pods())
+		t.Fatalf("Pods before %v, after the second Open %v", first.Pods(), second.Pods())
 	}
 	if _, err := ask(pod.Address.String() + ":80"); err != nil {
-		t.Errorf("the Pod is not reachable after the second Open: %v", err)
+		t.Errorf("after the second Open, the Pod is unreachable: %v", err)
 	}
 	if _, err := second.Attach("one"); err == nil {
 		t.Error("the Pod was attached twice")
@@ -226,7 +226,7 @@ func TestOpenRemovesIncompletePods(t *testing.T) {
 	}
 	network := open(t)
 	if names := interfaces(t); slices.Contains(names, "pod3-4") || len(network.Pods()) > 0 {
-		t.Errorf("there are %v, of the Pods %v", names, network.Pods())
+		t.Errorf("got interfaces %v and Pods %v, want no abandoned ones", names, network.Pods())
 	}
 }
 
@@ -269,7 +269,7 @@ func TestPodCannotSpoofAddresses(t *testing.T) {
 	received := make([]byte, 100)
 	n, _, err := listener.ReadFrom(received)
 	if err != nil || string(received[:n]) != "the truth" {
-		t.Errorf("the other Pod received %q, %v", received[:n], err)
+		t.Errorf("the other Pod received %q, %v; want only the datagram with the true source", received[:n], err)
 	}
 }
 
@@ -278,13 +278,13 @@ func TestReserveCyclesThroughAddresses(t *testing.T) {
 	n.last = netip.MustParseAddr("10.244.255.253")
 	for i, want := range []string{"10.244.255.254", "10.244.0.2", "10.244.0.3"} {
 		if got, err := n.reserve(fmt.Sprint(i)); err != nil || got.String() != want {
-			t.Errorf("the address is %v, %v; want %s", got, err, want)
+			t.Errorf("reserve() = %v, %v; want %s", got, err, want)
 		}
 	}
 	for i := 3; ; i++ {
 		if _, err := n.reserve(fmt.Sprint(i)); err != nil {
 			if i != 1<<16-3 { // all but the first and the last one, and the node's
-				t.Errorf("there are %d addresses: %v", i, err)
+				t.Errorf("reserve() failed after %d addresses: %v", i, err)
 			}
 			break
 		}
@@ -295,12 +295,12 @@ func TestInterfaceNames(t *testing.T) {
 	for _, address := range []string{"10.244.0.2", "10.244.255.254"} {
 		a := netip.MustParseAddr(address)
 		if got, ok := addressOf(interfaceName(a)); !ok || got != a {
-			t.Errorf("%s is %s is %v", a, interfaceName(a), got)
+			t.Errorf("address %s: interface name %s, and addressOf() = %v", a, interfaceName(a), got)
 		}
 	}
 	for _, name := range []string{"lo", "pod1", "pod1-2x", "pod300-1", "pod01-2"} {
 		if got, ok := addressOf(name); ok {
-			t.Errorf("%s is the interface of %s", name, got)
+			t.Errorf("addressOf(%s) = %s, want none", name, got)
 		}
 	}
 }
@@ -366,6 +366,6 @@ func TestNamespaceEndsWithItsLastUser(t *testing.T) {
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
 	}
 	if err := network.Detach("one"); err != nil {
-		t.Errorf("Detach after the interface is gone: %v", err)
+		t.Errorf("Detach() error after the interface was removed = %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func await(t *testing.T, over <-chan struct{}) {
 	select {
 	case <-over:
 	case <-time.After(patience):
-		t.Fatal("it did not end")
+		t.Fatal("Join did not return")
 	}
 }
 
@@ -73,14 +73,14 @@ func TestJoinCopiesBothDirectionsUntilEOF(t *testing.T) {
 		_ = one.CloseWrite()
 	}()
 	if received, err := io.ReadAll(other); err != nil || string(received) != question {
-		t.Errorf("of %d bytes, %d were received: %v", len(question), len(received), err)
+		t.Errorf("sent %d bytes, received %d: %v", len(question), len(received), err)
 	}
 	go func() { // only now, when the first side has sent everything
 		_, _ = io.WriteString(other, answer)
 		_ = other.CloseWrite()
 	}()
 	if received, err := io.ReadAll(one); err != nil || string(received) != answer {
-		t.Errorf("of %d bytes, %d were received: %v", len(answer), len(received), err)
+		t.Errorf("sent %d bytes, received %d: %v", len(answer), len(received), err)
 	}
 	await(t, over)
 }
@@ -160,7 +160,7 @@ func TestPackets(t *testing.T) {
 		}
 		answer := make([]byte, 10)
 		if n, err := client.Read(answer); err != nil || string(answer[:n]) != "hello" {
-			t.Fatalf("the answer is %q, %v", answer[:n], err)
+			t.Fatalf("got answer %q, %v; want hello", answer[:n], err)
 		}
 	}
 	var clients []net.Conn
@@ -174,7 +174,7 @@ func TestPackets(t *testing.T) {
 		clients = append(clients, client)
 	}
 	if dialed.Load() != 3 || received.Load() != 3 {
-		t.Errorf("three clients are %d conversations of %d datagrams", dialed.Load(), received.Load())
+		t.Errorf("three clients have %d conversations and %d datagrams, want 3 and 3", dialed.Load(), received.Load())
 	}
 	// After a silence, the next datagram begins another conversation.
 	for deadline := time.Now().Add(patience); dialed.Load() == 3; {
@@ -220,7 +220,7 @@ func TestPacketsBacksOffOnPersistentError(t *testing.T) {
 	const span, most = 200 * time.Millisecond, 50
 	<-time.After(span)
 	if asked := socket.asked.Load(); asked == 0 || asked > most {
-		t.Errorf("in %s there were %d attempts", span, asked)
+		t.Errorf("in %s, the socket was read %d times", span, asked)
 	}
 	if err := socket.SetReadDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestPacketsBacksOffOnPersistentError(t *testing.T) {
 	}
 	answer := make([]byte, 10)
 	if n, err := client.Read(answer); err != nil || string(answer[:n]) != "hello" {
-		t.Errorf("after the error the answer is %q, %v", answer[:n], err)
+		t.Errorf("after the error, got answer %q, %v; want hello", answer[:n], err)
 	}
 	socket.Close()
 	await(t, over)

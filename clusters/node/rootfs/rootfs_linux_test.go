@@ -114,7 +114,7 @@ func withAndWithoutOverlay(t *testing.T, test func(t *testing.T, s *Store)) {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
 			if s.Copies() {
-				t.Fatal("this kernel has no overlayfs for users")
+				t.Fatal("this kernel does not let users mount overlayfs")
 			}
 			s.copies = copies
 			test(t, s)
@@ -136,12 +136,12 @@ func TestUpperLayerOverridesAndRemovesFiles(t *testing.T) {
 		look(t, root, func(dir string) {
 			for name, want := range map[string]string{"kept": "low", "covered": "high", "dir/old": "low", "dir/new": "high", "full/new": "high"} {
 				if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
-					t.Errorf("%s is %q, %v; want %q", name, content, err, want)
+					t.Errorf("%s has content %q, %v; want %q", name, content, err, want)
 				}
 			}
 			for _, name := range []string{"gone", ".wh.gone", "full/old"} {
 				if _, err := os.Lstat(filepath.Join(dir, name)); !os.IsNotExist(err) {
-					t.Errorf("%s is there: %v", name, err)
+					t.Errorf("%s exists: %v", name, err)
 				}
 			}
 		})
@@ -178,13 +178,13 @@ func TestUpperLayerDoesNotFollowSymlinks(t *testing.T) {
 		})
 		entries, err := os.ReadDir(outside)
 		if err != nil || len(entries) != 1 {
-			t.Errorf("outside of the container there are %v, %v", entries, err)
+			t.Errorf("found %v outside of the container, %v; want one file", entries, err)
 		}
 		if content, err := os.ReadFile(filepath.Join(outside, "victim")); err != nil || string(content) != "safe" {
-			t.Errorf("the file outside is %q, %v", content, err)
+			t.Errorf("the file outside has content %q, %v; want safe", content, err)
 		}
 		if info, err := os.Stat(outside); err != nil || info.Mode().Perm() != 0o755 {
-			t.Errorf("the folder outside has the mode %v, %v", info.Mode(), err)
+			t.Errorf("the folder outside has mode %v, %v; want 0755", info.Mode(), err)
 		}
 	})
 }
@@ -208,17 +208,17 @@ func TestContainersDoNotShareWrites(t *testing.T) {
 		}
 		look(t, two, func(dir string) {
 			if content, err := os.ReadFile(filepath.Join(dir, "shared")); err != nil || string(content) != "layer" {
-				t.Errorf("the other container sees %q, %v", content, err)
+				t.Errorf("the other container reads %q, %v; want layer", content, err)
 			}
 		})
 		if bytes, files := s.Written("one"); bytes == 0 || files == 0 {
-			t.Errorf("Written returned %d bytes in %d files", bytes, files)
+			t.Errorf("Written() = %d, %d; want more than 0", bytes, files)
 		}
 		if err := s.Remove("one"); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(s.Containers, "one")); !os.IsNotExist(err) {
-			t.Errorf("its files are there: %v", err)
+			t.Errorf("the files of the removed container exist: %v", err)
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestKeepRemovesOtherContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if entries, err := os.ReadDir(s.Containers); err != nil || len(entries) != 1 || entries[0].Name() != "kept" {
-		t.Errorf("there are %v, %v", entries, err)
+		t.Errorf("got containers %v, %v; want only kept", entries, err)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestUnpackKeepsModesAndLinks(t *testing.T) {
 		"closed": os.ModeDir | 0o500, "suid": os.ModeSetuid | 0o755, "tmp": os.ModeDir | os.ModeSticky | 0o777, "pipe": os.ModeNamedPipe | 0o600,
 	} {
 		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || info.Mode() != want {
-			t.Errorf("%s is %v, %v; want %v", name, info.Mode(), err, want)
+			t.Errorf("%s has mode %v, %v; want %v", name, info.Mode(), err, want)
 		}
 	}
 	if target, err := os.Readlink(filepath.Join(dir, "link")); err != nil || target != "/anywhere/else" {
@@ -271,10 +271,10 @@ func TestUnpackKeepsModesAndLinks(t *testing.T) {
 	a, errA := os.Stat(filepath.Join(dir, "a"))
 	b, errB := os.Stat(filepath.Join(dir, "b"))
 	if errors.Join(errA, errB) != nil || !os.SameFile(a, b) {
-		t.Errorf("a and b are two files: %v", errors.Join(errA, errB))
+		t.Errorf("a and b are not the same file: %v", errors.Join(errA, errB))
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "device")); !os.IsNotExist(err) {
-		t.Errorf("there is a device: %v", err)
+		t.Errorf("the device was unpacked: %v", err)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestUnpackStaysInsideTheLayer(t *testing.T) {
 		s := newStore(t)
 		_ = s.Unpack(image(t, s, `{}`, layer(t, entries...))) // the file is refused, or stays inside
 		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
-			t.Fatalf("%s: outside there are %v, %v", name, left, err)
+			t.Fatalf("%s: found %v outside, %v; want nothing", name, left, err)
 		}
 	}
 }
@@ -310,7 +310,7 @@ func TestUnpackCompressedLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if content, err := os.ReadFile(filepath.Join(s.Folders(i)[0], "x")); err != nil || string(content) != "content" {
-		t.Errorf("the file is %q, %v", content, err)
+		t.Errorf("the file has content %q, %v", content, err)
 	}
 }
 
@@ -345,10 +345,10 @@ func TestDamagedLayerIsAnError(t *testing.T) {
 		i := image(t, s, `{}`, layer(t, file("a", strings.Repeat("content", 1000))))
 		damage(t, s, i)
 		if err := s.Unpack(i); err == nil || !strings.Contains(err.Error(), "test/image:v1") {
-			t.Errorf("%s: the error is %v", name, err)
+			t.Errorf("%s: Unpack() error = %v, want one with the image's name", name, err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(s.Layers, "*[0-9a-f]")); len(left) > 0 {
-			t.Errorf("%s: there is %v", name, left)
+			t.Errorf("%s: found unpacked layers %v, want none", name, left)
 		}
 	}
 }
@@ -368,10 +368,10 @@ func TestNewCleansUpInterruptedOverlayTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if next.Copies() != s.Copies() {
-		t.Errorf("Copies is %v, and was %v", next.Copies(), s.Copies())
+		t.Errorf("Copies() = %v, want %v as before", next.Copies(), s.Copies())
 	}
 	if left, err := os.ReadDir(s.Containers); err != nil || len(left) > 0 {
-		t.Errorf("there is %v, %v", left, err)
+		t.Errorf("the folder of containers has %v, %v; want nothing", left, err)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestConcurrentUnpackRunsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := os.Stat(s.Folders(i)[0]); err != nil || !os.SameFile(before, after) {
-		t.Errorf("it was unpacked again: %v", err)
+		t.Errorf("the layer was unpacked again: %v", err)
 	}
 }
 
@@ -418,12 +418,12 @@ func TestUserResolvesNamesFromTheImage(t *testing.T) {
 	} {
 		got, err := s.User(i, who)
 		if err != nil || got.ID != want.ID || got.Group != want.Group || got.Home != want.Home || len(got.Groups) != len(want.Groups) {
-			t.Errorf("%q is %+v, %v; want %+v", who, got, err, want)
+			t.Errorf("User(%q) = %+v, %v; want %+v", who, got, err, want)
 		}
 	}
 	for _, who := range []string{"nobody", "web:nobody"} {
 		if _, err := s.User(i, who); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
-			t.Errorf("the error of %q is %v", who, err)
+			t.Errorf("User(%q) error = %v", who, err)
 		}
 	}
 }

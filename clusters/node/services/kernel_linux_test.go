@@ -57,12 +57,12 @@ func TestServiceBalancesAcrossPods(t *testing.T) {
 					t.Fatal(err)
 				}
 				if seen != test.seen {
-					t.Fatalf("%s sees %s, want %s", pod, seen, test.seen)
+					t.Fatalf("Pod %s sees client %s, want %s", pod, seen, test.seen)
 				}
 				reached[pod]++
 			}
 			if reached["one"] < 5 || reached["other"] < 5 {
-				t.Errorf("of 40 connections, the Pods got %v", reached)
+				t.Errorf("connections per Pod = %v, want at least 5 of 40 for each", reached)
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func TestPodReachesItselfThroughItsService(t *testing.T) {
 	))
 	for network, address := range map[string]string{"tcp": "10.96.0.7:80", "udp": "10.96.0.7:53"} {
 		if pod, seen, err := w.ask("one", network, address); err != nil || pod != "one" || seen != podnet.NodeAddress.String() {
-			t.Errorf("over %s, %q answers and sees %q: %v", network, pod, seen, err)
+			t.Errorf("over %s, Pod %q answers and sees client %q: %v", network, pod, seen, err)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestUnroutedAddressIsRefused(t *testing.T) {
 			{"tcp", "10.96.0.7:81"}, {"tcp", "10.96.0.8:80"}, {"udp", "10.96.0.7:80"}, {"tcp", "10.244.0.1:30080"},
 		} {
 			if _, _, err := w.ask(from, test.network, test.address); !errors.Is(err, syscall.ECONNREFUSED) {
-				t.Errorf("%s to %s %s: %v", from, test.network, test.address, err)
+				t.Errorf("%s to %s %s: got error %v, want ECONNREFUSED", from, test.network, test.address, err)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func TestRulesFollowThePlan(t *testing.T) {
 			reached[pod] = true
 		}
 		if got := slices.Sorted(maps.Keys(reached)); !slices.Equal(got, want) {
-			t.Errorf("the answers of %s come from %v, want %v", address, got, want)
+			t.Errorf("connections to %s reached %v, want %v", address, got, want)
 		}
 	}
 	other := Frontend{Address: netip.MustParseAddr("10.96.0.9"), Protocol: corev1.ProtocolTCP, Port: 80}
@@ -140,7 +140,7 @@ func TestRulesFollowThePlan(t *testing.T) {
 	reaches("10.96.0.7:80", "refused")
 	reaches("10.96.0.9:80", "refused")
 	if left := w.contents(); left != w.emptyContents() {
-		t.Errorf("left over:\n%s", left)
+		t.Errorf("these rules remain:\n%s", left)
 	}
 }
 
@@ -197,16 +197,16 @@ func TestRestartedAgentReplacesRules(t *testing.T) {
 	}
 	defer next.close()
 	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
-		t.Errorf("before it applies a plan, the earlier rules no longer work: %v", err)
+		t.Errorf("before the first plan, a connection by the earlier rules failed: %v", err)
 	}
 	if err := next.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("two")})); err != nil {
 		t.Fatal(err)
 	}
 	if pod, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil || pod != "two" {
-		t.Errorf("the connection reaches %q, %v; want two", pod, err)
+		t.Errorf("the connection reached %q, %v; want two", pod, err)
 	}
 	if _, _, err := w.ask("client", "tcp", "10.244.0.1:30080"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("a frontend that is not in its plan: %v", err)
+		t.Errorf("connecting to a frontend that is not in the plan: %v, want ECONNREFUSED", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestSessionAffinity(t *testing.T) {
 		}
 		for range 20 {
 			if pod, _, err := w.ask(from, "tcp", "10.96.0.7:80"); err != nil || pod != first {
-				t.Fatalf("the first connection reached %s, a later one %q, %v", first, pod, err)
+				t.Fatalf("the first connection reached %s, a later one reached %q, %v", first, pod, err)
 			}
 		}
 		return first
@@ -236,7 +236,7 @@ func TestSessionAffinity(t *testing.T) {
 	route.Backends = w.backends("one", "two", "three", "four")
 	w.apply(planOf(route))
 	if again := keeps("client"); again != first {
-		t.Errorf("the client reached %s, and after a Pod was added, %s", first, again)
+		t.Errorf("the client reached %s, and %s after a Pod was added", first, again)
 	}
 	// The client's Pod is removed, and forgotten.
 	route.Backends = slices.DeleteFunc(slices.Clone(route.Backends), func(backend netip.AddrPort) bool {
@@ -244,7 +244,7 @@ func TestSessionAffinity(t *testing.T) {
 	})
 	w.apply(planOf(route))
 	if again := keeps("client"); again == first {
-		t.Error("the client reaches a removed backend")
+		t.Error("the client reached a removed backend")
 	}
 	// Without affinity, the client is no longer bound to a Pod.
 	route.Affinity = 0
@@ -258,11 +258,11 @@ func TestSessionAffinity(t *testing.T) {
 		reached[pod] = true
 	}
 	if len(reached) != 3 {
-		t.Errorf("without affinity, the client reaches %v", reached)
+		t.Errorf("without affinity, the client reached %v, want 3 Pods", reached)
 	}
 	w.apply(Plan{})
 	if left := w.contents(); left != w.emptyContents() {
-		t.Errorf("left over:\n%s", left)
+		t.Errorf("these rules remain:\n%s", left)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestConnectionRenewsAffinity(t *testing.T) {
 		}
 		known, err := w.kernel.conn.GetSetElements(w.kernel.clients(route, route.Backends[0]))
 		if err != nil || len(known) != 1 {
-			t.Fatalf("the affinity entries are %v, %v", known, err)
+			t.Fatalf("affinity entries = %v, %v; want 1", known, err)
 		}
 		return known[0].Expires, time.Since(began)
 	}
@@ -338,7 +338,7 @@ func TestUDPFlowFollowsRouteChange(t *testing.T) {
 		w.apply(plan)
 		pod, _, err := askOn(client)
 		if pod != want || (want == "") != errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("the answer comes from %q, %v; want %q", pod, err, want)
+			t.Errorf("got an answer from %q, %v; want %q", pod, err, want)
 		}
 	}
 }
@@ -357,7 +357,7 @@ func TestOpenConnectionSurvivesRouteChange(t *testing.T) {
 	for _, plan := range []Plan{planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("two")}), {}} {
 		w.apply(plan)
 		if pod, _, err := askOn(client); err != nil || pod != "one" {
-			t.Errorf("the answer comes from %q, %v", pod, err)
+			t.Errorf("got an answer from %q, %v; want one", pod, err)
 		}
 	}
 }
@@ -373,7 +373,7 @@ func TestHostPortOnOneNodeAddress(t *testing.T) {
 	))
 	for address, want := range map[string]string{"127.0.0.1:8888": "one", "10.244.0.1:8888": "two"} {
 		if pod, _, err := w.ask("", "tcp", address); err != nil || pod != want {
-			t.Errorf("%s: %q, %v", address, pod, err)
+			t.Errorf("%s: got an answer from %q, %v", address, pod, err)
 		}
 	}
 }
@@ -392,7 +392,7 @@ func TestManyServices(t *testing.T) {
 	t.Logf("applying 1000 Services took %s", time.Since(began))
 	for _, address := range []string{"10.96.1.1:80", "10.96.3.77:80", "10.96.5.200:80"} {
 		if _, _, err := w.ask("client", "tcp", address); err != nil {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("connecting to %s: %v", address, err)
 		}
 	}
 	began = time.Now()
@@ -403,7 +403,7 @@ func TestManyServices(t *testing.T) {
 	w.apply(Plan{})
 	t.Logf("removing all Services took %s", time.Since(began))
 	if left := w.contents(); left != w.emptyContents() {
-		t.Errorf("left over:\n%s", left)
+		t.Errorf("these rules remain:\n%s", left)
 	}
 }
 
@@ -441,7 +441,7 @@ func TestConnectionToRemovedPodIsReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pod, _, err := askOn(client); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the answer comes from %q, %v", pod, err)
+		t.Errorf("got an answer from %q, %v; want ECONNRESET", pod, err)
 	}
 }
 
@@ -465,7 +465,7 @@ func TestPodCannotReachNodeLoopback(t *testing.T) {
 		}
 		_ = socket.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
 		if _, _, err := socket.ReadFrom(make([]byte, 100)); (err == nil) != test.heard {
-			t.Errorf("%s: %v", test.address, err)
+			t.Errorf("datagram to %s: got error %v", test.address, err)
 		}
 	}
 }

@@ -228,7 +228,7 @@ func TestRules(t *testing.T) {
 			t.Parallel()
 			test.state.Node = "node"
 			if got, want := Rules(test.state).String(), strings.Join(test.want, "\n"); got != want {
-				t.Errorf("the plan is\n%s\nwant\n%s", got, want)
+				t.Errorf("got plan\n%s\nwant\n%s", got, want)
 			}
 		})
 	}
@@ -243,7 +243,7 @@ func TestPublished(t *testing.T) {
 	})
 	want := []Port{{nodePort, owner}, {at, owner}}
 	if got := plan.Published(); !slices.Equal(got, want) {
-		t.Errorf("the published ports are %v, want %v", got, want)
+		t.Errorf("Published() = %v, want %v", got, want)
 	}
 }
 
@@ -255,6 +255,6 @@ func TestPublishedHostPortBelongsToItsPod(t *testing.T) {
 	}})
 	want := []Port{{Frontend{Protocol: corev1.ProtocolTCP, Port: 8888}, owner}}
 	if got := plan.Published(); !slices.Equal(got, want) {
-		t.Errorf("the published ports are %v, want %v", got, want)
+		t.Errorf("Published() = %v, want %v", got, want)
 	}
 }

@@ -31,7 +31,7 @@ func startAPI(t *testing.T) kubernetes.Interface {
 		err = unix.Access(filepath.Dir(program.Path), unix.W_OK)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		t.Skip("the checkout belongs to another user, who has run this test")
+		t.Skip("the checkout belongs to another user, for whom this test has run already")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(apiPatience); !is(); <-time.After(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: not after %s", what, apiPatience)
+				t.Fatalf("%s: timed out after %s", what, apiPatience)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 	}
 	address := web.Spec.ClusterIP + ":80"
 	if !refuses(address)() {
-		t.Error("a Service without endpoints answers")
+		t.Error("a Service without endpoints accepted a connection")
 	}
 	// A finalizer keeps the Pod when it is deleted, as the kubelet does until its programs have ended.
 	pod := &corev1.Pod{
@@ -157,13 +157,13 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 		})
 	}
 	if err := drained(apiPatience); err != nil {
-		t.Errorf("draining a Pod that is not being deleted: %v", err)
+		t.Errorf("Drained() error for a Pod that is not being deleted = %v", err)
 	}
 	if err := client.CoreV1().Pods("default").Delete(ctx, "one", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := drained(time.Second); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a deleted Pod to which connections are routed: the error is %v", err)
+		t.Errorf("Drained() error while connections are routed to the deleted Pod = %v, want DeadlineExceeded", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- drained(apiPatience) }()
@@ -172,10 +172,10 @@ func TestKernelFollowsTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the Pod is no longer in a slice: %v", err)
+		t.Errorf("Drained() error after the Pod was removed from its slice = %v", err)
 	}
 	if !refuses(address)() {
-		t.Error("the Pod was drained while connections were routed to it")
+		t.Error("Drained() returned while connections were routed to the Pod")
 	}
 	until("the NodePort is published no longer", func() bool { return !ports.has(30080) })
 

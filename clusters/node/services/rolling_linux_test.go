@@ -183,7 +183,7 @@ func TestDrained(t *testing.T) {
 	} {
 		follow(test.managedBy, test.condition)
 		if got := waits(); got != test.want {
-			t.Errorf("Pod %s in a slice managed by %s: waits is %v", test.condition, test.managedBy, got)
+			t.Errorf("Pod %s in a slice managed by %s: waits = %v", test.condition, test.managedBy, got)
 		}
 	}
 }

@@ -57,9 +57,9 @@ func own(root, name string) gobuild.Target {
 }
 
 // Pods returns the programs of the images that package manifests runs on every node: CoreDNS, and the provisioner of
-// local-path with the shell of its helpers. They are built as the catalogue of images says
+// local-path with the shell of its helpers. They are built as the catalogue of images specifies
 // (clusters/images/catalogue.yaml), and to the paths where its store looks for them. The catalogue's test compares
-// them. It returns an error if a go.mod does not require the module that is built.
+// them. Pods returns an error if a go.mod does not require the module that is built.
 func Pods(root string) ([]Program, error) {
 	const provisioner = "github.com/rancher/local-path-provisioner"
 	sources := filepath.Join(root, "clusters", "images", "programs")
@@ -91,9 +91,9 @@ func Pods(root string) ([]Program, error) {
 }
 
 // Addon returns the programs of an add-on's images, given its name in package known of clusters/addons. It returns none
-// for another name. They are built as the catalogue says, too. Their Work, and that of package programs in scripts, is
-// estimated from the number of packages that the programs before them do not have. It returns an error if a go.mod does
-// not require the module that is built.
+// for another name. They are built as the catalogue specifies, too. Their Work, and that of package programs in
+// scripts, is estimated from the number of packages that the programs before them do not have. Addon returns an error
+// if a go.mod does not require the module that is built.
 func Addon(root, name string) ([]Program, error) {
 	sources := filepath.Join(root, "clusters", "images", "programs")
 	built := filepath.Join(root, ".cache", "images", "programs")
