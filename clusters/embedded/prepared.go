@@ -226,8 +226,8 @@ func copyStore(from, to string, folders, files fs.FileMode) error {
 	return nil
 }
 
-// usedOf returns the length of a segment of the write-ahead log without the zeros at its end. The log ends with a zero,
-// so at least one must follow the last record.
+// usedOf returns the length of a segment of the write-ahead log without the zeros at its end. It keeps at least one
+// zero after the last record, because that marks the end of the log.
 func usedOf(segment []byte) int {
 	const page = 4096
 	used := len(bytes.TrimRight(segment, "\x00"))

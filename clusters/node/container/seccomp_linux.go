@@ -128,8 +128,8 @@ type filter struct {
 	program []unix.SockFilter
 }
 
-// These are offsets in struct seccomp_data. An argument has 64 bits, a word of the filter has 32. The lower half of an
-// argument comes first.
+// These are offsets in struct seccomp_data. An argument has 64 bits, and a word of the filter has 32. The lower half of
+// an argument comes first.
 const (
 	callAt, architectureAt, argumentsAt = 0, 4, 16
 	half                                = 4

@@ -123,9 +123,9 @@ func TestUnknownReferencesAreErrors(t *testing.T) {
 		change func(*runtimeapi.ContainerConfig)
 		want   string
 	}{
-		"an image":               {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "no/such:v1" }, "make docker-build"},
-		"a bad name of an image": {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "No:Such:v1" }, "not the name of an image"},
-		"a user":                 {func(c *runtimeapi.ContainerConfig) { c.Linux.SecurityContext.RunAsUsername = "nosuch" }, `no user "nosuch"`},
+		"an image":              {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "no/such:v1" }, "make docker-build"},
+		"an invalid image name": {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "No:Such:v1" }, "not the name of an image"},
+		"a user":                {func(c *runtimeapi.ContainerConfig) { c.Linux.SecurityContext.RunAsUsername = "nosuch" }, `no user "nosuch"`},
 	} {
 		config := &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: image},

@@ -20,7 +20,7 @@ func TestSubordinateIDsByNameOrNumber(t *testing.T) {
 	}{
 		"by name":          {[]string{"anna", "1000"}, 100000, 65535},
 		"by number":        {[]string{"bert", "1001"}, 300000, 1000},
-		"nobody":           {[]string{"carl", "1002"}, 0, 0},
+		"no entry":         {[]string{"carl", "1002"}, 0, 0},
 		"without a name":   {[]string{"", "1002"}, 0, 0},
 		"an invalid range": {[]string{"broken"}, 0, 0},
 	} {
@@ -59,7 +59,7 @@ func TestExplain(t *testing.T) {
 			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "sys/kernel/unprivileged_userns_clone": "1\n"},
 			"AppArmor", "apparmor_restrict_unprivileged_userns=0",
 		},
-		"Ubuntu's AppArmor, as the kernel says": {
+		"Ubuntu's AppArmor, reported by the kernel": {
 			syscall.EACCES,
 			map[string]string{
 				"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/node/podnet"
 )
 
-// kernel manages the one table of rules that this package has in the kernel, which has this content:
+// kernel manages the table with the rules of this package in the kernel:
 //
 //	table ip services {
 //	    map frontends { type ipv4_addr . inet_proto . inet_service : verdict
