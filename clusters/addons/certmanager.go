@@ -24,14 +24,14 @@ import (
 
 const (
 	certManagerNamespace = "cert-manager"
-	// certManagerPatience is how long it may take from the chart to a certificate. From a registry it is mostly the
+	// certManagerPatience limits the time from the chart to a certificate. With a registry, most of it is spent pulling
 	// images.
 	certManagerPatience = 5 * time.Minute
 	// proofPrefix begins the name of the Issuer, Certificate and Secret that prove that cert-manager works, and of the
-	// probe that its webhook refuses. Each proof has a name of its own: cert-manager backs off for up to a minute where a
-	// Certificate of the same name comes and goes.
+	// probe that its webhook refuses. Each proof has a name of its own, because cert-manager backs off for up to a minute
+	// when a Certificate of the same name is deleted and created again.
 	proofPrefix = "operator-labs-proof-"
-	// releaseName and releaseNamespace are annotations by which Helm knows whose an object is.
+	// releaseName and releaseNamespace are the annotations by which Helm knows the release that owns an object.
 	releaseName      = "meta.helm.sh/release-name"
 	releaseNamespace = "meta.helm.sh/release-namespace"
 )
@@ -94,8 +94,8 @@ func (c *certManager) Install(ctx context.Context, target Target, report func(st
 	return c.wait(ctx, target, certManagerNamespace, report)
 }
 
-// foreign finds a cert-manager that is not this release: two of them in a cluster fight. On a cluster that we made, one
-// that was installed without Helm under the same names is taken over instead.
+// foreign finds a cert-manager that is not this release, because two of them in a cluster would conflict. On a cluster
+// that we created, one that was installed without Helm under the same names is adopted instead.
 func (c *certManager) foreign(ctx context.Context, release *helm) (*appsv1.Deployment, error) {
 	controllers, err := release.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cert-manager,app.kubernetes.io/component=controller"})
@@ -124,8 +124,8 @@ func (c *certManager) wait(ctx context.Context, target Target, namespace string,
 	return c.testIssuance(ctx, target, namespace, report)
 }
 
-// certManagerObjection says what is missing until cert-manager's webhook admits: that its Deployments are available
-// says little, since the webhook may not have its certificate yet, or the API server not the authority for it.
+// certManagerObjection reports what is missing until cert-manager's webhook admits objects. Available Deployments are
+// not enough, because the webhook may not have its certificate yet, or the API server may not have its CA.
 func certManagerObjection(ctx context.Context, target Target, namespace string) (string, error) {
 	client, err := kubernetes.NewForConfig(target.Config)
 	if err != nil {
@@ -148,13 +148,14 @@ func certManagerObjection(ctx context.Context, target Target, namespace string) 
 	return webhookObjection(ctx, target, namespace)
 }
 
-// webhookObjection says what is missing until cert-manager's webhook admits.
+// webhookObjection reports what is missing until cert-manager's webhook admits objects.
 func webhookObjection(ctx context.Context, target Target, namespace string) (string, error) {
 	objects, err := dynamic.NewForConfig(target.Config)
 	if err != nil {
 		return "", err
 	}
-	// The webhook refuses what lasts less than an hour; nothing else does. A dry run asks it and stores nothing.
+	// Only the webhook refuses a certificate that is valid for less than an hour. A dry run calls the webhook and stores
+	// nothing.
 	probe := certificate(namespace, proofPrefix+"probe")
 	if err := unstructured.SetNestedField(probe.Object, "10m", "spec", "duration"); err != nil {
 		return "", err
@@ -180,7 +181,7 @@ func (c *certManager) testIssuance(ctx context.Context, target Target, namespace
 	if err != nil {
 		return err
 	}
-	// What an attempt has left that was killed goes, too.
+	// This also removes the objects of a killed attempt.
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainPatience)
 		defer cancel()
@@ -203,7 +204,7 @@ func (c *certManager) testIssuance(ctx context.Context, target Target, namespace
 	})
 }
 
-// removeProofs removes all that proofs have left in a namespace.
+// removeProofs removes everything that proofs left in a namespace.
 func removeProofs(ctx context.Context, objects dynamic.Interface, namespace string) error {
 	var problems []error
 	for _, resource := range []schema.GroupVersionResource{certificateKind, issuerKind, secretKind} {
@@ -227,7 +228,7 @@ func removeProofs(ctx context.Context, objects dynamic.Interface, namespace stri
 	return nil
 }
 
-// issuer is one by which a certificate signs itself.
+// issuer returns an Issuer for self-signed certificates.
 func issuer(namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cert-manager.io/v1", "kind": "Issuer",
@@ -236,7 +237,7 @@ func issuer(namespace, name string) *unstructured.Unstructured {
 	}}
 }
 
-// certificate is one that proves that cert-manager works.
+// certificate returns a Certificate that proves that cert-manager works.
 func certificate(namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cert-manager.io/v1", "kind": "Certificate",
@@ -298,7 +299,7 @@ func (c *certManager) State(ctx context.Context, target Target) (State, error) {
 }
 
 // Uninstall keeps cert-manager's CustomResourceDefinitions, and with them all users' objects. On a shared cluster it
-// leaves an installation of someone else alone. It removes the namespace only if Install created it.
+// leaves another owner's installation alone. It removes the namespace only if Install created it.
 func (c *certManager) Uninstall(ctx context.Context, target Target) error {
 	release, err := newHelm(target, c.Name(), certManagerNamespace)
 	if err != nil {

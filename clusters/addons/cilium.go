@@ -23,9 +23,10 @@ import (
 
 const (
 	ciliumNamespace = metav1.NamespaceSystem
-	// ciliumPatience is how long it may take from the chart to a network. From a registry it is mostly the images.
+	// ciliumPatience limits the time from the chart to a working network. With a registry, most of it is spent pulling
+	// images.
 	ciliumPatience = 10 * time.Minute
-	// notReadyTaint is what Cilium's operator takes off a node when its agent works.
+	// notReadyTaint is the taint that Cilium's operator removes from a node when the agent there works.
 	notReadyTaint = "node.cilium.io/agent-not-ready"
 )
 
@@ -35,7 +36,7 @@ var ciliumNodes = schema.GroupVersionResource{Group: "cilium.io", Version: "v2",
 // nothing, because a change of the network interrupts everyone on the cluster.
 func Cilium(store *images.Store) Addon { return &cilium{charts: store.Chart, patience: ciliumPatience} }
 
-// chartSource finds an add-on's chart.
+// chartSource finds the chart of an add-on.
 type chartSource func(ctx context.Context, name string) (images.Chart, error)
 
 type cilium struct {
@@ -85,14 +86,14 @@ func ciliumValues(target Target) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// kube-proxy is not there yet to lead to the Service of the API server.
+	// No kube-proxy forwards to the API server's Service yet.
 	if target.APIHost != "" {
 		values["k8sServiceHost"], values["k8sServicePort"] = target.APIHost, target.APIPort
 	}
 	return values, nil
 }
 
-// readValues reads Helm values of clusters/config/addons, of which each overrides those before it.
+// readValues reads Helm values from clusters/config/addons. Later files override earlier ones.
 func readValues(names ...string) (map[string]any, error) {
 	var files [][]byte
 	for _, name := range names {
@@ -112,7 +113,7 @@ func (c *cilium) wait(ctx context.Context, target Target, report func(string)) e
 	})
 }
 
-// ciliumObjection says what is missing until Cilium is usable: every agent and the operator ready, a CiliumNode with
+// ciliumObjection reports what is missing until Cilium is usable: every agent and the operator ready, a CiliumNode with
 // addresses for every node, every node ready and without Cilium's taint.
 func ciliumObjection(ctx context.Context, target Target) (string, error) {
 	client, err := kubernetes.NewForConfig(target.Config)
@@ -174,7 +175,7 @@ func ciliumObjection(ctx context.Context, target Target) (string, error) {
 	return nodesObjection(nodes.Items), nil
 }
 
-// nodesObjection names a node that takes no Pods for want of a network.
+// nodesObjection names a node that accepts no Pods because it has no network.
 func nodesObjection(nodes []corev1.Node) string {
 	for _, node := range nodes {
 		for _, taint := range node.Spec.Taints {
@@ -248,7 +249,7 @@ func number(version string) string { return strings.TrimPrefix(version, "v") }
 
 func (c *cilium) Uninstall(_ context.Context, target Target) error {
 	if target.Shared {
-		return nil // Install made nothing
+		return nil // Install changed nothing
 	}
 	release, err := newHelm(target, c.Name(), ciliumNamespace)
 	if err != nil {

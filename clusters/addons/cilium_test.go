@@ -51,7 +51,7 @@ func TestCiliumChartUsesOurValues(t *testing.T) {
 	if host != "labs-control-plane" {
 		t.Errorf("agents ask %q for the API server", host)
 	}
-	// All that Pods run here can be built without a registry.
+	// The images of all these Pods can be built without a registry.
 	catalogue, err := images.Load()
 	if err != nil {
 		t.Fatal(err)

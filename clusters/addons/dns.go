@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// labNames is added to the configuration of the cluster's DNS: it resolves every name below lab.test to the Ingress
-// controller's Service. Its server asks the one before it in the same file, which does not keep answers about the
-// cluster's own names. A cluster that we make has it from its beginning (clusters/node/manifests/dns.yaml).
+// labNames is added to the configuration of the cluster's DNS. It resolves every name below lab.test to the Ingress
+// controller's Service. Its server forwards to the one before it in the same file, which does not cache answers about
+// the cluster's own names. A cluster that we create has it from the start (clusters/node/manifests/dns.yaml).
 const labNames = `lab.test:53 {
     errors
     rewrite name regex .* ingress.ingress.svc.cluster.local answer auto
@@ -28,22 +28,22 @@ const labNames = `lab.test:53 {
 `
 
 const (
-	// labZone is by what it is known whether the rule is there.
+	// labZone identifies the rule in the file.
 	labZone = "lab.test:53 {"
-	// coredns is the Deployment and the ConfigMap of the cluster's DNS as kubeadm names them, with the file in the latter,
-	// and dnsService its Service.
+	// coredns is the name that kubeadm gives the Deployment and the ConfigMap of the cluster's DNS. corefile is the file
+	// in the ConfigMap, and dnsService is the DNS's Service.
 	coredns, corefile, dnsService = "coredns", "Corefile", "kube-dns"
-	// rewritten is an annotation of the ConfigMap that we have changed, and of the Pods that have read it: the digest of
-	// the file.
+	// rewritten is an annotation of a ConfigMap that we have changed, and of the Pods that have read it. Its value is the
+	// digest of the file.
 	rewritten = "operator-labs.lva.io/corefile"
 )
 
-// ensureNames makes the cluster's DNS lead all names below lab.test to the Ingress controller. It returns the DNS's
+// ensureNames makes the cluster's DNS resolve all names below lab.test to the Ingress controller. It returns the DNS's
 // address and port.
 func ensureNames(ctx context.Context, p *plain, report func(string)) (resolver string, err error) {
 	service, err := p.client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, dnsService, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !p.target.Shared {
-		// On an embedded cluster that is just starting, the DNS comes at the same time as we do.
+		// On an embedded cluster that is just starting, the DNS may be created at the same time.
 		err = until(ctx, plainPatience, "the cluster's DNS", func(ctx context.Context) (string, error) {
 			service, err = p.client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, dnsService, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
@@ -97,8 +97,8 @@ func addLabNames(ctx context.Context, p *plain, rules *corev1.ConfigMap) error {
 	return nil
 }
 
-// removeNames removes the rule that ensureNames has added from the cluster's DNS, and leaves everything else that is
-// written there. It also leaves a rule that was there before us, or that was changed since.
+// removeNames removes the rule that ensureNames added from the cluster's DNS, and leaves the rest of the configuration
+// unchanged. It also leaves a rule that existed before, or that was changed since.
 func removeNames(ctx context.Context, p *plain) error {
 	if p.target.Shared {
 		return nil // ensureNames adds nothing there

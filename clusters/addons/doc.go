@@ -3,7 +3,7 @@
 
 // Package addons installs what labs need in a cluster besides Kubernetes itself: Cilium (the network of a kind
 // cluster), cert-manager, Pebble (an ACME server) and an Ingress controller. The same code serves every kind of
-// cluster: a Target says what is possible in one.
+// cluster, and a Target describes what is possible in one.
 //
 // An add-on is installed from its own chart by the Helm SDK, or from a manifest where there is no chart. It continues
 // after an install or upgrade that was interrupted or failed. It then waits until the add-on is usable, which takes

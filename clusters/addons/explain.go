@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// explainPatience is how long an explanation may take: it is asked for when things go wrong.
+	// explainPatience is how long an explanation may take. It is needed when the cluster may not work.
 	explainPatience = 10 * time.Second
 	explainEvents   = 8
 	explainLogLines = 8
@@ -29,7 +29,7 @@ const (
 // Explain describes why something in a namespace is not ready: the Pods that are not, the latest warnings, and the last
 // lines that their containers logged. It is meant for the end of an error, and empty when all is well.
 func Explain(ctx context.Context, target Target, namespace string) string {
-	// The deadline of what failed has passed; the person still wants to know why.
+	// The deadline of the failed operation has passed, but the user still needs the reason.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainPatience)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(target.Config)
@@ -65,7 +65,7 @@ func podReady(pod *corev1.Pod) bool {
 	})
 }
 
-// explainPod says which container of a Pod does not run, why, and what it logged last.
+// explainPod reports which container of a Pod does not run, why, and what it logged last.
 func explainPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, out *strings.Builder) {
 	where := pod.Spec.NodeName
 	if where == "" {
@@ -89,7 +89,7 @@ func explainPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Po
 	}
 }
 
-// containerProblem says why a container is not ready, and whether its previous run has the log that shows it.
+// containerProblem reports why a container is not ready, and whether its previous run has the log that shows it.
 func containerProblem(status *corev1.ContainerStatus) (problem string, previous bool) {
 	last := ""
 	if terminated := status.LastTerminationState.Terminated; terminated != nil {

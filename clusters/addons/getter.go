@@ -13,15 +13,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// getter gives Helm the access that we have, without a detour by a kubeconfig file and its current context.
+// getter gives Helm our access to the cluster without a kubeconfig file and its current context.
 type getter struct {
 	config    *rest.Config
 	namespace string
 	discovery discovery.CachedDiscoveryInterface
 }
 
-// newGetter also speeds the access up: a chart has a hundred objects, and API servers of today meter requests
-// themselves.
+// newGetter also raises the client-side rate limit, because a chart has a hundred objects, and current API servers
+// limit requests themselves.
 func newGetter(config *rest.Config, namespace string) *getter {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200

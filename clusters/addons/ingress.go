@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// ingressController is what the spec of our IngressClass says. (clusters/images/programs/ingress)
+	// ingressController is the controller in the spec of our IngressClass. (clusters/images/programs/ingress)
 	ingressController = "lva.io/ingress"
-	// ingressPage is a page that no Ingress names, and ingressAnswer what the controller says of it.
+	// ingressPage is a page that no Ingress names, and ingressAnswer is how the controller answers a request for it.
 	ingressPage, ingressAnswer = "ingress:80/", "no Ingress names "
 )
 
 // Ingress is the course's own Ingress controller, with the class lab. It is usable when it answers through its Service.
-// In a cluster that has someone else's IngressClass, that one is used and ours is not installed.
+// In a cluster that has another owner's IngressClass, that one is used and ours is not installed.
 func Ingress() Addon { return ingress{} }
 
 type ingress struct{}
@@ -56,7 +56,7 @@ func (i ingress) Install(ctx context.Context, target Target, report func(string)
 	return p.waitReady(ctx, ingressPage, ingressAnswer, report)
 }
 
-// foreignClass names an IngressClass that is not ours. It is empty if there is none.
+// foreignClass returns the name of an IngressClass that is not ours, or "" if there is none.
 func foreignClass(ctx context.Context, p *plain) (string, error) {
 	classes, err := p.client.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -23,18 +23,18 @@ import (
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// leftoverPatience is how long a kind that is being deleted may take to be gone, with all its objects.
+// leftoverPatience is how long the deletion of a kind with all its objects may take.
 const leftoverPatience = 30 * time.Second
 
-// clearLeftovers deals with CustomResourceDefinitions that another install of the add-on left behind: of kubectl apply,
-// of another release, or of another version. The chart could not be installed over them:
+// clearLeftovers handles CustomResourceDefinitions that another install of the add-on left behind: by kubectl apply, by
+// another release, or by another version. The chart could not be installed over them:
 //
-//   - one that is being deleted, and waits for objects whose finalizers nobody removes any more;
+//   - one that is being deleted, and waits for objects whose finalizers no controller removes any more;
 //   - one that has stored objects in a version that the chart's no longer has;
 //   - one that bears no release's name, or another's.
 //
-// On a cluster that we made, they are made to fit. Objects are kept, unless their kind was being deleted already. On
-// another user's cluster, nothing is changed, and the error says what to do.
+// On a cluster that we created, they are changed to fit the chart. Objects are kept, unless their kind was being
+// deleted already. On another user's cluster, nothing is changed, and the error says what to do.
 func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, values map[string]any, report func(string)) error {
 	objects, err := dynamic.NewForConfig(release.access)
 	if err != nil {
@@ -105,8 +105,8 @@ func sharedLeftovers(release *helm, foreign []*unstructured.Unstructured) error 
 		release.target.Kubeconfig, strings.Join(names, " "))
 }
 
-// finishDeletion waits until a kind that is being deleted is gone. Its objects have finalizers for a controller that is
-// not there any more: they are taken off.
+// finishDeletion waits until a kind that is being deleted is gone. It removes the finalizers of the kind's objects,
+// because their controller no longer exists.
 func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured, report func(string)) error {
 	name := definition.GetName()
 	report(fmt.Sprintf("%s is still being deleted: finishing the deletion", name))
@@ -145,7 +145,8 @@ func finishDeletion(ctx context.Context, objects dynamic.Interface, definition *
 	})
 }
 
-// resourceOf is a definition's resource in the version in which it is stored, or the first that is served.
+// resourceOf returns a definition's resource in the version in which it is stored, or in the first version that is
+// served.
 func resourceOf(definition *unstructured.Unstructured) schema.GroupVersionResource {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
@@ -163,7 +164,7 @@ func resourceOf(definition *unstructured.Unstructured) schema.GroupVersionResour
 	return resource
 }
 
-// servedVersions are the versions that each definition of the chart has.
+// servedVersions returns the versions that each definition of the chart has.
 func servedVersions(release *helm, wanted *chart.Chart, values map[string]any) (map[string][]string, error) {
 	render := action.NewInstall(release.config)
 	render.ReleaseName, render.Namespace = release.name, release.namespace
@@ -177,7 +178,7 @@ func servedVersions(release *helm, wanted *chart.Chart, values map[string]any) (
 		manifest = last.Manifest
 	} else {
 		if last != nil {
-			// The name is taken, and nothing is stored: any other name will do.
+			// The name is taken. Any other name works, because nothing is stored.
 			render.ReleaseName += "-rendered"
 		}
 		rendered, err := render.Run(wanted, values)
@@ -206,8 +207,9 @@ func servedVersions(release *helm, wanted *chart.Chart, values map[string]any) (
 	return served, nil
 }
 
-// dropUnknownVersions deals with a definition that has stored objects in a version that the chart's no longer has: the
-// API server would refuse the chart's. Without objects, it is deleted. With objects there is no way that keeps them.
+// dropUnknownVersions handles a definition that has stored objects in a version that the chart's definition no longer
+// has. The API server would refuse the chart's definition. Without objects, the old definition is deleted. With objects
+// it returns an error, because no change would keep them.
 func dropUnknownVersions(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured,
 	served []string, report func(string),
 ) error {

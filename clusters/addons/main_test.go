@@ -69,7 +69,7 @@ func storeIn(dir string) *images.Store {
 	return s
 }
 
-// store is where the charts are, for all tests.
+// store is the folder of the charts, for all tests.
 var store struct {
 	once sync.Once
 	dir  string
@@ -144,7 +144,7 @@ func (s *scene) release(t *testing.T) *helm {
 	return h
 }
 
-// revisions are the release's, with their statuses, the oldest first.
+// revisions returns the release's revisions with their statuses, oldest first.
 func (s *scene) revisions(t *testing.T) string {
 	t.Helper()
 	history, err := s.release(t).config.Releases.History("cert-manager")
@@ -158,7 +158,7 @@ func (s *scene) revisions(t *testing.T) string {
 	return strings.Join(words, ", ")
 }
 
-// setStatus makes the newest revision what it is when Helm is killed.
+// setStatus gives the newest revision the status that it has when Helm is killed.
 func (s *scene) setStatus(t *testing.T, status release.Status) {
 	t.Helper()
 	h := s.release(t)
@@ -172,7 +172,7 @@ func (s *scene) setStatus(t *testing.T, status release.Status) {
 	}
 }
 
-// installed fails the test unless cert-manager is there, whole and once.
+// installed fails the test unless cert-manager is installed completely, and only once.
 func (s *scene) installed(t *testing.T) {
 	t.Helper()
 	h := s.release(t)

@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// namespacePatience is how long a namespace that is being deleted may take to be gone.
+	// namespacePatience is how long the deletion of a namespace may take.
 	namespacePatience = time.Minute
-	// createdBy is the label of a namespace that was made for an add-on: only such a one goes with it. Releases, what
-	// cert-manager's chart makes, and what our own manifests make outside of their namespaces have it, too.
+	// createdBy is the label of a namespace that was created for an add-on. An uninstall deletes the namespace only if it
+	// has the label. Releases, the objects of cert-manager's chart, and the objects of our own manifests outside of their
+	// namespaces have it, too.
 	createdBy = "operator-labs.lva.io/addon"
 )
 
-// namespaceReady makes an add-on's namespace, after an earlier one of that name that is being deleted is gone.
+// namespaceReady creates an add-on's namespace. If an earlier one of that name is being deleted, it waits first until
+// that is gone.
 func namespaceReady(ctx context.Context, client kubernetes.Interface, name, addon string, report func(string)) error {
 	reported := false
 	return until(ctx, namespacePatience, "the namespace "+name, func(ctx context.Context) (string, error) {
@@ -49,7 +51,7 @@ func namespaceReady(ctx context.Context, client kubernetes.Interface, name, addo
 	})
 }
 
-// removeNamespace deletes an add-on's namespace if it was made for it, and waits until it is gone.
+// removeNamespace deletes an add-on's namespace if it was created for the add-on, and waits until it is gone.
 func removeNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && namespace.Labels[createdBy] == "" {
@@ -76,7 +78,7 @@ func removeNamespace(ctx context.Context, client kubernetes.Interface, name stri
 	})
 }
 
-// endPods ends what runs in a namespace that is about to be deleted. The namespace controller would look for Pods once,
+// endPods ends the Pods of a namespace that is about to be deleted. The namespace controller would look for Pods once,
 // and again only after half of their grace period.
 func endPods(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	background := metav1.DeletePropagationBackground
@@ -93,7 +95,7 @@ func endPods(ctx context.Context, client kubernetes.Interface, namespace string)
 	})
 }
 
-// terminating says what a namespace that is being deleted waits for.
+// terminating reports what a namespace that is being deleted waits for.
 func terminating(namespace *corev1.Namespace) string {
 	for _, condition := range namespace.Status.Conditions {
 		switch condition.Type {

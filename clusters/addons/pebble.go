@@ -25,13 +25,15 @@ import (
 )
 
 const (
-	// pebbleDirectory is where the ACME directory is, and pebbleAnswer what stands there. (RFC 8555, section 7.1.1)
+	// pebbleDirectory is the address of the ACME directory, and pebbleAnswer is a part of its content. (RFC 8555, section
+	// 7.1.1)
 	pebbleDirectory, pebbleAnswer = "https:pebble:14000/dir", "newOrder"
-	// pebbleSecret holds the certificate of Pebble's own HTTPS, and pebbleCA, a ConfigMap, who has signed it: ca.crt.
+	// pebbleSecret holds the certificate of Pebble's own HTTPS. pebbleCA is a ConfigMap with the authority that signed it,
+	// as ca.crt.
 	pebbleSecret, pebbleCA = "pebble-tls", "pebble-ca"
-	// pebbleLeft is how long the certificate must still be valid.
+	// pebbleLeft is how long the certificate must remain valid.
 	pebbleLeft = 30 * 24 * time.Hour
-	// certificateDigest is an annotation of Pebble's Pods: who has another certificate needs another Pod.
+	// certificateDigest is an annotation of Pebble's Pods, so that another certificate causes other Pods.
 	certificateDigest = "operator-labs.lva.io/certificate"
 )
 
@@ -64,7 +66,7 @@ func (a *pebble) Install(ctx context.Context, target Target, report func(string)
 		return err
 	}
 	report("installing Pebble")
-	// The namespace and the rest are made before: what the Pod mounts must be there first.
+	// The namespace comes first, because the objects that the Pod mounts must exist before the Deployment.
 	if err := p.apply(ctx, objects[:1], report); err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (a *pebble) Install(ctx context.Context, target Target, report func(string)
 	return awaitNames(ctx, p, report)
 }
 
-// complete adds to Pebble's Deployment what differs from cluster to cluster.
+// complete adds to Pebble's Deployment the values that differ between clusters.
 func complete(object *unstructured.Unstructured, resolver, digest string) error {
 	containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 	if err != nil {
@@ -115,9 +117,9 @@ func complete(object *unstructured.Unstructured, resolver, digest string) error 
 	return unstructured.SetNestedField(object.Object, digest, "spec", "template", "metadata", "annotations", certificateDigest)
 }
 
-// ensureCertificate makes the certificate of Pebble's HTTPS unless there is a good one, and says who signed it: the
-// authority in Pebble's own image, so that it is the same in every cluster and can be written into an Issuer once.
-// Everybody has its key; it is good for nothing but this. The digest is the certificate's.
+// ensureCertificate creates the certificate of Pebble's HTTPS unless there is a valid one, and publishes the authority
+// that signed it. That is the authority in Pebble's own image, so it is the same in every cluster and can be written
+// into an Issuer once. Its key is public, so it is good for nothing but this. The digest is the certificate's.
 func (a *pebble) ensureCertificate(ctx context.Context, p *plain, report func(string)) (digest string, err error) {
 	objects, err := p.objects()
 	if err != nil {
@@ -171,7 +173,7 @@ func (a *pebble) ensureCertificate(ctx context.Context, p *plain, report func(st
 	return hex.EncodeToString(sum[:8]), p.apply(ctx, made, report)
 }
 
-// signedBy says whether a certificate is Pebble's, signed by an authority, and valid for long enough.
+// signedBy reports whether a certificate is Pebble's, is signed by an authority, and is valid for long enough.
 func signedBy(certificate, authority []byte) bool {
 	block, _ := pem.Decode(certificate)
 	if block == nil {

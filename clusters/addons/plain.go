@@ -22,14 +22,14 @@ import (
 //go:embed manifests/*.yaml
 var manifests embed.FS
 
-// fieldOwner is who the API server knows as the owner of what is applied.
+// fieldOwner is the field manager of everything that is applied.
 const fieldOwner = "operator-labs-addons"
 
-// plainPatience is how long an add-on without a chart may take from its manifest to where it is usable.
+// plainPatience is how long it may take until an add-on without a chart is usable.
 const plainPatience = 3 * time.Minute
 
-// plain is an add-on without a chart: objects in a namespace of its own, one Deployment among them. All three have its
-// name.
+// plain is an add-on without a chart: objects in a namespace of its own, one of them a Deployment. The add-on, the
+// namespace and the Deployment have the same name.
 type plain struct {
 	name   string
 	target Target
@@ -44,7 +44,7 @@ func newPlain(name string, target Target) (*plain, error) {
 	return &plain{name: name, target: target, client: client}, nil
 }
 
-// objects are those of the add-on's manifest.
+// objects returns the objects of the add-on's manifest.
 func (p *plain) objects() ([]*unstructured.Unstructured, error) {
 	content, err := manifests.ReadFile("manifests/" + p.name + ".yaml")
 	if err != nil {
@@ -53,8 +53,8 @@ func (p *plain) objects() ([]*unstructured.Unstructured, error) {
 	return apply.Parse(content)
 }
 
-// apply waits until a namespace of before is gone, and writes the objects. On a cluster of others it writes into no
-// namespace of theirs.
+// apply waits until an earlier namespace that is being deleted is gone, and then applies the objects. On a shared
+// cluster it does not write into a namespace of another owner.
 func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured, report func(string)) error {
 	if p.target.Shared {
 		namespace, err := p.client.CoreV1().Namespaces().Get(ctx, p.name, metav1.GetOptions{})
@@ -72,7 +72,7 @@ func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured,
 	return apply.Objects(ctx, p.target.Config, fieldOwner, objects)
 }
 
-// deployment is the add-on's; nil if there is none.
+// deployment returns the add-on's Deployment, or nil if there is none.
 func (p *plain) deployment(ctx context.Context) (*appsv1.Deployment, error) {
 	deployment, err := p.client.AppsV1().Deployments(p.name).Get(ctx, p.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -84,15 +84,16 @@ func (p *plain) deployment(ctx context.Context) (*appsv1.Deployment, error) {
 	return deployment, nil
 }
 
-// waitReady waits until the Deployment is ready and its Service answers as it must.
+// waitReady waits until the Deployment is ready and its Service answers as expected.
 func (p *plain) waitReady(ctx context.Context, path, wanted string, report func(string)) error {
 	return waitReady(ctx, p.target, p.name, plainPatience, p.name, report, func(ctx context.Context) (string, error) {
 		return p.objection(ctx, path, wanted)
 	})
 }
 
-// objection says what is missing until the Service answers a request with what is wanted. The API server asks it, so it
-// is asked as from within the cluster. path begins with the Service's port, as "https:ingress:443/shop".
+// objection reports what is missing until the Service answers a request with the wanted text. The API server forwards
+// the request, so that it comes from within the cluster. path begins with the Service and its port, as
+// "https:ingress:443/shop".
 func (p *plain) objection(ctx context.Context, path, wanted string) (string, error) {
 	deployment, err := p.deployment(ctx)
 	if err != nil {
@@ -105,7 +106,7 @@ func (p *plain) objection(ctx context.Context, path, wanted string) (string, err
 		return "its Pod is not ready", nil
 	}
 	service, page, _ := strings.Cut(path, "/")
-	// A page that there is not is an answer, too.
+	// An error response, such as 404, is an answer, too.
 	answer, err := p.client.CoreV1().RESTClient().Get().Namespace(p.name).Resource("services").Name(service).SubResource("proxy").
 		Suffix(page).DoRaw(ctx)
 	if strings.Contains(string(answer), wanted) {
@@ -117,7 +118,7 @@ func (p *plain) objection(ctx context.Context, path, wanted string) (string, err
 	return "its Service answers otherwise: " + oneLine(string(answer)), nil
 }
 
-// state is that of the add-on.
+// state returns the state of the add-on.
 func (p *plain) state(ctx context.Context, path, wanted string) (State, error) {
 	state := State{Name: p.name}
 	objects, err := p.objects()
@@ -142,13 +143,13 @@ func (p *plain) state(ctx context.Context, path, wanted string) (State, error) {
 	return state, nil
 }
 
-// pinnedBy is the version of the image that a manifest's Deployment runs.
+// pinnedBy returns the version of the image that a manifest's Deployment runs.
 func pinnedBy(objects []*unstructured.Unstructured) string {
 	image := imageOf(objects)
 	return number(image[strings.LastIndex(image, ":")+1:])
 }
 
-// imageOf is the image that a manifest's Deployment runs.
+// imageOf returns the image that a manifest's Deployment runs.
 func imageOf(objects []*unstructured.Unstructured) string {
 	for _, object := range objects {
 		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
@@ -162,8 +163,8 @@ func imageOf(objects []*unstructured.Unstructured) string {
 	return ""
 }
 
-// uninstall removes what install has made: the objects without a namespace that bear our label, and the namespace with
-// all that is in it.
+// uninstall removes what the install created: the objects without a namespace that have our label, and the namespace
+// with everything in it.
 func (p *plain) uninstall(ctx context.Context) error {
 	labelled := metav1.ListOptions{LabelSelector: createdBy + "=" + p.name}
 	for what, remove := range map[string]func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{

@@ -182,7 +182,7 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 	if err != nil || !signedBy(secret.Data[corev1.TLSCertKey], []byte(authority.Data["ca.crt"])) {
 		t.Errorf("the certificate is not signed by the authority of the ConfigMap: %v", err)
 	}
-	// Somebody else adds a rule behind ours.
+	// Another user adds a rule after ours.
 	rules, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 	if err != nil || servers.Spec.Template.Annotations[rewritten] != "" {
 		t.Errorf("the DNS's Pods are still those that have read our rule (%v)", err)
 	}
-	// A rule that was there before us is not ours.
+	// A rule that existed before is not ours.
 	rules.Data[corefile] += labNames
 	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(t.Context(), rules, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestExistingIngressClassIsUsed(t *testing.T) {
 	if err != nil || len(classes.Items) != 0 {
 		t.Errorf("after the uninstall there are classes: %v, error %v", classes.Items, err)
 	}
-	// A namespace of others stays as it is.
+	// A namespace of another owner is not changed.
 	theirs := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ingress"}}
 	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

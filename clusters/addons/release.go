@@ -29,7 +29,8 @@ import (
 )
 
 const (
-	// helmTimeout is for what Helm itself waits for, hooks and deletions. Whether an add-on is usable we look ourselves.
+	// helmTimeout limits what Helm itself waits for: hooks and deletions. This package itself waits until an add-on is
+	// usable.
 	helmTimeout = 2 * time.Minute
 	// history is how many revisions of a release are kept.
 	history = 3
@@ -68,7 +69,7 @@ func loadChart(source images.Chart) (*chart.Chart, error) {
 	return loaded, nil
 }
 
-// mergeValues reads Helm values, of which each overrides those before it.
+// mergeValues reads Helm values. Later files override earlier ones.
 func mergeValues(files ...[]byte) (map[string]any, error) {
 	merged := map[string]any{}
 	for _, content := range files {
@@ -81,7 +82,7 @@ func mergeValues(files ...[]byte) (map[string]any, error) {
 	return merged, nil
 }
 
-// last is the newest revision of the release; nil when there is none.
+// last returns the newest revision of the release, or nil if there is none.
 func (h *helm) last() (*release.Release, error) {
 	last, err := h.config.Releases.Last(h.name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -93,9 +94,9 @@ func (h *helm) last() (*release.Release, error) {
 	return last, nil
 }
 
-// deployed is the newest revision that was applied to its end; nil when there is none. A revision that was superseded
-// by one that never ended is it, too: Helm writes the two records one after the other, and may have been killed in
-// between.
+// deployed returns the newest revision that was applied completely, or nil if there is none. That can also be a
+// revision that was superseded by one that never completed, because Helm writes the two records one after the other,
+// and may have been killed in between.
 func (h *helm) deployed() (*release.Release, error) {
 	revisions, err := h.config.Releases.History(h.name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -115,9 +116,10 @@ func (h *helm) deployed() (*release.Release, error) {
 	return nil, nil
 }
 
-// ensure makes the cluster hold this chart with these values. Where it does, nothing is changed.
+// ensure installs or upgrades the release to this chart with these values. It changes nothing if the cluster already
+// has them.
 func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[string]any, report func(string)) error {
-	// First of all: in a namespace that is being deleted, all objects may still be there.
+	// This comes first, because all objects may still exist in a namespace that is being deleted.
 	if err := namespaceReady(ctx, h.client, h.namespace, h.name, report); err != nil {
 		return err
 	}
@@ -158,7 +160,7 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 	upgrade := action.NewUpgrade(h.config)
 	upgrade.Namespace, upgrade.Timeout, upgrade.MaxHistory = h.namespace, helmTimeout, history
 	upgrade.Labels = map[string]string{createdBy: h.name}
-	upgrade.ResetValues = true // what the values say counts, and not what an earlier revision had
+	upgrade.ResetValues = true // only these values count, and not those of an earlier revision
 	upgrade.TakeOwnership = !h.target.Shared
 	if _, err := upgrade.RunWithContext(ctx, h.name, wanted, values); err != nil {
 		return fmt.Errorf("upgrading the chart of %s: %w", h.name, err)
@@ -166,12 +168,12 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 	return nil
 }
 
-// same reports whether a revision was made from this chart and these values.
+// same reports whether a revision was created from this chart and these values.
 func same(revision *release.Release, wanted *chart.Chart, values map[string]any) bool {
 	if revision.Chart.Metadata.Version != wanted.Metadata.Version || revision.Chart.Metadata.AppVersion != wanted.Metadata.AppVersion {
 		return false
 	}
-	// As JSON: a revision was stored so, where 1 and 1.0 are the same number.
+	// The values are compared as JSON, in which a revision is stored, because 1 and 1.0 are the same number there.
 	have, err := json.Marshal(revision.Config)
 	if err != nil {
 		return false
@@ -184,7 +186,7 @@ func same(revision *release.Release, wanted *chart.Chart, values map[string]any)
 func (h *helm) missing(revision *release.Release) (string, error) {
 	objects, err := h.config.KubeClient.Build(bytes.NewBufferString(revision.Manifest), false)
 	if err != nil {
-		// Such as: a kind that the manifest has objects of is gone from the cluster.
+		// For example, the cluster no longer has a kind of which the manifest has objects.
 		return fmt.Sprintf("something of %s", h.name), nil //nolint:nilerr // what is missing is put back, or that fails and says why
 	}
 	for _, object := range objects {
@@ -197,13 +199,12 @@ func (h *helm) missing(revision *release.Release) (string, error) {
 	return "", nil
 }
 
-// recover puts the release's records in order after an install, upgrade or uninstall that did not come to its end, so
-// that the next operation is possible, and returns the revision from which to upgrade: nil says that it has to be
-// installed.
+// recover repairs the release's records after an install, upgrade or uninstall that did not complete, so that the next
+// operation is possible. It returns the revision from which to upgrade, or nil if the release has to be installed.
 //
-// Helm itself refuses to go on from there: install says "cannot re-use a name that is still in use", and upgrade
-// "another operation is in progress". It can't know that the other one is dead. We can: who installs add-ons holds the
-// cluster's lock.
+// Helm itself refuses to continue: install fails with "cannot re-use a name that is still in use", and upgrade with
+// "another operation is in progress". Helm can't know that the other operation is dead. We know it, because every
+// installer of add-ons holds the cluster's lock.
 func (h *helm) recover(last *release.Release, report func(string)) (*release.Release, error) {
 	if last == nil {
 		return nil, nil
@@ -231,7 +232,8 @@ func (h *helm) recover(last *release.Release, report func(string)) (*release.Rel
 		return nil, err
 	}
 	if good == nil {
-		// It never worked. Its records go, its objects stay: they bear the release's name, and the next install adopts them.
+		// No revision ever worked. The records are deleted. The objects stay, because they have the release's name, and the
+		// next install adopts them.
 		return nil, h.forget()
 	}
 	if good.Info.Status == release.StatusSuperseded {
@@ -257,7 +259,7 @@ func (h *helm) forget() error {
 	return nil
 }
 
-// uninstall deletes what the release made. That there is none is no error.
+// uninstall deletes the objects of the release. It is no error if there is no release.
 func (h *helm) uninstall() error {
 	uninstall := action.NewUninstall(h.config)
 	uninstall.Timeout = helmTimeout
@@ -269,7 +271,8 @@ func (h *helm) uninstall() error {
 	return nil
 }
 
-// owns reports whether an object is the release's: it has its name and, on another user's cluster, our label, too.
+// owns reports whether an object is the release's. It is if it has the release's name and, on another user's cluster,
+// our label, too.
 func (h *helm) owns(object metav1.Object) bool {
 	annotations := object.GetAnnotations()
 	return annotations[releaseName] == h.name && annotations[releaseNamespace] == h.namespace &&

@@ -38,7 +38,7 @@ func TestSecondInstallChangesNothing(t *testing.T) {
 	}
 }
 
-// versions are the Deployments of cert-manager with their resource versions.
+// versions returns the Deployments of cert-manager with their resource versions.
 func versions(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	deployments, err := client.AppsV1().Deployments(certManagerNamespace).List(t.Context(), metav1.ListOptions{})
@@ -142,7 +142,7 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 	}
 }
 
-// upgradeTo adds a revision of another version, with which the one before has the status old and it has the status new.
+// upgradeTo adds a revision of another version, with the status after, and gives the one before it the status before.
 func (s *scene) upgradeTo(t *testing.T, before, after release.Status) {
 	t.Helper()
 	h := s.release(t)

@@ -12,11 +12,11 @@ import (
 	"lva.io/operators/clusters/await"
 )
 
-// interval is how often a wait looks.
+// interval is the time between two checks of a wait.
 const interval = 250 * time.Millisecond
 
-// until looks at something until look has nothing to object any more. It ends at once with look's error, and with a
-// TimeoutError that repeats the last objection when timed out.
+// until calls look until it returns no objection. It returns look's error at once, or a TimeoutError with the last
+// objection when the time is up.
 func until(ctx context.Context, patience time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	patient, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
@@ -51,7 +51,7 @@ func waitReady(ctx context.Context, target Target, namespace string, patience ti
 
 // TimeoutError is returned when an object did not reach its expected state in time.
 type TimeoutError struct {
-	// What was waited for, for how long, and what the last look found missing.
+	// What was waited for, for how long, and what was missing at the last check.
 	What      string
 	Patience  time.Duration
 	Objection string

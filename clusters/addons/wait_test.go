@@ -19,7 +19,8 @@ func TestTimeoutErrorExplainsPods(t *testing.T) {
 	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
-	// No node is there for its Pods. The patience begins when that can be seen, so that a slow machine sees it, too.
+	// The cluster has no node for the Pods. The patience begins when the scheduler has reported that, so that it is also
+	// in the error on a slow machine.
 	if err := until(t.Context(), time.Minute, "an Event of the scheduler", func(ctx context.Context) (string, error) {
 		events, err := s.client.CoreV1().Events(certManagerNamespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedScheduling"})
 		if err != nil {

@@ -42,8 +42,8 @@ func Objects(ctx context.Context, config *rest.Config, owner string, objects []*
 		return fmt.Errorf("preparing a client of the API server: %w", err)
 	}
 	for _, object := range objects {
-		// The names of built-in resources follow from their kinds. To ask the API server for them would take longer than to
-		// write them.
+		// The names of built-in resources follow from their kinds. Asking the API server for them would take longer than
+		// writing them.
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 		_, err := client.Resource(resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(), object,
 			metav1.ApplyOptions{FieldManager: owner, Force: true})

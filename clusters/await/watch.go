@@ -23,8 +23,8 @@ type Lister[List runtime.Object] interface {
 
 // Change lists the objects that the options select, and then watches them, until done returns true for one. done gets
 // the listed objects as added ones. Client-go's RetryWatcher restarts a watch that ends. An error of the list, of done,
-// or of the API server ends the wait. Client-go's own UntilWithSync is not used because it would wait for ever where
-// the list is forbidden.
+// or of the API server ends the wait. Client-go's own UntilWithSync is not used because it would wait forever if the
+// list is forbidden.
 //
 // When the context has ended, the error is its cause.
 func Change[List runtime.Object](

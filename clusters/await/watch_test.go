@@ -17,11 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// script is an API server that answers as a test says: what ends a watch can't be had from a real one at will.
+// script is an API server whose answers a test chooses, because a real one does not end a watch on request.
 type script struct {
 	listed  []corev1.Pod
 	refused error
-	// watches are what the watches tell of, one after the other. Each ends then; after the last nothing happens.
+	// watches holds the events of each watch, in order. A watch ends after its events. After the last watch, no event
+	// comes.
 	watches [][]watch.Event
 	asked   []metav1.ListOptions
 }
@@ -57,7 +58,7 @@ func TestChange(t *testing.T) {
 		name string
 		*script
 		seen     []string
-		versions []string // of which the watches were asked for
+		versions []string // from which the watches were requested
 		err      error
 	}{
 		{

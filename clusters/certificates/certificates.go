@@ -110,7 +110,7 @@ func NewKey() (private, public []byte, err error) {
 	return private, block("PUBLIC KEY", der), nil
 }
 
-// newKey makes an elliptic-curve key: RSA would take a tenth of a second each.
+// newKey creates an elliptic-curve key. An RSA key would take a tenth of a second.
 func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -124,7 +124,7 @@ func newKey() (*ecdsa.PrivateKey, []byte, error) {
 }
 
 func newTemplate(name string) *x509.Certificate {
-	// A random serial number, and a minute back for clocks that are set while we start.
+	// The serial number is random. The certificate is valid from a minute ago, because clocks may be set while we start.
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	now := time.Now()
 	return &x509.Certificate{

@@ -7,11 +7,11 @@ import _ "embed"
 
 // The objects of a class on a shared cluster. Package class of the scripts applies them.
 var (
-	// ClassCluster is applied once. It has what students may do outside of their namespaces.
+	// ClassCluster is applied once. It defines what students may do outside of their namespaces.
 	//
 	//go:embed class/cluster.yaml
 	ClassCluster []byte
-	// ClassStudent is applied for each student. It has the namespace, its limits, and what the student may do in it.
+	// ClassStudent is applied for each student. It defines the namespace, its limits, and what the student may do in it.
 	//
 	//go:embed class/student.yaml
 	ClassStudent []byte

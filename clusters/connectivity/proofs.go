@@ -95,8 +95,8 @@ func podToService(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// names asks for the test's Service by its short and by its whole name, and for that of the API server. The world
-// outside is not asked: a classroom may have none.
+// names resolves the short and the full name of the test's Service, and the name of the API server's Service. It
+// resolves no public name, because a classroom may have no internet access.
 func names(ctx context.Context, s *scene) error {
 	for _, from := range s.pods[client] {
 		for name, address := range map[string]string{
@@ -172,7 +172,7 @@ func getFromHost(ctx context.Context, url string) error {
 	return err
 }
 
-// reached and denied wait until all Pods of an app get an answer, or none.
+// reached waits until all Pods of an app get an answer. denied waits until none of them does.
 func (s *scene) reached(ctx context.Context, app, url string) error {
 	return eventually(ctx, patience, app+" gets an answer", func(ctx context.Context) error {
 		for _, from := range s.pods[app] {
@@ -229,8 +229,8 @@ func networkPolicy(ctx context.Context, s *scene) (err error) {
 
 var ciliumPolicies = schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnetworkpolicies"}
 
-// ciliumNetworkPolicy lets clients ask the cluster's DNS and nothing else, which a NetworkPolicy can't say by the names
-// of what is there.
+// ciliumNetworkPolicy lets clients reach the cluster's DNS and nothing else. A plain NetworkPolicy can't select it by
+// name.
 func ciliumNetworkPolicy(ctx context.Context, s *scene) error {
 	url := "http://" + net.JoinHostPort(s.service.Spec.ClusterIP, "80")
 	policies := s.dynamic.Resource(ciliumPolicies).Namespace(s.namespace)

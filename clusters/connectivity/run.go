@@ -23,10 +23,10 @@ import (
 // Image is the catalogue's image with the test's client and server.
 const Image = "operator-labs/probe:v1"
 
-// variable makes a program that calls Child the test; its value are the Options.
+// variable is the environment variable that makes a program that calls Child run the test. Its value holds the Options.
 const variable = "OPERATOR_LABS_CONNECTIVITY"
 
-// farewell is how long a test that has to end may take to remove what it made.
+// farewell is how long a stopped test may take to remove what it created.
 const farewell = 30 * time.Second
 
 // Options configure a run.
@@ -87,7 +87,7 @@ func Run(ctx context.Context, options Options, report func(Result)) error {
 	if err != nil {
 		return fmt.Errorf("starting the network tests: %w", err)
 	}
-	// Asked to end, it still removes what it made.
+	// A stopped test still removes what it created.
 	stop := context.AfterFunc(ctx, func() { p.Stop(farewell) })
 	defer stop()
 
@@ -96,7 +96,7 @@ func Run(ctx context.Context, options Options, report func(Result)) error {
 	for lines := bufio.NewScanner(results); lines.Scan(); {
 		var line event
 		if json.Unmarshal(lines.Bytes(), &line) != nil {
-			messages.add(lines.Text()) // what the testing package itself says
+			messages.add(lines.Text()) // the output of the testing package itself
 			continue
 		}
 		if line.Result == nil {
@@ -120,7 +120,7 @@ func Run(ctx context.Context, options Options, report func(Result)) error {
 	return nil
 }
 
-// event is a line that the child writes: a result, or at the end none.
+// event is a line that the child writes. It holds a result, except for the last line.
 type event struct {
 	*Result `json:",omitempty"`
 }
@@ -153,7 +153,7 @@ func Child() {
 func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) (there bool, err error) {
 	cilium, err := exec.LookPath("cilium")
 	if err != nil {
-		return false, nil // not everybody has it
+		return false, nil // the command is optional
 	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -181,7 +181,7 @@ func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) 
 	return true, nil
 }
 
-// tail keeps the last lines of what a process says.
+// tail keeps the last lines of a process's output.
 type tail struct {
 	lock sync.Mutex
 	text []byte

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Child() // Run starts this very program
+	Child() // Run starts this program
 	os.Exit(m.Run())
 }
 

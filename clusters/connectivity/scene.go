@@ -40,9 +40,10 @@ const (
 	abandonedAfter = 30 * time.Minute
 
 	scenePatience = 2 * time.Minute
-	// patience is how long something may take to become so. Policies follow within a second, on a busy machine later.
+	// patience is how long a condition may take to become true. Policies take effect within a second, or later on a busy
+	// machine.
 	patience = 40 * time.Second
-	// answerTime is how long one request may take. What a policy denies gets no answer at all.
+	// answerTime is how long one request may take. A denied request gets no answer at all.
 	answerTime = 2 * time.Second
 
 	serverPort = 8080
@@ -55,7 +56,7 @@ const (
 	friend = "friend" // asks, and policies let it in
 )
 
-// scene is a namespace with Pods that ask and answer.
+// scene is a namespace with Pods that send and answer requests.
 type scene struct {
 	options   Options
 	config    *rest.Config
@@ -68,7 +69,7 @@ type scene struct {
 	pods      map[string][]corev1.Pod // by the label app
 }
 
-// run makes a scene, runs the features in it and removes it.
+// run creates a scene, runs the features in it and removes it.
 func run(t *testing.T, options Options, report func(Result)) {
 	t.Helper()
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
@@ -123,7 +124,7 @@ func run(t *testing.T, options Options, report func(Result)) {
 	}
 }
 
-// skipError says why something can't be tried here.
+// skipError is the reason why a feature can't be tested here.
 type skipError struct{ reason string }
 
 func (e *skipError) Error() string { return e.reason }
@@ -161,7 +162,7 @@ func newScene(ctx context.Context, options Options) (*scene, error) {
 	return s, s.populate(ctx)
 }
 
-// removeAbandoned deletes what tests left behind that were killed.
+// removeAbandoned deletes what killed tests left behind.
 func (s *scene) removeAbandoned(ctx context.Context) error {
 	namespaces, err := s.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: marker})
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *scene) removeAbandoned(ctx context.Context) error {
 	return nil
 }
 
-// populate makes the Pods and the Service, and waits until all Pods are ready.
+// populate creates the Pods and the Service, and waits until all Pods are ready.
 func (s *scene) populate(ctx context.Context) error {
 	for _, app := range []string{server, client, friend} {
 		labels := map[string]string{"app": app}
@@ -189,7 +190,7 @@ func (s *scene) populate(ctx context.Context) error {
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: labels},
 					Spec: corev1.PodSpec{
-						// Also on the control plane: with one worker there would be no other node.
+						// The Pods also run on the control plane, because with one worker there would be no other node.
 						Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 						TerminationGracePeriodSeconds: new(int64(0)),
 						AutomountServiceAccountToken:  new(false),
@@ -261,15 +262,16 @@ func (s *scene) ask(ctx context.Context, pod corev1.Pod, args ...string) (string
 	return out.String(), nil
 }
 
-// get asks a URL from a Pod.
+// get requests a URL from within a Pod.
 func (s *scene) get(ctx context.Context, pod corev1.Pod, url string) (string, error) {
 	return s.ask(ctx, pod, "get", "-t", answerTime.String(), url)
 }
 
-// eventually tries until something holds, and repeats at the end why it did not.
+// eventually repeats holds until it succeeds. The error contains its last error.
 func eventually(ctx context.Context, patience time.Duration, what string, holds func(context.Context) error) error {
 	var last error
-	// The last try is not cut short: holds has time limits of its own, and says more than that the time was up.
+	// The last attempt is not cut short, because holds has time limits of its own, and its error says more than a
+	// time-out.
 	err := wait.PollUntilContextTimeout(ctx, 300*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = holds(ctx)
 		if _, skipped := errors.AsType[*skipError](last); skipped {

@@ -51,8 +51,8 @@ func main() {
 		command = controllermanager.NewControllerManagerCommand()
 	case "kube-scheduler":
 		command = kubescheduler.NewSchedulerCommand()
-		// The only flag that is not Kubernetes'. Whoever looks at a Pod that is Pending finds these words in its Events and
-		// conditions.
+		// This is the only flag that is not Kubernetes' own. The Events and conditions of a Pod that is Pending contain these
+		// words.
 		command.Flags().Func("no-node", "why the cluster has no node", func(why string) error {
 			scheduler.ErrNoNodesAvailable = fmt.Errorf("%w: %s", scheduler.ErrNoNodesAvailable, why)
 			return nil

@@ -37,7 +37,7 @@ func Need(ctx context.Context, needed map[string]string) error {
 	return Install(ctx, missing...)
 }
 
-// installing is held while apt runs: there can be only one.
+// installing is held while apt runs, because only one apt can run at a time.
 var installing sync.Mutex
 
 // Install installs Debian packages on this machine. Without root, or on another system than Debian, the error says what
@@ -54,14 +54,14 @@ func Install(ctx context.Context, packages ...string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%s: these Debian packages are needed: run `sudo apt-get install --no-install-recommends %s`", list, list)
 	}
-	// Another apt may be at work: of the machine's own updates, or one that outlives a command of ours that was killed.
+	// Another apt may be running: the machine's own updates, or one that outlives a killed command of ours.
 	install := append([]string{"install", "-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"}, packages...)
 	for attempt := range 2 {
 		var out []byte
 		command := exec.CommandContext(ctx, apt, install...)
 		command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		// Interrupted, it ends at once while it downloads, and brings to its end what dpkg has begun: half a package would
-		// be the machine's trouble, and not only ours.
+		// An interrupted apt ends a download at once, but lets dpkg finish what it has begun. A package that is half
+		// installed would affect the whole machine, and not only us.
 		command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 		command.WaitDelay = time.Minute
 		if out, err = command.CombinedOutput(); err == nil {

@@ -31,7 +31,7 @@ const (
 	// Network is the Docker network to which kind connects all nodes.
 	Network = "kind"
 
-	// clusterLabel and roleLabel are what kind writes on each node's container.
+	// clusterLabel and roleLabel are the labels that kind sets on each node's container.
 	clusterLabel = "io.x-k8s.kind.cluster"
 	roleLabel    = "io.x-k8s.kind.role"
 
@@ -101,7 +101,7 @@ func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string)
 	return nil
 }
 
-// reason is why no engine was reached, if that is why a command failed.
+// reason returns ErrNoEngine or ErrForbidden if a command failed because it reached no engine, or nil.
 func reason(stderr string) error {
 	switch {
 	case strings.Contains(stderr, "permission denied while trying to connect to the Docker"),
@@ -157,7 +157,7 @@ func parseContainers(output string) []Node {
 				Name: fields[0], ControlPlane: fields[1] == "control-plane", Running: strings.HasPrefix(fields[2], "Up"), Status: fields[2],
 			})
 		}
-		// What else carries the label is the load balancer before several control planes, which runs no Pods.
+		// The load balancer in front of several control planes also carries the label, but runs no Pods.
 	}
 	slices.SortFunc(nodes, func(a, b Node) int {
 		if a.ControlPlane != b.ControlPlane {
@@ -202,14 +202,14 @@ func Exec(ctx context.Context, node string, stdin io.Reader, stdout io.Writer, a
 	return Run(ctx, stdin, stdout, append(append(command, node), args...)...)
 }
 
-// follow prints a file from its beginning, goes on with what is appended, also when the file was rotated, and ends with
-// its standard input: that ends when we do, even by kill -9.
+// follow prints a file from its beginning, and then everything that is appended, also after the file was rotated. It
+// ends with its standard input, which ends when we do, even by kill -9.
 const follow = `tail -n +1 -F "$1" & tail=$!; cat > /dev/null; kill $tail`
 
 // Follow copies a file of a node to stdout, from its beginning and then everything that is appended, until ctx ends,
 // which is no error. The file need not exist yet.
 func Follow(ctx context.Context, node, file string, stdout io.Writer) error {
-	// Nothing is ever written to this pipe, and it closes with us.
+	// Nothing is ever written to this pipe. It closes when we end.
 	stdin, silence := io.Pipe()
 	defer silence.Close()
 	path, err := exec.LookPath("docker")

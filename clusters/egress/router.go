@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// askTimeout is how long the API server may take to say where it wants to go.
+	// askTimeout is how long the API server may take to send its CONNECT request.
 	askTimeout = 10 * time.Second
 	// dialTimeout is how long a local process may take to accept.
 	dialTimeout = 5 * time.Second
@@ -45,7 +45,7 @@ type Router struct {
 // Listen listens on a Unix socket. It replaces the file that a killed Router left. If another Router is listening, the
 // error is ErrTaken. The path may be longer than a socket's name may be.
 func Listen(path string) (*Router, error) {
-	// The lock says whether a Router listens: unlike the socket's file it goes with its process, whatever ends that.
+	// The lock shows whether a Router listens. Unlike the socket's file, it ends with its process, however that ends.
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking the API server's egress socket: %w", err)
@@ -118,7 +118,7 @@ func (r *Router) Close() error {
 	if removed := os.Remove(r.path); !errors.Is(removed, os.ErrNotExist) {
 		err = errors.Join(err, removed)
 	}
-	return errors.Join(err, r.lock.Close()) // last: from here on another may listen
+	return errors.Join(err, r.lock.Close()) // last, because then another Router may listen
 }
 
 // ServeHTTP answers the API server's CONNECT request, and then copies bytes both ways.
@@ -133,11 +133,11 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	server, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return // it has gone
+		return // the API server has disconnected
 	}
 	defer r.forget(server)
 	if refusal != "" {
-		// The API server repeats the first line of a refusal to its client, so the sentence is there.
+		// The API server repeats the first line of a refusal to its client, so that line contains the reason.
 		fmt.Fprintf(server, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
 			http.StatusBadGateway, refusal, len(refusal)+1, refusal)
 		return
@@ -154,7 +154,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	back.Wait()
 }
 
-// dial connects to the process that serves a Service, or says why not.
+// dial connects to the process that serves a Service, or returns the reason why it can't.
 func (r *Router) dial(service string) (process net.Conn, refusal string) {
 	r.mutex.Lock()
 	local, known := r.routes[service]
@@ -188,10 +188,10 @@ func copyThenClose(to net.Conn, from io.Reader) {
 		to.Close()
 		return
 	}
-	_ = half.CloseWrite() // it may have gone
+	_ = half.CloseWrite() // the other side may have disconnected
 }
 
-// keep notes a connection, so that Close ends it too.
+// keep records a connection, so that Close closes it, too.
 func (r *Router) keep(connection net.Conn) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

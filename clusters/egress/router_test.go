@@ -30,7 +30,7 @@ func newRouter(t *testing.T, socket string) *Router {
 	return router
 }
 
-// echo is a local process: it repeats its input until the other side has sent everything, then says "over".
+// echo is a local process: it repeats its input until the other side has sent everything, then writes "over".
 func echo(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func echo(t *testing.T) (address string) {
 	return listener.Addr().String()
 }
 
-// ask asks for a connection as the API server does: from the folder of the socket, by its relative name.
+// ask requests a connection as the API server does: from the folder of the socket, by its relative name.
 func ask(t *testing.T, socket, question string) (connection *net.UnixConn, answer *http.Response, rest *bufio.Reader) {
 	t.Helper()
 	t.Chdir(filepath.Dir(socket))
@@ -86,7 +86,7 @@ func TestConnectionReachesTheServer(t *testing.T) {
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("the answer is %s", answer.Status)
 	}
-	// More than any buffer on the way holds.
+	// This is more than all buffers of the connection can hold.
 	sent := strings.Repeat("vanilla ", 1<<17)
 	go func() {
 		_, _ = io.WriteString(connection, sent)
@@ -144,7 +144,7 @@ func TestCloseEndsConnectionsAndFreesTheSocket(t *testing.T) {
 		t.Errorf("the socket is there: %v", err)
 	}
 	again := newRouter(t, socket)
-	// The first one is closed twice: it must not take the other's socket with it.
+	// The first Router is closed twice. It must not remove the other's socket.
 	if err := router.Close(); err != nil {
 		t.Error(err)
 	}
@@ -237,7 +237,7 @@ func TestConnectionWaitsForServerRestart(t *testing.T) {
 	select {
 	case refusal := <-refusals:
 		t.Fatalf("no connection waited: %q", refusal)
-	case <-time.After(50 * time.Millisecond): // a refusal takes less than one
+	case <-time.After(50 * time.Millisecond): // a refusal takes less than a millisecond
 	}
 	next, err := net.Listen("tcp", local)
 	if err != nil {
@@ -245,7 +245,7 @@ func TestConnectionWaitsForServerRestart(t *testing.T) {
 	}
 	defer next.Close()
 	release()
-	release() // again does nothing
+	release() // a second call does nothing
 	if refusal := <-refusals; refusal != "" {
 		t.Errorf("who has waited is refused: %s", refusal)
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// socket is where the engine listens, and where everybody looks for it.
+	// socket is where the engine listens, and where all clients expect it.
 	socket = "/var/run/docker.sock"
 	// runFolder holds the engine's own sockets. The names of sockets may have about a hundred bytes, so it can't be
 	// below a checkout.
@@ -40,7 +40,7 @@ const (
 	askTime   = 5 * time.Second
 	interval  = 200 * time.Millisecond
 
-	// detach is MNT_DETACH of Linux: what is still in use goes when it is not.
+	// detach is MNT_DETACH of Linux. A mount that is still in use is removed when it no longer is.
 	detach = 2
 )
 
@@ -52,7 +52,7 @@ var ErrContainers = errors.New("there are containers in Docker's engine: " +
 func folder(root string) string { return filepath.Join(root, ".cache", "engine") }
 
 // Needed reports whether there is no engine and Start could provide one: we are root on Linux with apt, and no setting
-// says that the engine is elsewhere.
+// names an engine elsewhere.
 func Needed(ctx context.Context) bool {
 	if answers(ctx) || runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return false
@@ -64,7 +64,7 @@ func Needed(ctx context.Context) bool {
 	return err == nil
 }
 
-// answers asks the engine whether it is there, where the docker command would look for it.
+// answers reports whether an engine answers where the docker command would look for it.
 func answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -76,7 +76,7 @@ func answers(ctx context.Context) bool {
 	return ping(ctx)
 }
 
-// ping asks the engine at the usual socket.
+// ping reports whether an engine answers at the usual socket.
 func ping(ctx context.Context) bool {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -206,7 +206,7 @@ func start(ctx context.Context, root string, report func(string)) (string, error
 	}
 }
 
-// limits says what on this machine keeps runc from running containers, if anything does.
+// limits reports what on this machine keeps runc from running containers, if anything does.
 func limits() (string, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -230,8 +230,8 @@ func mayRaiseLimits(status string) bool {
 	return true
 }
 
-// buildRuntime builds what containers are run with here: clusters/images/programs/runtime. It goes to where the node
-// image's store has it, too.
+// buildRuntime builds the runtime of the containers, clusters/images/programs/runtime. Its file is the one that the
+// node image's store also uses.
 func buildRuntime(ctx context.Context, root string) (string, error) {
 	target := gobuild.Target{
 		Package: ".", Module: filepath.Join(root, "clusters", "images", "programs", "runtime"),
@@ -247,8 +247,8 @@ func pidFile(root string) string { return filepath.Join(folder(root), "dockerd.p
 
 func logFile(root string) string { return filepath.Join(folder(root), "dockerd.log") }
 
-// ours is the engine that Start has started for the checkout at root, or nil. On Linux an os.Process is a handle, which
-// never means another process, so it is opened before we look whose the number is.
+// ours returns the engine that Start has started for the checkout at root, or nil. On Linux an os.Process is a handle,
+// which never refers to another process, so it is opened before we check the process that has the number.
 func ours(root string) *os.Process {
 	text, err := os.ReadFile(pidFile(root))
 	if err != nil {
@@ -291,7 +291,7 @@ func Stop(ctx context.Context, root string) error {
 		if ping(ctx) {
 			return cleanUp(ctx, root) // ours is gone, and another one runs
 		}
-		// It was killed. What it held is still there, and only an engine can end that.
+		// The engine was killed. What it held still exists, and only an engine can release it.
 		if _, err := start(ctx, root, func(string) {}); err != nil {
 			return err
 		}
@@ -315,7 +315,7 @@ func Stop(ctx context.Context, root string) error {
 	return cleanUp(ctx, root)
 }
 
-// end ends the engine's process, with force if it does not go.
+// end ends the engine's process, by force if necessary.
 func end(ctx context.Context, engine *os.Process) error {
 	if err := engine.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("ending Docker's engine: %w", err)
@@ -363,7 +363,7 @@ func cleanUp(ctx context.Context, root string) error {
 			return err
 		}
 	}
-	if another { // what else is left may be its own
+	if another { // the rest may be its own
 		return errors.Join(os.RemoveAll(runFolder), os.RemoveAll(dir))
 	}
 	if _, err := output(ctx, "ip", "link", "show", "docker0"); err == nil {
@@ -376,7 +376,7 @@ func cleanUp(ctx context.Context, root string) error {
 	}
 	left := append(own, socket, dir)
 	if _, err := os.Stat("/run/containerd/containerd.sock"); errors.Is(err, fs.ErrNotExist) {
-		left = append(left, "/run/containerd") // there, too, an engine puts things, but a containerd of this machine lives there
+		left = append(left, "/run/containerd") // an engine stores files there, too, but so does a containerd of this machine
 	}
 	for _, path := range left {
 		if err := os.RemoveAll(path); err != nil {
@@ -386,7 +386,7 @@ func cleanUp(ctx context.Context, root string) error {
 	return nil
 }
 
-// unmount unmounts a folder and what is mounted in it, the last first.
+// unmount unmounts a folder and everything that is mounted in it, in reverse order.
 func unmount(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -406,7 +406,7 @@ func unmount(dir string) error {
 	return nil
 }
 
-// policy is what becomes of packets that this machine only passes on. Docker's engine sets it to DROP.
+// policy returns the policy for packets that this machine forwards. Docker's engine sets it to DROP.
 func policy(ctx context.Context) (string, error) {
 	rules, err := output(ctx, "iptables-save", "-t", "filter")
 	if err != nil {
@@ -420,7 +420,7 @@ func policy(ctx context.Context) (string, error) {
 	return "ACCEPT", nil // there is no table yet
 }
 
-// removeRules takes the engine's rules out of those of this machine.
+// removeRules removes the engine's rules from the packet filter of this machine.
 func removeRules(ctx context.Context, dir string) error {
 	rules, err := output(ctx, "iptables-save")
 	if err != nil {
@@ -439,7 +439,7 @@ func removeRules(ctx context.Context, dir string) error {
 	return nil
 }
 
-// withoutDocker is what iptables-save says, without what Docker's engine has added.
+// withoutDocker returns the output of iptables-save without the rules that Docker's engine added.
 func withoutDocker(rules, forward string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(rules) {
@@ -460,7 +460,7 @@ func mentionsDocker(rule string) bool {
 		if strings.HasPrefix(field, "DOCKER") || field == "docker0" {
 			return true
 		}
-		// The bridges of networks that users made.
+		// These are the bridges of networks that users created.
 		if i > 0 && (fields[i-1] == "-i" || fields[i-1] == "-o") && len(field) == 15 && strings.HasPrefix(field, "br-") {
 			return true
 		}

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// What iptables-save says of a machine on which Docker's engine was started, and kind had a network.
+// rulesWithDocker is the output of iptables-save on a machine on which Docker's engine was started, and kind had a
+// network.
 const rulesWithDocker = `*filter
 :INPUT ACCEPT [0:0]
 :FORWARD DROP [0:0]
@@ -66,7 +67,7 @@ func TestForeignEngineIsNotOurs(t *testing.T) {
 	if err := os.MkdirAll(folder(root), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The number of a process that is there, but is no engine of this checkout: ourselves.
+	// The file has the number of a process that exists, but is no engine of this checkout: the test itself.
 	if err := os.WriteFile(filepath.Join(folder(root), "dockerd.pid"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 	"lva.io/operators/clusters/process/pid/pidtest"
 )
 
-// machineVariable has the tests' program be the first process of a PID namespace, and is the root of a checkout there.
+// machineVariable makes the test binary the first process of a PID namespace. Its value is the root of a checkout
+// there.
 const machineVariable = "OPERATOR_LABS_TEST_MACHINE"
 
 func init() {
@@ -33,12 +34,12 @@ func init() {
 	os.Exit(0)
 }
 
-// endReused ends an engine that has ended by itself, and whose number is another process's.
+// endReused ends an engine that has already ended, and whose number another process has.
 func endReused(root string) error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return err
 	}
-	// Of dockerd we need the arguments.
+	// Only the arguments of dockerd matter.
 	dockerd := exec.Command("/bin/sh", "-c", "read line", "--data-root", filepath.Join(folder(root), "data"))
 	input, err := dockerd.StdinPipe()
 	if err != nil {
@@ -50,7 +51,7 @@ func endReused(root string) error {
 	if err := os.WriteFile(pidFile(root), []byte(strconv.Itoa(dockerd.Process.Pid)), 0o600); err != nil {
 		return err
 	}
-	// A program that has just begun has no arguments for a moment.
+	// A program that has just started has no arguments for a moment.
 	found := ours(root)
 	for deadline := time.Now().Add(time.Minute); found == nil; found = ours(root) {
 		if time.Now().After(deadline) {

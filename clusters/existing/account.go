@@ -93,7 +93,7 @@ func (a *Account) await(ctx context.Context, namespace string, rules []rbacv1.Po
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, grantTimeout, fmt.Errorf("the API server did not act on a new role within %s", grantTimeout))
 	defer cancel()
-	// They come with one role, so one of them stands for all.
+	// All rights come with one role, so it is enough to check one of them.
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: namespace, Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0], Verb: rules[0].Verbs[0],

@@ -24,7 +24,7 @@ type Baseline struct {
 	living  bool
 }
 
-// place is where an object is, whatever its identity.
+// place identifies an object by its group, resource, namespace and name, but not by its UID.
 type place struct{ group, resource, namespace, name string }
 
 func (o object) place() place {
@@ -93,8 +93,8 @@ func (b *Baseline) Restore(ctx context.Context) error {
 	return b.waitUnpublished(ctx, kinds)
 }
 
-// remove removes what came. In a namespace that is being deleted nothing new can be made: when it is empty, it is
-// finished here. The namespace controller would begin only after five seconds.
+// remove removes the objects that were created since. Nothing can be created in a namespace that is being deleted, so
+// an empty one is finalized here. The namespace controller would begin only after five seconds.
 // (k8s.io/kubernetes/pkg/controller/namespace)
 func (b *Baseline) remove(ctx context.Context, client kubernetes.Interface, came []object) error {
 	kinds := sets.New[string]()
@@ -112,7 +112,7 @@ func (b *Baseline) remove(ctx context.Context, client kubernetes.Interface, came
 		}
 		rest = append(rest, one)
 	}
-	// With a kind goes all that there is of it.
+	// Deleting a kind also deletes all objects of that kind.
 	rest = slices.DeleteFunc(rest, func(one object) bool { return kinds.Has(one.resource.GroupResource().String()) })
 	if len(rest) > 0 {
 		_, err := b.cluster.remove(ctx, rest)
@@ -179,7 +179,7 @@ func (b *Baseline) waitUnpublished(ctx context.Context, kinds []object) error {
 	})
 }
 
-// namesOf names some of the objects.
+// namesOf returns the names of some of the objects.
 func namesOf(all []object) string {
 	const most = 5
 	var names []string

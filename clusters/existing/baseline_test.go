@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// scoops are of a kind that the test below brings, twice, and each time with another field.
+// scoops returns a kind that the test below creates twice, each time with another field.
 func scoops(field string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

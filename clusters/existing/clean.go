@@ -28,7 +28,7 @@ const (
 	// cleanTimeout is for a namespace with Pods that take their time to end.
 	cleanTimeout = 2 * time.Minute
 	goneInterval = 50 * time.Millisecond
-	// listers is how many kinds are looked through at a time.
+	// listers is how many kinds are listed at a time.
 	listers = 10
 )
 
@@ -49,8 +49,9 @@ func (o object) String() string {
 	return strings.TrimPrefix(o.namespace+"/", "/") + o.name + " (" + o.resource.GroupResource().String() + ")"
 }
 
-// The order in which things go: webhooks and policies first, so that they cannot refuse the rest; what runs before what
-// it cares for, kinds when all of the kind is gone, and namespaces, with all that is in them, at the end.
+// The order in which objects are deleted. Webhooks and policies come first, so that they cannot refuse the rest.
+// Programs that run come before the kinds that they manage, and a kind is deleted when all its objects are gone.
+// Namespaces with everything in them come last.
 const (
 	admission = iota
 	others
@@ -98,7 +99,7 @@ func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	return withdrawn + removed, err
 }
 
-// removeAPIServices removes our APIServices before the rest is requested, because a submission's server may answer
+// removeAPIServices removes our APIServices before anything else is requested, because a submission's server may return
 // anything.
 func (c *Cluster) removeAPIServices(ctx context.Context) (removed int, err error) {
 	client, err := metadata.NewForConfig(c.config)
@@ -107,7 +108,7 @@ func (c *Cluster) removeAPIServices(ctx context.Context) (removed int, err error
 	}
 	found, err := client.Resource(apiServicesResource).List(ctx, metav1.ListOptions{LabelSelector: Label})
 	if apierrors.IsForbidden(err) {
-		return 0, nil // then we can't have made any
+		return 0, nil // then we can't have created any
 	}
 	if err != nil {
 		return 0, fmt.Errorf("listing %s: %w", apiServicesResource.GroupResource(), err)
@@ -119,7 +120,7 @@ func (c *Cluster) removeAPIServices(ctx context.Context) (removed int, err error
 	return c.remove(ctx, all)
 }
 
-// endConversions removes the conversion webhooks of our kinds: their servers have ended, and objects that cannot be
+// endConversions removes the conversion webhooks of our kinds. Their servers have ended, and objects that cannot be
 // converted can neither be listed nor removed.
 func (c *Cluster) endConversions(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(c.config)
@@ -129,7 +130,7 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 	all := client.Resource(definitionsResource)
 	found, err := all.List(ctx, metav1.ListOptions{LabelSelector: Label})
 	if apierrors.IsForbidden(err) {
-		return nil // then we can't have made any
+		return nil // then we can't have created any
 	}
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", definitionsResource.GroupResource(), err)
@@ -150,8 +151,8 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 	return nil
 }
 
-// awaitUnconverted waits until the API server lists a kind in each of its versions without asking a webhook. It goes on
-// doing that for a moment.
+// awaitUnconverted waits until the API server lists a kind in each of its versions without asking a webhook. It keeps
+// asking the webhook for a moment after a change.
 func awaitUnconverted(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
 	return poll(ctx, "the conversion of "+definition.GetName()+" to end", func() (bool, error) {
 		for _, resource := range ServedResources(definition) {
@@ -198,8 +199,9 @@ func (c *Cluster) remove(ctx context.Context, all []object) (removed int, err er
 	return removed, nil
 }
 
-// list finds all that can be removed and that a selector matches; empty: all. Kinds that can't be listed, as those of
-// an APIService that is down, or that this account may not see, are passed over: we can't have made anything of them.
+// list returns all objects that can be removed and that a selector matches. An empty selector matches all. It skips
+// kinds that can't be listed, such as those of an APIService that is down, and kinds that this account may not list,
+// because we can't have created objects of them.
 func (c *Cluster) list(ctx context.Context, selector string) ([]object, error) {
 	discoverer, err := c.discovery()
 	if err != nil {
@@ -251,7 +253,7 @@ func (c *Cluster) list(ctx context.Context, selector string) ([]object, error) {
 	return all, nil
 }
 
-// remove asks for the deletion of one, and of a kind with all that there is of it.
+// remove requests the deletion of an object, or of a kind with all its objects.
 func (c *cleaner) remove(ctx context.Context, one object) error {
 	if one.stage() == definitions {
 		if err := c.empty(ctx, one.name); err != nil {
@@ -319,7 +321,7 @@ func (c *cleaner) awaitGone(ctx context.Context, one object) error {
 	return poll(ctx, one.String()+" to be gone", func() (bool, error) {
 		now, err := c.client(one).Get(ctx, one.name, metav1.GetOptions{})
 		if err != nil {
-			// Where the kind is gone, all of it is.
+			// If the kind is gone, all its objects are gone.
 			return apierrors.IsNotFound(err), ignoreGone(err)
 		}
 		return now.UID != one.uid, nil
@@ -327,13 +329,13 @@ func (c *cleaner) awaitGone(ctx context.Context, one object) error {
 }
 
 func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // of another identity: then it is not the one that we meant
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict means another UID: the object that we meant is gone
 		return nil
 	}
 	return err
 }
 
-// poll repeats the question until the answer is yes, an error, or too late.
+// poll calls ask until it returns true or an error, or until the time is up.
 func poll(ctx context.Context, what string, ask func() (bool, error)) error {
 	return await.Until(ctx, goneInterval, what, func(context.Context) (string, error) {
 		if yes, err := ask(); err != nil || yes {

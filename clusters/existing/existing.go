@@ -24,7 +24,7 @@ import (
 // Label marks the objects that we have created in a cluster. Objects without it belong to others.
 const Label = "operators.lva.io/installed"
 
-// answerTimeout is how long a cluster may take to say who it is.
+// answerTimeout is how long a cluster may take to return its version.
 const answerTimeout = 10 * time.Second
 
 // Cluster is the cluster of a context of a kubeconfig.
@@ -35,7 +35,7 @@ type Cluster struct {
 	Version string
 
 	config     *rest.Config
-	kubeconfig *clientcmdapi.Config // of this context alone, with all that it names in files
+	kubeconfig *clientcmdapi.Config // of this context alone, with the content of all files that it names
 }
 
 // Open finds a context, connects to its cluster, and reads the cluster's version. Without a file, it reads the
@@ -66,7 +66,7 @@ func Open(ctx context.Context, file, name string) (*Cluster, error) {
 		return nil, fmt.Errorf("reading the context %s: %w", name, err)
 	}
 	c.config.QPS, c.config.Burst = -1, -1
-	c.config.WarningHandler = rest.NoWarnings{} // that a kind is deprecated is for those who use it
+	c.config.WarningHandler = rest.NoWarnings{} // deprecation warnings are for the users of a kind
 	if err := c.ask(); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func files(rules *clientcmd.ClientConfigLoadingRules) string {
 	return strings.Join(rules.Precedence, string(os.PathListSeparator))
 }
 
-// ask finds out the cluster's version.
+// ask reads the cluster's version.
 func (c *Cluster) ask() error {
 	client, err := c.discovery()
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *Cluster) ask() error {
 	return nil
 }
 
-// discovery is a client that asks what a cluster is, and gives up when no answer comes.
+// discovery returns a discovery client that gives up when no answer comes.
 func (c *Cluster) discovery() (*discovery.DiscoveryClient, error) {
 	config := c.Config()
 	config.Timeout = answerTimeout

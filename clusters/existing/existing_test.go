@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// theirs is a cluster that is there; embedded clusters' kubeconfigs have one context, of this name.
+// theirs is the context of an existing cluster. The kubeconfig of an embedded cluster has one context, with this name.
 const theirs = embedded.Context
 
 var shared *embedded.Cluster
@@ -143,7 +143,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	if reason := <-reasons; !strings.HasPrefix(reason, "Ada works on this cluster, since ") {
 		t.Errorf("the reason is %q", reason)
 	}
-	// Longer than the Lease is good for: it is renewed.
+	// The test waits longer than the Lease is valid, so it must be renewed.
 	select {
 	case <-second:
 		t.Fatal("both work")
@@ -179,7 +179,7 @@ func TestLeaseOfKilledHolderExpires(t *testing.T) {
 	if took := time.Since(began); took < leaseDuration {
 		t.Errorf("it was taken after %s, and is good for %s", took, leaseDuration)
 	}
-	// A holder that was only slow does not take the turn of the next.
+	// A holder that was only slow does not release the Lease of the next one.
 	if err := killed.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

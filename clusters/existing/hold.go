@@ -25,7 +25,7 @@ const (
 	leaseNamespace = metav1.NamespaceDefault
 )
 
-// How long a Lease is valid that is not renewed, how often it is renewed, and how often its holder is read.
+// How long a Lease is valid without a renewal, how often it is renewed, and how often its holder is read.
 var (
 	leaseDuration = 30 * time.Second
 	leaseRenewal  = 5 * time.Second
@@ -59,7 +59,8 @@ func (c *Cluster) Hold(ctx context.Context, who string, waits func(reason string
 	return h, nil
 }
 
-// take takes the Lease when it is free. Whether it is renewed is judged by our clock alone: theirs may be another.
+// take takes the Lease when it is free. Only our clock decides whether it is renewed, because the holder's clock may
+// differ.
 func (h *Hold) take(ctx context.Context, who string, waits func(string)) error {
 	var seen string
 	var since time.Time
@@ -213,7 +214,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	return nil
 }
 
-// delete deletes the Lease as it was left: when it was lost it is another's.
+// delete deletes the Lease if it is unchanged. A Lease that was lost belongs to another run.
 func (h *Hold) delete(ctx context.Context) error {
 	as := metav1.Preconditions{UID: &h.lease.UID, ResourceVersion: &h.lease.ResourceVersion}
 	return h.leases.Delete(ctx, leaseName, metav1.DeleteOptions{Preconditions: &as})

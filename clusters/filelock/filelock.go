@@ -22,7 +22,7 @@ import (
 var ErrHeld = errors.New("another process holds the lock")
 
 // Wait waits until it holds the exclusive lock of a file, which it creates if need be. The error is the cause of a
-// context that ends first, or says why the file can't be locked.
+// context that ends first, or the reason why the file can't be locked.
 func Wait(ctx context.Context, name string) (unlock func(), err error) {
 	file, err := open(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func Wait(ctx context.Context, name string) (unlock func(), err error) {
 	select {
 	case err = <-held:
 	case <-ctx.Done():
-		// The system call goes on waiting; when it gets the lock, the lock is not wanted any more.
+		// The system call continues to wait. When it gets the lock, the lock is no longer needed.
 		go func() {
 			<-held //nolint:errcheck // either way it is given back
 			file.Close()
@@ -47,8 +47,8 @@ func Wait(ctx context.Context, name string) (unlock func(), err error) {
 	return func() { release(file) }, nil
 }
 
-// release gives the lock back. Closing the file alone is not enough: a process that another goroutine starts has the
-// file open as well, until it has become its program.
+// release releases the lock. Closing the file alone is not enough, because a process that another goroutine starts also
+// has the file open until it executes its program.
 func release(file *os.File) {
 	_ = flock(file, syscall.LOCK_UN)
 	file.Close()

@@ -40,7 +40,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	if err := <-turn; err != nil {
 		t.Fatalf("the lock is free, and the next one got: %v", err)
 	}
-	// Whoever gave up waiting must have given the lock back, too, when its system call got it.
+	// A waiter that gave up must also release the lock when its system call gets it.
 	unlock, err = filelock.Wait(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)

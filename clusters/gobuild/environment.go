@@ -14,16 +14,16 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// keptVariables are the variables by which a user or a company says where modules come from and where caches are. They
-// stay what the environment or `go env -w` made them. All other variables of the go command are the project's to set:
-// with the same settings, what is compiled once serves every program here.
+// keptVariables are the variables with which a user or a company configures the sources of modules and the folders of
+// caches. They keep the values from the environment or from `go env -w`. The project sets all other variables of the go
+// command, so that all programs here are built with the same settings and share compiled packages.
 var keptVariables = []string{
 	"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOVCS", "GOAUTH",
 	"GOPATH", "GOMODCACHE", "GOCACHE", "GOCACHEPROG",
 }
 
-// runtimeVariables are variables that every Go program reads. They change how fast the compiler is, and not what it
-// makes.
+// runtimeVariables are variables that every Go program reads. They change the speed of the compiler, but not its
+// output.
 var runtimeVariables = []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK"}
 
 // Environment returns the environment in which this project builds Go code: no workspace, no cgo, no toolchain but the
@@ -40,7 +40,7 @@ func Environment() []string {
 		case name == "XDG_CACHE_HOME":
 			return !filepath.IsAbs(value)
 		}
-		// GOOGLE_APPLICATION_CREDENTIALS and the like are no variables of the go command; those have no underscore.
+		// Variables of the go command have no underscore, unlike GOOGLE_APPLICATION_CREDENTIALS and the like.
 		return strings.HasPrefix(name, "GO") && !strings.Contains(name, "_") && !slices.Contains(runtimeVariables, name)
 	})
 	for name, value := range written() {
@@ -51,7 +51,7 @@ func Environment() []string {
 	if !filepath.IsAbs(os.Getenv("HOME")) {
 		environment = append(environment, "HOME="+home())
 	}
-	// The file of `go env -w` was read above. What else is in it is for other work, or breaks the go command.
+	// The file of `go env -w` was read above. Its other settings are for other work, or break the go command.
 	return append(environment, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly")
 }
 
@@ -71,7 +71,7 @@ func ModuleCache() string {
 	return filepath.Join(set["HOME"], "go", "pkg", "mod")
 }
 
-// usable reports whether the go command takes a value. A folder of a cache must be absolute.
+// usable reports whether the go command accepts a value. A folder of a cache must be absolute.
 func usable(name, value string) bool {
 	switch name {
 	case "GOPATH", "GOMODCACHE", "GOCACHE":
@@ -90,8 +90,8 @@ func isInstallation(dir string) bool {
 	return filepath.IsAbs(dir)
 }
 
-// written reads what `go env -w` wrote of keptVariables. The go command ignores lines that it does not
-// understand, and so does this.
+// written reads the values of keptVariables that `go env -w` wrote. Like the go command, it ignores lines that it does
+// not understand.
 func written() map[string]string {
 	name := os.Getenv("GOENV")
 	if name == "" {
@@ -125,7 +125,7 @@ func home() string {
 	}
 	root, err := process.Root()
 	if err != nil {
-		return "" // the go command says that it is missing
+		return "" // the go command reports that it is missing
 	}
 	return filepath.Join(root, "home")
 }

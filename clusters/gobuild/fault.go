@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// fault is something that a machine does to the go command. It is recognised from one line of what the go command
+// fault is a failure of the go command that the machine causes. It is recognised from one line of what the go command
 // printed.
 type fault struct {
 	line *regexp.Regexp
@@ -16,7 +16,7 @@ type fault struct {
 	// directive such as `//line go: creating work dir` can give it any beginning. Its end is always the compiler's own, so
 	// expressions for all other faults end in $.
 	loading bool
-	// happened and todo are the halves of a sentence. Between them stands what the go command said.
+	// happened and todo are the halves of a sentence, with the message of the go command between them.
 	happened, todo string
 }
 
@@ -102,20 +102,20 @@ var faults = []fault{
 var (
 	// codePosition begins a message about a line of code or of go.mod.
 	codePosition = regexp.MustCompile(`^\S*(\.go|go\.mod|go\.sum|go\.work|modules\.txt):\d+(:\d+)?: `)
-	// unloaded begins what the go command says of an import that it could not load, behind the position of the import.
+	// unloaded begins the go command's message about an import that it could not load, after the position of the import.
 	unloaded = regexp.MustCompile(`^(\S+@v\S+: |unrecognized import path |verifying \S+@v|invalid proxy URL|package \S+ is not in std|` +
 		`(read|write|open|mkdir|stat|create) ["/])`)
 )
 
 // MachineFault reports whether the go command failed because of the machine, the network or the user's settings, and
 // not because of the code that it built. output is what the go command printed, and how it ended. reason is one
-// sentence that says what is wrong and what to do.
+// sentence with the problem and what to do.
 func MachineFault(output string) (reason string, is bool) {
 	for _, fault := range faults {
 		for line := range strings.Lines(output) {
 			line = strings.TrimRight(line, "\r\n")
 			if strings.HasPrefix(line, "# ") && fault.loading {
-				break // from here on the compiler speaks
+				break // the compiler's output begins here
 			}
 			if at := codePosition.FindString(line); at != "" {
 				if line = line[len(at):]; !unloaded.MatchString(line) {
@@ -130,7 +130,7 @@ func MachineFault(output string) (reason string, is bool) {
 	return "", false
 }
 
-// detail is what the go command said. Of a long line it is the end, which has the cause.
+// detail returns the go command's message. Of a long line it returns the end, which has the cause.
 func detail(line string) string {
 	const most = 200
 	line = strings.TrimPrefix(strings.TrimSpace(line), "go: ")

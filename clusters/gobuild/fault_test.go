@@ -128,7 +128,7 @@ func TestMachineFault(t *testing.T) {
 		{reading + "404 Not Found", ""},
 		{reading + "410 Gone", ""},
 		{"go: go.mod requires go >= 1.99 (running go 1.26.8; GOTOOLCHAIN=local)", ""},
-		// What a submission can make the go command say.
+		// A submission can make the go command print this.
 		{
 			"# example.test/x\n./main.go:4:16: cannot use \"no space left on device\" " +
 				"(untyped string constant) as int value in variable declaration", "",
@@ -156,8 +156,7 @@ func TestLongLineIsShortenedToItsCause(t *testing.T) {
 	}
 }
 
-// withTools makes an installation of Go whose compiler and linker are those of ours, except for one that a script
-// stands for.
+// withTools creates an installation of Go with our compiler and linker, one of which is replaced by a script.
 func withTools(t *testing.T, tool, script string) (goroot string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -213,7 +212,7 @@ func TestKilledCompilerIsMachineFault(t *testing.T) {
 func TestFullDiskIsMachineFault(t *testing.T) {
 	longtest.Proof(t)
 	if os.Getenv("OPERATOR_LABS_SMALL_DISK") == "" {
-		// A disk of a megabyte, for the run's folder: in a mount namespace, which goes with the test.
+		// The run's folder is on a disk of one megabyte, in a mount namespace that ends with the test.
 		small := t.TempDir()
 		command := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
 			`mount -t tmpfs -o size=1m tmpfs "$TMPDIR" || exit 111; exec "$0" -test.run '^TestFullDiskIsMachineFault$' -test.v`, os.Args[0])
@@ -236,8 +235,8 @@ func TestFullDiskIsMachineFault(t *testing.T) {
 	}
 }
 
-// Settings that a user or a company has made for all work in Go must not break a build. Their module sources stay in
-// effect.
+// Settings that a user or a company has configured for all work in Go must not break a build. Their module sources stay
+// in effect.
 func TestUserSettingsDoNotBreakABuild(t *testing.T) {
 	cache, empty, configuration := cacheOf(t), t.TempDir(), t.TempDir()
 	written := filepath.Join(configuration, "go", "env")
@@ -299,7 +298,7 @@ func TestUserChoosesModuleSources(t *testing.T) {
 	}
 }
 
-// goEnv is what the go command takes a variable for, in the environment of a build.
+// goEnv returns the value of a variable that the go command uses in the environment of a build.
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
 	command := exec.Command("go", "env", name)
@@ -329,7 +328,7 @@ func TestBuildUsesTempFolderNextToItsOutput(t *testing.T) {
 func TestBuildLeavesTMPDIREmpty(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	// It fails while the compiler runs, and the go command is killed before it can clean up.
+	// The build fails while the linker runs, and the go command is killed before it can clean up.
 	t.Setenv("GOROOT", withTools(t, "link", "kill -9 $PPID"))
 	target := newTarget(t)
 	if err := target.Ensure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "a program of Go was killed") {

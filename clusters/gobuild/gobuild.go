@@ -77,8 +77,8 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	if t.Fresh() {
 		return nil
 	}
-	// We hold the lock, so what is temporary beside the program is that of a build that was killed. Its compilers may
-	// still write into its workplace: then that stays until the next build.
+	// We hold the lock, so the temporary files beside the program belong to a killed build. Its compilers may still write
+	// into its workplace, which then stays until the next build.
 	for _, pattern := range []string{".[0-9]*", ".stamp.[0-9]*", workplaceSuffix + "*"} {
 		abandoned, _ := filepath.Glob(t.Output + pattern)
 		for _, name := range abandoned {
@@ -104,7 +104,8 @@ type workplace struct {
 // workplaceSuffix follows the program's name in that of a workplace.
 const workplaceSuffix = ".work"
 
-// workplace makes one. No build has one of another, whose compilers may still write there.
+// workplace creates a workplace. A build never uses the workplace of another one, whose compilers may still write
+// there.
 func (t Target) workplace() (w workplace, err error) {
 	if w.dir, err = os.MkdirTemp(filepath.Dir(t.Output), filepath.Base(t.Output)+workplaceSuffix); err != nil {
 		return w, err
@@ -115,7 +116,7 @@ func (t Target) workplace() (w workplace, err error) {
 	return w, nil
 }
 
-// close ends what runs there, and removes it.
+// close ends the processes of the workplace, and removes its folder.
 func (w workplace) close() error { return errors.Join(w.scope.Close(), os.RemoveAll(w.dir)) }
 
 func (t Target) build(ctx context.Context, progress Progress) (err error) {
@@ -131,7 +132,7 @@ func (t Target) build(ctx context.Context, progress Progress) (err error) {
 		return err
 	}
 	made.Packages = listed.own
-	// Before it is built: what is changed meanwhile may not be in it.
+	// The digest is computed before the build, because the program may lack changes that are made during the build.
 	if made.Sources, err = t.digest(made.Packages); err != nil {
 		return fmt.Errorf("reading its sources: %w", err)
 	}
@@ -140,13 +141,14 @@ func (t Target) build(ctx context.Context, progress Progress) (err error) {
 	count := follow{unit: "packages", total: listed.stale, progress: progress}
 	args := append([]string{"build", "-v"}, link...)
 	if t.Test {
-		// `go test -c` does not say what it compiles. What is to be compiled besides the tests is compiled before.
+		// `go test -c` does not report what it compiles. So all packages except the tests are compiled first.
 		if len(listed.imports) > 0 {
 			if _, err := t.goCommand(ctx, work, &count, append([]string{"build", "-v"}, listed.imports...)...); err != nil {
 				return err
 			}
 		}
-		// Vet would read all packages of all modules, which takes longer than to compile them; `make verify` lints our own.
+		// Vet would read all packages of all modules, which takes longer than compiling them. `make verify` lints our own
+		// packages.
 		args = append([]string{"test", "-c", "-vet=off"}, link...)
 	}
 	if _, err := t.goCommand(ctx, work, &count, args...); err != nil {
@@ -158,7 +160,7 @@ func (t Target) build(ctx context.Context, progress Progress) (err error) {
 	return t.writeStamp(made)
 }
 
-// listing is what the go command says of the packages that a program is made of.
+// listing is what the go command reports about the packages of a program.
 type listing struct {
 	own []sourcePackage
 	// stale is how many packages will be compiled, and imports are those of them that are no tests.
@@ -166,7 +168,7 @@ type listing struct {
 	imports []string
 }
 
-// list asks the go command what the program is made of. It downloads the modules that are missing.
+// list asks the go command for the packages of the program. It downloads missing modules.
 func (t Target) list(ctx context.Context, work workplace, progress Progress) (l listing, err error) {
 	// Without the files that packages embed, all packages that embed any would be stale.
 	args := []string{"list", "-deps", "-json=Dir,ImportPath,ForTest,Name,Stale,Standard,Module," +
@@ -234,7 +236,7 @@ func (t Target) goCommand(ctx context.Context, work workplace, follow *follow, a
 		flags = append(flags, "-tags="+strings.Join(t.Tags, ","))
 	}
 	args = append([]string{args[0]}, append(flags, args[1:]...)...)
-	// Paths that it prints begin with the module's as we know it, whatever links are on the way there.
+	// With PWD, the go command prints paths that begin with the module's path as we know it, even if that contains links.
 	environment := append(Environment(), "GOTMPDIR="+work.dir, "PWD="+t.Module)
 	if t.C {
 		environment = append(environment, "CGO_ENABLED=1")
@@ -282,7 +284,7 @@ func (t Target) goCommand(ctx context.Context, work workplace, follow *follow, a
 	return out.String(), nil
 }
 
-// follow counts what the go command says that it does. Several commands may be followed one after the other.
+// follow counts the steps that the go command reports. Several commands may be followed one after the other.
 type follow struct {
 	unit        string
 	done, total int

@@ -25,7 +25,7 @@ const (
 	aTest  = "package main\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n"
 )
 
-// newTarget is a program of one file in a module of its own.
+// newTarget returns a program of one file in a module of its own.
 func newTarget(t *testing.T) Target {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func ensure(t *testing.T, target Target) os.FileInfo {
 	return info
 }
 
-// wantOnlyResults looks for files that a build should have removed.
+// wantOnlyResults fails the test if there are files that a build should have removed.
 func wantOnlyResults(t *testing.T, target Target, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(target.Output))
@@ -272,7 +272,7 @@ func TestModifiedProgramIsRebuilt(t *testing.T) {
 		if err := os.WriteFile(target.Output, damage(bytes.Clone(program)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// Whoever changes a program can also set its time back.
+		// Anyone who changes a program can also reset its time.
 		if err := os.Chtimes(target.Output, info.ModTime(), info.ModTime()); err != nil {
 			t.Fatal(err)
 		}

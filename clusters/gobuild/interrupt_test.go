@@ -37,7 +37,7 @@ func TestWaitForAnotherBuildCanBeCanceled(t *testing.T) {
 		t.Errorf("waiting ended with %v, want %v", err, cause)
 	}
 	unlock()
-	// The one that gave up must not come by the lock later and keep it.
+	// The build that gave up must not get the lock later and keep it.
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	if err := target.Ensure(ctx, nil); err != nil {
@@ -128,7 +128,7 @@ func TestCanceledBuildLeavesNothing(t *testing.T) {
 	if len(steps) < 2 {
 		t.Fatalf("the progress was %v", steps)
 	}
-	// Before anything is downloaded or compiled, it says so.
+	// It reports this before anything is downloaded or compiled.
 	total := steps[1].total
 	want := []step{{"modules", 0, 0}}
 	for n := range total + 1 {
@@ -153,7 +153,7 @@ func wantNoRun(t *testing.T, temporary string) {
 	}
 	environments, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environments {
-		// The processes of a build have our TMPDIR; we ourselves had another when we began.
+		// The processes of a build have our TMPDIR. The test itself had another one when it started.
 		if environment, err := os.ReadFile(file); err == nil && strings.Contains(string(environment), "TMPDIR="+temporary+"\x00") {
 			command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 			t.Errorf("still running: %q", command)

@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/clusters/filelock"
 )
 
-// Origin identifies what a program was built from, in terms that hold on every machine. A stamp also has terms that
-// hold only on one.
+// Origin identifies what a program was built from, in terms that are valid on every machine. A stamp also has terms
+// that are valid only on one.
 type Origin struct {
 	// Go is the version of the go command that built the program, such as go1.26.8. System is the system that the program
 	// runs on, such as linux/amd64.
@@ -99,7 +99,7 @@ func (t Target) Fits(o Origin, version string) bool {
 var ErrOther = errors.New("it is not the program that its origin names")
 
 // Adopt installs a file as the program. The origin must fit. The file must be on the same file system, and is moved
-// away. The error is ErrOther if the file has other contents than its origin says.
+// away. The error is ErrOther if the file has other contents than its origin records.
 func (t Target) Adopt(ctx context.Context, o Origin, file string) (err error) {
 	name := filepath.Base(t.Output)
 	digest, err := Digest(file)

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stamp stands beside a program, and says what it was made from and what came of it.
+// stamp is a file beside a program that records the sources and the build of the program.
 type stamp struct {
 	// Go is the go command that built the program, and Recipe is how it was called.
 	Go, Recipe string
@@ -29,22 +29,23 @@ type stamp struct {
 	Packages []sourcePackage
 	// Sources is the digest of their files.
 	Sources string
-	// Program is the digest of the program, and File what the file system knew of it when that was computed.
+	// Program is the digest of the program, and File is the state of its file when the digest was computed.
 	Program string
 	File    fileState
 }
 
 // sourcePackage is a package whose sources are in this project.
 type sourcePackage struct {
-	// Folder is the package's, and Module that of its module, both as seen from the target's module.
+	// Folder is the package's folder, and Module is that of its module, both relative to the target's module.
 	Folder, Module string
 	// Embeds are the patterns of the files that it embeds.
 	Embeds []string
-	// Tests says that the program has the package's tests, too.
+	// Tests reports that the program includes the package's tests, too.
 	Tests bool
 }
 
-// fileState is what changes whenever a file does. No program can set the time of a file's last change but to now.
+// fileState holds properties that change whenever the file changes. A program can set the time of a file's last status
+// change only to the current time.
 type fileState struct{ Size, Modified, Changed, Inode int64 }
 
 func stateOf(name string) (fileState, error) {
@@ -55,12 +56,12 @@ func stateOf(name string) (fileState, error) {
 	return fileState{Size: stat.Size, Modified: stat.Mtim.Nano(), Changed: stat.Ctim.Nano(), Inode: int64(stat.Ino)}, nil
 }
 
-// recipe is how the program is built, besides its sources.
+// recipe describes how the program is built, except for its sources.
 func (t Target) recipe() string {
 	return fmt.Sprintln(t.Package, t.LinkFlags, t.Test, t.Tags, t.C, t.Arch, Flags)
 }
 
-// goProgram identifies the go command; empty if there is none.
+// goProgram identifies the go command. It is empty if there is none.
 func goProgram() string {
 	program, err := exec.LookPath("go")
 	if err != nil {
@@ -106,7 +107,7 @@ func (t Target) intact(have stamp) bool {
 		return false
 	}
 	have.File = state
-	_ = t.write(have) // if it can't be written, the next one computes the digest again
+	_ = t.write(have) // if it can't be written, the next call computes the digest again
 	return true
 }
 
@@ -149,7 +150,7 @@ func Digest(name string) (string, error) {
 	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
-// digest is that of all files of this project that the program is made from.
+// digest returns the digest of all files of this project that the program is built from.
 func (t Target) digest(packages []sourcePackage) (string, error) {
 	var files []string
 	for _, p := range packages {

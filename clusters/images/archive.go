@@ -50,7 +50,8 @@ func (s *Store) Archive(ctx context.Context, w io.Writer, built ...Built) error 
 	return nil
 }
 
-// forArchive calls for each file of an archive. The list of images comes first, so that a reader need not look for it.
+// forArchive calls file for each file of an archive. The list of images comes first, so that a reader need not search
+// for it.
 func forArchive(built []Built, file func(name string, b blob, text []byte) error) error {
 	type listed struct {
 		Config   string
@@ -114,7 +115,7 @@ func checkReference(reference string) error {
 	return nil
 }
 
-// checkProgram refuses what could not run in an image that has nothing but the program.
+// checkProgram returns an error for a program that could not run in an image without other files.
 func checkProgram(file string) error {
 	program, err := elf.Open(file)
 	if err != nil {

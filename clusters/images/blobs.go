@@ -27,15 +27,15 @@ import (
 //	images/KEY           the same for images
 //	charts/NAME-KEY.tgz  charts
 //	programs/NAME        built programs, with what gobuild keeps beside them
-//	work/                what is being made, and locks
+//	work/                unfinished files, and locks
 //
-// A file gets its name when it is complete. So whatever is there is right, and a kill at any time costs the one thing
-// that was being made.
+// A file gets its name when it is complete. So every file that has a name is valid, and a kill at any time loses only
+// the file that was being written.
 
-// generation is part of every key: it is counted up when the same inputs begin to give other bytes.
+// generation is part of every key. It is incremented when the same inputs begin to produce other bytes.
 const generation = "2"
 
-// keyOf digests what something is made from.
+// keyOf returns a digest of the inputs from which something is built.
 func keyOf(kind string, from any) (string, error) {
 	content, err := json.Marshal(from)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) blob(digest string) string {
 	return filepath.Join(s.Dir, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
 }
 
-// lock waits until it holds the lock of a name alone. It dies with its holder.
+// lock waits until it holds the exclusive lock of a name. The lock ends with its holder.
 func (s *Store) lock(ctx context.Context, name string) (func(), error) {
 	folder := filepath.Join(s.Dir, "work")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -74,7 +74,7 @@ type blobWriter struct {
 
 var temporaries atomic.Int64
 
-// create makes a file of this process in the store's work folder.
+// create creates a file of this process in the store's work folder.
 func (s *Store) create() (*os.File, error) {
 	name := filepath.Join(s.Dir, "work", fmt.Sprintf("%d-%d", os.Getpid(), temporaries.Add(1)))
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
@@ -133,14 +133,14 @@ type blob struct {
 	Size   int64  `json:"size"`
 }
 
-// has reports whether the store has a blob. Its content is checked where it is read, in copyTo: to read gigabytes twice
-// takes longer than all else.
+// has reports whether the store has a blob. The content is checked when it is read, in copyTo, because reading
+// gigabytes twice would take longer than everything else.
 func (s *Store) has(b blob) bool {
 	info, err := os.Stat(s.blob(b.Digest))
 	return err == nil && info.Size() == b.Size
 }
 
-// record writes a small file at once.
+// record writes a small file atomically.
 func (s *Store) record(folder, key string, value any) error {
 	content, err := json.Marshal(value)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Store) record(folder, key string, value any) error {
 	return s.place(folder, key, append(content, '\n'))
 }
 
-// place writes a file at once: it is there whole, or not at all.
+// place writes a file atomically: it exists completely, or not at all.
 func (s *Store) place(folder, name string, content []byte) error {
 	for _, needed := range []string{folder, "work"} {
 		if err := os.MkdirAll(filepath.Join(s.Dir, needed), 0o755); err != nil {
@@ -173,7 +173,8 @@ func (s *Store) readRecord(folder, key string, value any) bool {
 	return err == nil && json.Unmarshal(content, value) == nil
 }
 
-// copyTo writes a blob. One whose content is not what its name says is removed, so that it is made again the next time.
+// copyTo writes a blob. It removes a blob whose content does not match its name, so that the blob is built again the
+// next time.
 func (s *Store) copyTo(w io.Writer, b blob) error {
 	file, err := os.Open(s.blob(b.Digest))
 	if err != nil {

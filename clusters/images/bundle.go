@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// bundleFormat is the first file of a bundle, with what is in it.
+// bundleFormat is the name of the first file of a bundle, which lists the contents.
 const bundleFormat = "operator-labs-bundle-1"
 
 // bundled is the list that a bundle begins with.
@@ -157,7 +157,7 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	}
 }
 
-// restoreList reads what a bundle begins with.
+// restoreList reads the list at the beginning of a bundle.
 func (s *Store) restoreList(header *tar.Header, r io.Reader) error {
 	if header.Name != bundleFormat {
 		return fmt.Errorf("it begins with %q, and this version reads %s", header.Name, bundleFormat)

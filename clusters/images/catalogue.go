@@ -212,8 +212,8 @@ func (c *Catalogue) Sets() []string {
 	return sets
 }
 
-// special are the sets that no cluster needs: Kubernetes' conformance tests run the one, and the other holds what
-// another command has to write first.
+// special are the sets that no cluster needs. Kubernetes' conformance tests use the first one. The other one contains
+// files that another command has to write first.
 var special = []string{"conformance", "site"}
 
 // Usual returns all images except those that no cluster needs, which are built only on request.
@@ -231,7 +231,7 @@ func (c *Catalogue) Image(reference string) (Image, error) {
 	return Image{}, fmt.Errorf("clusters/images/catalogue.yaml has no image %s", reference)
 }
 
-// check finds what a person who edits the catalogue gets wrong, and says all of it.
+// check finds the mistakes that an editor of the catalogue can make, and reports all of them.
 func (c *Catalogue) check() error {
 	var problems []error
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -377,8 +377,8 @@ func (c *Catalogue) checkFile(where string, file File, report func(string, ...an
 	}
 }
 
-// checkPath says what is wrong with a path in an image. Debian's /bin, /sbin and /lib are links into /usr: a layer that
-// has them as folders would hide what is there.
+// checkPath reports what is wrong with a path in an image. Debian's /bin, /sbin and /lib are links into /usr. A layer
+// that has them as folders would hide the files there.
 func checkPath(p string) string {
 	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
 		return "must be an absolute path without . and .."

@@ -59,7 +59,7 @@ func TestNodeProgramsMatchTheCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of this one only the configuration of the provisioner knows.
+	// Only the configuration of the provisioner names this image.
 	running = append(running, "docker.io/kindest/local-path-helper:v20260131-7181c60a")
 	var images []Image
 	for _, reference := range running {
@@ -76,7 +76,7 @@ func TestNodeProgramsMatchTheCatalogue(t *testing.T) {
 	wantBuiltAsCatalogued(t, c, s, built, images)
 }
 
-// wantBuiltAsCatalogued compares how programs are built with how the catalogue says that those of the images are.
+// wantBuiltAsCatalogued compares how programs are built with how the catalogue builds the programs of the images.
 func wantBuiltAsCatalogued(t *testing.T, c *Catalogue, s *Store, built []targets.Program, images []Image) {
 	t.Helper()
 	got, want := map[string]gobuild.Target{}, map[string]gobuild.Target{}
@@ -256,7 +256,7 @@ func load(t *testing.T) *Catalogue {
 	return c
 }
 
-// checkout is a store of this checkout's programs that holds nothing.
+// checkout returns a store of this checkout's programs that holds nothing.
 func checkout(t *testing.T) *Store {
 	t.Helper()
 	programs, err := filepath.Abs("programs")

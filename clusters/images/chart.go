@@ -24,14 +24,14 @@ type Chart struct {
 	Version string
 }
 
-// placeholder finds the versions in a chart's description that its release tool replaces: the chart of a module is as
-// it was before.
+// placeholder finds the versions in a chart's description that the project's release tool replaces. The chart in a
+// module still has the placeholders.
 var placeholder = regexp.MustCompile(`(?m)^(version|appVersion): v0\.0\.0$`)
 
-// path is a folder as the catalogue writes it.
+// path returns the path of a folder that the catalogue names.
 func (s *Store) path(folder string) string { return filepath.Join(s.Programs, folder) }
 
-// chartFile is where a chart is, once it is there.
+// chartFile returns the path that a chart has once it exists.
 func (s *Store) chartFile(c *Catalogue, name string) (file, version string, err error) {
 	source, there := c.Charts[name]
 	if !there {

@@ -43,15 +43,15 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 		return err
 	}
 	defer scope.Close()
-	// dpkg waits for the disk after each file, unless an option says that a half-made root is worthless.
+	// dpkg waits for the disk after each file, unless an option turns that off. A half-made root is worthless anyway.
 	command := []string{
 		"mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io",
 		"--include=" + strings.Join(root.Packages, ","), root.Suite, "-",
 	}
-	// What it mounts in the root, as /proc, goes with it, also when it is killed.
+	// The mounts that it creates in the root, such as /proc, are removed with it, also when it is killed.
 	alone := []string{"unshare", "--mount"}
 	if os.Geteuid() != 0 {
-		// Its own way without root makes this user one of many, who may not even enter a folder of ours.
+		// The command's own mode without root maps this user to one of many, which may not even enter our folders.
 		alone = append(alone, "--user", "--map-root-user", "--map-auto")
 	}
 	command = append(append(alone, "--"), command...)
@@ -116,7 +116,7 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 	return nil
 }
 
-// normalise copies a root, without what should not be in an image, and without any trace of when it was made.
+// normalise copies a root without the files that should not be in an image, and without any trace of when it was built.
 func normalise(from io.Reader, to io.Writer, remove []string) error {
 	source, target := tar.NewReader(from), tar.NewWriter(to)
 	removed := map[string]bool{}

@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-// imageKey stands for all that decides about the bytes of an image.
+// imageKey returns a digest of everything that determines the bytes of an image.
 func (s *Store) imageKey(image Image) (string, error) {
 	layers := make([]string, 0, len(image.Layers))
 	for _, layer := range image.Layers {
@@ -35,7 +35,7 @@ func (s *Store) imageKey(image Image) (string, error) {
 	}{layers, image.configuration()})
 }
 
-// configuration is what an image says about how to run it.
+// configuration returns the image's configuration, which describes how to run it.
 func (i Image) configuration() v1.ConfigFile {
 	file := v1.ConfigFile{
 		Architecture: runtime.GOARCH, OS: "linux", Created: v1.Time{Time: Epoch},
@@ -102,7 +102,7 @@ func (s *Store) describe(image Image, layers []blob) (content, error) {
 	return content{Configuration: written, Layers: layers}, err
 }
 
-// write makes a blob.
+// write creates a blob.
 func (s *Store) write(meter func(int64), fill func(io.Writer) error) (blob, error) {
 	b, err := s.newBlob(meter)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/gobuild"
 )
 
-// named is the layer that a name stands for.
+// named returns the layer that a name refers to.
 func (c *Catalogue) named(l Layer) Layer {
 	if l.Name != "" {
 		return c.Layers[l.Name]
@@ -24,7 +24,7 @@ func (c *Catalogue) named(l Layer) Layer {
 	return l
 }
 
-// layerKey stands for all that decides about the bytes of a layer.
+// layerKey returns a digest of everything that determines the bytes of a layer.
 func (s *Store) layerKey(c *Catalogue, l Layer) (string, error) {
 	from := struct {
 		Layer    Layer
@@ -64,7 +64,7 @@ func (s *Store) layerKey(c *Catalogue, l Layer) (string, error) {
 		}
 		if file.Command != "" {
 			written, err := digestOf(s.written(file), func(string, fs.DirEntry) bool { return true })
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // Until the command has run, only the layer can't be made.
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // Until the command has run, only this layer can't be built.
 				return "", err
 			}
 			from.Written[file.From] = written

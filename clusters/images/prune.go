@@ -12,11 +12,11 @@ import (
 	"lva.io/operators/clusters/images/named"
 )
 
-// keep is how long something stays in the store that the catalogue no longer has: long enough for a branch that a
-// developer returns to, and for everything that reads it now.
+// keep is how long the store keeps something that the catalogue no longer has. That is long enough for a developer who
+// returns to a branch, and for everything that reads it now.
 const keep = 24 * time.Hour
 
-// prune removes what was made from a catalogue or sources that are no longer these, a day after it was made.
+// prune removes what was built from an earlier catalogue or from earlier sources, a day after it was built.
 func (s *Store) prune(c *Catalogue) error {
 	current := map[string]bool{}
 	for _, image := range c.Images {
@@ -79,7 +79,7 @@ func (s *Store) prune(c *Catalogue) error {
 	return s.pruneFolder("blobs/sha256", func(name string) bool { return inUse[name] }, func(string) {})
 }
 
-// pruneFolder removes the files of a folder that are neither wanted nor young, and calls stays for the others.
+// pruneFolder removes the files of a folder that are neither wanted nor recent, and calls stays for the others.
 func (s *Store) pruneFolder(folder string, wanted func(name string) bool, stays func(file string)) error {
 	entries, err := os.ReadDir(filepath.Join(s.Dir, folder))
 	if err != nil {
@@ -109,7 +109,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// touch makes a record young again: it is used.
+// touch makes a record recent again, because it is used.
 func (s *Store) touch(folder, key string) {
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(s.Dir, folder, key), now, now)

@@ -30,7 +30,7 @@ import (
 	"lva.io/operators/clusters/gobuild"
 )
 
-// programSource is what decides about the bytes of a program.
+// programSource is everything that determines the bytes of a program.
 type programSource struct {
 	Program Program
 	Files   string // a digest
@@ -82,7 +82,7 @@ func (s *Store) goVersion() string {
 	return string(bytes.TrimSpace(content))
 }
 
-// target is how a program is built.
+// target returns the build target of a program.
 func (s *Store) target(c *Catalogue, name string) (gobuild.Target, error) {
 	p := c.Programs[name]
 	t := gobuild.Target{
@@ -115,7 +115,7 @@ func (s *Store) target(c *Catalogue, name string) (gobuild.Target, error) {
 	return t, nil
 }
 
-// ensureProgram builds a program unless it is there, and returns its file.
+// ensureProgram builds a program unless it exists, and returns its file.
 func (s *Store) ensureProgram(ctx context.Context, c *Catalogue, name string, progress Progress) (string, error) {
 	target, err := s.target(c, name)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Store) ensureProgram(ctx context.Context, c *Catalogue, name string, pr
 	return target.Output, nil
 }
 
-// moduleFolder downloads a module unless it is there, and returns its folder.
+// moduleFolder downloads a module unless it exists, and returns its folder.
 func (s *Store) moduleFolder(ctx context.Context, m Module) (folder, version string, err error) {
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.Path)
 	command.Dir = filepath.Join(s.Programs, m.RequiredBy)
@@ -240,13 +240,13 @@ func (s *Store) ModuleVersion(module string) (string, error) {
 // checkout is the root of the checkout that the store belongs to.
 func (s *Store) checkout() string { return filepath.Join(s.Programs, "..", "..", "..") }
 
-// written is the file or folder of the checkout that a command writes.
+// written returns the file or folder of the checkout that a command writes.
 func (s *Store) written(file File) string {
 	return filepath.Join(s.checkout(), filepath.FromSlash(file.From))
 }
 
-// digestOf is a digest of the names and contents of a file, or of those files in a folder that count. In a folder that
-// does not count, none does. Names are slash-separated, from the root.
+// digestOf returns a digest of the names and contents of a file, or of the files in a folder for which counts returns
+// true. It skips a folder for which counts returns false. Names are slash-separated, from the root.
 func digestOf(root string, counts func(name string, entry fs.DirEntry) bool) (string, error) {
 	root, err := filepath.EvalSymlinks(root) // WalkDir does not enter a root that is a link
 	if err != nil {
@@ -380,5 +380,5 @@ func constant(name string, source []byte, wanted string) (string, error) {
 	return text(&ast.Ident{Name: wanted})
 }
 
-// names returns the sorted names of a map: everything is made in the same order each time.
+// names returns the sorted names of a map, so that everything is built in the same order each time.
 func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

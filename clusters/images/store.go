@@ -135,7 +135,8 @@ func image(reference string, c content) named.Image {
 	return described
 }
 
-// ingredients makes what takes long: Debian roots, which wait for a network, beside programs, which need the processor.
+// ingredients builds what takes long: Debian roots, which wait for a network, at the same time as programs, which need
+// the processor.
 func (s *Store) ingredients(ctx context.Context, images []Image, progress Progress) error {
 	roots, programs, err := s.missing(images)
 	if err != nil || len(roots)+len(programs) == 0 {
@@ -162,7 +163,7 @@ func (s *Store) ingredients(ctx context.Context, images []Image, progress Progre
 	return group.Wait()
 }
 
-// missing lists the Debian roots and programs of the layers that are not there.
+// missing lists the Debian roots and programs of the layers that do not exist yet.
 func (s *Store) missing(images []Image) (roots, programs []string, err error) {
 	add := func(list []string, name string) []string {
 		if name == "" || slices.Contains(list, name) {

@@ -47,7 +47,7 @@ func main() {
 }
 `
 
-// smallStore has the small catalogue and its program.
+// smallStore returns a store with the small catalogue and its program.
 func smallStore(t *testing.T) (*Store, *Catalogue) {
 	t.Helper()
 	dir := t.TempDir()
@@ -238,7 +238,7 @@ func blobs(t *testing.T, s *Store) []string {
 	return found
 }
 
-// killed is what the process does that TestStoreSurvivesKill kills.
+// killed is the environment variable of the process that TestStoreSurvivesKill kills.
 const killed = "OPERATOR_LABS_TEST_STORE"
 
 func TestMain(m *testing.M) {
@@ -387,7 +387,7 @@ func TestBundleRoundTrip(t *testing.T) {
 	if err := s.save(t.Context(), c, io.Discard); err == nil || !strings.Contains(err.Error(), "does not exist yet") {
 		t.Errorf("saving what is not there: %v", err)
 	}
-	// The Go that made it was another one than the one there.
+	// The store's programs were built by another version of Go than the one that is installed.
 	write(t, filepath.Join(s.Dir, goVersionFile), "go1.26.99\n")
 	built := ensure(t, s, c.Images)
 	var bundle bytes.Buffer

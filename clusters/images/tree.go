@@ -40,7 +40,7 @@ func (t tree) add(name string, e entry) error {
 	return nil
 }
 
-// complete adds the folders that lead to what is there. Docker would make them itself, but closed to everyone but root.
+// complete adds the parent folders of all entries. Docker would create them itself, but only root could enter them.
 func (t tree) complete() {
 	for _, name := range slices.Collect(maps.Keys(t)) {
 		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {

@@ -33,14 +33,14 @@ import (
 const NodeImage = "docker.io/kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed"
 
 const (
-	// markerName is the ConfigMap in kube-system that is written as the last act of making a cluster.
+	// markerName is the ConfigMap in kube-system that is written as the last step of the creation of a cluster.
 	markerName = "operator-labs-cluster"
-	// unfinishedFile is in the cluster's folder from before the first act until after the last.
+	// unfinishedFile is in the cluster's folder from before the first step until after the last one.
 	unfinishedFile = "unfinished"
-	// networkFile says, for all clusters of the checkout, that Docker's network was not there before one of ours.
+	// networkFile records, for all clusters of the checkout, that Docker's network did not exist before one of ours.
 	networkFile = "network-made"
 
-	// pollInterval is how often a question is asked that has no event to wait for.
+	// pollInterval is the time between two checks of a condition that has no event to wait for.
 	pollInterval = 200 * time.Millisecond
 	// removalTime is how long Docker may take to remove containers.
 	removalTime = time.Minute
@@ -60,7 +60,7 @@ type Cluster struct {
 	access string
 }
 
-// nameForm is what kind and Docker take for a container's name, and Kubernetes for a Node's.
+// nameForm matches the names that kind and Docker accept for a container, and Kubernetes for a Node.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
 // New returns the cluster of a checkout with a name. It creates nothing.
@@ -108,7 +108,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// kubeconfig is for this machine, wherever else the API server listens.
+// kubeconfig returns the kubeconfig for this machine, wherever else the API server listens.
 func (c *Cluster) kubeconfig() (string, error) {
 	if c.access != "" {
 		return c.access, nil
@@ -172,7 +172,7 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, rep
 	}
 	err = create()
 	if err != nil && ctx.Err() == nil && strings.Contains(commandOutput(err), "is already in use by container") {
-		// Docker was still at work for a command of ours that was killed.
+		// Docker was still working for a killed command of ours.
 		if err = c.removeNodes(ctx); err == nil {
 			err = create()
 		}
@@ -190,12 +190,12 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, rep
 	return c.finished()
 }
 
-// prepare makes the cluster's folder. From here on it is unfinished.
+// prepare creates the cluster's folder. From here on the cluster is unfinished.
 func (c *Cluster) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(c.Folder), 0o755); err != nil {
 		return fmt.Errorf("creating the folder of clusters: %w", err)
 	}
-	// kind does not break the lock of a command that was killed. Ours is held: there is no other.
+	// kind does not break the lock of a killed command. We hold our own lock, so no other command is running.
 	_ = os.Remove(c.Kubeconfig() + ".lock")
 	if _, err := docker.Output(ctx, "network", "inspect", docker.Network); err != nil {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(c.Folder), networkFile), nil, 0o644); err != nil {
@@ -211,8 +211,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when
-// ctx does. report gets kind's messages. It may be nil.
+// guarded calls kind, which takes no context and starts docker commands by itself. These commands end when we end, and
+// when ctx ends. report gets kind's messages. It may be nil.
 func (c *Cluster) guarded(ctx context.Context, report func(string), work func() error) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *Cluster) guarded(ctx context.Context, report func(string), work func() 
 		return err
 	case <-ctx.Done():
 	}
-	// It fails when the command that it waits for does; after that it may begin another.
+	// work fails when the command that it waits for is killed, but it may then start another one.
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for range 50 {
@@ -290,7 +290,7 @@ func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	_, err = os.Stat(c.Folder)
 	was = len(nodes) > 0 || err == nil
 	if len(nodes) > 0 {
-		// A command that is killed here leaves some of the nodes, or Docker at work.
+		// If this command is killed here, some of the nodes remain, or Docker is still working.
 		if err := c.unfinished(); err != nil {
 			return was, err
 		}
@@ -304,7 +304,7 @@ func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	return was, c.removeNetwork(ctx)
 }
 
-// removeNodes removes the containers, also those that Docker is removing already for a command that was killed.
+// removeNodes removes the containers, including those that Docker is already removing for a killed command.
 func (c *Cluster) removeNodes(ctx context.Context) error {
 	c.access = ""
 	_ = os.Remove(c.Kubeconfig() + ".lock")
@@ -348,7 +348,7 @@ func (c *Cluster) removeNetwork(ctx context.Context) error {
 	if len(others) > 0 {
 		return nil
 	}
-	// The network stays if it has containers of others.
+	// The network stays if other containers use it.
 	var failed *docker.Error
 	if _, err := docker.Output(ctx, "network", "rm", docker.Network); err != nil && !errors.As(err, &failed) {
 		return err

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/clusters/docker"
 )
 
-// explainTime is how long an explanation may take. A machine on which nothing goes on any more gives none.
+// explainTime is how long an explanation may take. A machine on which nothing works any more gives none.
 const explainTime = 15 * time.Second
 
 // known are problems of kind's users, by the lines that they cause in the logs
@@ -54,7 +54,7 @@ var known = []struct {
 	},
 }
 
-// hint is the fix for a known problem in a text, or "".
+// hint returns the fix for a known problem in a text, or "".
 func hint(text string) string {
 	for _, problem := range known {
 		if problem.sign.MatchString(text) {
@@ -64,10 +64,11 @@ func hint(text string) string {
 	return ""
 }
 
-// explained adds to an error what the command in it said, what the nodes say, and what to do if that is known.
+// explained adds to an error the output of the command in it, the explanation of the nodes, and what to do if that is
+// known.
 func (c *Cluster) explained(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
-		return err // a person ended it, and knows why
+		return err // the user canceled it
 	}
 	text := err.Error()
 	if output := commandOutput(err); output != text {
@@ -112,7 +113,7 @@ func (c *Cluster) Explain(ctx context.Context) string {
 func (c *Cluster) lines(out *strings.Builder, what string, read func(*bytes.Buffer) error) {
 	var content bytes.Buffer
 	if err := read(&content); err != nil && content.Len() == 0 {
-		return // grep found nothing, or the node can't even say
+		return // grep found nothing, or the node can't even run it
 	}
 	if text := strings.TrimSpace(content.String()); text != "" {
 		fmt.Fprintf(out, "\n    %s:\n%s", what, indent(indent(indent(text))))

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inotifyFree is how many inotify instances root can still have, up to those that are wanted: it takes them, and gives
-// them back. Nothing in /proc says it, since one that was inherited shows up in several processes. It is negative for
-// others than root.
+// inotifyFree returns how many inotify instances root can still have, up to the number wanted. It creates them, and
+// closes them again. Nothing in /proc shows the number, because an inherited instance appears in several processes. The
+// result is negative for users other than root.
 func inotifyFree(wanted int) int {
 	if os.Geteuid() != 0 {
 		return -1

@@ -5,5 +5,5 @@
 
 package kind
 
-// inotifyFree can't be known: Docker's virtual machine has limits of its own.
+// inotifyFree returns -1, because Docker's virtual machine has limits of its own.
 func inotifyFree(int) int { return -1 }

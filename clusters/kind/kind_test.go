@@ -128,7 +128,7 @@ func TestProfileHashFollowsItsContent(t *testing.T) {
 	}
 }
 
-// fine are the facts of a machine on which nothing is wrong.
+// fine returns the facts of a machine on which nothing is wrong.
 func fine() Facts {
 	return Facts{
 		Version: "29.1.3", Cgroup: "2", Kernel: "6.12.57-amd64", Memory: 16 * gigabyte, Available: 12 * gigabyte, DiskFree: 100 * gigabyte,
@@ -360,7 +360,7 @@ func TestGuardedProcessEndsAtDeadline(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	err = cluster.guarded(ctx, func(string) {}, func() error {
-		// As kind does: it knows no context.
+		// Like kind, it takes no context.
 		return exec.Command("sleep", "60").Run() //nolint:noctx // that is the point
 	})
 	if !errors.Is(err, late) || time.Since(began) > 10*time.Second {

@@ -45,7 +45,7 @@ func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Buil
 		return false, fmt.Errorf("giving Docker the node image %s: %w", image.Reference, err)
 	}
 	if names == "1" {
-		// What lost its only name to this one would lie in Docker for ever. A cluster that still runs it keeps it.
+		// An image that lost its only name to this one would stay in Docker forever. A cluster that still runs it keeps it.
 		var used *docker.Error
 		if _, err := docker.Output(ctx, "image", "rm", old); err != nil && !errors.As(err, &used) {
 			return true, err
@@ -117,7 +117,7 @@ func forEachNode(nodes []string, do func(i int, node string) error) error {
 	return errors.Join(failed...)
 }
 
-// counter tells of each piece that was written how long it is.
+// counter reports the length of each piece that was written.
 type counter struct {
 	to     io.Writer
 	report func(n int64)

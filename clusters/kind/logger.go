@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// logger hears what kind says, and passes it on as what is being done. It is safe for concurrent use.
+// logger receives kind's messages, and reports them as progress. It is safe for concurrent use.
 type logger struct {
 	mutex  sync.Mutex
 	report func(string)
@@ -33,7 +33,8 @@ func (l *logger) log(message string) {
 	}
 }
 
-// plain is a message without kind's pictures, marks and dots. What ends (" ✓ …") began before: it is not said twice.
+// plain returns a message without kind's pictures, marks and dots. It drops the message at the end of a step (" ✓ …"),
+// because the beginning of the step was already reported.
 func plain(message string) string {
 	if strings.HasPrefix(strings.TrimSpace(message), "✓") {
 		return ""
@@ -47,7 +48,7 @@ func plain(message string) string {
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "..."))
 }
 
-// Warn, Warnf, Error and Errorf report progress, too: the error that kind returns has what matters.
+// Warn, Warnf, Error and Errorf report progress, too: the error that kind returns has the details.
 func (l *logger) Warn(message string)               { l.log(message) }
 func (l *logger) Warnf(format string, args ...any)  { l.log(fmt.Sprintf(format, args...)) }
 func (l *logger) Error(message string)              { l.log(message) }

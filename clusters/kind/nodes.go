@@ -50,7 +50,7 @@ func nodeState(node *corev1.Node) NodeState {
 		}
 	}
 	for _, taint := range node.Spec.Taints {
-		// The taints of what is still to come: an uninitialised network, a node that is not ready.
+		// These are temporary taints: an uninitialised network, a node that is not ready.
 		if state.Ready && taint.Effect != corev1.TaintEffectPreferNoSchedule && taint.Key != "node-role.kubernetes.io/control-plane" {
 			state.Ready, state.Why = false, "it has the taint "+taint.Key
 		}

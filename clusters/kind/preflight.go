@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/clusters/docker"
 )
 
-// What a cluster needs of its machine. Measured with both profiles, Cilium and cert-manager
+// Requirements of a cluster for its machine. They were measured with both profiles, Cilium and cert-manager
 // (docs/reference/cluster.md), and rounded up.
 const (
 	gigabyte = 1 << 30
@@ -35,7 +35,8 @@ const (
 	baseInotifyInstances, nodeInotifyInstances = 8, 20
 	baseInotifyWatches, nodeInotifyWatches     = 1024, 1024
 
-	// oldestDocker is the first with private cgroup namespaces, which kind asks for; oldestKernel what Cilium 1.20 needs.
+	// oldestDocker is the first version with private cgroup namespaces, which kind requires. oldestKernel is the version
+	// that Cilium 1.20 needs.
 	oldestDockerMajor, oldestDockerMinor = 20, 10
 	oldestKernelMajor, oldestKernelMinor = 5, 10
 )
@@ -95,7 +96,7 @@ func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
 	return facts
 }
 
-// free is the space that is left on the disk of a folder, in bytes; 0 if the folder is not on this machine.
+// free returns the free space on the disk of a folder, in bytes, or 0 if the folder is not on this machine.
 func free(folder string) int64 {
 	var stat unix.Statfs_t
 	if unix.Statfs(folder, &stat) != nil {
@@ -110,7 +111,7 @@ func CheckDiskSpace(folder string, profile *Profile) (Problem, bool) {
 	return diskProblem(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", makeRoom)
 }
 
-// What makes room where Docker keeps what it has, and in a checkout.
+// How to free space in Docker's folder, and in a checkout.
 const (
 	makeDockersRoom = "`docker system df` shows what Docker holds, and `docker system prune` removes unused data"
 	makeRoom        = "`make clean` removes what was built in the checkout, or else move it to a larger disk"
@@ -124,8 +125,8 @@ func diskProblem(folder string, free, need int64, what, fix string) (Problem, bo
 	}, free > 0 && free < need
 }
 
-// engine reads what `docker info` answered. With a server that it does not reach, it prints what it knows of itself,
-// and an error; so that may be in the JSON, too.
+// engine reads the output of `docker info`. If docker does not reach a server, it prints what it knows of itself and an
+// error, so the error may be in the JSON, too.
 func (f *Facts) engine(output string, err error) {
 	var info struct {
 		ServerVersion, CgroupVersion, KernelVersion, OperatingSystem, DockerRootDir string
@@ -273,7 +274,7 @@ func count(nodes int64) string {
 
 func size(bytes int64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/gigabyte) }
 
-// older compares the first two numbers of a version. One that can't be read is not older.
+// older compares the first two numbers of a version. A version that can't be read is not older.
 func older(version string, major, minor int) bool {
 	fields := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
 	if len(fields) < 2 {
@@ -284,7 +285,7 @@ func older(version string, major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// taken tries to listen. It names the port's owner, as well as it can be known.
+// taken tries to listen on a port. If it can't, it returns the port's owner, as far as that is known.
 func taken(ctx context.Context, port Port) (owner string, yes bool) {
 	address := net.JoinHostPort(port.Address, strconv.Itoa(port.Number))
 	var listen net.ListenConfig
@@ -324,7 +325,7 @@ func taken(ctx context.Context, port Port) (owner string, yes bool) {
 	return "another program", true
 }
 
-// listening is the program that listens on a TCP port, as far as we may know. (proc(5), /proc/net/tcp)
+// listening returns the program that listens on a TCP port, as far as we may see it. (proc(5), /proc/net/tcp)
 func listening(port int) string {
 	const state, inode, listens = 3, 9, "0A"
 	sockets := map[string]bool{}
@@ -369,7 +370,7 @@ func number(file string) int {
 	return n
 }
 
-// available is the memory that programs can still have, in bytes; 0: it is not known.
+// available returns the memory that programs can still have, in bytes, or 0 if it is not known.
 func available() int64 {
 	system, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -175,8 +175,8 @@ func (p *Profile) Ports() []Port {
 	return ports
 }
 
-// forCluster is the profile as kind gets it: with names of this machine in the API server's certificate if it listens
-// on more than the loopback address, and with host paths that are absolute.
+// forCluster returns the profile as kind gets it: with names of this machine in the API server's certificate if it
+// listens on more than the loopback address, and with host paths that are absolute.
 func (p *Profile) forCluster(name, folder string) (*v1alpha4.Cluster, error) {
 	cluster := p.cluster.DeepCopy()
 	cluster.Name = name
@@ -203,7 +203,7 @@ func (p *Profile) forCluster(name, folder string) (*v1alpha4.Cluster, error) {
 	return cluster, nil
 }
 
-// certificateNames are this machine's names and addresses, if other machines are to reach the API server.
+// certificateNames returns this machine's names and addresses, if other machines are to reach the API server.
 func (p *Profile) certificateNames() []string {
 	address := net.ParseIP(p.cluster.Networking.APIServerAddress)
 	if address == nil || address.IsLoopback() {

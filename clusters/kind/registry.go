@@ -36,7 +36,7 @@ func answer(ctx context.Context, all []string) error {
 	return nil
 }
 
-// ask expects what the specification of registries says of the path /v2/: yes, or who are you.
+// ask expects one of the two answers that the specification of registries allows for the path /v2/: OK or Unauthorized.
 func ask(ctx context.Context, registry string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, registry, nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func ask(ctx context.Context, registry string) error {
 	return nil
 }
 
-// unwrapped leaves out the method and address that net/http puts before an error: they were said already.
+// unwrapped leaves out the method and address that net/http puts before an error, because our message already has them.
 func unwrapped(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner

@@ -110,7 +110,7 @@ func (c *Cluster) marker(ctx context.Context) (*Marker, error) {
 	marker := &Marker{
 		Profile: data["profile"], Hash: data["hash"], Images: data["images"], NodeImage: data["nodeImage"], Tested: data["tested"],
 	}
-	marker.Created, _ = time.Parse(time.RFC3339, data["created"]) // who edits it, loses the date
+	marker.Created, _ = time.Parse(time.RFC3339, data["created"]) // an edit that can't be parsed loses the date
 	return marker, nil
 }
 
@@ -137,7 +137,7 @@ func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 	return nil
 }
 
-// unfinished notes that from here on there may be less than a cluster.
+// unfinished records that the cluster may be incomplete from here on.
 func (c *Cluster) unfinished() error {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
 		return fmt.Errorf("creating the cluster's folder: %w", err)
@@ -148,7 +148,7 @@ func (c *Cluster) unfinished() error {
 	return nil
 }
 
-// finished is true of a cluster that has its marker.
+// finished records that the cluster is complete.
 func (c *Cluster) finished() error {
 	if err := os.Remove(filepath.Join(c.Folder, unfinishedFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("recording that the cluster is complete: %w", err)

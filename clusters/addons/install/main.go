@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run does what the arguments say, for all add-ons at the same time.
+// run performs the action that the arguments name, for all add-ons at the same time.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("addons", flag.ContinueOnError)
 	root := flags.String("root", "", "the checkout, whose charts are installed")
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	// A user waits for every request.
+	// The requests need no rate limit, because a user waits for each of them.
 	config.QPS, config.Burst = -1, -1
 	target := addons.Target{Config: config, Kubeconfig: *kubeconfig, Pods: true, Shared: *shared}
 	do, err := action(args[0], target, &lines{encoder: json.NewEncoder(out)})
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return group.Wait()
 }
 
-// action is what is done for each add-on.
+// action returns the function to call for each add-on.
 func action(name string, target addons.Target, out *lines) (func(context.Context, addons.Addon) error, error) {
 	switch name {
 	case "install":

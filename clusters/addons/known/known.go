@@ -41,7 +41,7 @@ type State struct {
 	Pinned string `json:"pinned,omitempty"`
 	// Usable reports whether the add-on works now.
 	Usable bool `json:"usable,omitempty"`
-	// Detail says in a few words what is installed, or what is missing.
+	// Detail describes in a few words what is installed, or what is missing.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -33,7 +33,7 @@ func Hold(store string, image Image) (release func() error, err error) {
 	return func() error { return errors.Join(file.Close(), removeUnused(path)) }, nil
 }
 
-// write writes a name, and returns its file, shared.
+// write writes a name, and returns its file with a shared lock.
 func write(store string, image Image, path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func write(store string, image Image, path string) (*os.File, error) {
 	return file, nil
 }
 
-// lock lets one process at a time look who holds a name, and write or remove it: it is held for a moment. NFS locks
-// only what is open for writing, so it has a file of its own beside the names.
+// lock lets one process at a time check whether a name is held, and write or remove it. The lock is held only for a
+// moment. It has a file of its own beside the names, because NFS locks only files that are open for writing.
 func lock(dir string) (unlock func(), err error) {
 	opened, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -90,7 +90,8 @@ func RemoveUnused(store, repository string) error {
 	return nil
 }
 
-// unfinished are names that Write has not yet given, or, once they are older than writing, never will.
+// unfinished matches files that Write has not yet renamed to their names. A file that is older than writing never will
+// be.
 var unfinished = regexp.MustCompile(`\.[0-9]+$`)
 
 const writing = time.Minute

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// holding is a variable with a store of which this program holds an image until it is killed.
+// holding is an environment variable with a store. It makes this program hold an image of the store until it is killed.
 const holding = "NAMED_TEST_HOLDS"
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func hold(t *testing.T, store, reference string) (release func() error) {
 	return release
 }
 
-// expect wants the store to have exactly these images.
+// expect fails the test unless the store has exactly these images.
 func expect(t *testing.T, store string, when string, want ...string) {
 	t.Helper()
 	all, err := List(store)

@@ -38,7 +38,7 @@ type Image struct {
 	Layers []Blob `json:"layers"`
 }
 
-// folder is that of the references in a store, and work that of files that are being written.
+// folder is the folder of the references in a store, and work is that of files that are being written.
 const (
 	folder = "references"
 	work   = "work"
@@ -78,7 +78,7 @@ func Complete(reference string) (string, error) {
 	return registry + "/" + name + ":" + tag, nil
 }
 
-// writes tells those of one process apart.
+// writes numbers the writes of one process.
 var writes atomic.Int64
 
 // Write points a reference at an image. Concurrent readers see either the old image or the new one.
@@ -102,7 +102,8 @@ func Write(store string, image Image) error {
 	if old, err := os.ReadFile(file); err == nil && string(old) == string(text)+"\n" {
 		return nil
 	}
-	// In the work folder, where the store removes what killed commands have left. Beside the others List would read it.
+	// The file is in the work folder, where the store removes the files of killed commands. In the folder of the names,
+	// List would read it.
 	unfinished := filepath.Join(store, work, fmt.Sprintf("%d-%d.name", os.Getpid(), writes.Add(1)))
 	err = os.WriteFile(unfinished, append(text, '\n'), 0o644)
 	if err == nil {
@@ -160,7 +161,7 @@ func List(store string) ([]Image, error) {
 	for _, file := range files {
 		image, err := read(file)
 		if errors.Is(err, ErrUnknown) {
-			continue // it has just gone
+			continue // it was just removed
 		}
 		if err != nil {
 			return nil, err

@@ -77,7 +77,7 @@ func TestListOmitsUnfinishedNames(t *testing.T) {
 		var err error
 		for i := 0; err == nil && i < 100; i++ {
 			err = Write(store, Image{Reference: "web", Layers: make([]Blob, 3000)})
-			if err == nil { // to list nothing is quick, so the list is often made while a file is written
+			if err == nil { // listing nothing is quick, so List often runs while a file is written
 				err = os.RemoveAll(filepath.Join(store, folder))
 			}
 		}

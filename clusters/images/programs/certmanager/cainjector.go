@@ -21,7 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// runCAInjector writes certificate authorities to where annotations ask for them.
+// runCAInjector writes certificate authorities into the objects whose annotations request them.
 func runCAInjector(ctx context.Context, args []string) error {
 	f := newFlags("cainjector")
 	var elect election
@@ -47,7 +47,7 @@ func runCAInjector(ctx context.Context, args []string) error {
 	options := ctrl.Options{
 		Scheme: scheme,
 		Cache:  cache.Options{ReaderFailOnMissingInformer: true},
-		// Only the Secrets that are asked for: no cache of all.
+		// The client reads only the requested Secrets, and does not cache all of them.
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: *metricsAddress},
 		LeaderElection:                elect.enabled,

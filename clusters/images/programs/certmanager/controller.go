@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/cert-manager/cert-manager/pkg/controller"
-	// Controllers and issuers make themselves known by being imported.
+	// Controllers and issuers register themselves when they are imported.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/acmechallenges"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/acmeorders"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificate-shim/ingresses"
@@ -142,7 +142,7 @@ func work(ctx context.Context, factory *controller.ContextFactory, base *control
 			return nil
 		})
 	}
-	// All share these, and asked for their informers by being constructed.
+	// All controllers share these factories, and requested their informers when they were constructed.
 	base.SharedInformerFactory.Start(ctx.Done())
 	base.KubeSharedInformerFactory.Start(ctx.Done())
 	base.HTTP01ResourceMetadataInformersFactory.Start(ctx.Done())

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// election are the flags by which several of one program agree which of them works. Defaults are cert-manager's.
+// election holds the flags for leader election among several instances of one program. Defaults are cert-manager's.
 type election struct {
 	enabled                  bool
 	namespace                string
@@ -50,7 +50,7 @@ func (e *election) lead(ctx context.Context, config *rest.Config, name string, w
 	if err != nil {
 		return err
 	}
-	// What the leader did counts, not that it stopped leading because of it.
+	// The caller gets the leader's own error, not the loss of the lease that follows.
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	result := make(chan error, 1)

@@ -26,7 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// programs are what it can be called as: by its name (a symbolic link), or by its first argument.
+// programs are the programs that it can run, selected by its name (a symbolic link), or by its first argument.
 var programs = map[string]func(ctx context.Context, args []string) error{
 	"controller":      runController,
 	"cainjector":      runCAInjector,

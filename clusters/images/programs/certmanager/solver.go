@@ -38,7 +38,8 @@ func runSolver(ctx context.Context, args []string) error {
 	return nil
 }
 
-// runAPICheck waits until cert-manager's webhook mutates and validates: "check api", as cert-manager's own has it.
+// runAPICheck waits until cert-manager's webhook mutates and validates. The arguments are those of cert-manager's own
+// program: "check api".
 func runAPICheck(ctx context.Context, args []string) error {
 	if len(args) >= 2 && args[0] == "check" && args[1] == "api" {
 		args = args[2:]
@@ -48,7 +49,7 @@ func runAPICheck(ctx context.Context, args []string) error {
 	namespace := f.String("namespace", "", "namespace of the dry-run objects; default: that of its Pod")
 	patience := f.Duration("wait", 0, "how long to wait for it")
 	interval := f.Duration("interval", 5*time.Second, "how often to look")
-	f.Lookup("v").NoOptDefVal = "1" // of this program alone it is a flag without a value, and so the chart writes it
+	f.Lookup("v").NoOptDefVal = "1" // only in this program, the flag needs no value, and the chart passes none
 	if err := f.parse(args); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func runAPICheck(ctx context.Context, args []string) error {
 	}
 }
 
-// newAPIChecker checks where its Pod may: the chart gives it rights in its own namespace only.
+// newAPIChecker returns a checker for the namespace of its Pod, because the chart gives the Pod rights only there.
 func newAPIChecker(kubeconfig, namespace string) (cmapichecker.Interface, error) {
 	access := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig},

@@ -17,9 +17,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// runWebhook runs cert-manager's webhook, with its own flags. What makes the server stands in an internal package;
-// cert-manager's own test support, which can be imported, starts that very server at ports that it chooses itself, and
-// lets its caller change that. It wants to be called from a test, so this is one, which lasts as long as the program.
+// runWebhook runs cert-manager's webhook, with its own flags. The code that creates the server is in an internal
+// package. cert-manager's own test support, which can be imported, starts the same server at ports that it chooses
+// itself, and lets its caller change that. It has to be called from a test, so runWebhook runs a test that lasts as
+// long as the program.
 func runWebhook(ctx context.Context, args []string) error {
 	config, err := options.NewWebhookConfiguration()
 	if err != nil {
@@ -40,7 +41,8 @@ func runWebhook(ctx context.Context, args []string) error {
 	if err := logf.ValidateAndApply(&config.Logging); err != nil {
 		return err
 	}
-	// A test has a temporary folder, used or not. The chart makes the image read-only, and shared memory never is.
+	// A test has a temporary folder, even if it does not use it. The chart makes the image read-only, but shared memory is
+	// always writable.
 	if os.Getenv("TMPDIR") == "" {
 		if err := os.Setenv("TMPDIR", "/dev/shm"); err != nil {
 			return err

@@ -76,14 +76,15 @@ func run(plain, secure, health, service string) error {
 	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
 		return err
 	}
-	// Ready means that the first table is there: before it, each request would be answered by "there is no such page".
+	// The program is ready when the first table exists. Until then, it would answer each request with "there is no such
+	// page".
 	if err := mgr.AddReadyzCheck("table", reconciler.Ready); err != nil {
 		return err
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
 }
 
-// secretsOfTLS keeps no Secrets in memory but those that hold certificates.
+// secretsOfTLS limits the cache to Secrets that hold certificates.
 func secretsOfTLS() cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Field: fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS))},

@@ -21,15 +21,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// proxy leads requests to the backends of a table.
+// proxy forwards requests to the backends of a table.
 type proxy struct {
-	// table is the newest one.
+	// table returns the newest table.
 	table func() *Table
 	// unknown is the certificate for hosts for which no Ingress has one. With it, an HTTPS client gets an answer that says
 	// so, instead of none.
 	unknown *tls.Certificate
-	// backends is how Services are asked. Each request is a connection of its own, so that the Service chooses a Pod for
-	// it: a connection that is kept stays with the Pod that it once led to. No proxy of the environment is asked, as
+	// backends sends requests to Services. Each request opens a connection of its own, so that the Service selects a Pod
+	// for it. A connection that is kept open stays with one Pod. The proxy of the environment is not used, because
 	// Services are in the cluster.
 	backends http.RoundTripper
 }
@@ -66,7 +66,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hostOf is the host of a request in small letters, without a port.
+// hostOf returns the host of a request in lower case, without a port.
 func hostOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -75,7 +75,7 @@ func hostOf(r *http.Request) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// certificate is asked with each connection, so a renewed certificate is served from the next one on.
+// certificate is called for each connection, so a renewed certificate is served from the next one on.
 func (p *proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if found := p.table().certificate(strings.ToLower(hello.ServerName)); found != nil {
 		return found, nil
@@ -83,7 +83,7 @@ func (p *proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return p.unknown, nil
 }
 
-// selfSigned makes a certificate that no client trusts.
+// selfSigned creates a certificate that no client trusts.
 func selfSigned(name string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, r.writeStatus(ctx, ingresses)
 }
 
-// ours are the Ingresses of our class, the oldest first.
+// ours returns the Ingresses of our class, oldest first.
 func (r *Reconciler) ours(ctx context.Context) ([]networkingv1.Ingress, error) {
 	var classes networkingv1.IngressClassList
 	var all networkingv1.IngressList
@@ -138,8 +138,8 @@ func (r *Reconciler) addRoutes(ctx context.Context, table *Table, ingress *netwo
 	return nil
 }
 
-// backend finds where a Service is. A missing Service is no error of the controller's: the page that a client gets says
-// what is missing.
+// backend returns the address of a Service. A missing Service is not an error of the controller: the client gets a page
+// that names what is missing.
 func (r *Reconciler) backend(ctx context.Context, namespace string, named *networkingv1.IngressBackend) (backend, error) {
 	if named.Service == nil {
 		return backend{missing: "the Ingress names a resource that is no Service, which this controller does not know"}, nil
@@ -161,7 +161,7 @@ func (r *Reconciler) backend(ctx context.Context, namespace string, named *netwo
 	return backend{missing: fmt.Sprintf("the Service %s in the namespace %s has no port that the Ingress names", service.Name, namespace)}, nil
 }
 
-// addressOf is a Service's own address. A Service without one has a name at least, which leads to its Pods.
+// addressOf returns a Service's own address. A Service without one is reached by its name, which resolves to its Pods.
 func addressOf(service *corev1.Service) string {
 	if ip := service.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone {
 		return ip
@@ -170,7 +170,7 @@ func addressOf(service *corev1.Service) string {
 }
 
 // addCertificates reads the Secrets of an Ingress. Without the Secret, or with a broken one, HTTPS has no certificate
-// for these hosts until the Secret changes: the rest of the table does not wait for it.
+// for these hosts until the Secret changes. The rest of the table does not wait for it.
 func (r *Reconciler) addCertificates(ctx context.Context, table *Table, ingress *networkingv1.Ingress) error {
 	for _, block := range ingress.Spec.TLS {
 		var secret corev1.Secret
@@ -199,7 +199,8 @@ func (r *Reconciler) addCertificates(ctx context.Context, table *Table, ingress 
 	return nil
 }
 
-// writeStatus says at which address the Ingresses are served: that of the Service before us.
+// writeStatus writes the address at which the Ingresses are served, which is that of the Service in front of this
+// program.
 func (r *Reconciler) writeStatus(ctx context.Context, ingresses []networkingv1.Ingress) error {
 	var service corev1.Service
 	if err := r.Get(ctx, r.Service, &service); err != nil {

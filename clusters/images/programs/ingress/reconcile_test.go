@@ -22,10 +22,10 @@ import (
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// patience is how long a change may take from the API server into the table.
+// patience is how long it may take until a change in the API server is in the table.
 const patience = 20 * time.Second
 
-// start starts an API server with the reconciler at it.
+// start starts an API server and the reconciler.
 func start(t *testing.T) (*Reconciler, client.Client) {
 	t.Helper()
 	environment := &envtest.Environment{}
@@ -172,7 +172,7 @@ func service(name, port string, number int32) *corev1.Service {
 	}}
 }
 
-// pair is the data of a Secret with a certificate of that name.
+// pair returns the data of a Secret with a certificate of that name.
 func pair(t *testing.T, name string) map[string][]byte {
 	t.Helper()
 	certificate, err := selfSigned(name)

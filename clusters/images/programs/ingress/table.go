@@ -30,10 +30,10 @@ type route struct {
 	backend backend
 }
 
-// backend is where a request goes.
+// backend is the destination of a request.
 type backend struct {
 	url *url.URL
-	// missing says why there is no URL.
+	// missing is the reason why there is no URL.
 	missing string
 }
 
@@ -50,8 +50,8 @@ func (t *Table) add(host, path string, kind *networkingv1.PathType, to backend) 
 	t.routes[host] = append(t.routes[host], route{path: path, exact: exact, backend: to})
 }
 
-// sort brings the routes into the order in which they count: exact paths before prefixes, and long ones before short
-// ones. Of two that are the same, the one of the older Ingress was added first, and stays first.
+// sort puts the routes in the order of their precedence: exact paths before prefixes, and long ones before short ones.
+// Of two equal routes, the one of the older Ingress was added first, and stays first.
 func (t *Table) sort() {
 	for _, routes := range t.routes {
 		slices.SortStableFunc(routes, func(a, b route) int {
@@ -63,7 +63,7 @@ func (t *Table) sort() {
 	}
 }
 
-// find finds the backend of a request; false if no Ingress names it.
+// find returns the backend of a request, or false if no Ingress names it.
 func (t *Table) find(host, path string) (backend, bool) {
 	for _, name := range namesOf(host) {
 		for _, route := range t.routes[name] {
@@ -75,7 +75,7 @@ func (t *Table) find(host, path string) (backend, bool) {
 	return backend{}, false
 }
 
-// certificate finds the certificate for a host; nil if no Ingress has one.
+// certificate returns the certificate for a host, or nil if no Ingress has one.
 func (t *Table) certificate(host string) *tls.Certificate {
 	for _, name := range namesOf(host) {
 		if found := t.certificates[name]; found != nil {
@@ -85,7 +85,7 @@ func (t *Table) certificate(host string) *tls.Certificate {
 	return nil
 }
 
-// namesOf are the names under which rules may speak of a host: its own, a wildcard for its first label, and none.
+// namesOf returns the names by which rules may match a host: its own, a wildcard for its first label, and none.
 // (https://kubernetes.io/docs/concepts/services-networking/ingress/#hostname-wildcards)
 func namesOf(host string) []string {
 	names := []string{host}

@@ -15,7 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// to is a backend that is known by its name.
+// to returns a backend that is identified by its name.
 func to(name string) backend { return backend{url: &url.URL{Scheme: "http", Host: name}} }
 
 func TestRequestSelectsService(t *testing.T) {
@@ -103,8 +103,8 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// A Service selects a Pod for each connection. A connection that is kept open would still lead to a Pod that was
-// replaced meanwhile.
+// A Service selects a Pod for each connection. A connection that is kept open would still reach a Pod that was replaced
+// meanwhile.
 func TestEachRequestOpensAConnection(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// columns is how wide a line in the speech bubble gets.
+// columns is the maximum width of a line in the speech bubble.
 const columns = 40
 
 // cow stands below the end of the bubble's tail.
@@ -26,8 +26,7 @@ const cow = `
                   |_|_|            |_|_|
 `
 
-// say draws the cow and what it says. The words of the greeting follow each other; white space between them is as it
-// fits.
+// say draws the cow and what it says. It wraps the words of the greeting, regardless of the white space between them.
 func say(greeting string) string {
 	lines := wrap(printable(greeting), columns)
 	width := 0

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// asMain makes the test's program be lolcow, so that a test can send it a signal.
+// asMain makes the test binary run lolcow, so that a test can send it a signal.
 const asMain = "LOLCOW_TEST_ADDRESS"
 
 func TestMain(m *testing.M) {

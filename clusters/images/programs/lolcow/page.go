@@ -18,7 +18,7 @@ var pageHTML string
 // page escapes what is put into it.
 var page = template.Must(template.New("page").Parse(pageHTML))
 
-// handler serves the cow, and tells the kubelet that it can.
+// handler serves the cow, and the health check of the kubelet.
 func handler(greeting string) http.Handler {
 	if strings.TrimSpace(greeting) == "" {
 		greeting = "Moo."
@@ -26,7 +26,7 @@ func handler(greeting string) http.Handler {
 	drawn := say(greeting)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		// The same address has two answers: a cache must know which client an answer was for.
+		// The same address has two answers, so a cache must know which client an answer was for.
 		w.Header().Set("Vary", "Accept")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -40,7 +40,7 @@ func handler(greeting string) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		// The page has its styles in itself, no script, and nothing from elsewhere.
+		// The page has inline styles, no script, and no resources from other sites.
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 		_, _ = html.WriteTo(w)
 	})

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pauseVariable has this binary be the program, after a child of it has ended.
+// pauseVariable makes this binary run the program, after a child of it has ended.
 const pauseVariable = "PAUSE_TEST_IS_PAUSE"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	main()
 }
 
-// haveChild becomes the program when a child has ended, and prints the child's number before.
+// haveChild waits until a child has ended, prints the child's number, and then executes the program.
 func haveChild() error {
 	c := exec.Command("true")
 	if err := c.Start(); err != nil {

@@ -4,7 +4,7 @@
 // Command probe is a web server and a web client in one image, with which tests of a cluster find out which Pods can
 // reach each other. The server answers with its host name, so that the client sees which Pod answered.
 //
-//	probe serve [ADDRESS]            answers each request with its host name and who asked. Default: :8080
+//	probe serve [ADDRESS]            answers each request with its host name and the client. Default: :8080
 //	probe files FOLDER [ADDRESS]     serves the files of a folder. Default: :8080
 //	probe get [-n TIMES] [-t TIME] URL
 //	                                 prints the answers. Exit code 1 if one of the requests got none
@@ -96,7 +96,7 @@ func serve(ctx context.Context, address string, handler http.Handler) error {
 	}
 }
 
-// get makes each request over a connection of its own, since a connection stays with the Pod that it led to first.
+// get makes each request over a connection of its own, because a connection stays with the Pod that it reached first.
 func get(ctx context.Context, out io.Writer, url string, times int, patience time.Duration) error {
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	failed := 0

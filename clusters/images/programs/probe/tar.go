@@ -16,8 +16,8 @@ import (
 
 const tarUsage = "usage: tar cf - PATH… | tar xf - [-C FOLDER], as kubectl cp calls it"
 
-// runTar is as much of tar as `kubectl cp` wants of a container: an archive to standard output, or one from standard
-// input.
+// runTar implements as much of tar as `kubectl cp` needs in a container: it writes an archive to standard output, or
+// reads one from standard input.
 func runTar(args []string, in io.Reader, out io.Writer) error {
 	var create, extract, piped bool
 	folder := "."
@@ -46,7 +46,7 @@ func runTar(args []string, in io.Reader, out io.Writer) error {
 	return errors.New(tarUsage)
 }
 
-// pack writes files, and folders with all that is in them. Their names begin at no root.
+// pack writes files, and folders with all that is in them. Their names are relative.
 func pack(folder string, paths []string, out io.Writer) error {
 	archive := tar.NewWriter(out)
 	for _, path := range paths {
@@ -92,11 +92,11 @@ func packOne(archive *tar.Writer, name string) error {
 		return err
 	}
 	defer file.Close()
-	_, err = io.CopyN(archive, file, info.Size()) // what grows meanwhile is as long as it was
+	_, err = io.CopyN(archive, file, info.Size()) // a file that grows meanwhile keeps its earlier size
 	return err
 }
 
-// unpack makes files and folders below a folder, and nowhere else.
+// unpack creates files and folders below a folder, and nowhere else.
 func unpack(folder string, in io.Reader) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

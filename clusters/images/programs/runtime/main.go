@@ -78,7 +78,7 @@ func findRunc() (string, error) {
 	return runc, nil
 }
 
-// call is what runc was asked to do, as far as it matters here.
+// call is the part of runc's command line that matters here.
 type call struct{ command, bundle, process string }
 
 func parse(args []string) call {
@@ -133,7 +133,7 @@ func edit(file string, bundle bool) error {
 	return os.WriteFile(file, content, 0o600)
 }
 
-// limit takes out of a process what this host does not grant.
+// limit removes from a process what this host does not grant.
 func limit(process map[string]any, missing []string, priority int) {
 	if sets, ok := process["capabilities"].(map[string]any); ok {
 		for name, set := range sets {
@@ -156,7 +156,7 @@ func limit(process map[string]any, missing []string, priority int) {
 	delete(process, "rlimits")
 }
 
-// ownPriority is how early the kernel ends this process when memory runs out.
+// ownPriority returns how early the kernel ends this process when memory runs out.
 func ownPriority() int {
 	content, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
@@ -166,14 +166,14 @@ func ownPriority() int {
 	return priority
 }
 
-// capabilities are their names, by number: linux/capability.h.
+// capabilities are the names of capabilities, by number: linux/capability.h.
 var capabilities = strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP " +
 	"LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO " +
 	"SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE " +
 	"AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF " +
 	"CHECKPOINT_RESTORE")
 
-// missingCapabilities are those that no process here can have.
+// missingCapabilities returns the capabilities that no process here can have.
 func missingCapabilities() ([]string, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

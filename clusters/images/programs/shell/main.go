@@ -86,7 +86,8 @@ func tools(next interp.ExecHandlerFunc) interp.ExecHandlerFunc {
 	}
 }
 
-// mkdir makes folders: with -p also those above, and no complaint about one that is there; with -m MODE, in octal.
+// mkdir creates folders. With -p it also creates their parents, and accepts folders that exist. -m MODE sets the mode,
+// in octal.
 func mkdir(dir string, args []string) error {
 	parents, mode, chosen := false, fs.FileMode(0o777), false
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -116,7 +117,7 @@ func mkdir(dir string, args []string) error {
 			err = nil
 		}
 		if err == nil && chosen {
-			err = os.Chmod(path, mode) // whatever the umask is
+			err = os.Chmod(path, mode) // regardless of the umask
 		}
 		if err != nil {
 			return err
@@ -125,7 +126,7 @@ func mkdir(dir string, args []string) error {
 	return nil
 }
 
-// rm removes files: with -r also folders with all that is in them, with -f no complaint about what is not there.
+// rm removes files. With -r it also removes folders with everything in them. With -f it ignores missing files.
 func rm(dir string, args []string) error {
 	recursive, force := false, false
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -159,7 +160,8 @@ func rm(dir string, args []string) error {
 	return nil
 }
 
-// ls lists what is in folders, one name a line, and files themselves: with -l their modes and sizes in bytes, too.
+// ls lists the contents of folders, one name a line, and files themselves. With -l it also prints their modes and sizes
+// in bytes.
 func ls(dir string, args []string, out io.Writer) error {
 	long := len(args) > 0 && args[0] == "-l"
 	if long {
@@ -192,7 +194,7 @@ func ls(dir string, args []string, out io.Writer) error {
 			return err
 		}
 		for _, entry := range entries {
-			if info, err := entry.Info(); err == nil { // otherwise it has gone meanwhile
+			if info, err := entry.Info(); err == nil { // otherwise it was removed meanwhile
 				list(info)
 			}
 		}
@@ -215,7 +217,7 @@ func cat(dir string, args []string, out io.Writer) error {
 	return nil
 }
 
-// at is where a name leads, seen from a folder.
+// at resolves a name relative to a folder.
 func at(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return name

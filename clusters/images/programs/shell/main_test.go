@@ -26,7 +26,7 @@ func TestVolumeIsCreatedAndRemoved(t *testing.T) {
 	}
 	args := []string{"-p", volume, "-s", "10", "-m", "Filesystem", "-a", "create"}
 	setup, teardown := script(`mkdir -m 0777 -p "$VOL_DIR"`), script(`rm -rf "$VOL_DIR"`)
-	for range 2 { // the second time it is there
+	for range 2 { // the second time it exists
 		if err := run(t.Context(), append([]string{setup}, args...), os.Stdout, os.Stderr); err != nil {
 			t.Fatal(err)
 		}
