@@ -36,7 +36,7 @@ func New(root string) (*Program, error) {
 	if len(parts) != 3 {
 		return nil, fmt.Errorf("the version of k8s.io/kubernetes, %q, is not of the form v1.2.3", version)
 	}
-	// Without these the server calls itself v0.0.0-master, and clients and charts refuse to work with it.
+	// Without these variables the server reports v0.0.0-master, and clients and charts refuse to work with it.
 	const variables = "k8s.io/component-base/version."
 	return &Program{Path: path, Version: version, Target: gobuild.Target{
 		Package: ".", Module: module, Output: path,

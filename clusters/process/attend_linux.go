@@ -34,7 +34,7 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 	if err := thread.Lasting(cmd.Start); err != nil {
 		return 0, "", err
 	}
-	group, _ := openGroup(cmd.Process.Pid) // it is there, since no process has waited for it
+	group, _ := openGroup(cmd.Process.Pid) // it exists, since no process has waited for it
 	defer group.Close()
 	stop := context.AfterFunc(ctx, func() { group.SignalGroup(unix.SIGKILL) })
 	defer stop()
@@ -69,9 +69,9 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 }
 
 const (
-	// attendPoll is the time between two looks at what is left. It ends within milliseconds as a rule.
+	// attendPoll is the time between two checks for remaining processes. They usually end within milliseconds.
 	attendPoll = 10 * time.Millisecond
-	// killPatience is for a process that the kernel does not end, as one that waits for a disk.
+	// killPatience is for a process that the kernel does not end, such as one that waits for a disk.
 	killPatience = time.Minute
 )
 

@@ -51,12 +51,12 @@ func TestAttendNamesRemainingProcesses(t *testing.T) {
 			a.Env = append(a.Env, "LINE="+test.line, "PATIENCE="+test.patience, "LIMIT="+test.limit)
 			a.start(t)
 			output := strings.Join(a.line(t), " ")
-			// One that has just been forked still has another name.
+			// A process that was just forked still has another name.
 			if got := strings.NewReplacer("(sh)", "(sleep)", "(setsid)", "(sleep)").Replace(
 				numbers.ReplaceAllString(output, "N (")); got != test.want {
 				t.Errorf("the output is %s, want %s", output, test.want)
 			}
-			// What it has started is dead when it says so.
+			// When the output reports the processes, they have already ended.
 			for _, name := range numbers.FindAllString(output, -1) {
 				if pid := number(t, strings.TrimSuffix(name, " (")); runs(pid) {
 					t.Errorf("%d still runs", pid)

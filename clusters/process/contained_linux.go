@@ -48,7 +48,7 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 		if program.Walls, err = s.walls(spec); err != nil {
 			return nil, nil, errors.Join(err, ours.Close())
 		}
-		// Root has all capabilities outside of a user namespace, and could take walls down by them.
+		// Outside of a user namespace, root has all capabilities, and could use them to remove walls.
 		slices.Reverse(namespaces)
 		for _, attributes := range namespaces {
 			attributes.Cloneflags |= syscall.CLONE_NEWIPC // shared memory, semaphores and queues of the user (sysvipc(7))
@@ -109,9 +109,9 @@ func connection() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "supervisor"), theirs, nil
 }
 
-// newNamespaces are the ways into a PID namespace, the first one for root. Other users need a user namespace, too,
-// which maps the user to the user. There, no process can trace or change a process outside by /proc, and the capability
-// that mounting /proc takes is dropped before the program starts.
+// newNamespaces returns the process attributes that can create a PID namespace. The first element is for root. Other
+// users need a user namespace, too, which maps the user to itself. There, no process can trace or change a process
+// outside by /proc, and the capability that mounting /proc takes is dropped before the program starts.
 func newNamespaces() []*syscall.SysProcAttr {
 	identity := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
@@ -183,11 +183,13 @@ func (c *supervision) receive() (supervisor.Message, error) {
 	return supervisor.Decode(content), nil
 }
 
-// ending is how the program ended, which its supervisor said before it ended itself, as the error says.
+// ending returns how the program ended. The supervisor reports that before it ends itself, and supervisorEnding is how
+// it ended.
 func (c *supervision) ending(supervisorEnding error) error {
 	defer c.connection.Close()
 	defer c.program.Close()
-	// It has said all, so this takes no time. Were a program to get hold of the other end, it could have us wait for more.
+	// The supervisor has sent everything, so this takes no time. A program that got hold of the other end could make us
+	// wait for more.
 	_ = c.connection.SetReadDeadline(time.Now().Add(10 * time.Second))
 	for {
 		message, err := supervisor.Read(c.connection)
@@ -204,8 +206,8 @@ func (c *supervision) ending(supervisorEnding error) error {
 	}
 }
 
-// kill ends the program and everything that it started. The program ends at once, and not when its supervisor has
-// noticed.
+// kill ends the program and everything that it started. The program ends at once, and does not continue until its
+// supervisor has noticed.
 func (c *supervision) kill(s *os.Process) {
 	if raw, err := c.program.SyscallConn(); err == nil {
 		_ = raw.Control(func(descriptor uintptr) { _ = unix.PidfdSendSignal(int(descriptor), unix.SIGKILL, nil, 0) })
@@ -217,7 +219,7 @@ func (c *supervision) kill(s *os.Process) {
 	stopReaper(s)
 }
 
-// askAgain is after how long a reaper that has not ended is asked again.
+// askAgain is the time after which a reaper that has not ended is asked again.
 const askAgain = time.Second
 
 // stopReaper asks a reaper to end all its descendants, until it has ended. It does not kill the reaper, because nothing
@@ -229,7 +231,7 @@ func stopReaper(reaper *os.Process) {
 	}
 }
 
-// signal gives a signal to the program's process group.
+// signal sends a signal to the program's process group.
 func (c *supervision) signal(s *os.Process, signal syscall.Signal) { _ = s.Signal(signal) }
 
 func (c *supervision) containment() Containment {

@@ -48,7 +48,7 @@ func inEachMode(t *testing.T, test func(*testing.T, *Scope)) {
 // namespacesVariable is "required" in CI.
 const namespacesVariable = "OPERATOR_LABS_NAMESPACES"
 
-// needNamespaces skips a test of what a namespace does where none can be had.
+// needNamespaces skips a test of namespaces where none can be created.
 func needNamespaces(t *testing.T) {
 	t.Helper()
 	p, err := newScope(t, Options{}).Start(Spec{Path: "/bin/true", Contained: true})
@@ -260,7 +260,7 @@ func TestContainedProgramGetsSIGTERM(t *testing.T) {
 			t.Errorf("it ended with %v, want exit status 7", p.Err())
 		}
 		rest, _ := io.ReadAll(output)
-		for _, word := range []string{"bye", "child"} { // the whole group is asked
+		for _, word := range []string{"bye", "child"} { // the whole group is signalled
 			if !strings.Contains(string(rest), word) {
 				t.Errorf("the output %q lacks %s", rest, word)
 			}

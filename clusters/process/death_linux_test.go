@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These tests have processes that leave their group, which only Linux lets us find again.
+// The processes of these tests leave their group. Only on Linux can we find them again.
 
 func init() {
 	roles["make that dies early"] = func() error { return startCommandThatEndsWithUs("late command") }
@@ -35,8 +35,8 @@ func init() {
 	roles["adopter"] = adopt
 }
 
-// adopt adopts orphans in the session that it shares with them, as the first process of a container does. It says the
-// numbers of a make that dies early, which it starts, and of its command.
+// adopt adopts orphans in the session that it shares with them, as the first process of a container does. It starts a
+// make that dies early, and prints the numbers of the make and of its command.
 func adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err

@@ -19,7 +19,7 @@
 // contained, below a supervisor. In a namespace, no process can escape from the supervisor. Without one, a program may
 // kill its supervisor first, or fork and end faster than the supervisor finds it. From Linux 6.12 on it can't signal
 // its supervisor, and one signal reaches all processes below the supervisor. Work that a program has a daemon do (at,
-// docker, systemd-run --user) is not below its supervisor at all. Decision 6 (docs/decisions) says more.
+// docker, systemd-run --user) is not below its supervisor at all. Decision 6 (docs/decisions) has the details.
 //
 // The package does not know what the programs are. It does not build them (gobuild does) or read their output.
 package process

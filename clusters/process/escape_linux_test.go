@@ -23,10 +23,10 @@ import (
 	"lva.io/operators/clusters/process/pid"
 )
 
-// escapes try all that a process can do to stay: leave the group, the session, the parents, the environment, the output
-// and the name behind, ignore signals, and fork faster than one can look. All stay in the working folder, by which the
-// tests find them. All but one hold the standard output open. Each writes a file alive-N, and the script goes on when
-// all of them live.
+// escapes try everything that a process can do to survive. They leave the group, the session, the parents, the
+// environment, the output and the name behind, ignore signals, and fork faster than one can look. All stay in the
+// working folder, by which the tests find them. All but one hold the standard output open. Each writes a file alive-N,
+// and the script continues when all of them live.
 const escapes = `
 live() { echo "trap '' HUP INT QUIT TERM; while :; do echo >alive-$1; sleep 0.1; done"; }
 ln -s /bin/sh kworker
@@ -66,7 +66,7 @@ func init() {
 	}
 }
 
-// ownerModes are the modes, and how a reaper works on older kernels.
+// ownerModes are the modes, and a reaper on an older kernel.
 var ownerModes = append(slices.Clone(modes), mode{
 	"on an older kernel", "reaping on an older kernel", Options{withoutNamespaces: true},
 })
@@ -126,7 +126,7 @@ func allLive(t *testing.T, dir string) {
 	}
 }
 
-// livingIn are the numbers of the processes whose working folder is this one. One that is dead has none.
+// livingIn returns the numbers of the processes whose working folder is dir. A dead process has none.
 func livingIn(t *testing.T, dir string) (numbers []int) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
@@ -218,7 +218,7 @@ func TestContainedProgramIsCleanedUpAfterSIGKILL(t *testing.T) {
 	}
 }
 
-// bombs are scripts that fork for as long as they can. They say so when they can't.
+// bombs are scripts that fork for as long as they can. They report it when they can't.
 var bombs = map[string]string{
 	"bombing": "bomb() { bomb & bomb & wait; }; bomb",
 	// All but the program end at once, so that those that are found have ended when they are signalled.
@@ -262,7 +262,7 @@ func TestContainedForkBombIsKilled(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("nothing bounds what root forks: TestUnprivilegedUserCanContainPrograms does this")
 	}
-	for _, mode := range ownerModes { // one after the other: what one takes, the other can't have
+	for _, mode := range ownerModes { // one after the other, because they would take processes from each other
 		for name := range bombs {
 			t.Run(mode.name+"/"+name, func(t *testing.T) {
 				owner := play(t, name+" "+mode.name, t.TempDir())
@@ -290,7 +290,7 @@ func TestContainedProgramEndsIfOwnerDiesDuringStart(t *testing.T) {
 			for range 15 {
 				dir := t.TempDir()
 				owner := play(t, mode.role, dir)
-				// Before, while and after the guard, the supervisor and the program begin.
+				// The kill comes before, while or after the guard, the supervisor and the program start.
 				select {
 				case <-time.After(rand.N(40 * time.Millisecond)):
 				case <-t.Context().Done():

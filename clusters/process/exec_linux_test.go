@@ -105,7 +105,7 @@ func TestDyingNamespaceIsNotMistakenForGone(t *testing.T) {
 			first.SysProcAttr = inUserNamespace(unix.CLONE_NEWPID)
 			first.start(t)
 			process := fmt.Sprintf("/proc/%d", first.Process.Pid)
-			// Another process there has a parent outside, who does not bury it for now.
+			// Another process there has a parent outside, which does not wait for it for now.
 			parent := exec.Command(nsenter, "--preserve-credentials", "--user", "--pid", "--target", fmt.Sprint(first.Process.Pid), "sleep", "1000")
 			if err := parent.Start(); err != nil {
 				t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 // guardName is the program name under which this program runs as a guard.
 const guardName = "operator-labs-guard"
 
-// The guard is the same program called by another name: nothing has to be installed or found, and it is there in test
-// binaries, too. It must not get as far as main.
+// The guard is the same program called by another name. So nothing has to be installed or found, and test binaries have
+// a guard, too. It must not reach main.
 func init() {
 	if len(os.Args) == 3 && os.Args[0] == guardName {
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
@@ -26,8 +26,8 @@ func init() {
 	}
 }
 
-// guard waits for the end of the pipe. Unless its owner dismissed it, it ends all that the scope has, and its folder.
-// The words of the protocol: "group N", "forget N", "dismiss".
+// guard waits for the end of the pipe. Unless its owner dismissed it, it ends all processes of the scope, and removes
+// the folder. The words of the protocol: "group N", "forget N", "dismiss".
 func guard(pipe io.Reader, id, dir string) {
 	groups := map[int]group{}
 	lines := bufio.NewScanner(pipe)

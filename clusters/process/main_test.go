@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// roleVariable makes this test binary play a part in a test instead of running the tests: the owner of a scope that is
+// roleVariable makes this test binary play a role in a test instead of running the tests: the owner of a scope that is
 // killed, or a command that ends with the one that started it.
 const roleVariable = "OPERATOR_LABS_TEST_ROLE"
 
@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// roles say what they have done in lines of standard output, and do the next step when a line comes on standard input.
+// roles print what they have done in lines of standard output, and take the next step when a line comes on standard
+// input.
 var roles = map[string]func() error{
 	"owner":     own,
 	"panicking": func() error { return errors.Join(own(), panicNow()) },
@@ -65,7 +66,7 @@ func own() error {
 
 func panicNow() error { panic("as a test does that has a mistake") }
 
-// releaseAndExit has its folder in TMPDIR, because it is to stay.
+// releaseAndExit has its folder in TMPDIR, because the folder must stay.
 func releaseAndExit() error {
 	scope, err := NewScope(Options{Dir: os.TempDir(), Detachable: true})
 	if err != nil {
@@ -87,7 +88,7 @@ func startCommandThatEndsWithUs(role string) error {
 	if err != nil {
 		return err
 	}
-	// Its standard input never ends: were it the parent's, it would end with that.
+	// The child's standard input never ends. If it were the parent's, the child would end with the parent.
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func (a *actor) start(t *testing.T) {
 	t.Cleanup(a.kill)
 }
 
-// connect starts it.
+// connect starts the actor with pipes for its input and output.
 func (a *actor) connect() error {
 	stdout, err := a.StdoutPipe()
 	if err != nil {
@@ -153,7 +154,7 @@ func (a *actor) connect() error {
 	return a.Start()
 }
 
-// line is the next line that it says, in words.
+// line returns the words of the next line that the actor prints.
 func (a *actor) line(t *testing.T) []string {
 	t.Helper()
 	line, err := a.output.ReadString('\n')
@@ -212,7 +213,7 @@ func exists(file string) bool {
 // within is how long tests wait for what takes milliseconds on a quiet machine. It only keeps a test from hanging.
 const within = 2 * time.Minute
 
-// eventually waits until something is so.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	deadline := time.After(within)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beOlderKernel keeps from this process, and from what it starts, what older kernels do not have: Landlock for signals
-// (Linux 6.12), and signals to the group of a process descriptor's process (6.9).
+// beOlderKernel hides from this process and its descendants what older kernels do not have: Landlock for signals (Linux
+// 6.12), and signals to the group of a process descriptor's process (6.9).
 func beOlderKernel() error {
 	const (
 		fourth       = 16 + 3*8 // an offset in struct seccomp_data, on machines that are little-endian
@@ -38,8 +38,8 @@ func beOlderKernel() error {
 	return nil
 }
 
-// haveNoHandles keeps from this process, and from what it starts, what kernels do not have before Linux 5.3:
-// descriptors of processes.
+// haveNoHandles hides from this process and its descendants the descriptors of processes, which kernels before Linux
+// 5.3 do not have.
 func haveNoHandles() error {
 	if err := withoutCalls(unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL); err != nil {
 		return err
@@ -50,7 +50,7 @@ func haveNoHandles() error {
 	return nil
 }
 
-// withoutCalls has system calls fail as unknown ones do.
+// withoutCalls makes system calls fail as unknown ones do.
 func withoutCalls(numbers ...uint32) error {
 	filter := []unix.SockFilter{{Code: bpfLoad, K: atNumber}}
 	for _, number := range numbers {
@@ -70,7 +70,7 @@ const (
 	seccompFail  = 0x00050000
 )
 
-// installFilter has the kernel use a filter of system calls in all threads, and in what they start.
+// installFilter installs a filter of system calls for all threads and their descendants.
 func installFilter(filter []unix.SockFilter) error {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	runtime.LockOSThread()

@@ -27,7 +27,7 @@ func TestContainedProgramGetsNoPrivileges(t *testing.T) {
 	}
 }
 
-// showPrivileges has a contained program say whether it can get new privileges.
+// showPrivileges makes a contained program print whether it can get new privileges.
 func showPrivileges() error {
 	scope, err := NewScope(Options{withoutNamespaces: true})
 	if err != nil {
@@ -44,7 +44,7 @@ func showPrivileges() error {
 	return p.Err()
 }
 
-// needLandlockSignals skips a test where Landlock has no say in signals.
+// needLandlockSignals skips a test on a kernel whose Landlock does not restrict signals.
 func needLandlockSignals(t *testing.T) {
 	t.Helper()
 	const version, withSignals = 1, 6

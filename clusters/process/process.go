@@ -36,16 +36,16 @@ type Spec struct {
 	Files []*os.File
 	// Background lowers its priority when other programs want the processor.
 	Background bool
-	// Contained ends all processes that it started with it, whatever they do to escape: they may leave its group and
-	// session, clear their environment, or fork while they are killed. It is for programs that we don't trust. They don't
-	// survive Release. It works on Linux. Elsewhere only the process's group ends with it.
+	// Contained ends all processes that the program started with it, whatever they do to escape: they may leave its group
+	// and session, clear their environment, or fork while they are killed. It is for programs that we don't trust. They
+	// don't survive Release. It works on Linux. Elsewhere only the process's group ends with it.
 	Contained bool
 	// Walls restrict a contained program. Default: it may do what its user may.
 	Walls *Walls
 }
 
 const (
-	// backgroundNice is added to our own niceness for processes in the background: they get what is left.
+	// backgroundNice is added to our own niceness for processes in the background, so that they yield to all others.
 	backgroundNice = 10
 	greatestNice   = 19
 )
@@ -79,10 +79,10 @@ type ExitError interface {
 	ExitCode() int
 }
 
-// exitStatus is the ExitError of a contained program, in the words of exec.ExitError.
+// exitStatus is the ExitError of a contained program, with the messages of exec.ExitError.
 type exitStatus syscall.WaitStatus
 
-// statusError is nil for exit code 0.
+// statusError returns nil for exit code 0.
 func statusError(status uint32) error {
 	if status == 0 {
 		return nil
@@ -151,14 +151,14 @@ func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
 		return nil, err
 	}
 	if spec.Background {
-		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, backgroundNiceness()) // it only would be slower
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, backgroundNiceness()) // its only effect is a slower program
 	}
 	return cmd, nil
 }
 
 func (s *Scope) command(spec Spec) *exec.Cmd {
-	// A grandchild that has left the group and keeps the output open must not keep us waiting for it. A contained program
-	// has no such grandchild, so we read its output to the end, which takes long on a busy machine.
+	// A grandchild that has left the group and keeps the output open must not make us wait for it. A contained program has
+	// no such grandchild, so we read its output to the end, which takes long on a busy machine.
 	delay := time.Second
 	if spec.Contained {
 		delay = 10 * time.Second
@@ -221,7 +221,7 @@ func (p *Process) unkillableError() error {
 		p.Name, cmp.Or(p.scope.options.patience, patience), what)
 }
 
-// forget makes us and the guard forget the number of the group, which is empty.
+// forget removes the number of the group, which is empty, from our records and the guard's.
 func (p *Process) forget() {
 	p.mutex.Lock()
 	p.forgotten = true
@@ -238,7 +238,7 @@ func (p *Process) forget() {
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended and no process writes to its output any more. If the process has not ended
-// a minute after it was killed, Done is closed then, Err says so, and the attempts to end it continue.
+// a minute after it was killed, Done is closed then, Err reports it, and the attempts to end the process continue.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns how the process ended: nil for exit code 0, an ExitError for another one or a signal. Any other error

@@ -27,15 +27,15 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	if detachable {
 		attributes = &syscall.SysProcAttr{Setsid: true}
 	} else {
-		// Faster than the guard, and works when the guard was killed first. It comes when the thread ends that started the
-		// process, which is a lasting one.
+		// The signal is faster than the guard, and comes even if the guard was killed first. It comes when the thread ends
+		// that started the process, which is a lasting one.
 		attributes.Pdeathsig = syscall.SIGKILL
 	}
 	return attributes
 }
 
-// executable returns the file of this program, even if its name belongs to another file by now: make rebuilds the lab
-// command.
+// executable returns the file of this program, even if its name now belongs to another file, because make may rebuild
+// the lab command.
 func executable() (string, error) {
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err == nil {
@@ -44,7 +44,7 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
-// niceness is our own. The system call counts it down from 20.
+// niceness returns our own niceness. The system call counts down from 20.
 func niceness() int {
 	priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
@@ -63,8 +63,8 @@ func explainStartError(path string, err error) string {
 }
 
 // await waits until the program has ended, then ends what it left in its group, and only then waits for the end of its
-// output, which another process in the group may hold open. A program that was not waited for keeps its number: forget
-// is called while it still has it.
+// output, which another process in the group may hold open. A program that was not waited for keeps its number, and
+// forget is called while it still does.
 func await(cmd *exec.Cmd, forget func()) error {
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
@@ -73,21 +73,21 @@ func await(cmd *exec.Cmd, forget func()) error {
 	return cmd.Wait()
 }
 
-// group is a process group, by a handle of its leader: when the guard learns that the owner is dead, the group may be
-// gone, and its number be another's.
+// group is a process group, by a handle of its leader. When the guard notices that the owner is dead, the group may
+// have ended, and another group may have its number.
 type group = pid.Handle
 
-// openGroup is the group with a number; false: its leader is gone.
+// openGroup returns the group with a number, or false if its leader has ended.
 func openGroup(number int) (group, bool) { return pid.Open(number) }
 
 // patienceForOthers is how long killMarked waits for processes without an environment. Most are another's, and on a
 // busy machine there always are some.
 const patienceForOthers = 2 * time.Second
 
-// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or
-// of its end, it has no environment for a moment. We wait a minute for those that show the marker: on a busy machine,
-// dying takes long. One that the kernel can't end (it waits for a disk) is left to its fate. A reaper is asked to end
-// what is below it, some of which has no marker, and goes on without us.
+// killMarked repeats until it has found no process twice. A process may fork while we look, and in the middle of an
+// exec, or while it ends, it has no environment for a moment. We wait a minute for those that show the marker, because
+// dying takes long on a busy machine. We give up on a process that the kernel can't end, such as one that waits for a
+// disk. A reaper is asked to end the processes below it, some of which have no marker, and continues without us.
 func killMarked(id string) {
 	const patienceForOurs = time.Minute
 	started := time.Now()
@@ -107,14 +107,14 @@ func killMarked(id string) {
 			}
 		}
 		if none == 0 {
-			// What is dying or becoming another program needs the processor more than we do.
+			// Processes that are dying or becoming another program need the processor more than we do.
 			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel sends no notification
 		}
 	}
 }
 
-// endMarked ends the process that has a number, if it has the marker, which ours reports; a reaper is asked to end.
-// found is true also of a process that does not show its marker for the moment.
+// endMarked ends the process that has a number, if it has the marker, which ours reports. A reaper is asked to end.
+// found is also true for a process that does not show its marker for the moment.
 func endMarked(number int, id string) (found, ours bool) {
 	process, there := pid.Open(number) // before we look at it
 	if !there {
@@ -134,15 +134,16 @@ func endMarked(number int, id string) (found, ours bool) {
 	return process.Signal(unix.SIGKILL), true
 }
 
-// isReaper reports whether a process is a supervisor that must not be killed: nothing else would end what is below it.
-// A contained program that only calls itself so gains nothing as long as its own supervisor lives, which ends it.
-// Before Linux 6.12, a program without a namespace may have ended that.
+// isReaper reports whether a process is a supervisor that must not be killed, because nothing else would end the
+// processes below it. A contained program that only takes the name of one gains nothing as long as its own supervisor
+// lives, which ends it. Before Linux 6.12, a program without a namespace may have killed its supervisor.
 func isReaper(process string) bool {
 	arguments, err := os.ReadFile(filepath.Join(process, "cmdline"))
 	return err == nil && bytes.HasPrefix(arguments, []byte(supervisor.Reaper+"\x00"))
 }
 
-// namesBelow are the numbers and names of processes below one, for people: of a fork bomb's, some are enough.
+// namesBelow returns the numbers and names of the processes below an ancestor, for people. Of a fork bomb's processes,
+// it returns only some.
 func namesBelow(ancestor int) string {
 	const enough = 10
 	below := pid.Below(ancestor)
@@ -161,24 +162,23 @@ func namesBelow(ancestor int) string {
 	}
 }
 
-// unsettled reports whether a process has no environment for the moment, as far as one of its threads shows. Either it
-// is between two programs: it has left the memory of the one, and the kernel has not yet put an environment into that
-// of the other, which takes a while with a cold disk. Or it ends: the first process of a namespace has no memory any
-// more while it waits for the end of all others there. Then its environment may not be readable, as that of another
-// user's process.
+// unsettled reports whether a process has no environment for the moment, as far as one of its threads shows. A process
+// between two programs has left the memory of the first, and the kernel has not yet put an environment into the memory
+// of the second, which takes a while with a cold disk. The first process of a namespace has no memory any more when it
+// waits for the end of all others there. Then its environment may be unreadable, like that of another user's process.
 func unsettled(process string, readable bool) bool {
 	threads, _ := filepath.Glob(filepath.Join(process, "task", "*"))
 	return slices.ContainsFunc(threads, func(thread string) bool { return withoutMemory(thread, readable) })
 }
 
-// withoutMemory reports whether a thread lives without memory of a program. Where its memory was, the kernel says only
-// to those who may read it. (proc(5), /proc/pid/stat)
+// withoutMemory reports whether a thread lives without memory of a program. The kernel shows the addresses of the
+// memory only to processes that may read it. (proc(5), /proc/pid/stat)
 func withoutMemory(thread string, readable bool) bool {
 	stat, err := os.ReadFile(filepath.Join(thread, "stat"))
 	if err != nil {
 		return false
 	}
-	// The fields after the program's name, which may hold anything: the first of them is number 3 of the manual's.
+	// The fields after the program's name, which may contain anything. The first of them is number 3 of the manual's.
 	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	const (
@@ -196,7 +196,7 @@ func withoutMemory(thread string, readable bool) bool {
 	return word&exiting != 0 || readable && fields[environmentEnd] == "0"
 }
 
-// Belongs reports whether the process runs and is one of the scope's. Its number may have been reused.
+// Belongs reports whether the process runs and belongs to the scope. Its number may have been reused.
 func Belongs(number int, id string) bool {
 	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(number), "environ"))
 	return err == nil && marked(environment, id)

@@ -23,7 +23,7 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 // executable returns the file of this program.
 func executable() (string, error) { return os.Executable() }
 
-// niceness is our own.
+// niceness returns our own niceness.
 func niceness() int {
 	niceness, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func Attend(ctx context.Context, path string, args []string, _ time.Duration) (s
 	if err := cmd.Start(); err != nil {
 		return 0, "", err
 	}
-	_ = cmd.Wait() // the exit code says it
+	_ = cmd.Wait() // the exit code has the result
 	return cmd.ProcessState.ExitCode(), "", nil
 }
 
@@ -69,7 +69,7 @@ func namesBelow(int) string { return "" }
 // supervision is for systems where a program can be contained.
 type supervision struct{}
 
-// startContained starts a program like any other: what leaves its group is not found.
+// startContained starts a program like any other. Processes that leave its group are not found.
 func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 	cmd, err := s.startFree(spec)
 	return cmd, nil, err
@@ -82,7 +82,7 @@ func (*supervision) endsByKernel() bool                 { return false }
 func (*supervision) containment() Containment           { return Grouped }
 func (*supervision) walls() []Wall                      { return nil }
 
-// killMarked does nothing: without /proc no process's environment can be read. Groups are ended all the same.
+// killMarked does nothing, because without /proc no process's environment can be read. Groups are ended all the same.
 func killMarked(string) {}
 
 // Belongs reports whether the process runs. Without /proc, it can't know the process's scope.

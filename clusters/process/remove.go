@@ -9,8 +9,8 @@ import (
 	"lva.io/operators/clusters/removal"
 )
 
-// LeftoverError reports that some file in a run folder can't be removed in any way that we tried. It does no harm: each
-// new scope tries again.
+// LeftoverError reports that some file in a run folder can't be removed in any way that we tried. It does no harm,
+// because each new scope tries again.
 type LeftoverError struct {
 	// Dir is the run folder.
 	Dir string
@@ -23,10 +23,10 @@ func (e *LeftoverError) Error() string {
 
 func (e *LeftoverError) Unwrap() error { return e.Err }
 
-// removeAll removes a folder with all that a program has left there. The error is a *LeftoverError.
+// removeAll removes a folder with everything that a program has left there. The error is a *LeftoverError.
 func removeAll(dir string) error {
 	var err error
-	for range 3 { // a dying process may still be making files
+	for range 3 { // a dying process may still be creating files
 		if err = removal.All(dir); err == nil {
 			return nil
 		}

@@ -133,7 +133,7 @@ func TestRemoveTreeDeeperThanDescriptorLimit(t *testing.T) {
 	}
 }
 
-// descriptors is how many the one has who removes a deep tree.
+// descriptors is how many file descriptors a process has that removes a deep tree.
 const descriptors = 64
 
 func removeWithFewDescriptors() error {
@@ -145,7 +145,7 @@ func removeWithFewDescriptors() error {
 	return err
 }
 
-// makeDeep makes a tree that no path can name to its end.
+// makeDeep creates a tree that is too deep for a path to name its end.
 func makeDeep(t *testing.T, dir string, depth int) {
 	t.Helper()
 	name := strings.Repeat("deeper", 20)

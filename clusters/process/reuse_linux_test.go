@@ -52,8 +52,8 @@ func init() {
 	}
 }
 
-// ownEndedGroup has a process whose leader has ended, and whose output another one keeps open, so that it is waited
-// for.
+// ownEndedGroup owns a process whose leader has ended. Another process keeps the output open, so that the owner still
+// waits for it.
 func ownEndedGroup() error {
 	scope, err := NewScope(Options{})
 	if err != nil {
@@ -81,7 +81,7 @@ func beMachine(run func() error) error {
 	return run()
 }
 
-// startOwner starts an owner of a scope, and returns the numbers of a process of it and of the guard.
+// startOwner starts an owner of a scope, and returns the numbers of the owner's process and of the guard.
 func startOwner(role string) (owner *actor, leader, guard int, err error) {
 	owner = &actor{Cmd: exec.Command("/proc/self/exe")}
 	owner.Env = append(os.Environ(), roleVariable+"="+role)
@@ -119,8 +119,8 @@ func untilForgotten() error {
 	return nil
 }
 
-// untilOwnerIsDead gives the number of a group to another process when the owner is dead, and the guard does not know
-// it yet.
+// untilOwnerIsDead gives the number of a group to another process when the owner is dead, and the guard has not noticed
+// yet.
 func untilOwnerIsDead() error {
 	owner, leader, guard, err := startOwner("owner of a group")
 	if err != nil {
@@ -131,7 +131,7 @@ func untilOwnerIsDead() error {
 		return err
 	}
 	owner.kill()
-	if _, err := syscall.Wait4(leader, nil, 0, nil); err != nil { // its parent is dead, and we are that of orphans
+	if _, err := syscall.Wait4(leader, nil, 0, nil); err != nil { // its parent is dead, and we adopted it
 		return err
 	}
 	innocent, err := startAs(leader)
@@ -147,7 +147,7 @@ func untilOwnerIsDead() error {
 }
 
 // untilSupervisorIsAsked gives the number of a contained program to another process, while the supervisor still waits
-// for what the program left.
+// for the processes that the program left.
 func untilSupervisorIsAsked() error {
 	scope, err := NewScope(Options{withoutNamespaces: true})
 	if err != nil {
@@ -195,8 +195,8 @@ func attendUntilAsked() error {
 	return err
 }
 
-// untilAttendedHasEnded gives the number of an attended program to another process, while what the program left is
-// waited for.
+// untilAttendedHasEnded gives the number of an attended program to another process, while the processes that the
+// program left are waited for.
 func untilAttendedHasEnded() error {
 	attending := &actor{Cmd: exec.Command("/proc/self/exe")}
 	attending.Env, attending.Dir = append(os.Environ(), roleVariable+"=attending until asked"), os.TempDir()
@@ -219,7 +219,7 @@ func untilAttendedHasEnded() error {
 	return nil
 }
 
-// untilReused gives the numbers of processes that were found before to other processes.
+// untilReused gives the numbers of processes that were found earlier to other processes.
 func untilReused() error {
 	found := exec.Command("/bin/sleep", "1000")
 	if err := found.Start(); err != nil {
@@ -240,7 +240,7 @@ func untilReused() error {
 	fmt.Println("the handle was used:", handle.Signal(syscall.SIGKILL))
 	other.report("the handle")
 
-	// The shell buries its child, and goes on.
+	// The shell waits for its child, and then continues.
 	family := exec.Command("/bin/sh", "-c", "sleep 1000 & wait; exec sleep 1000")
 	if err := family.Start(); err != nil {
 		return err
@@ -282,10 +282,10 @@ func wait(over func() bool) {
 	}
 }
 
-// innocent is a process that no scope has.
+// innocent is a process that belongs to no scope.
 type innocent chan error
 
-// report says whether it was ended.
+// report reports whether the process was ended.
 func (i innocent) report(by string) {
 	const soon = 300 * time.Millisecond // a signal takes much less
 	select {
@@ -335,7 +335,7 @@ func TestSignalsSpareProcessThatReusesTheID(t *testing.T) {
 }
 
 // machineOutput plays a role and returns the first lines of its output. It repeats this if a thread of the Go runtime
-// got the number that a process was to have.
+// got the number that was intended for a process.
 func machineOutput(t *testing.T, role string, lines int) (got []string) {
 	t.Helper()
 	const attempts = 20
@@ -367,7 +367,7 @@ func playMachine(t *testing.T, role string) *actor {
 			break
 		}
 	}
-	a.SysProcAttr.Pdeathsig = 0 // it ends by the end of the test
+	a.SysProcAttr.Pdeathsig = 0 // it ends when the test does
 	a.start(t)
 	return a
 }

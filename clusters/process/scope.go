@@ -31,8 +31,8 @@ type Options struct {
 	// Detachable lets processes survive their parent after Release was called.
 	Detachable bool
 
-	withoutNamespaces bool          // for tests of how programs are contained without them
-	waitDelay         time.Duration // for tests of what does not depend on it
+	withoutNamespaces bool          // for tests of containment without namespaces
+	waitDelay         time.Duration // for tests that do not depend on it
 	patience          time.Duration // for tests of processes that can't be ended
 }
 
@@ -45,7 +45,7 @@ type Scope struct {
 
 	options Options
 	guard   *exec.Cmd
-	pipe    *os.File // its end, written or not, tells the guard of our own
+	pipe    *os.File // its end, whether written or not, signals the guard that we have ended
 	lock    *os.File
 
 	mutex     sync.Mutex
@@ -59,7 +59,7 @@ type Scope struct {
 	walled bool
 }
 
-// Containment is how we know the processes that a contained program has started.
+// Containment is how we find the processes that a contained program has started.
 type Containment string
 
 // The containments, strongest first.
@@ -80,7 +80,7 @@ func (s *Scope) Containment() Containment {
 	return s.containment
 }
 
-// weakest is the weaker one of two containments.
+// weakest returns the weaker one of two containments.
 func weakest(a, b Containment) Containment {
 	order := []Containment{"", Namespaces, Supervised, Grouped}
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
@@ -98,7 +98,7 @@ func Root() (string, error) {
 			"set TMPDIR to a folder that exists and that you may write to",
 			temporary, errors.Unwrap(err))
 	}
-	// In a shared temporary folder, another user could have made it first, to read our keys.
+	// In a shared temporary folder, another user could have created it first, to read our keys.
 	info, err := os.Lstat(root)
 	if err != nil {
 		return "", fmt.Errorf("looking at the folder for runs: %w", err)
@@ -108,7 +108,7 @@ func Root() (string, error) {
 		return "", fmt.Errorf("%s is not a folder of yours, so others could read what is in it: "+
 			"remove it, or set TMPDIR to a folder of yours", root)
 	}
-	// A submission runs as the same user, and may have let others in.
+	// A submission runs as the same user, and may have let other users in.
 	if info.Mode().Perm() != 0o700 {
 		if err := os.Chmod(root, 0o700); err != nil {
 			return "", fmt.Errorf("keeping others out of the folder for runs: %w", err)
@@ -135,7 +135,7 @@ func NewScope(options Options) (*Scope, error) {
 	if s.Dir == "" {
 		s.Dir = filepath.Join(root, s.ID)
 	}
-	// The guard comes first: if we end while the folder is made, the guard knows of it.
+	// The guard comes first, so that it knows the folder if we end while the folder is created.
 	if err := s.startGuard(); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func NewScope(options Options) (*Scope, error) {
 }
 
 // createLocked creates a folder that its owner holds locked (flock(2)) as long as it lives. The folder never exists
-// without its lock, since a sweep at the wrong moment would take it for abandoned.
+// without its lock, because a sweep at the wrong moment would consider it abandoned.
 func createLocked(dir string) (*os.File, error) {
 	hidden := unfinished(dir)
 	if err := os.Mkdir(hidden, 0o700); err != nil {
@@ -168,7 +168,7 @@ func createLocked(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// unfinished is the name of a run folder while it is being made.
+// unfinished returns the name of a run folder while it is being created.
 func unfinished(dir string) string {
 	return filepath.Join(filepath.Dir(dir), ".new-"+filepath.Base(dir))
 }
@@ -194,11 +194,11 @@ func (s *Scope) Close() error {
 	killMarked(s.ID)
 	err := s.removeDir()
 	s.dismissGuard()
-	// What still lives may be why the folder stays. It is the more important error.
+	// The folder may remain because a process still lives. That error is more important.
 	return cmp.Or(s.stuckErrors(), err)
 }
 
-// stuckErrors are those of the processes that still have not ended.
+// stuckErrors returns the errors of the processes that still have not ended.
 func (s *Scope) stuckErrors() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -242,7 +242,7 @@ func (s *Scope) removeDir() error {
 // KillGroup kills the group of the process that has a number, if the process belongs to the scope with this ID. The
 // number may have been reused.
 func KillGroup(number int, id string) {
-	g, there := openGroup(number) // before we look whose it is
+	g, there := openGroup(number) // before we check which process it is
 	if !there {
 		return
 	}

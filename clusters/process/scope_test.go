@@ -56,8 +56,7 @@ func readLine(t *testing.T, from *bufio.Reader) []string {
 	return strings.Fields(line)
 }
 
-// unguarded is output that nothing but the order of events protects: under the race detector, a write after the end is
-// found.
+// unguarded is output that is protected only by the order of events. The race detector finds a write after the end.
 type unguarded struct {
 	content bytes.Buffer
 	begun   func()

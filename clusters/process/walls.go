@@ -23,7 +23,7 @@ type Walls struct {
 	// none.
 	Calls []byte
 
-	without []Wall // for tests of what each wall holds
+	without []Wall // for tests of the effect of each wall
 }
 
 // Wall is one of the walls around a program.

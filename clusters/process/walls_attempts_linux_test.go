@@ -22,12 +22,12 @@ import (
 	"lva.io/operators/clusters/node/container"
 )
 
-// A prisoner tries what its first argument names, with what the others name, and ends with an error if it can't.
+// A prisoner attempts what its first argument names, with the others as arguments, and ends with an error if it can't.
 func init() {
 	roles["prisoner"] = func() error { return attempts[os.Args[1]](os.Args[2:]...) }
 }
 
-// attempts are what a walled program may try.
+// attempts are what a walled program may attempt.
 var attempts = map[string]func(args ...string) error{
 	"nothing": func(...string) error { return nil },
 	"read": func(args ...string) error {
@@ -55,7 +55,7 @@ var attempts = map[string]func(args ...string) error{
 		_, err := unix.Pread(descriptor, make([]byte, 1), 0)
 		return err
 	},
-	"set": func(args ...string) error { // what it is already
+	"set": func(args ...string) error { // to its current value
 		value, err := os.ReadFile(args[0])
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ var attempts = map[string]func(args ...string) error{
 	},
 }
 
-// socket makes a socket.
+// socket creates a socket.
 func socket(domain, kind, protocol int) func(...string) error {
 	return func(...string) error {
 		_, err := unix.Socket(domain, kind, protocol)
@@ -179,7 +179,7 @@ func socket(domain, kind, protocol int) func(...string) error {
 	}
 }
 
-// dial connects to the address that is named.
+// dial connects to the given address.
 func dial(network string) func(...string) error {
 	return func(args ...string) error {
 		connection, err := net.Dial(network, args[0])
@@ -190,7 +190,7 @@ func dial(network string) func(...string) error {
 	}
 }
 
-// cell is a place with what a prisoner may have, and what it may not.
+// cell is a folder with the files and sockets that a prisoner may use, and those that it may not.
 type cell struct {
 	scope                               *Scope
 	walls                               *Walls
@@ -241,7 +241,7 @@ func port(listener net.Listener) int {
 	return address.Port
 }
 
-// try has a prisoner try something, and returns how that ended and what it said.
+// try makes a prisoner try something, and returns how that ended and what it printed.
 func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (got string, err error) {
 	t.Helper()
 	var output strings.Builder
@@ -256,7 +256,7 @@ func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (got
 	return output.String(), err
 }
 
-// attempt is something that a wall holds. Without a name, it is not one of the walls alone that does.
+// attempt is something that a wall prevents. If wall is empty, no single wall prevents it alone.
 type attempt struct {
 	wall Wall
 	what []string

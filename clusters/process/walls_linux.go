@@ -12,15 +12,16 @@ import (
 	"lva.io/operators/clusters/process/supervisor"
 )
 
-// systemFiles are what programs need of the system: programs and libraries, certificates, names and time zones. Other
-// files of /etc may hold secrets, and a program of root could read them. /proc and some devices come on top.
+// systemFiles are the files of the system that programs need: programs and libraries, certificates, names and time
+// zones. Other files of /etc may hold secrets, and a program of root could read them. /proc and some devices are added
+// to these.
 var systemFiles = []string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr",
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
 	"/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/protocols", "/etc/resolv.conf",
 	"/etc/services", "/etc/timezone", "/sys/fs/cgroup",
-	// Beside the certificates there are folders of keys.
+	// Other folders beside the certificates contain keys.
 	"/etc/pki/ca-trust/extracted", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf",
 	"/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
 }
@@ -28,7 +29,7 @@ var systemFiles = []string{
 // builtWalls are allWalls as a supervisor knows them.
 var builtWalls = []supervisor.Built{supervisor.PrivateRoot, supervisor.Files, supervisor.Network, supervisor.Calls}
 
-// walls are those of a program, for its supervisor.
+// walls returns the walls of a program, for its supervisor.
 func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 	root := filepath.Join(s.Dir, "root")
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -58,7 +59,7 @@ func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 	}, nil
 }
 
-// walls are those that a supervisor has built.
+// walls returns the walls that a supervisor has built.
 func (c *supervision) walls() (walls []Wall) {
 	for i, wall := range builtWalls {
 		if c.built&wall != 0 {

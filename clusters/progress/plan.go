@@ -17,7 +17,7 @@ const (
 	Packages = "packages"
 )
 
-// Work is one program of a plan, with the time that building it takes on the machine of docs/benchmarks.md if only the
+// Work is one program of a plan, with the time that its build takes on the machine of docs/benchmarks.md if only the
 // works before it were downloaded and compiled.
 type Work struct {
 	// What is built: "the lab command".
@@ -28,8 +28,8 @@ type Work struct {
 }
 
 // Plan shows the progress of several works, one after the other: the number of the current one, and how long all of
-// them will still take. It begins with the figures of the works, and adjusts them to the progress so far. A Plan is for
-// one goroutine. Its bars are for several.
+// them will still take. It begins with the figures of the works, and adjusts them to the progress so far. Only one
+// goroutine may use a Plan, but several may use its bars.
 type Plan struct {
 	out   *os.File
 	works []Work
@@ -41,7 +41,7 @@ type Plan struct {
 	network, processor float64
 }
 
-// worthSaying is how long a plan takes at least that is announced before it begins.
+// worthSaying is the minimum length of a plan that is announced before it begins.
 const worthSaying = 10 * time.Second
 
 // NewPlan announces the works, unless they take only seconds.
@@ -69,7 +69,7 @@ func (p *Plan) Next() *Bar {
 	return start(p.out, what, &estimate{plan: p, work: work})
 }
 
-// ahead is how long works take that have not begun, on a processor that takes so much longer than in the figures.
+// ahead returns how long works take that have not begun, on a processor that is slower by a factor than in the figures.
 func (p *Plan) ahead(works []Work, processor float64) (all time.Duration) {
 	for _, work := range works {
 		all += scale(work.Download, p.missing*p.network) + scale(work.Compile, p.stale*processor) + scale(work.Link, processor)
@@ -77,7 +77,7 @@ func (p *Plan) ahead(works []Work, processor float64) (all time.Duration) {
 	return all
 }
 
-// estimate is what the bar of a work knows of how long that takes.
+// estimate is what the bar of a work knows about its duration.
 type estimate struct {
 	plan *Plan
 	work Work
@@ -87,7 +87,7 @@ type estimate struct {
 	started             time.Time
 }
 
-// note takes down how far the work is.
+// note records the progress of the work.
 func (e *estimate) note(unit string, done, total int, now time.Time) {
 	switch {
 	case unit == Modules:
@@ -103,7 +103,7 @@ func (e *estimate) note(unit string, done, total int, now time.Time) {
 		}
 	case unit == Packages && done == total && e.compiled.IsZero():
 		e.compiled = now
-		// A few packages say little about a machine.
+		// A few packages are not enough to judge a machine.
 		const enough = 20
 		if usual := scale(e.work.Compile, ratio(total, e.work.Packages)); total >= enough && usual > 0 {
 			e.plan.processor = within(float64(now.Sub(e.compiling)) / float64(usual))
@@ -122,7 +122,7 @@ func (e *estimate) learnModules(now time.Time) {
 	}
 }
 
-// left is how long this work and those after it will take.
+// left returns how long this work and those after it will take.
 func (e *estimate) left(done, total int, now time.Time) time.Duration {
 	p := e.plan
 	processor := p.processor
@@ -136,7 +136,7 @@ func (e *estimate) left(done, total int, now time.Time) time.Duration {
 		usual, part, elapsed := scale(e.work.Compile, ratio(total, e.work.Packages)), ratio(done, total), now.Sub(e.compiling)
 		here = remaining(scale(usual, processor), part, elapsed)
 		if done > 0 && usual > 0 {
-			// The more of it is done, the more is known of this machine.
+			// The estimate of this machine's speed improves as the work proceeds.
 			processor = (1-part)*processor + part*within(float64(elapsed)/(part*float64(usual)))
 		}
 		here += scale(e.work.Link, processor)
@@ -146,8 +146,8 @@ func (e *estimate) left(done, total int, now time.Time) time.Duration {
 	return here + p.ahead(p.works[p.begun:], processor)
 }
 
-// remaining is how long work takes of which a part is done: at first as long as expected, and the more of it is done,
-// the more by the rate so far. What takes longer than expected will take a little longer.
+// remaining returns how long the rest of a work takes of which a part is done. At first it uses the expected time, and
+// then more and more the rate so far. For work that takes longer than expected, it returns a little more time.
 func remaining(expected time.Duration, part float64, elapsed time.Duration) time.Duration {
 	part = min(part, 1)
 	all := float64(expected)
@@ -161,7 +161,7 @@ func scale(d time.Duration, factor float64) time.Duration {
 	return time.Duration(float64(d) * factor)
 }
 
-// ratio of two counts; of nothing it is 1.
+// ratio returns the ratio of two counts, or 1 if whole is 0.
 func ratio(part, whole int) float64 {
 	if whole == 0 {
 		return 1
@@ -171,10 +171,10 @@ func ratio(part, whole int) float64 {
 
 func share(part, whole int) float64 { return min(ratio(part, whole), 1) }
 
-// within keeps a factor to what machines and networks can be.
+// within limits a factor to the range that is possible for machines and networks.
 func within(factor float64) float64 { return min(max(factor, 0.1), 50) }
 
-// approximate says how long something takes without pretending to know.
+// approximate describes a duration without false precision.
 func approximate(d time.Duration) string {
 	const step = 5 * time.Second
 	switch {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Two works of three minutes and of four.
+// The plan has two works, of three minutes and of four.
 var (
 	first = Work{
 		What: "the first", Modules: 20, Download: 20 * time.Second,
@@ -23,7 +23,8 @@ var (
 	}
 )
 
-// build behaves as a build: so many modules and packages, each in the given time, and the time for linking.
+// build behaves like a build, with the given numbers of modules and packages, the time for each of them, and the time
+// for linking.
 func build(bar *Bar, modules int, download time.Duration, packages int, compile, link time.Duration) {
 	for n := range modules + 1 {
 		bar.Set(Modules, n, 0)
@@ -52,7 +53,7 @@ func TestPlanShowsPositionAndTimeLeft(t *testing.T) {
 			"This takes about 7 min if none of it was built here before.\n"; got != want {
 			t.Errorf("at first the output is %q, want %q", got, want)
 		}
-		// All as in the figures.
+		// Everything takes as long as in the figures.
 		build(plan.Next(), 20, 950*time.Millisecond, 100, 1490*time.Millisecond, 10*time.Second)
 		build(plan.Next(), 20, 950*time.Millisecond, 200, 990*time.Millisecond, 20*time.Second)
 	})
@@ -85,7 +86,7 @@ func TestPlanAdjustsToTheMachine(t *testing.T) {
 		modules, packages int
 		download, compile time.Duration
 		link              time.Duration
-		// want is what is left when the second work begins.
+		// want is the time that is left when the second work begins.
 		want string
 	}{
 		{"as in the figures", 20, 100, time.Second, 1500 * time.Millisecond, 10 * time.Second, "4 min"},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package progress shows the progress of long work on a terminal or in a log: how far it is, which of several works it
-// is, and how long they will take. It imports only the standard library, because it is part of the program that builds
-// all others. It does none of the work.
+// Package progress shows the progress of long work on a terminal or in a log: how much is done, which of several works
+// it is, and how long they will take. It imports only the standard library, because it is part of the program that
+// builds all others. It does none of the work.
 package progress
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// report is how often a log gets a line, and patience when the first.
+// report is how often a log gets a line, and patience is when it gets the first one.
 const (
 	report   = 15 * time.Second
 	patience = 2 * time.Second
@@ -28,7 +28,7 @@ type Bar struct {
 	what     string
 	started  time.Time
 	still    func()    // ends the drawing
-	estimate *estimate // nil: nothing is known
+	estimate *estimate // nil if nothing is known
 
 	mutex       sync.Mutex
 	detail      string
@@ -54,7 +54,7 @@ func start(out *os.File, what string, estimate *estimate) *Bar {
 	b.reported = b.started.Add(patience - report)
 	if b.terminal {
 		b.still = Spin(true, b.draw)
-	} else { // On some virtual machines, to wake up ten times a second takes a sixth of a processor from the compiler.
+	} else { // On some virtual machines, waking up ten times a second takes a sixth of a processor from the compiler.
 		b.still = every(time.Second, func() { b.draw(' ') })
 	}
 	return b
@@ -71,7 +71,7 @@ func (b *Bar) Set(detail string, done, total int) {
 	}
 }
 
-// Done ends the bar with a line that says how long the work took.
+// Done ends the bar with a line that contains how long the work took.
 func (b *Bar) Done() { b.end("done") }
 
 // Fail ends the bar. The caller prints the error.
@@ -99,7 +99,7 @@ func (b *Bar) draw(picture rune) {
 	}
 }
 
-// left says how long all of it will still take, if that is known.
+// left returns how long all of it will still take, if that is known.
 func (b *Bar) left() string {
 	if b.estimate == nil {
 		return ""
@@ -107,8 +107,8 @@ func (b *Bar) left() string {
 	return ", about " + approximate(b.estimate.left(b.done, b.total, time.Now())) + " left"
 }
 
-// Left returns how long the work will still take, such as "40 s", from the time that a part of it took. It is empty as
-// long as that would be a guess.
+// Left returns how long the work will still take, such as "40 s", based on the time that a part of it took. It returns
+// an empty string as long as that would be a guess.
 func Left(done, total int, elapsed time.Duration) string {
 	const enough = 5 * time.Second
 	if done <= 0 || total <= 0 || elapsed < enough {

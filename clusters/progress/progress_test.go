@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// pass lets time go by. Within a test's bubble (synctest) it costs none.
+// pass waits. In a bubble of synctest, that takes no time.
 func pass(duration time.Duration) { <-time.After(duration) }
 
 func newLog(t *testing.T) (log *os.File, content func() string) {

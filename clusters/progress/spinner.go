@@ -38,7 +38,7 @@ func Spin(unicode bool, draw func(frame rune)) (end func()) {
 	})
 }
 
-// every calls do after each interval, until end is called, as Spin says of it.
+// every calls do after each interval, until end is called. See Spin about end.
 func every(interval time.Duration, do func()) (end func()) {
 	stop := make(chan struct{})
 	var repeating sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newTerminal is a pair of files: what is written to the terminal can be read from the screen.
+// newTerminal returns a pair of files. The output to the terminal can be read from the screen.
 func newTerminal(t *testing.T) (terminal, screen *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -37,7 +37,7 @@ func newTerminal(t *testing.T) (terminal, screen *os.File) {
 	return terminal, screen
 }
 
-// readUntil reads what the kernel passes on, in pieces of its choice, up to a certain end.
+// readUntil reads what the kernel passes on, in pieces of any size, up to a certain end.
 func readUntil(t *testing.T, screen *os.File, end string) (text string) {
 	t.Helper()
 	buffer := make([]byte, 4096)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Ask sends one request. The error names the checks of the server that fail, or says why the server does not answer.
-// Excluded checks are ignored.
+// Ask sends one request. The error names the checks of the server that fail, or the reason why the server does not
+// answer. Excluded checks are ignored.
 func Ask(ctx context.Context, client rest.Interface, excluded ...string) error {
 	request := client.Get().AbsPath("/readyz")
 	for _, check := range excluded {
@@ -23,7 +23,7 @@ func Ask(ctx context.Context, client rest.Interface, excluded ...string) error {
 	if err == nil {
 		return nil
 	}
-	// The error has all of the page: a line for each of some fifty checks.
+	// The error contains the whole page, with a line for each of some fifty checks.
 	var failed []string
 	for line := range strings.Lines(string(page)) {
 		if check, is := strings.CutPrefix(line, "[-]"); is {

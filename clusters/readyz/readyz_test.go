@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answering is a client of an API server that gives this answer. asked are the checks that were excluded.
+// answering returns a client of an API server that gives this answer. asked are the requested paths, with the excluded
+// checks.
 func answering(t *testing.T, code int, page string) (client rest.Interface, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
@@ -39,7 +40,7 @@ func answering(t *testing.T, code int, page string) (client rest.Interface, aske
 	return client, asked
 }
 
-// page is what an API server answers: a line for each of its checks, of which these fail.
+// page returns the answer of an API server: a line for each of its checks, of which these fail.
 func page(failing ...string) string {
 	var text strings.Builder
 	all := []string{"ping", "log", "etcd", "etcd-readiness", "informer-sync"}

@@ -14,11 +14,11 @@ import (
 )
 
 // Temporary returns a name pattern for os.MkdirTemp and os.CreateTemp. It begins with a prefix and includes the process
-// number, so that Abandoned can tell whether its process still runs.
+// number, so that Abandoned can check whether its process still runs.
 func Temporary(prefix string) string { return fmt.Sprintf("%s%d-*", prefix, os.Getpid()) }
 
 // Abandoned removes from a folder all entries with this prefix and a temporary name whose processes have ended. An
-// entry that can't be removed does no harm: the next call tries again.
+// entry that can't be removed does no harm, because the next call tries again.
 func Abandoned(dir, prefix string) {
 	entries, _ := os.ReadDir(dir) // without the folder there is nothing to remove
 	for _, entry := range entries {

@@ -48,17 +48,17 @@ func All(dir string) error {
 }
 
 // remover removes what is in a folder. It moves folders up until they lie right below it. So it needs no stack, no long
-// paths, and no more than three descriptors. os.RemoveAll would need them for a tree that was made as deep as possible.
+// paths, and no more than three descriptors. os.RemoveAll would need them for a tree that is as deep as possible.
 type remover struct {
 	root   *os.Root
 	prefix string // of the names of folders that were moved, which no program can know
 	moved  int
-	// removed counts what was removed or moved, and failed is the first error, since the last look.
+	// removed counts the entries that were removed or moved, and failed is the first error, both since the last look.
 	removed int
 	failed  error
 }
 
-// empty removes what is in the root ("."), and moves up what is in a folder there.
+// empty removes the content of the root ("."), or moves up the content of a folder there.
 func (r *remover) empty(dir string) {
 	folder, err := r.root.Open(dir)
 	if r.fails(err) {

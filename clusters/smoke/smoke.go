@@ -49,7 +49,7 @@ func Test(ctx context.Context, client kubernetes.Interface, report func(string))
 		Spec:       corev1.ServiceSpec{Selector: server.Labels, Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	service.Spec.Ports[0].TargetPort.IntVal = 8080
-	// It tries until the server is there: where it fails, the Pod's log says why.
+	// The client retries until the server is ready. If it fails, the Pod's log has the reason.
 	requester := newPod("client", "get", "-n", "1", "http://server."+Namespace+".svc.cluster.local/")
 	requester.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	requester.Spec.NodeSelector = map[string]string{"node-role.kubernetes.io/control-plane": ""}
@@ -86,12 +86,13 @@ func newPod(name string, args ...string) *corev1.Pod {
 	}
 }
 
-// startPod creates a Pod, as soon as its namespace has the ServiceAccount for it, and waits until it is as wanted.
+// startPod creates a Pod, as soon as its namespace has the ServiceAccount for it, and waits until wanted returns true
+// for it.
 func startPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, wanted func(*corev1.Pod) bool) error {
 	pods := client.CoreV1().Pods(Namespace)
 	if err := await.Until(ctx, pollInterval, "the ServiceAccount of the smoke test", func(ctx context.Context) (string, error) {
 		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-		if apierrors.IsForbidden(err) { // the ServiceAccount is made by a controller, a moment after the namespace
+		if apierrors.IsForbidden(err) { // a controller creates the ServiceAccount, a moment after the namespace
 			return err.Error(), nil
 		}
 		return "", err

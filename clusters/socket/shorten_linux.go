@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// shorten names a socket by a descriptor of its folder. The name is good until release.
+// shorten names a socket by a descriptor of its folder. The name is valid until release is called.
 func shorten(path string) (name string, release func(), err error) {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -7,10 +7,10 @@ package socket
 
 import "fmt"
 
-// nameLimit is how many bytes the name of a Unix socket may have on the systems that allow the least.
+// nameLimit is the maximum length of a Unix socket's name, in bytes, on the systems with the lowest limit.
 const nameLimit = 103
 
-// shorten refuses what is too long.
+// shorten refuses a name that is too long.
 func shorten(path string) (name string, release func(), err error) {
 	if len(path) > nameLimit {
 		return "", nil, fmt.Errorf("the path is longer than %d bytes, and this system allows no more: "+

@@ -22,8 +22,8 @@ var lasting = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// Lasting runs a function on that thread, after the functions of earlier calls, and returns its error. The function
-// must be short, and must not call Lasting.
+// Lasting runs a function on the thread that never ends, after the functions of earlier calls, and returns its error.
+// The function must be short, and must not call Lasting.
 func Lasting(f func() error) error {
 	done := make(chan error)
 	lasting() <- func() { done <- f() }

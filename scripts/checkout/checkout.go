@@ -126,7 +126,7 @@ func ReportsOf(dir string) string {
 		dir = resolved
 	}
 	digest := sha256.Sum256([]byte(dir))
-	// The name is for people. It may hold anything, and be as long as a file's name may be.
+	// The name is for people. It may contain anything, and be as long as a file's name may be.
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return r
@@ -214,7 +214,7 @@ func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 
 // EnsureNode builds the control plane and the parts of its node, unless they exist: programs, the images of the Pods
 // that every node runs, the images of the course, and more images. If this machine cannot run a node, it builds only
-// what finds that out, and the returned parts say why.
+// the program that finds that out, and the returned parts contain the reason.
 func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
 	first := append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, programs.NodeInit(c.Root)...)
@@ -244,9 +244,9 @@ func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedd
 	return parts, err
 }
 
-// nodeImages are the images of the Pods that every node runs, and the course's own. A Pod that wants one that is not
-// there would have it made, too. But of an older checkout the store has images of the same names, made of something
-// else.
+// nodeImages returns the images of the Pods that every node runs, and the course's own. A Pod with a missing image
+// would cause a build of it, too. But the store may contain images of an older checkout, which have the same names and
+// other contents.
 func nodeImages() ([]images.Image, error) {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -279,7 +279,7 @@ func ensureImages(ctx context.Context, store *images.Store, wanted []images.Imag
 		return nil, err
 	}
 	if len(have) == len(wanted) {
-		return store.Ensure(ctx, wanted, nil) // their names may be those of others
+		return store.Ensure(ctx, wanted, nil) // an image of the same name may be another one
 	}
 	bar := progress.Start(os.Stderr, "make images")
 	made, err := store.Ensure(ctx, wanted, func(what string, done, total int64) { bar.Set(what, int(done), int(total)) })

@@ -19,7 +19,7 @@ func TestAssetsHaveTheControlPlane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time they are there
+	for range 2 { // the second time they exist
 		dir, err := here.Assets(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,8 @@ func TestBuildCache(t *testing.T) {
 	}
 }
 
-// A store that an older checkout has filled has images of our names. One more may have been named so by a student.
+// A store that an older checkout has filled has images with our names. A student may have given the same name to
+// another one.
 func TestForeignImageOfSameNameIsReplaced(t *testing.T) {
 	t.Parallel()
 	here, err := Find()

@@ -18,7 +18,7 @@ type Service struct {
 	// Variable is the environment variable in which an operator finds its URL.
 	Variable string
 	// Address is the address at which it listens for an operator that is not graded, unless another program listens there.
-	// It is fixed so that a command that a student has typed once works again.
+	// It is fixed, so that a student can repeat a command.
 	Address string
 	// Look is the path that a person opens first. Keeps names what the service keeps there as long as the operator runs.
 	Look, Keeps string

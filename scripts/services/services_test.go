@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/scripts/services"
 )
 
-// A service of a lab is one that there is.
+// The services that labs name exist.
 func TestServicesOfLabs(t *testing.T) {
 	t.Parallel()
 	list, err := manifest.Load("../..")
@@ -35,7 +35,7 @@ func TestServicesOfLabs(t *testing.T) {
 	}
 }
 
-// What a person is shown to look at answers, of a service that is graded and of one that keeps what it knows.
+// The path that a person opens first answers, both of a graded service and of one that saves its state.
 func TestServicesServeLookPath(t *testing.T) {
 	t.Parallel()
 	for _, service := range services.All() {

@@ -52,7 +52,7 @@ func below(ancestor int, numbers []int, look func(number int) (Child, bool)) (be
 		if len(children[parent.Number]) == 0 {
 			continue
 		}
-		// Had it ended before we saw the children, they could be those of another process that has its number.
+		// If the parent had ended before we saw the children, they could be those of another process that has its number.
 		if again, ok := look(parent.Number); ok && again == parent {
 			below = append(below, children[parent.Number]...)
 		}
@@ -81,8 +81,8 @@ func (c Child) SignalWithGroup(signal syscall.Signal) bool {
 	return there
 }
 
-// open is a handle of the process; false: it is gone, or was left by its parent. The handle must be closed in both
-// cases.
+// open returns a handle of the process, or false if the process has ended or lost its parent. The handle must be closed
+// in both cases.
 func (c Child) open() (h Handle, there bool) {
 	if h, there = Open(c.Number); !there {
 		return h, false
@@ -91,7 +91,7 @@ func (c Child) open() (h Handle, there bool) {
 	return h, ok && now == c
 }
 
-// look reads /proc/PID/stat (proc(5)). The program's name, in parentheses, may hold anything.
+// look reads /proc/PID/stat (proc(5)). The program's name, in parentheses, may contain anything.
 func look(number int) (process Child, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(number) + "/stat")
 	if err != nil {

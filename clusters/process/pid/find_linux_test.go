@@ -15,7 +15,7 @@ func TestBelowOmitsChildrenOfReusedPID(t *testing.T) {
 	child, grandchild := Child{Number: 2, Parent: 1, began: 10}, Child{Number: 3, Parent: 2, began: 20}
 	for _, test := range []struct {
 		name  string
-		again Child // what /proc says of the child when we look again
+		again Child // what /proc reports of the child when we look again
 		there bool
 		want  []Child
 	}{

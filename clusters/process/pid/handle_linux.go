@@ -19,8 +19,8 @@ const signalProcessGroup = 1 << 2
 // the process number.
 type Handle struct{ number, descriptor int }
 
-// Open returns a handle of the process that has a number. The caller must close it. If there is no such process, there
-// is false, and nothing has to be closed.
+// Open returns a handle of the process that has a number. The caller must close it. If no such process exists, there is
+// false, and nothing has to be closed.
 func Open(number int) (h Handle, there bool) {
 	descriptor, _, err := syscall.RawSyscall(sysPidfdOpen, uintptr(number), 0, 0)
 	switch err {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// The pauses between two attempts let dying processes have the processor, and us reap them. They grow, since the
-	// kernel may be unable to end a process for long: it waits for a disk.
+	// The pauses between two attempts leave the processor to dying processes, and let us reap them. They grow, because the
+	// kernel may be unable to end a process for a long time, for example while it waits for a disk.
 	shortestPause, longestPause = time.Millisecond, 100 * time.Millisecond
-	// freezeLimit bounds how often we look for processes that are not stopped yet. A bomb comes to the limit of its user's
-	// processes before, since those that are stopped count, too. But one that forks and ends stays ahead of us.
+	// freezeLimit bounds how often we look for processes that are not stopped yet. A bomb reaches the limit of its user's
+	// processes earlier, because stopped processes count, too. But a process that forks and ends stays ahead of us.
 	freezeLimit = 100
 )
 
-// killDescendants kills our descendants again and again. It has no time limit: on a busy machine we may get the
-// processor only now and then, and what we left would stay until the machine is restarted. reap ends the process when
+// killDescendants kills our descendants again and again. It has no time limit, because on a busy machine we may rarely
+// get the processor, and a process that we left would stay until the machine is restarted. reap ends the process when
 // no child is left. The caller must be on the thread that the supervisor began on.
 func (s *supervisor) killDescendants() {
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
@@ -34,9 +34,9 @@ func (s *supervisor) killDescendants() {
 
 // killAll kills all descendants that it can reach.
 func (s *supervisor) killAll() {
-	// From a thread that is not shut in, the signal would reach every process of the user.
+	// From a thread that is not confined, the signal would reach every process of the user.
 	if s.confined && syscall.Gettid() == os.Getpid() {
-		// No process can fork meanwhile, so one call reaches all, whatever group or session they are in.
+		// No process can fork meanwhile, so one call reaches all, regardless of their group and session.
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 		return
 	}
@@ -46,7 +46,7 @@ func (s *supervisor) killAll() {
 	}
 }
 
-// freezeDescendants stops our descendants: thousands of them would take the processor for dying while others still
+// freezeDescendants stops our descendants. Thousands of dying processes would take the processor while others still
 // fork.
 func freezeDescendants() []pid.Child {
 	stopped := map[int]bool{}
@@ -65,10 +65,10 @@ func freezeDescendants() []pid.Child {
 	return pid.Below(os.Getpid())
 }
 
-// makeThreads has the runtime make the threads that we will need. When the program has taken all the processes that its
-// user may have, no thread can be made, and the runtime would end us. It wants a thread for each processor that it may
-// use, and one for each system call that takes long, so we bound the former: a big machine has more processors than we
-// make threads.
+// makeThreads makes the runtime create the threads that we will need. When the program has taken all the processes that
+// its user may have, no thread can be created, and the runtime would end us. The runtime needs a thread for each
+// processor that it may use, and one for each system call that takes long. So we limit the number of processors,
+// because a big machine has more of them than we create threads.
 func makeThreads() {
 	const processors, enough = 2, 8
 	runtime.GOMAXPROCS(processors)

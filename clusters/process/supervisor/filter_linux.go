@@ -25,10 +25,11 @@ var auditArchitectures = map[string]uint32{
 }
 
 // keepLimits keeps this thread, and all that it starts from now on, from changing the limits of other processes
-// (prlimit(2)). Landlock has no say in that, and a process whose limit of processor time is 0 is killed. A process
-// names itself by 0 there. By its own number it can only ask: the filter does not know whose number it is. System calls
-// of another architecture (int 0x80) end the program: their numbers mean other calls. This thread must have renounced
-// privileges. On other architectures than these it fails: nothing is run without the filter.
+// (prlimit(2)). Landlock does not restrict that, and a process whose limit of processor time is 0 is killed. A process
+// names itself by 0 there. With its own number, it can only read limits, because the filter does not know which process
+// has the number. System calls of another architecture (int 0x80) end the program, because their numbers mean other
+// calls. This thread must have renounced privileges. keepLimits fails on other architectures than these, so that
+// nothing runs without the filter.
 func keepLimits() error {
 	native, known := auditArchitectures[runtime.GOARCH]
 	if !known {
@@ -41,9 +42,9 @@ func keepLimits() error {
 		{code: load, k: numberAt},
 		{code: atLeast, k: x32, yes: "missing"},
 		{code: equal, k: syscall.SYS_PRLIMIT64, no: "allow"},
-		{code: load, k: argumentsAt}, // whose limits
+		{code: load, k: argumentsAt}, // the process whose limits they are
 		{code: equal, k: 0, yes: "allow"},
-		{code: load, k: argumentsAt + 2*argument}, // the new limits: none is a question
+		{code: load, k: argumentsAt + 2*argument}, // the new limits, or none to read them
 		{code: equal, k: 0, no: "refuse"},
 		{code: load, k: argumentsAt + 2*argument + upperHalf},
 		{code: equal, k: 0, no: "refuse"},
@@ -69,7 +70,8 @@ const (
 	argument, upperHalf                   = 8, 4
 )
 
-// instruction is one of a filter. A jump names the labels of those that follow it; empty: the next one.
+// instruction is one instruction of a filter. A jump names the labels of the instructions that follow it. An empty
+// label means the next one.
 type instruction struct {
 	label   string
 	code    uint16

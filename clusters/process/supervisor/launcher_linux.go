@@ -18,16 +18,16 @@ const (
 	prSetNoNewPrivs          = 38
 )
 
-// launcher is the name of a process between a reaper and its program. It shuts itself in and becomes the program: what
-// is shut in can't signal or trace what is outside (landlock(7), Linux 6.12), and can't change its limits, so it can't
-// kill its reaper, the owner or the guard. A namespace does that by itself.
+// launcher is the name of a process between a reaper and its program. It confines itself and becomes the program. A
+// confined process can't signal or trace processes outside (landlock(7), Linux 6.12), and can't change their limits, so
+// it can't kill its reaper, the owner or the guard. A namespace has the same effect.
 const launcher Mode = "operator-labs-launcher"
 
-// openLauncher is the same for a reaper that could not shut itself in, which earlier kernels can't do: it becomes the
+// openLauncher is the same for a reaper that could not confine itself, which earlier kernels can't do. It becomes the
 // program all the same.
 const openLauncher Mode = "operator-labs-open-launcher"
 
-// ruleset makes the rules of a launcher. It fails where the kernel does not have them.
+// ruleset creates the rules of a launcher. It fails where the kernel does not support them.
 func ruleset() (descriptor int, err error) {
 	attributes := struct{ files, network, scoped uint64 }{scoped: landlockScopeSignal}
 	made, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
@@ -58,8 +58,8 @@ func confineSignals(flags uintptr) error {
 }
 
 // confineSupervisor confines the signals of this thread, so that a signal to all processes reaches only its
-// descendants. It reports whether it has seen that this works: a signal that could reach our parent before no longer
-// can. Where it reports false, a signal to all processes would end everything that our user runs.
+// descendants. It reports whether it has verified that: a signal that could reach our parent before no longer can. If
+// it reports false, a signal to all processes would end everything that our user runs.
 func confineSupervisor() bool {
 	parent := syscall.Getppid()
 	if syscall.Kill(parent, 0) != nil {
@@ -70,7 +70,8 @@ func confineSupervisor() bool {
 	if confineSignals(landlockLogSameExecOff) != nil && confineSignals(0) != nil {
 		return false
 	}
-	// Were the parent dead, the number could be another user's process, which no signal of ours reaches in any case.
+	// If the parent is dead, the number may be that of another user's process, which no signal of ours reaches in any
+	// case.
 	return syscall.Kill(parent, 0) == syscall.EPERM && syscall.Getppid() == parent
 }
 
@@ -78,7 +79,7 @@ func confineSupervisor() bool {
 func launch(mode Mode, program Program) {
 	syscall.CloseOnExec(program.Files)
 	setNice(program.Nice)
-	_ = setNoNewPrivs() // also where there is no Landlock: no other user's process can be killed
+	_ = setNoNewPrivs() // also where there is no Landlock, so that it can't kill another user's processes
 	kind, err := NotShutIn, confineSignals(0)
 	if limitsErr := keepLimits(); err == nil {
 		err = limitsErr
@@ -102,8 +103,7 @@ type failure Message
 
 func (f failure) Error() string { return syscall.Errno(f.Value).Error() }
 
-// startByLauncher starts a program by a launcher, on the thread that it is called on, and says which walls there are
-// around it.
+// startByLauncher starts a program by a launcher, on the thread on which it is called, and returns the walls around it.
 func startByLauncher(mode Mode, program Program, attributes *syscall.ProcAttr) (number int, built Built, err error) {
 	var pipe [2]int
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {

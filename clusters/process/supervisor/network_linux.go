@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// address is of a network interface, for ioctl(2).
+// address is the address of a network interface, for ioctl(2).
 type address struct {
 	family uint16
 	_      uint16
@@ -16,12 +16,12 @@ type address struct {
 	_      [8]byte
 }
 
-// ownAddress is that of the machine in a network of its own. It is one of those for documentation (RFC 5737), which no
-// machine has.
+// ownAddress is the address of the machine in a network of its own. It is one of the addresses for documentation (RFC
+// 5737), which no machine has.
 var ownAddress = address{family: syscall.AF_INET, ip: [4]byte{192, 0, 2, 1}}
 
-// openNetwork brings up the only interface of a network namespace, and leads all addresses there: an API server looks
-// for an address of its machine by the default route, and does not start without. (netdevice(7))
+// openNetwork brings up the only interface of a network namespace, and routes all addresses there. An API server looks
+// for an address of its machine by the default route, and does not start without one. (netdevice(7))
 func openNetwork() error {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

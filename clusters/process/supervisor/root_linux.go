@@ -19,14 +19,14 @@ const (
 	atRecursive     = 0x8000
 )
 
-// devices are the devices that programs expect. None of them keeps or shows anything.
+// devices are the devices that programs expect. None of them stores or reveals anything.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 // privateRoot gives this process, and all that it starts, a root that holds what the program may read or write, under
-// the same names, and nothing else. The process must be the first one of its namespaces. After an error, what it sees
-// may be incomplete only below walls.Root.
+// the same names, and nothing else. The process must be the first one of its namespaces. After an error, only the files
+// below walls.Root may be incomplete.
 func privateRoot(walls *Walls) error {
-	// Nothing may be larger than this in the root itself: it holds only the places where other file systems are mounted.
+	// This is the maximum size of the root itself, which contains only mount points of other file systems.
 	const options = "size=1m,mode=755"
 	if err := syscall.Mount("tmpfs", walls.Root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, options); err != nil {
 		return err
@@ -57,7 +57,7 @@ func mountContents(walls *Walls) error {
 		if err := mountInto(walls.Root, device); err != nil {
 			return err
 		}
-		// It can be written to all the same, but its mode stays.
+		// The device can be written to all the same, but its mode stays.
 		if err := setReadOnly(walls.Root+device, 0, 0); err != nil && !errors.Is(err, syscall.ENOENT) {
 			return err
 		}
@@ -79,9 +79,9 @@ func mountContents(walls *Walls) error {
 	return nil
 }
 
-// mountProc mounts a /proc of this PID namespace. A walled program may not write there: to the kernel, root in a user
-// namespace is root, who may set all that is below /proc/sys, as core_pattern(5), which names a program that the
-// machine's root runs.
+// mountProc mounts a /proc of this PID namespace. A walled program may not write there. To the kernel, root in a user
+// namespace is root, and may set everything below /proc/sys. An example is core_pattern(5), which names a program that
+// the machine's root runs.
 func mountProc(at string, readOnly bool) error {
 	flags := uintptr(syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC)
 	if readOnly {
@@ -90,8 +90,8 @@ func mountProc(at string, readOnly bool) error {
 	return syscall.Mount("proc", at, "proc", flags, "")
 }
 
-// isInaccessible reports whether an error means that there is no such file, or none that our user can access. All walls
-// would be missing for it.
+// isInaccessible reports whether an error means that there is no such file, or none that our user can access. Such an
+// error would otherwise cost all walls.
 func isInaccessible(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EACCES)
 }
@@ -131,11 +131,12 @@ func mountInto(root, path string) error {
 	if err != nil && !errors.Is(err, syscall.EEXIST) {
 		return err
 	}
-	// Mounts below it that came with the namespace may not be taken apart, so they come, too.
+	// Mounts below it that came with the namespace may not be separated from it, so they are mounted, too.
 	return syscall.Mount(path, at, "", syscall.MS_BIND|syscall.MS_REC, "")
 }
 
-// folderOf is the folder of a file. This package imports nothing that comes after reflect, as path/filepath does.
+// folderOf returns the folder of a file. This package imports nothing that is initialised after reflect, as
+// path/filepath is.
 func folderOf(path string) string {
 	for i := len(path) - 1; i > 0; i-- {
 		if path[i] == '/' {
@@ -146,7 +147,7 @@ func folderOf(path string) string {
 }
 
 // setReadOnly makes a mount read-only and gives it more attributes, with all mounts below it if the flags say so. It
-// adds to what holds already: a user namespace may take nothing away.
+// keeps the existing attributes, because a user namespace may not remove any.
 func setReadOnly(path string, more uint64, flags uintptr) error {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 {
 		return err

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/process/pid"
 )
 
-// From linux/prctl.h, as in golang.org/x/sys/unix, which would have us wait for reflection.
+// From linux/prctl.h, as in golang.org/x/sys/unix, which would make us wait for reflection.
 const (
 	prSetChildSubreaper  = 36
 	prCapAmbient         = 47
@@ -48,24 +48,24 @@ type supervisor struct {
 	mode    Mode
 	owner   int // the descriptor of the connection to it
 	program pid.Handle
-	// burying is held while the program is waited for, after which it is buried: its number, and that of its group, may
-	// be another's.
+	// burying is held while the program is waited for. After that the program is buried, and its number, and that of its
+	// group, may be another's.
 	burying sync.Mutex
 	buried  bool
-	// confined reports that a signal to all processes reaches only those below us, if it comes from the thread that we
-	// began on.
+	// confined reports that a signal to all processes reaches only those below us, if it comes from the thread on which we
+	// began.
 	confined bool
-	// ending is closed when a reaper has to end what is below it.
+	// ending is closed when a reaper has to end the processes below it.
 	ending chan struct{}
 	ended  sync.Once
 }
 
-// run returns if the program can't be started. Otherwise the process ends when nothing is left below it. run does not
-// leave the thread that it was called on, the first of the process, which lasts as long as that: so does the program's
-// parent death signal, which belongs to a thread.
+// run returns if the program can't be started. Otherwise the process ends when no process is left below it. run does
+// not leave the thread on which it was called. That is the first thread of the process, which lasts as long as the
+// process does. So does the program's parent death signal, which belongs to a thread.
 func (s *supervisor) run(program Program) {
-	// A handler, and not SIG_IGN, which the program would inherit. What was ignored when we began is ignored by the
-	// program.
+	// This is a handler, and not SIG_IGN, which the program would inherit. The program ignores the signals that were
+	// ignored when we began.
 	signals := make(chan os.Signal, 16)
 	for number := syscall.Signal(1); number <= 64; number++ {
 		if !signal.Ignored(number) {
@@ -95,8 +95,8 @@ func (s *supervisor) run(program Program) {
 	s.killDescendants()
 }
 
-// reap waits for all children that end, and ends the process when no child is left. Then no descendant is left either:
-// an orphan would be our child.
+// reap waits for all children that end, and ends the process when no child is left. Then no descendant is left either,
+// because an orphan would be our child.
 func (s *supervisor) reap(program int) {
 	for {
 		switch ended, err := nextEnded(); {
@@ -114,8 +114,8 @@ func (s *supervisor) reap(program int) {
 	}
 }
 
-// finishProgram ends what the program left in its group, while the group's number can't be another's, and reports to
-// the owner how it ended.
+// finishProgram ends the processes that the program left in its group, while no other group can have its number, and
+// reports to the owner how the program ended.
 func (s *supervisor) finishProgram(number int) {
 	s.burying.Lock()
 	defer s.burying.Unlock()
@@ -126,7 +126,7 @@ func (s *supervisor) finishProgram(number int) {
 	s.send(Message{Ended, uint32(status)}, nil)
 }
 
-// signalProgram signals the program's group, unless it may have become another's.
+// signalProgram signals the program's group, unless its number may be another's by now.
 func (s *supervisor) signalProgram(signal syscall.Signal) {
 	s.burying.Lock()
 	defer s.burying.Unlock()
@@ -135,7 +135,7 @@ func (s *supervisor) signalProgram(signal syscall.Signal) {
 	}
 }
 
-// nextEnded waits until a child has ended, and leaves it to be waited for: it keeps its number.
+// nextEnded waits until a child has ended, and does not reap it, so that it keeps its number.
 func nextEnded() (child int, err error) {
 	const all = 0 // P_ALL of waitid(2)
 	var ended struct {
@@ -197,14 +197,15 @@ func (s *supervisor) start(program Program, descriptor *int) (number int, built 
 	return startByLauncher(by, program, attributes)
 }
 
-// closeOnExecFrom keeps a descriptor, and all with higher numbers, from what this process becomes or starts. Go closes
-// its own in any case, but we may have inherited others: those of make's job server, or one that a shell opened.
+// closeOnExecFrom prevents the programs that this process becomes or starts from inheriting a descriptor and all with
+// higher numbers. Go closes its own in any case, but we may have inherited others: those of make's job server, or one
+// that a shell opened.
 func closeOnExecFrom(first int) {
 	const sysCloseRange, closeRangeCloseOnExec, last = 436, 1 << 2, 1<<32 - 1 // the number is the same on all architectures that Go knows
 	if _, _, failed := syscall.RawSyscall(sysCloseRange, uintptr(first), last, closeRangeCloseOnExec); failed == 0 {
 		return
 	}
-	// Before Linux 5.11.
+	// This is for kernels before Linux 5.11.
 	open, _ := os.ReadDir("/proc/self/fd")
 	for _, entry := range open {
 		if descriptor, err := strconv.Atoi(entry.Name()); err == nil && descriptor >= first {
@@ -213,17 +214,17 @@ func closeOnExecFrom(first int) {
 	}
 }
 
-// setNice sets the niceness of this thread, and so of what it starts. A reaper's own first thread keeps its niceness:
-// it has to kill what gives way. So the launcher calls it.
+// setNice sets the niceness of this thread, and so of the processes that it starts. A reaper's own first thread keeps
+// its niceness, because it has to kill those processes. So the launcher calls setNice.
 func setNice(nice int) {
 	if nice != 0 {
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) // it only would be slower
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) // its only effect is a slower program
 	}
 }
 
-// prepareNamespace makes a private root where walls ask for one, or else at least makes /proc that of the namespace, so
-// that a program finds itself there by its number, and no other process. A container may forbid that. /proc/self is
-// right in any case. The capability that this takes is not passed on.
+// prepareNamespace creates a private root if walls ask for one. Otherwise it at least mounts the /proc of the
+// namespace, so that a program finds itself there by its number, and no other process. A container may forbid that.
+// /proc/self is right in any case. The capability that this takes is not passed on.
 func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
 	if walls != nil && walls.Without&PrivateRoot == 0 && privateRoot(walls) == nil {
 		built = PrivateRoot
@@ -251,13 +252,13 @@ func (s *supervisor) handleSignals(signals <-chan os.Signal) {
 func (s *supervisor) followOwner() {
 	for {
 		if _, err := syscall.Read(s.owner, make([]byte, 1)); err != syscall.EINTR {
-			break // the owner says nothing: it has ended
+			break // the owner sends nothing, so it has ended
 		}
 	}
 	s.end()
 }
 
-// end ends all that is below us. In a namespace, the kernel does it when we end; a reaper goes on until it has no
+// end ends all processes below us. In a namespace, the kernel does it when we end. A reaper continues until it has no
 // child.
 func (s *supervisor) end() {
 	if s.mode == Namespace {

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/clusters/process/supervisor"
 )
 
-// supervise runs this test binary as a supervisor, and returns all that it tells its owner and what it prints.
+// supervise runs this test binary as a supervisor, and returns all messages that it sends to its owner and its output.
 func supervise(t *testing.T, program supervisor.Program, environment ...string) (messages []supervisor.Message, printed string) {
 	t.Helper()
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

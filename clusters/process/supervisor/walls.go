@@ -13,7 +13,7 @@ type Walls struct {
 	// others.
 	Read, Write []string
 	// Connect are the TCP ports to which it may connect. OwnNetwork gives it a network of its own, with only a loopback
-	// interface, in which it may do what it likes. NewNetwork reports that the supervisor was started in such a network.
+	// interface, in which it may do anything. NewNetwork reports that the supervisor was started in such a network.
 	Connect                []int
 	OwnNetwork, NewNetwork bool
 	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). If it is empty, there
@@ -22,7 +22,7 @@ type Walls struct {
 	// Require are walls without which the program is not started. Standing are the walls that the supervisor built before
 	// it started the launcher.
 	Require, Standing Built
-	// Without are walls that are not built, for tests of each wall's effect.
+	// Without are walls that are not built, for tests of the effect of each wall.
 	Without Built
 }
 
@@ -41,7 +41,7 @@ const (
 	Calls
 )
 
-// text is the walls as an argument of a supervisor: a line for each part.
+// text returns the walls as an argument of a supervisor: a line for each part.
 func (w *Walls) text() string {
 	if w == nil {
 		return ""
@@ -79,7 +79,7 @@ func (w *Walls) text() string {
 	return string(lines)
 }
 
-// readWalls reads a text of walls; nil: there are none.
+// readWalls reads a text of walls. It returns nil if there are none.
 func readWalls(text string) *Walls {
 	if text == "" {
 		return nil
@@ -89,7 +89,7 @@ func readWalls(text string) *Walls {
 		kind := text[0]
 		quoted, err := strconv.QuotedPrefix(text[1:])
 		if err != nil {
-			break // it is our own text
+			break // we wrote the text ourselves
 		}
 		text = text[1+len(quoted)+1:]
 		value, _ := strconv.Unquote(quoted)

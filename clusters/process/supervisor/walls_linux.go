@@ -29,15 +29,15 @@ const (
 	landlockTruncate = 1 << 14
 	landlockDevices  = 1 << 15 // LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-	landlockFirst    = 1<<13 - 1                                                         // all that the first version knows
-	landlockOfFiles  = landlockExecute | landlockWrite | landlockRead | landlockTruncate // what a rule of a file may name
+	landlockFirst    = 1<<13 - 1                                                         // everything that the first version supports
+	landlockOfFiles  = landlockExecute | landlockWrite | landlockRead | landlockTruncate // the access that a rule of a file may allow
 	landlockReadOnly = landlockExecute | landlockRead | landlockList
 	openPath         = 0x200000 // O_PATH
 
 	truncateABI = 3 // Linux 6.2
 )
 
-// landlockABI is the version of Landlock's interface; 0: the kernel has none, or does not use it.
+// landlockABI returns the version of Landlock's interface, or 0 if the kernel has none or does not use it.
 func landlockABI() int {
 	version, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset, 0, 0, landlockVersion)
 	if failed != 0 {
@@ -46,13 +46,13 @@ func landlockABI() int {
 	return int(version)
 }
 
-// ruleset makes the rules of walls, as far as the kernel knows them, and says which walls they are.
+// ruleset creates the rules of walls, as far as the kernel supports them, and returns which walls they are.
 func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 	attributes := struct{ files, network, scoped uint64 }{files: landlockFirst}
 	network := !w.OwnNetwork && w.Without&Network == 0
 	size := unsafe.Sizeof(attributes.files)
 	abi := landlockABI()
-	switch { // each version knows all that the one before it knew
+	switch { // each version supports everything that the one before it did
 	case abi >= 6:
 		attributes.scoped, size = landlockScopeSignal|landlockAbstract, unsafe.Sizeof(attributes)
 		fallthrough
@@ -82,7 +82,7 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 	}
 	rules := int(made)
 	if w.Without&Files == 0 {
-		if abi >= truncateABI { // before, any file of the user can be emptied
+		if abi >= truncateABI { // before that, any file of the user can be emptied
 			built |= Files
 		}
 		err = w.allowFiles(rules, attributes.files)
@@ -98,14 +98,14 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 	return rules, built, nil
 }
 
-// allowFiles allows all that the program may read or write, as far as the rules have a say in it.
+// allowFiles allows everything that the program may read or write, as far as the rules restrict it.
 func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 	for _, path := range w.Read {
 		err = errors.Join(err, allowBelow(rules, path, landlockReadOnly&handled))
 	}
-	// Landlock by itself guards what other processes of the user show there. Nothing may be written: root could change the
-	// machine by /proc/sys, without any capability. The descriptors of a program are links there, for which the rules of
-	// what they lead to count.
+	// Landlock by itself guards what other processes of the user show there. Nothing may be written, because root could
+	// change the machine by /proc/sys, without any capability. The descriptors of a program are links there, and the rules
+	// of the linked files apply to them.
 	err = errors.Join(err, allowBelow(rules, "/proc", (landlockRead|landlockList)&handled))
 	for _, path := range devices {
 		err = errors.Join(err, allowBelow(rules, path, (landlockRead|landlockWrite|landlockTruncate)&handled))
@@ -116,7 +116,7 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 	return err
 }
 
-// allowBelow allows what is below a folder, or a file. One that cannot be named is left out.
+// allowBelow allows access below a folder, or to a file. It skips a path that cannot be named.
 func allowBelow(rules int, path string, allowed uint64) error {
 	place, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
 	if isInaccessible(err) {
@@ -133,7 +133,7 @@ func allowBelow(rules int, path string, allowed uint64) error {
 	if status.Mode&syscall.S_IFMT != syscall.S_IFDIR {
 		allowed &= landlockOfFiles
 	}
-	// struct landlock_path_beneath_attr is packed, unlike one of ours.
+	// The kernel's struct landlock_path_beneath_attr is packed, unlike Go's structs.
 	rule := struct {
 		allowed [2]uint32
 		place   int32
@@ -165,7 +165,7 @@ func (w *Walls) enforce() (built Built) {
 		_ = syscall.Close(rules)
 	}
 	if !w.OwnNetwork && w.Without&Network == 0 && limitSockets() != nil {
-		built &^= Network // there are other sockets than those of TCP
+		built &^= Network // there are sockets other than those of TCP
 	}
 	if len(w.Calls) > 0 && w.Without&Calls == 0 && loadFilter(w.filter()) == nil {
 		built |= Calls
@@ -173,7 +173,7 @@ func (w *Walls) enforce() (built Built) {
 	return built
 }
 
-// filter is w.Calls as instructions.
+// filter returns w.Calls as instructions.
 func (w *Walls) filter() []syscall.SockFilter {
 	const size = int(unsafe.Sizeof(syscall.SockFilter{}))
 	filter := make([]syscall.SockFilter, len(w.Calls)/size)
@@ -181,12 +181,12 @@ func (w *Walls) filter() []syscall.SockFilter {
 	return filter
 }
 
-// dropCapabilities takes the capabilities from this thread and from what it will become. A user who is root in a user
-// namespace would have all of them there, and could change what is mounted.
+// dropCapabilities removes the capabilities of this thread and of the programs that it executes. A user who is root in
+// a user namespace would have all of them there, and could change what is mounted.
 func dropCapabilities() {
 	const boundingDrop, last = 24, 63 // PR_CAPBSET_DROP
 	for capability := uintptr(0); capability <= last; capability++ {
-		_ = control(boundingDrop, capability) // EPERM: it has none that it could pass on; EINVAL: there are no more
+		_ = control(boundingDrop, capability) // EPERM: it has none to pass on; EINVAL: there are no more
 	}
 	header := struct {
 		version uint32
@@ -197,8 +197,8 @@ func dropCapabilities() {
 }
 
 // limitSockets leaves a program the sockets of TCP, and those by which it asks for the machine's addresses. Landlock
-// has no say in all others, nor in a connection that begins with its first data. A call for io_uring(7), which makes
-// sockets past all filters, is refused as on a kernel without it. Go and others do without what is refused.
+// does not restrict the others, nor a connection that begins with its first data. A call for io_uring(7), which creates
+// sockets past all filters, is refused as on a kernel without it. Go and others work without the refused calls.
 func limitSockets() error {
 	native, known := auditArchitectures[runtime.GOARCH]
 	if !known {
@@ -236,7 +236,8 @@ func limitSockets() error {
 		{label: "netlink", code: load, k: third},
 		{code: equal, k: syscall.NETLINK_ROUTE, yes: "allow", no: "refuse"},
 
-		// A pair of datagram sockets can send to any other Unix socket for datagrams. One of streams stays connected.
+		// A pair of datagram sockets can send to any other Unix socket for datagrams. A pair of stream sockets stays
+		// connected.
 		{label: "pair", code: load, k: second},
 		{code: and, k: typeMask},
 		{code: equal, k: syscall.SOCK_STREAM, yes: "allow"},
@@ -254,5 +255,5 @@ func limitSockets() error {
 	}))
 }
 
-// sendmmsg are the numbers of sendmmsg(2), which package syscall does not have.
+// sendmmsg contains the numbers of sendmmsg(2), which package syscall does not have.
 var sendmmsg = map[string]uint32{"amd64": 307, "arm64": 269, "loong64": 269, "ppc64le": 349, "riscv64": 269}

@@ -24,7 +24,7 @@ type Installer struct {
 	Program string
 	// Root is the root of the checkout, which has the charts.
 	Root string
-	// Shared says that the cluster belongs to others: objects that we did not create are not changed.
+	// Shared reports that the cluster belongs to others: objects that we did not create are not changed.
 	Shared bool
 }
 
@@ -61,7 +61,7 @@ func (i Installer) Uninstall(ctx context.Context, kubeconfig string, names []str
 	return i.run(ctx, "uninstall", kubeconfig, names, func(known.Line) {})
 }
 
-// run runs the program to its end. It ends with ctx, and with this process, whatever ends that.
+// run runs the program to its end. The program ends with ctx, and with this process, however that ends.
 func (i Installer) run(ctx context.Context, do, kubeconfig string, names []string, handle func(known.Line)) (err error) {
 	if len(names) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (i Installer) run(ctx context.Context, do, kubeconfig string, names []strin
 	return nil
 }
 
-// lines passes on each line of JSON as soon as it is whole.
+// lines passes on each line of JSON as soon as it is complete.
 type lines struct {
 	handle func(known.Line)
 	mutex  sync.Mutex

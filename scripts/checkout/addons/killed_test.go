@@ -26,8 +26,8 @@ import (
 // kills are the moments at which an install is killed, evenly spread over its time.
 const kills = 10
 
-// The install of all add-ons, killed at ten moments from its first request to its last proof: the next one always ends
-// with all of them usable. Then the playground goes, and nothing of it is left.
+// The test kills the install of all add-ons at ten moments from its first request to its last proof. The next install
+// always makes all of them usable. Then the test removes the playground, and nothing of it is left.
 func TestInstallSucceedsAfterKill(t *testing.T) {
 	longtest.Proof(t)
 	here, err := checkout.Find()
@@ -47,7 +47,7 @@ func TestInstallSucceedsAfterKill(t *testing.T) {
 
 	began := time.Now()
 	usable(t, installer, playground)
-	// The first one takes longer than those that follow: the kinds are there then.
+	// The first install takes longer than the others, for which the kinds already exist.
 	whole := time.Since(began) * 6 / 10
 	killed := 0
 	for i := range kills {
@@ -91,8 +91,8 @@ func usable(t *testing.T, installer addons.Installer, playground *embedded.Playg
 	}
 }
 
-// forget removes what the install before has made: by an uninstall, or as a user does who deletes Deployments, or
-// namespaces. Until those are gone a quarter of a minute goes by, so they are deleted once only.
+// forget removes what the previous install created, by an uninstall, or like a user who deletes Deployments or
+// namespaces. The deletion of the namespaces takes a quarter of a minute, so it is done only once.
 func forget(t *testing.T, installer addons.Installer, playground *embedded.Playground, i int) {
 	t.Helper()
 	config, err := playground.Config()
@@ -122,7 +122,7 @@ func forget(t *testing.T, installer addons.Installer, playground *embedded.Playg
 	}
 }
 
-// kill starts an install, kills it, and says whether it was still going on.
+// kill starts an install, kills it, and reports whether it was still running.
 func kill(t *testing.T, installer addons.Installer, playground *embedded.Playground, after time.Duration) bool {
 	t.Helper()
 	program := exec.Command(installer.Program,

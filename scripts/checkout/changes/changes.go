@@ -21,11 +21,11 @@ type Changes struct {
 	root, commit string
 	runner       *command.Runner
 	files        []string        // from the root, with slashes
-	same         map[string]bool // what SameCode has found out, by file
+	same         map[string]bool // what SameCode has found, by file
 }
 
-// Since finds what differs between a commit and the files of the checkout at root. A commit that the repository does
-// not have is an error.
+// Since finds what differs between a commit and the files of the checkout at root. It returns an error if the
+// repository does not have the commit.
 func Since(ctx context.Context, runner *command.Runner, root, commit string) (*Changes, error) {
 	c := &Changes{root: root, commit: commit, runner: runner, same: map[string]bool{}}
 	if _, err := c.git(ctx, "rev-parse", "--verify", "--quiet", commit+"^{commit}"); err != nil {
@@ -81,7 +81,7 @@ func (c *Changes) Packages(module string) (folders []string) {
 	return folders
 }
 
-// module is the folder of the module to which a folder belongs: the nearest one with a go.mod.
+// module returns the folder of the module to which a folder belongs: the nearest one with a go.mod.
 func (c *Changes) module(dir string) string {
 	for ; dir != "."; dir = path.Dir(dir) {
 		if found, _ := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(dir), "go.mod")); len(found) > 0 {
@@ -129,7 +129,7 @@ func (c *Changes) Imports(ctx context.Context, prefix, module string, packages [
 				folders = append(folders, folder)
 			}
 		}
-		if len(folders) > 0 { // the first is the package, or that whose tests these are
+		if len(folders) > 0 { // the first folder is the package, or the one whose tests these are
 			imports[folders[0]] = append(imports[folders[0]], folders...)
 		}
 	}

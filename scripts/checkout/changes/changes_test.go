@@ -13,7 +13,8 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// repository makes one with a module of three packages, commits it, and returns its root and a runner of git.
+// repository creates a repository with a module of three packages, commits it, and returns its root and a runner of
+// git.
 func repository(t *testing.T) (string, *command.Runner) {
 	t.Helper()
 	runner, err := command.NewRunner()
@@ -114,7 +115,7 @@ func TestChangedPackages(t *testing.T) {
 	}
 }
 
-// A change of comments changes no code, so that it need not be graded. The linter looks at it.
+// A change of comments changes no code, so that it need not be graded. The linter checks it.
 func TestCommentChange(t *testing.T) {
 	t.Parallel()
 	root, runner := repository(t)

@@ -17,9 +17,10 @@ import (
 )
 
 var (
-	// instruction is a comment that a program obeys: a directive as //go:embed or //lab:begin, or a marker of kubebuilder.
+	// instruction matches a comment that a program obeys: a directive such as //go:embed or //lab:begin, or a marker of
+	// kubebuilder.
 	instruction = regexp.MustCompile(`^//(?:[a-z0-9]+:[a-z0-9]|\s*\+)`)
-	// expectedOutput begins what an example must print. The comments after it decide as well.
+	// expectedOutput matches the beginning of what an example must print. The comments after it count as code, too.
 	expectedOutput = regexp.MustCompile(`(?mi)^\s*//\s*(?:unordered )?output:`)
 )
 
@@ -41,7 +42,7 @@ func Code(content []byte) []byte {
 	file := token.NewFileSet().AddFile("", -1, len(content))
 	all.Init(file, content, func(token.Position, string) { wrong = true }, scanner.ScanComments)
 	var code bytes.Buffer
-	waiting := "" // a comma or semicolon, which says nothing before a bracket that closes
+	waiting := "" // a comma or semicolon, which has no meaning before a closing bracket
 	inSkeleton := false
 	for {
 		_, kind, literal := all.Scan()
@@ -81,7 +82,7 @@ func (c *Changes) SameCode(ctx context.Context, name string) bool {
 		return false
 	}
 	same, known := c.same[name]
-	if !known { // git is asked twice, and packages that several labs import come again for each of them
+	if !known { // git is asked twice, and several labs import the same packages
 		same = c.sameCode(ctx, name)
 		c.same[name] = same
 	}

@@ -63,7 +63,7 @@ func Sell(a int, b string) error {
 	}
 }
 
-// What a skeleton has instead, and what an example prints, are comments that decide.
+// The skeleton's alternative code, and the expected output of an example, are comments that count as code.
 func TestSignificantComments(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]string{
@@ -121,5 +121,5 @@ func TestCommentsAreNotCode(t *testing.T) {
 	}
 }
 
-// decides matches files that may have comments that decide.
+// decides matches files that may have comments that count as code.
 var decides = regexp.MustCompile(`//[a-z0-9]+:|//\s*\+|[oO]utput:`)

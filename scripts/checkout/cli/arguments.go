@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Prepare makes a command and all its subcommands answer a wrong flag with a sentence that says what is expected.
+// Prepare makes a command and all its subcommands answer a wrong flag with a sentence about what is expected.
 func Prepare(root *cobra.Command) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	return root
@@ -78,7 +78,7 @@ func (f *Folder) String() string { return string(*f) }
 // Type names the value in a command's help.
 func (*Folder) Type() string { return "folder" }
 
-// Count is the value of a flag that says how often or how many: 1 or more.
+// Count is the value of a flag that is a number of times or things: 1 or more.
 type Count int
 
 // Set implements pflag.Value.
@@ -96,7 +96,7 @@ func (c *Count) String() string { return strconv.Itoa(int(*c)) }
 // Type names the value in a command's help.
 func (*Count) Type() string { return "count" }
 
-// wanted says what a flag wants, by the type of its value.
+// wanted describes what a flag expects, by the type of its value.
 var wanted = map[string]string{
 	"bool":        "true, false or nothing",
 	"count":       "a whole number of at least 1",
@@ -111,7 +111,7 @@ var wanted = map[string]string{
 	"uint64":      "a whole number of at least 0",
 }
 
-// flagError says in a sentence what is wrong with a flag.
+// flagError describes in a sentence what is wrong with a flag.
 func flagError(command *cobra.Command, err error) error {
 	help := fmt.Sprintf("`%s --help` lists the flags", command.CommandPath())
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {

@@ -42,7 +42,7 @@ func Main(root *cobra.Command) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// After the first signal everything is being ended; a second one need not wait for that.
+	// After the first signal everything is being ended. A second signal ends the program at once.
 	context.AfterFunc(ctx, stop)
 	if code := Run(ctx, root); code != 0 {
 		stop()

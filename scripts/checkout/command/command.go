@@ -61,7 +61,7 @@ func (r *Runner) Run(ctx context.Context, dir string, variables []string, progra
 	var stdout, stderr strings.Builder
 	started, err := r.scope.Start(process.Spec{
 		Path: path, Args: args, Dir: dir, Stdout: &stdout, Stderr: &stderr,
-		// Temporary files of the go command are in the run's folder, which goes with the run whatever ends that.
+		// Temporary files of the go command are in the runner's folder, which is removed with the runner, however that ends.
 		Env: append(append(gobuild.Environment(), "GOTMPDIR="+r.scope.Dir), variables...),
 	})
 	if err != nil {

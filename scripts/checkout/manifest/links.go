@@ -95,7 +95,7 @@ func Anchors(page []byte) []string {
 	return anchors
 }
 
-// headingText is what a reader sees of a heading, without the marks of emphasis, code and links.
+// headingText returns what a reader sees of a heading, without the marks of emphasis, code and links.
 func headingText(heading ast.Node, page []byte) string {
 	var seen strings.Builder
 	_ = ast.Walk(heading, func(node ast.Node, entering bool) (ast.WalkStatus, error) {

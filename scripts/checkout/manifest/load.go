@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxPoints is what the points of a lab's checks sum to.
+// maxPoints is the sum of the points of a lab's checks.
 const maxPoints = 100
 
 // Load reads labs/labs.yaml below the repository's root. The error lists everything that is wrong with the file, one
@@ -53,7 +53,8 @@ func read(root, file string) ([]byte, error) {
 }
 
 func parse(data, schema []byte) (*Manifest, error) {
-	// Syntax and double keys first: without them there is no document whose values could be judged.
+	// Syntax and duplicate keys are checked first, because without them there is no document whose values could be
+	// checked.
 	document, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not valid YAML: %w", File, err)
@@ -66,7 +67,8 @@ func parse(data, schema []byte) (*Manifest, error) {
 		return nil, err
 	}
 	var manifest Manifest
-	// Strict also here: a field that the schema allows and the types don't have would be read and forgotten.
+	// The types are strict, too. Otherwise a field that the schema allows and the types don't have would be read and
+	// forgotten.
 	if err := yaml.UnmarshalStrict(data, &manifest); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", File, err)
 	}
@@ -139,7 +141,7 @@ func checkSchema(document, schema []byte, where *positions) error {
 			return
 		}
 		text := e.ErrorKind.LocalizedString(printer)
-		// The description says what is right there, which the broken rule alone ("got 1, want 2") does not.
+		// The description explains what is right there, which the broken rule alone ("got 1, want 2") does not.
 		if rule, err := compiler.Compile(e.SchemaURL); err == nil && rule.Description != "" {
 			text += "; expected: " + strings.TrimSuffix(rule.Description, ".")
 		}
@@ -149,7 +151,7 @@ func checkSchema(document, schema []byte, where *positions) error {
 	return found.err()
 }
 
-// check finds what a schema cannot say.
+// check finds what a schema cannot express.
 func (m *Manifest) check(where *positions) error {
 	var found problems
 	numbers, names, shortNames := map[int]string{}, map[string]bool{}, map[string]string{}
@@ -209,7 +211,7 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 			case need == check.ID:
 				found.add(where, at("checks", i, "needs", j), "%s needs itself; leave it out", need)
 			case other > i:
-				// Only earlier ones: so the order of the list is an order in which they can run, and there are no cycles.
+				// A check needs only earlier ones. So the checks can run in the order of the list, and there are no cycles.
 				found.add(where, at("checks", i, "needs", j), "%s comes after %s; move it before the checks that need it", need, check.ID)
 			}
 		}
@@ -239,7 +241,7 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 	}
 }
 
-// checkExtension demands that the checks of an extension are the last ones, since they change the cluster.
+// checkExtension requires that the checks of an extension are the last ones, because they change the cluster.
 func (l *Lab) checkExtension(found *problems, where *positions, at func(...any) []string) {
 	extended := false
 	for i, check := range l.Checks {
@@ -256,7 +258,7 @@ func (l *Lab) checkExtension(found *problems, where *positions, at func(...any) 
 	}
 }
 
-// checkNode demands that a lab says which of its checks need a node, if some do without.
+// checkNode requires that a lab declares which of its checks need a node, if some do not.
 func (l *Lab) checkNode(found *problems, where *positions, at func(...any) []string) {
 	some := false
 	for i, check := range l.Checks {
@@ -271,8 +273,8 @@ func (l *Lab) checkNode(found *problems, where *positions, at func(...any) []str
 	}
 }
 
-// checkParts demands that parts can be done one after the other: those of a part follow each other. What is only asked
-// when all parts are done is in none, and stands after them.
+// checkParts requires that parts can be done one after the other, so the checks of a part follow each other. Checks
+// that apply only when all parts are done belong to no part, and come last.
 func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []string) {
 	parts := l.Parts()
 	if len(parts) == 0 {
@@ -296,8 +298,8 @@ func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []st
 	}
 }
 
-// checkSteps demands that a lab's steps can be done one after the other: each check has one, and none needs a check of
-// a later one.
+// checkSteps requires that a lab's steps can be done one after the other. Each check has a step, and none needs a check
+// of a later one.
 func (l *Lab) checkSteps(found *problems, where *positions, at func(...any) []string) {
 	if l.Steps() == 0 {
 		return
@@ -361,7 +363,7 @@ func earlierLabs(labs []Lab) string {
 	return strings.Join(names, ", ")
 }
 
-// problems collects what is wrong, so that an author fixes it all at once.
+// problems collects all mistakes, so that an author can fix them all at once.
 type problems []problem
 
 type problem struct {

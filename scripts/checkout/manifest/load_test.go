@@ -63,7 +63,7 @@ func TestAddonsOfLabs(t *testing.T) {
 	}
 }
 
-// The list of this repository: what else would the other tests be worth.
+// The other tests are worth nothing unless they work for the list of this repository.
 func TestLoadLabsYAML(t *testing.T) {
 	t.Parallel()
 	m, err := manifest.Load(repositoryRoot)
@@ -264,7 +264,7 @@ func TestLoadRejectsUnorderedSteps(t *testing.T) {
 	}
 }
 
-// Parts that are mixed can't be done one after the other.
+// Parts whose checks are mixed can't be done one after the other.
 func TestLoadRejectsMixedParts(t *testing.T) {
 	t.Parallel()
 	list := readFile(t, "testdata/repository/labs/labs.yaml")

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// File is the list of labs, and SchemaFile its JSON Schema. Both are slash-separated and relative to the repository's
-// root.
+// File is the list of labs, and SchemaFile is its JSON Schema. Both are slash-separated and relative to the
+// repository's root.
 const (
 	File       = "labs/labs.yaml"
 	SchemaFile = "labs/labs.schema.json"
@@ -34,7 +34,7 @@ type Lab struct {
 	Name string `json:"name"`
 	// Title is the lab's name for people, on one line.
 	Title string `json:"title"`
-	// Summary says in one sentence what the student builds.
+	// Summary describes in one sentence what the student builds.
 	Summary string `json:"summary"`
 	// StartsFrom is the name of the lab whose solution this one begins with. It is empty if the lab begins from nothing.
 	StartsFrom string `json:"startsFrom,omitempty"`
@@ -317,7 +317,7 @@ func (l *Lab) Steps() (last int) {
 	return last
 }
 
-// limitedTo is the lab with some checks, and its preconditions.
+// limitedTo returns the lab with some of its checks, and its preconditions.
 func (l *Lab) limitedTo(of func(Check) bool) *Lab {
 	limited := *l
 	limited.Checks = nil
@@ -381,7 +381,7 @@ func (l *Lab) Needed(id string) ([]string, error) {
 	return slices.Concat(l.before(id), check.Needs), nil
 }
 
-// before are the preconditions of a check.
+// before returns the preconditions of a check.
 func (l *Lab) before(id string) (ids []string) {
 	for _, check := range l.Checks {
 		if check.ID == id || !check.Precondition() {
@@ -393,8 +393,8 @@ func (l *Lab) before(id string) (ids []string) {
 }
 
 // StartingWith returns the checks of the lab with one of them first, after the preconditions and the checks that it
-// needs. The others keep the order of the list. An ID that the lab does not have changes nothing, and neither does a
-// check of the extension: what it changes, such as the versions of a kind, is not what the other checks expect.
+// needs. The others keep the order of the list. An ID that the lab does not have changes nothing. Neither does a check
+// of the extension, because the other checks do not expect its changes, such as those of a kind's versions.
 func (l *Lab) StartingWith(id string) []Check {
 	if check, err := l.Check(id); err == nil && check.Extension {
 		return l.Checks

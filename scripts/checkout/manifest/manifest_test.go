@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// repositoryRoot is that of this repository, as seen from this package.
+// repositoryRoot is the root of this repository, relative to this package.
 const repositoryRoot = "../../.."
 
 func TestLabByAnyName(t *testing.T) {
@@ -94,7 +94,7 @@ func TestStartingWith(t *testing.T) {
 	}
 }
 
-// Preconditions come first, have no points, and keep everything else from being tried.
+// Preconditions come first, have no points, and block all other checks.
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	lab, err := load(t).Lab("2")
@@ -119,7 +119,7 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
-// A part is graded as if those before it were done, and knows nothing of those after it.
+// A part is graded as if the parts before it were done. The parts after it do not affect it.
 func TestLimitToPart(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Name: "07-oven", Title: "The oven", Checks: []manifest.Check{
@@ -127,7 +127,7 @@ func TestLimitToPart(t *testing.T) {
 		{ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed", "crisp"}},
 		{ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}},
 		{ID: "crisp", Part: "bake", Points: 45, Needs: []string{"warm"}, Causes: []string{"closed"}},
-		{ID: "cools", Points: 5, Needs: []string{"crisp"}}, // asked of the whole only
+		{ID: "cools", Points: 5, Needs: []string{"crisp"}}, // only for the whole lab
 	}}
 	if got := lab.Parts(); !slices.Equal(got, []string{"heat", "bake"}) {
 		t.Errorf("the parts are %v", got)
@@ -263,7 +263,7 @@ func load(t *testing.T) *manifest.Manifest {
 	return m
 }
 
-// repository is a copy of testdata/repository with the schema of this repository.
+// repository returns a copy of testdata/repository with the schema of this repository.
 func repository(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "repository")

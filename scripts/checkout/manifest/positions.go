@@ -11,8 +11,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// positions knows the line of each value of a YAML document. It is beside the reading itself because that goes through
-// JSON (as all of Kubernetes' YAML does), where lines are lost.
+// positions knows the line of each value of a YAML document. It parses the document separately, because the list itself
+// is converted to JSON (as all of Kubernetes' YAML is), where lines are lost.
 type positions struct{ root *yamlv3.Node }
 
 func newPositions(data []byte) (*positions, error) {
@@ -26,8 +26,8 @@ func newPositions(data []byte) (*positions, error) {
 	return &positions{root: document.Content[0]}, nil
 }
 
-// line is where the value at a path begins, or the nearest one around it that the document has. A value in a mapping
-// has the line of its key, since that is what one searches for.
+// line returns the line where the value at a path begins, or the nearest value around it that the document has. A value
+// in a mapping has the line of its key, because people search for the key.
 func (p *positions) line(path []string) int {
 	node, line := p.root, p.root.Line
 	for _, token := range path {
@@ -68,7 +68,7 @@ func path(tokens ...any) []string {
 	return tokensText
 }
 
-// dotted writes a path as people do: labs[1].checks[0].points.
+// dotted returns a path as people write it: labs[1].checks[0].points.
 func dotted(path []string) string {
 	if len(path) == 0 {
 		return "the document"

@@ -23,14 +23,16 @@ import (
 type Layer struct {
 	Name     string
 	Programs []Program
-	// First says that the layer also has the modules and packages that a student's first build would download and compile.
+	// First reports that the layer also has the modules and packages that a student's first build would download and
+	// compile.
 	First bool
 }
 
 // firstLabs is the number of labs whose checks are in the first layer: those without Pods.
 const firstLabs = 4
 
-// Layers returns the layers of an archive of the checkout at root: first what the first labs need, then the rest.
+// Layers returns the layers of an archive of the checkout at root: first the programs that the first labs need, then
+// the rest.
 func Layers(root string) ([]Layer, error) {
 	kubernetes, err := multicall.New(root)
 	if err != nil {
@@ -66,8 +68,8 @@ func Layers(root string) ([]Layer, error) {
 }
 
 // installFromArchive installs the stale programs that fit from the archive that the checkout names. It writes any
-// problem to out and returns no error: everything is built then. A separate program does this, since an HTTP client
-// would double the time in which the bootstrap is compiled.
+// problem to out and returns no error, because everything is built then. A separate program does this, since an HTTP
+// client would double the time in which the bootstrap is compiled.
 func installFromArchive(ctx context.Context, root string, out *os.File, stale []Program) {
 	_, named, err := reference.Locked(root, runtime.GOOS+"/"+runtime.GOARCH)
 	if err == nil && !named {
@@ -76,7 +78,7 @@ func installFromArchive(ctx context.Context, root string, out *os.File, stale []
 	if err == nil {
 		err = runArrive(ctx, root, out, stale)
 	}
-	// What the program said, it need not be repeated.
+	// The program has already printed its own error.
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited && ctx.Err() == nil {
 		fmt.Fprintf(out, "Prebuilt programs can't be used: %v. Compiling them instead.\n", err)
 	}

@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/clusters/node/targets"
 )
 
-// lab is what labs.yaml says about what grading a lab needs. The whole file is read by package manifest, which imports
-// more than the bootstrap may.
+// lab is the part of labs.yaml that determines what grading a lab needs. The whole file is read by package manifest,
+// which imports more than the bootstrap may.
 type lab struct {
 	Number int      `json:"number"`
 	Name   string   `json:"name"`
@@ -25,7 +25,8 @@ type lab struct {
 	Node   bool     `json:"node"`
 }
 
-// labs reads labs.yaml: the lab with a number, or all where number is no number. A lab that does not exist is no error.
+// labs reads labs.yaml and returns the lab with a number, or all labs if number is no number. It is no error if the lab
+// does not exist.
 func labs(root, number string) ([]lab, error) {
 	content, err := os.ReadFile(filepath.Join(root, "labs", "labs.yaml"))
 	if err != nil {
@@ -64,8 +65,8 @@ func grading(root string, embedded bool, labs ...lab) (all []Program, err error)
 	return append(all, more...), err
 }
 
-// withAddons lists the programs that add-ons consist of, each once, and the one that installs them. None where there
-// can be no node, and where no add-on is wanted. A name that is none of an add-on is the lab command's to refuse.
+// withAddons lists the programs of add-ons, each once, and the program that installs them. It lists none where no node
+// can run, or if no add-on is wanted. The lab command refuses a name that is not an add-on's.
 func withAddons(root string, names []string) (all []Program, err error) {
 	if len(names) == 0 || !nodes {
 		return nil, nil

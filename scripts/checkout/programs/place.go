@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// UnsuitableError says why a folder can't hold a checkout.
+// UnsuitableError is the reason why a folder can't hold a checkout.
 type UnsuitableError struct {
 	// Reason is a clause: "its file system has no sockets". Remedy is a sentence.
 	Reason, Remedy string
@@ -54,8 +54,8 @@ func CheckLocation(root string) error {
 	return nil
 }
 
-// listenIn makes a socket in a folder and closes it. The name of a socket has 108 bytes at most, which the path of a
-// clone may exceed, so it is made by way of a descriptor of the folder.
+// listenIn creates a socket in a folder and closes it. The name of a socket has 108 bytes at most, which the path of a
+// clone may exceed, so the name goes through a descriptor of the folder.
 func listenIn(dir string) error {
 	opened, err := os.Open(dir)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/clusters/progress"
 )
 
-// Program is a program that is built from this repository. Its Work is what building it takes after the programs before
-// it in this file, on the machine of docs/benchmarks.md, if Go's caches were empty at first.
+// Program is a program that is built from this repository. Its Work is the time that its build takes after the programs
+// before it in this file, on the machine of docs/benchmarks.md, if Go's caches were empty at first.
 type Program struct {
 	gobuild.Target
 	progress.Work
@@ -53,7 +53,7 @@ func Arrive(root string) Program {
 	}}
 }
 
-// command is a package of scripts/cmd.
+// command returns the target of a package of scripts/cmd.
 func command(root, name string) gobuild.Target {
 	return gobuild.Target{Package: "./cmd/" + name, Module: filepath.Join(root, "scripts"), Output: bin(root, name)}
 }
@@ -68,7 +68,7 @@ func ControlPlane(program *multicall.Program) Program {
 	}}
 }
 
-// nodes says whether there can be nodes for the embedded cluster: elsewhere none of their programs is built.
+// nodes reports whether there can be nodes for the embedded cluster. Elsewhere none of their programs is built.
 const nodes = runtime.GOOS == "linux"
 
 // NodeInit returns the program of the node's first process, which finds out whether a node can run here. It returns
@@ -152,7 +152,7 @@ func Helm(root string) Program {
 	}}
 }
 
-// tool is a program of the module scripts/checkout/tools, which pins them.
+// tool returns a program of the module scripts/checkout/tools, which pins them.
 func tool(root, name, pkg string) gobuild.Target {
 	return gobuild.Target{Package: pkg, Module: filepath.Join(root, "scripts", "checkout", "tools"), Output: bin(root, name)}
 }
@@ -252,7 +252,7 @@ func For(root, goal string, variables map[string]string) ([]Program, error) {
 	case "lab-N", "solution-N", "watch-N", "torture-N":
 		wanted, err := labs(root, number)
 		if len(wanted) == 0 {
-			return nil, err // the lab command says at once that there is no such lab
+			return nil, err // the lab command reports at once that there is no such lab
 		}
 		more, err := grading(root, variables["CLUSTER"] == "", wanted...)
 		return append(graded, more...), err
@@ -265,7 +265,7 @@ func For(root, goal string, variables map[string]string) ([]Program, error) {
 		if err != nil || goal != "test" {
 			return append(graded, more...), err
 		}
-		addons, err := withAddons(root, known.Names()) // of which the unit tests install each
+		addons, err := withAddons(root, known.Names()) // the unit tests install each of them
 		return unique(slices.Concat(graded, more, node, addons, []Program{Gotestsum(root)})), err
 	case "verify", "fix":
 		return []Program{ControllerGen(root), GolangCILint(root)}, nil
@@ -273,7 +273,7 @@ func For(root, goal string, variables map[string]string) ([]Program, error) {
 	return nil, nil
 }
 
-// unique leaves out programs that stand there already.
+// unique removes duplicate programs.
 func unique(all []Program) (each []Program) {
 	for _, program := range all {
 		if !slices.ContainsFunc(each, func(other Program) bool { return other.Output == program.Output }) {

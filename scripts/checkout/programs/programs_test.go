@@ -57,7 +57,7 @@ func TestMakeGoalPrograms(t *testing.T) {
 	const node = "the node's first process, the node's agent, the maker of images, CoreDNS, the provisioner of volumes, the shell of volumes"
 	const installer, certManager, others = "the installer of add-ons", "cert-manager", "the Ingress controller, Pebble"
 	const addons = certManager + ", " + others + ", " + installer
-	all += ", " + node + ", " + addons // which some labs have
+	all += ", " + node + ", " + addons // which some labs need
 	for _, test := range []struct{ goal, want string }{
 		{"lab-1", "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream"},
 		{"solution-2", "Kubernetes 1.36.3, controller-gen, the checks of lab 02-reconciler"},
@@ -65,7 +65,7 @@ func TestMakeGoalPrograms(t *testing.T) {
 		{"lab-5", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + node + ", " + certManager + ", " + installer},
 		{"lab-5 CLUSTER=kind", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + certManager + ", " + installer},
 		{"solution-6", "Kubernetes 1.36.3, controller-gen, the checks of lab 06-acme, " + node + ", " + addons},
-		{"lab-99", ""}, // the lab command says that there is none
+		{"lab-99", ""}, // the lab command reports that there is none
 		{"run-2", "Kubernetes 1.36.3, controller-gen"},
 		{"up", "Kubernetes 1.36.3, " + node},
 		{"up NODE=0", "Kubernetes 1.36.3"},
@@ -94,7 +94,7 @@ func TestMakeGoalPrograms(t *testing.T) {
 			names = append(names, program.What)
 		}
 		want := test.want
-		if runtime.GOOS != "linux" { // where there is no node
+		if runtime.GOOS != "linux" { // where no node can run
 			for _, linux := range []string{node, certManager, others, installer} {
 				want = strings.Replace(want, ", "+linux, "", 1)
 			}
@@ -126,7 +126,7 @@ func TestLabProgramsMatchTheManifest(t *testing.T) {
 	}
 }
 
-// program is one of a file in a module of its own, with figures of a large one.
+// program returns a program of one file in a module of its own, with the figures of a large one.
 func program(t *testing.T, name string) Program {
 	t.Helper()
 	dir := t.TempDir()

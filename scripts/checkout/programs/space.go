@@ -13,9 +13,9 @@ import (
 	"lva.io/operators/scripts/checkout/programs/reference"
 )
 
-// What the first build takes of the disk, in bytes, as measured (README.md, docs/reference/machines.md): of it work is
-// in the checkout, and is given back when Kubernetes is compiled. The rest is mostly in Go's caches, which may be on
-// another disk, or full already.
+// Disk space that the first build takes, in bytes, as measured (README.md, docs/reference/machines.md). The part named
+// work is in the checkout, and is freed when Kubernetes is compiled. The rest is mostly in Go's caches, which may be on
+// another disk, or already full.
 const (
 	firstBuild = 8e9
 	work       = 3e9
@@ -56,7 +56,7 @@ func (f FirstBuild) Tight() bool { return f.Free < firstBuild }
 // Impossible reports whether the space does not suffice in any case: Kubernetes can't be compiled there.
 func (f FirstBuild) Impossible() bool { return f.Free < work }
 
-// String says in one sentence, without a full stop, how much is needed.
+// String describes in one sentence, without a full stop, how much is needed.
 func (f FirstBuild) String() string {
 	return fmt.Sprintf("the first build takes up to %.0f GB of disk with Go's caches, of which it gives %.0f GB back, "+
 		"and this folder's disk has %.1f GB free", firstBuild/1e9, work/1e9, f.Free/1e9)

@@ -54,8 +54,8 @@ func Resume(ctx context.Context, directory string, client *http.Client, key []by
 	return enter(ctx, directory, client, parsed)
 }
 
-// enter asks for an account. For a key that it knows, a server answers with the account that is there (RFC 8555,
-// section 7.3.1).
+// enter requests an account. For a key that it knows, a server answers with the existing account (RFC 8555, section
+// 7.3.1).
 func enter(ctx context.Context, directory string, client *http.Client, key *ecdsa.PrivateKey) (*Account, error) {
 	c := &acme.Client{Key: key, DirectoryURL: directory, HTTPClient: client, UserAgent: "operator-labs"}
 	account, err := c.Register(ctx, &acme.Account{}, acme.AcceptTOS)
@@ -77,8 +77,8 @@ func (a *Account) Key() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
-// JWK returns the account's public key as a JSON Web Key (RFC 7517). As keys in the wild do, it has one more member
-// than those that a thumbprint is computed from (RFC 7638), and its members are in another order.
+// JWK returns the account's public key as a JSON Web Key (RFC 7517). Like real keys, it has one more member than those
+// from which a thumbprint is computed (RFC 7638), and its members are in another order.
 func (a *Account) JWK() ([]byte, error) {
 	public, err := a.key.PublicKey.ECDH()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/acme"
 )
 
-// pollEvery is how often a server is asked what has become of something: ACME has no watch.
+// pollEvery is the time between two queries of a status, because ACME has no watch.
 const pollEvery = 200 * time.Millisecond
 
 // Order is an order for one certificate.
@@ -50,7 +50,7 @@ type Authorization struct {
 	Name string
 	// Status is as in RFC 8555, section 7.1.6: pending, valid, invalid, …
 	Status string
-	// Problem says why it is invalid, with the type of RFC 8555, section 6.7. It is empty if the name is not invalid.
+	// Problem is the reason why the name is invalid, with the type of RFC 8555, section 6.7. It is empty otherwise.
 	Problem string
 }
 
@@ -69,7 +69,7 @@ func (a *Account) Open(ctx context.Context, url string) (*Order, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the order %s: %w", url, err)
 	}
-	// The answer has the order's own address only where it was made.
+	// The answer has the order's own address only when the order is created.
 	return a.open(ctx, url, order.AuthzURLs)
 }
 
@@ -101,8 +101,8 @@ func http01(authorization *acme.Authorization) (*acme.Challenge, error) {
 	return nil, fmt.Errorf("the server offers no http-01 challenge for %s", authorization.Identifier.Value)
 }
 
-// Validate tells the server that all challenges can be validated, and waits until it has decided on each of them. It
-// returns no error for a name that is invalid. A decision about a challenge is final: another try needs another order.
+// Validate requests the validation of all challenges, and waits until it has decided on each of them. It returns no
+// error for a name that is invalid. A decision about a challenge is final, so another try needs another order.
 func (o *Order) Validate(ctx context.Context) ([]Authorization, error) {
 	for _, c := range o.Challenges {
 		if c.challenge.Status != acme.StatusPending {
@@ -143,8 +143,7 @@ func (o *Order) authorization(ctx context.Context, c Challenge) (Authorization, 
 	return authorization, nil
 }
 
-// Finalize asks for the certificate, for a key of its own, and waits for it. All names must be valid. The leaf comes
-// first.
+// Finalize requests the certificate, for a new key, and waits for it. All names must be valid. The leaf comes first.
 func (o *Order) Finalize(ctx context.Context) ([]*x509.Certificate, error) {
 	client := o.account.client
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -163,9 +162,9 @@ func (o *Order) Finalize(ctx context.Context) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the order %s: %w", o.URL, err)
 	}
-	// CreateOrderCert waits as well, but where the server answers that the order is processing, without the order's own
-	// address, it asks at the wrong one (Pebble does). So only its request counts, and its error does if the order is not
-	// on its way.
+	// CreateOrderCert waits as well. But if the server answers that the order is processing, without the order's own
+	// address (as Pebble does), CreateOrderCert polls the wrong address. So only its request counts. Its error counts only
+	// if the order is neither processing nor valid.
 	_, _, finalizing := client.CreateOrderCert(ctx, order.FinalizeURL, request, true)
 	err = poll(ctx, "the server to issue the certificate", func() (done bool, err error) {
 		order, err = client.GetOrder(ctx, o.URL)
@@ -193,7 +192,7 @@ func (o *Order) Finalize(ctx context.Context) ([]*x509.Certificate, error) {
 	return certificates, nil
 }
 
-// poll asks again and again until it is done.
+// poll calls ask again and again until it is done.
 func poll(ctx context.Context, what string, ask func() (done bool, err error)) error {
 	ticks := time.NewTicker(pollEvery)
 	defer ticks.Stop()

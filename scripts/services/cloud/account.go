@@ -90,7 +90,7 @@ type Line struct {
 	Cents int `json:"cents"`
 }
 
-// refusal is why a request is not done, for who sent it.
+// refusal is the reason why a request is refused, for the client that sent it.
 type refusal struct {
 	code   int
 	detail string
@@ -102,20 +102,20 @@ func refuse(code int, detail string, values ...any) error {
 	return &refusal{code: code, detail: fmt.Sprintf(detail, values...)}
 }
 
-// state is what lasts.
+// state is the part of an account that is saved.
 type state struct {
 	Instances []record `json:"instances"`
 	Tokens    []token  `json:"tokens"`
 }
 
-// record is an instance with what it looked like before.
+// record is an instance, with what is needed to return its earlier states.
 type record struct {
 	Instance
-	// Tagged is when each tag was added that it was not launched with.
+	// Tagged is the time of each tag that was added after the launch.
 	Tagged map[string]time.Time `json:"tagged,omitempty"`
 }
 
-// token is a launch that can be asked for again.
+// token is a launch that can be repeated.
 type token struct {
 	Launch
 	ID string    `json:"id"`
@@ -124,7 +124,7 @@ type token struct {
 
 // account is what a customer has, and ever had.
 type account struct {
-	// now is the clock, and keep makes a state last before the answer says so. nil: it lives in memory.
+	// now is the clock. keep saves a state before the response reports it. If it is nil, the state is only in memory.
 	now  func() time.Time
 	keep func(state) error
 
@@ -149,7 +149,7 @@ func (a *account) set(settings Settings) {
 	a.settings = settings
 }
 
-// change lets a function change a copy of the state, which counts when it is kept. The account is locked.
+// change lets a function change a copy of the state, which takes effect when it is saved. The account is locked.
 func (a *account) change(edit func(*state)) error {
 	next := state{Tokens: slices.Clone(a.state.Tokens)}
 	for _, r := range a.state.Instances {
@@ -166,7 +166,7 @@ func (a *account) change(edit func(*state)) error {
 	return nil
 }
 
-// at is what an instance looked like at a moment; false before it was launched.
+// at returns an instance as it was at a moment, or false before it was launched.
 func (a *account) at(r record, moment time.Time) (Instance, bool) {
 	i := r.Instance
 	i.Tags = map[string]string{}
@@ -186,7 +186,7 @@ func (a *account) at(r record, moment time.Time) (Instance, bool) {
 	return i, !i.Launched.After(moment)
 }
 
-// moment is what time a customer sees, or the console. The account is locked.
+// moment returns the time of the state that a customer sees, or the console. The account is locked.
 func (a *account) moment(customer bool) time.Time {
 	if customer {
 		return a.now().Add(-a.settings.Lag.Duration)
@@ -194,7 +194,7 @@ func (a *account) moment(customer bool) time.Time {
 	return a.now()
 }
 
-// find is the place of an instance, or -1. The account is locked.
+// find returns the index of an instance, or -1. The account is locked.
 func (a *account) find(id string) int {
 	return slices.IndexFunc(a.state.Instances, func(r record) bool { return r.ID == id })
 }
@@ -253,7 +253,7 @@ func unknown(id string) error {
 		"one that was just launched is seen a moment later", id)
 }
 
-// list is all instances with these tags, in the order in which they were launched: also those that are terminated.
+// list returns all instances with these tags, in the order in which they were launched, including terminated ones.
 func (a *account) list(wanted map[string]string, customer bool) []Instance {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -340,8 +340,8 @@ func (a *account) bill() Bill {
 	return bill
 }
 
-// allowed is what tokens, and keys of tags, are made of; maxTags is how many tags an instance may have, and maxText how
-// long an image and the value of a tag may be, in bytes.
+// allowed matches tokens, and the keys of tags. maxTags is how many tags an instance may have. maxText is how long an
+// image and the value of a tag may be, in bytes.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,64}$`)
 
 const (
@@ -349,7 +349,7 @@ const (
 	maxText = 200
 )
 
-// check says in one sentence what is wrong with a launch.
+// check describes in one sentence what is wrong with a launch.
 func (l Launch) check() error {
 	switch {
 	case l.Token != "" && !allowed.MatchString(l.Token):
@@ -378,7 +378,7 @@ func checkTag(key, value string) error {
 	return nil
 }
 
-// decode reads a state as it was kept.
+// decode reads a saved state.
 func decode(content []byte) (state, error) {
 	var kept state
 	if err := json.Unmarshal(content, &kept); err != nil {

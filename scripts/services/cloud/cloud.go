@@ -43,7 +43,7 @@ func newCloud(a *account) *Cloud {
 	return c
 }
 
-// addRoutes adds the API. A customer sees what was true a moment ago. The console sees what is.
+// addRoutes adds the API. A customer sees the state of a moment ago. The console sees the current state.
 func (c *Cloud) addRoutes(routes *http.ServeMux, customer bool) {
 	for path, methods := range map[string]map[string]http.HandlerFunc{
 		"/v1/instances":                 {http.MethodGet: c.list(customer), http.MethodPost: c.launch},
@@ -168,8 +168,8 @@ func (c *Cloud) putSettings(w http.ResponseWriter, r *http.Request) {
 	service.Answer(w, http.StatusOK, settings)
 }
 
-// Describe says what a request is about if its URL does not tell: "launch small nginx, token 9c0d…". It returns an
-// empty string for other requests.
+// Describe describes a request if its URL does not: "launch small nginx, token 9c0d…". It returns an empty string for
+// other requests.
 func (c *Cloud) Describe(r *http.Request, body []byte) string {
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/v1/instances":
@@ -184,7 +184,7 @@ func (c *Cloud) Describe(r *http.Request, body []byte) string {
 	return ""
 }
 
-// shorten keeps of a long token what distinguishes it from others.
+// shorten returns the part of a long token that distinguishes it from others.
 func shorten(token string) string {
 	const enough = 12
 	if token == "" {
@@ -201,7 +201,7 @@ type instances struct {
 	Instances []Instance `json:"instances"`
 }
 
-// read reads the body of a request, or answers that it is not what it should be.
+// read reads the body of a request, or responds that the body is invalid.
 func read(w http.ResponseWriter, r *http.Request, into any, what string) bool {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
 		service.Refuse(w, http.StatusBadRequest, fmt.Sprintf("the body is not %s: %v", what, err))
@@ -223,7 +223,7 @@ func respond(w http.ResponseWriter, code int, value any, err error) {
 	}
 }
 
-// matches reports whether all wanted tags are among those that there are.
+// matches reports whether tags contains all wanted tags.
 func matches(tags, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if is, ok := tags[key]; !ok || is != value {

@@ -60,7 +60,7 @@ func (s *sky) ask(method, path, body string) (int, string) {
 	return w.Code, strings.TrimSpace(string(response))
 }
 
-// demand asks, and fails unless the answer has this code and contains all of this.
+// demand sends a request, and fails the test unless the answer has this code and contains all of the parts.
 func (s *sky) demand(method, path, body string, code int, parts ...string) string {
 	s.t.Helper()
 	got, response := s.ask(method, path, body)
@@ -75,7 +75,7 @@ func (s *sky) demand(method, path, body string, code int, parts ...string) strin
 	return response
 }
 
-// id is that of the only instance with a tag, whatever the customer sees by now.
+// id returns the ID of the only instance with a tag, even if the customer does not see it yet.
 func (s *sky) id(key, value string) string {
 	s.t.Helper()
 	all, err := s.console.List(s.t.Context(), key, value)
@@ -99,7 +99,7 @@ func TestTokenLaunchesOnceUntilItExpires(t *testing.T) {
 	s.demand("POST", "/v1/instances", strings.Replace(small, "u-1", "u-2", 1), 409)
 	id := s.id("owner", "u-1")
 	s.demand("DELETE", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
-	s.demand("POST", "/v1/instances", small, 200, id, `"state":"terminated"`) // the token is of that one
+	s.demand("POST", "/v1/instances", small, 200, id, `"state":"terminated"`) // the token belongs to that instance
 	s.wait(Defaults().Retention.Duration - time.Millisecond)
 	s.demand("POST", "/v1/instances", small, 200, id)
 	s.wait(time.Millisecond)
@@ -150,7 +150,7 @@ func TestReadsLag(t *testing.T) {
 	s.demand("GET", at, "", 200, `"state":"pending"`)
 	s.demand("GET", "/v1/instances?tag=owner=u-1", "", 200, id)
 	s.wait(2 * time.Second)
-	s.demand("GET", at, "", 200, `"state":"pending"`) // it runs, which is not seen yet
+	s.demand("GET", at, "", 200, `"state":"pending"`) // it runs, but the customer does not see that yet
 	s.wait(time.Second)
 	s.demand("GET", at, "", 200, `"state":"running"`)
 	s.demand("PUT", at+"/tags/team", `{"value":"blue"}`, 200, `"team":"blue"`)
@@ -215,7 +215,7 @@ func TestBill(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait(time.Hour)
-	if _, err := s.console.Terminate(t.Context(), all[0].ID); err != nil { // once more: it has ended before
+	if _, err := s.console.Terminate(t.Context(), all[0].ID); err != nil { // once more: it has already been terminated
 		t.Fatal(err)
 	}
 	bill, err := s.console.Bill(t.Context())
@@ -289,7 +289,7 @@ func TestCloudPersistsInItsFile(t *testing.T) {
 	s.wait(time.Second)
 	s.demand("GET", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
 
-	// What can't be kept is not done.
+	// A change that can't be saved is not made.
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestFreezerPersistsInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// As after a kill -9: it was not closed.
+	// The first freezer was not closed, as after a kill -9.
 	again := open(t, file)
 	after, err := again.Movements(t.Context(), "")
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	Variable = "FREEZER_URL"
 )
 
-// maxBody is how long the body of a request may be, in bytes: a movement is far shorter.
+// maxBody is how long the body of a request may be, in bytes. A movement is far shorter.
 const maxBody = 64 << 10
 
 // Freezer is the service, an http.Handler. It is safe for concurrent use.
@@ -82,8 +82,8 @@ func (f *Freezer) getMovements(w http.ResponseWriter, r *http.Request) {
 	service.Answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
 }
 
-// Describe says which movement a request asks to book: "topping cream out for 2f1e…, id 9c0d…". It returns an empty
-// string for all other requests.
+// Describe returns the movement that a request asks to book: "topping cream out for 2f1e…, id 9c0d…". It returns an
+// empty string for all other requests.
 func (f *Freezer) Describe(r *http.Request, body []byte) string {
 	id, found := strings.CutPrefix(r.URL.Path, "/v1/movements/")
 	var m Movement
@@ -93,7 +93,7 @@ func (f *Freezer) Describe(r *http.Request, body []byte) string {
 	return fmt.Sprintf("%s %s %s for %s, id %s", m.Kind, m.Ingredient.Ingredient, m.Direction, m.Owner, shorten(id))
 }
 
-// shorten keeps of a long id what distinguishes it from others.
+// shorten returns the part of a long id that distinguishes it from others.
 func shorten(id string) string {
 	const enough = 12
 	if len(id) <= enough {
@@ -109,7 +109,7 @@ func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {
 			"send JSON with owner, direction, kind and ingredient", err))
 		return
 	}
-	m.ID = r.PathValue("id") // the address names it, whatever the body says
+	m.ID = r.PathValue("id") // the address names it, regardless of the body
 	if err := m.check(); err != nil {
 		service.Refuse(w, http.StatusBadRequest, err.Error())
 		return

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// serve makes a freezer reachable, and is a client of it.
+// serve serves a freezer, and returns a client of it.
 func serve(t *testing.T, f *freezer.Freezer) (*freezer.Client, string) {
 	t.Helper()
 	server := httptest.NewServer(f)
@@ -89,7 +89,7 @@ func demandOut(t *testing.T, client *freezer.Client, owner string, want ...freez
 	}
 }
 
-// The API to the letter: students write clients of it.
+// The test checks the API to the letter, because students write clients of it.
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	_, url := serve(t, freezer.New())
@@ -224,7 +224,7 @@ func TestTakeAndReturn(t *testing.T) {
 	demandOut(t, client, "b", cream)
 	demandStock(t, client, "flavour vanilla 1000", "topping cream 999", "topping nuts 1000")
 
-	// More than was taken: not refused, and seen.
+	// More is returned than was taken. The freezer does not refuse it, and shows it.
 	book(t, client, movement("10", "a", freezer.In, freezer.Topping, "nuts"), movement("11", "c", freezer.In, freezer.Topping, "cream"))
 	demandOut(t, client, "a")
 	demandOut(t, client, "c")
@@ -251,7 +251,7 @@ func TestTakeAndReturn(t *testing.T) {
 func TestLastIngredientIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	client, _ := serve(t, freezer.New())
-	// A thousand and fifty want one, each of them twice, and all at once.
+	// A thousand and fifty owners want one, each of them twice, and all at once.
 	const wanting, workers = freezer.InitialStock + 50, 8
 	var mutex sync.Mutex
 	refused := map[string]int{}
@@ -280,12 +280,12 @@ func TestLastIngredientIsTakenOnce(t *testing.T) {
 	}
 	demandStock(t, client, "topping cream 0")
 	for id := range refused {
-		// What was refused is not booked: under its id it comes through when there is some again.
+		// A refused movement is not booked. Under the same id it succeeds when there is some again.
 		book(t, client, movement("back", "owner-x", freezer.In, freezer.Topping, "cream"),
 			movement(id, "owner-"+id, freezer.Out, freezer.Topping, "cream"))
 		break
 	}
-	// An owner that has it already does not get the answer that there is none.
+	// An owner that already has it does not get the answer that there is none.
 	movements, err := client.Movements(t.Context(), "")
 	if err != nil || len(movements) != freezer.InitialStock+2 {
 		t.Fatalf("%d movements are booked: %v", len(movements), err)

@@ -60,13 +60,13 @@ func (m Movement) same(other Movement) bool {
 	return m == other
 }
 
-// allowed is what ids and owners are made of: they stand in URLs.
+// allowed matches ids and owners, which are parts of URLs.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,200}$`)
 
 // maxIngredient is how long the name of an ingredient may be, in bytes.
 const maxIngredient = 200
 
-// check says in one sentence what is wrong with a movement that a client wants to book.
+// check describes in one sentence what is wrong with a movement that a client wants to book.
 func (m Movement) check() error {
 	switch {
 	case !allowed.MatchString(m.ID):
@@ -91,15 +91,15 @@ var (
 	errOther    = errors.New("another movement has this id")
 )
 
-// ledger is what was booked, in the order in which it was.
+// ledger contains the booked movements, in the order in which they were booked.
 type ledger struct {
-	// keep makes the movements last, and is called before a booking counts. nil: they live in memory.
+	// keep saves the movements, and is called before a booking takes effect. If it is nil, they are only in memory.
 	keep func([]Movement) error
 
 	mutex     sync.Mutex
 	movements []Movement
 	byID      map[string]Movement
-	stock     map[Ingredient]int // of what ever moved
+	stock     map[Ingredient]int // of every ingredient that ever moved
 }
 
 func newLedger(movements []Movement) *ledger {
@@ -117,7 +117,7 @@ func (l *ledger) left(ingredient Ingredient) int {
 	return InitialStock
 }
 
-// enter books without asking.
+// enter books a movement without any check.
 func (l *ledger) enter(m Movement) {
 	change := 1
 	if m.Direction == Out {
@@ -128,7 +128,7 @@ func (l *ledger) enter(m Movement) {
 	l.byID[m.ID] = m
 }
 
-// book books a movement unless it was booked before. What it returns is what is booked under this id.
+// book books a movement unless it was booked before. It returns the movement that is booked under this id.
 func (l *ledger) book(m Movement) (booked Movement, fresh bool, err error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -151,7 +151,7 @@ func (l *ledger) book(m Movement) (booked Movement, fresh bool, err error) {
 	return m, true, nil
 }
 
-// items is the stock of everything that ever moved: toppings after flavours, by name.
+// items returns the stock of everything that ever moved: toppings after flavours, by name.
 func (l *ledger) items() []Item {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -165,7 +165,7 @@ func (l *ledger) items() []Item {
 	return items
 }
 
-// of are the movements of an owner, or of all if it is empty, as they were booked.
+// of returns the movements of an owner, or all movements if owner is empty, as they were booked.
 func (l *ledger) of(owner string) []Movement {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -178,7 +178,7 @@ func (l *ledger) of(owner string) []Movement {
 	return movements
 }
 
-// out is what an owner has taken and not returned, in the order in which it was taken.
+// out returns what an owner has taken and not returned, in the order in which it was taken.
 func (l *ledger) out(owner string) []Ingredient {
 	out := []Ingredient{}
 	for _, movement := range l.of(owner) {

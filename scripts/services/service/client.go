@@ -61,7 +61,7 @@ func Ask[T any](ctx context.Context, c *Client, method, path string, body any) (
 	defer response.Body.Close()
 	if response.StatusCode >= http.StatusMultipleChoices {
 		refused := &Error{c.name, Problem{Detail: response.Status, Status: response.StatusCode}}
-		_ = json.NewDecoder(response.Body).Decode(&refused.Problem) // what is no problem+json still has its status
+		_ = json.NewDecoder(response.Body).Decode(&refused.Problem) // an answer without problem+json still has its status
 		return fail(refused)
 	}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {

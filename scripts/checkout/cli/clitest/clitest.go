@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package clitest tests that each command answers wrong arguments and flags with a sentence that says what to do. It
-// does not test what the commands do.
+// Package clitest tests that each command answers wrong arguments and flags with a sentence about what to do. It does
+// not test what the commands do.
 package clitest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// foreign are words of the libraries that parse a command line. They say neither what is wanted nor what to do.
+// foreign are words of the libraries that parse a command line. They explain neither what is expected nor what to do.
 var foreign = regexp.MustCompile(`arg\(s\)|strconv|parsing "|invalid argument|` +
 	`unknown (command|flag|shorthand)|in the group|needs an argument|required flag`)
 
@@ -33,7 +33,7 @@ func CheckUsageErrors(t *testing.T, newRoot func() *cobra.Command) {
 		root.SetArgs(slices.Concat(path, args))
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
-		// What gets as far as its work is ended at once.
+		// A command that accepts its arguments is canceled at once.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := root.ExecuteContext(ctx)

@@ -59,8 +59,8 @@ func Open(ctx context.Context, named reference.Reference, pace Pace) (*Archive, 
 	return a, nil
 }
 
-// attempt tries until it succeeds, or fails so often in a row that trying again is no use. do says how many bytes it
-// got.
+// attempt tries until it succeeds, or has failed so often in a row that another try is no use. do returns how many
+// bytes it received.
 func (a *Archive) attempt(ctx context.Context, do func() (int64, error)) error {
 	for failed := 1; ; failed++ {
 		got, err := do()
@@ -81,7 +81,7 @@ func (a *Archive) attempt(ctx context.Context, do func() (int64, error)) error {
 	}
 }
 
-// offset is where the content of a layer begins.
+// offset returns the position where the content of a layer begins.
 func (a *Archive) offset(name string) int64 {
 	at := a.layers
 	for _, layer := range a.Layers {
@@ -94,9 +94,9 @@ func (a *Archive) offset(name string) int64 {
 	return at
 }
 
-// fetch gets a layer into a folder, unless it is there, and returns its file. When it breaks off, what it has got
-// stays, and the next fetch continues from there. The layer has its SHA-256. No other fetch may use the folder
-// meanwhile.
+// fetch downloads a layer into a folder, unless it is there, and returns its file. If the download breaks off, the
+// bytes that it has received stay, and the next fetch continues from there. fetch verifies the SHA-256 of the layer. No
+// other fetch may use the folder meanwhile.
 func (a *Archive) fetch(ctx context.Context, layer Layer, dir string, progress func(done, total int64)) (string, error) {
 	name := filepath.Join(dir, layer.SHA256+".tar.zst")
 	out, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
@@ -104,7 +104,7 @@ func (a *Archive) fetch(ctx context.Context, layer Layer, dir string, progress f
 		return "", err
 	}
 	defer out.Close()
-	// What is there is read, too: a kill or a full disk may have left anything.
+	// The existing bytes are read, too, because a kill or a full disk may have left anything.
 	sum := sha256.New()
 	have, err := io.Copy(sum, io.LimitReader(out, layer.Size))
 	if err := errors.Join(err, out.Truncate(have)); err != nil {

@@ -28,7 +28,7 @@ import (
 	named "lva.io/operators/scripts/checkout/programs/reference"
 )
 
-// place is a checkout with one program, and caches of the go command that have what a layer brings.
+// place is a checkout with one program, and caches of the go command that have the content of a layer.
 type place struct {
 	root      string
 	target    gobuild.Target
@@ -92,7 +92,7 @@ func output() string {
 	return name[:2] + "/" + name + "-d"
 }
 
-// built is the program of all places, with its stamp: building it once takes a second or two.
+// built returns the program of all places, with its stamp. Building it once takes a second or two.
 var built = sync.OnceValues(func() (files map[string][]byte, err error) {
 	root, err := os.MkdirTemp("", "archive-")
 	if err != nil {
@@ -112,7 +112,7 @@ var built = sync.OnceValues(func() (files map[string][]byte, err error) {
 	return files, nil
 })
 
-// build puts the program into its place.
+// build puts the program into its folder.
 func (p place) build(t *testing.T) {
 	t.Helper()
 	files, err := built()
@@ -127,8 +127,8 @@ func (p place) build(t *testing.T) {
 	}
 }
 
-// save builds the program of a place, fills its caches, and saves all of that. time is that of an entry of the build
-// cache.
+// save builds the program of a place, fills its caches, and saves all of that. time is the time of an entry of the
+// build cache.
 func (p place) save(t *testing.T, time string) (named.Reference, *Manifest) {
 	t.Helper()
 	p.build(t)
@@ -178,7 +178,7 @@ func (p place) arrive(ctx context.Context, reference named.Reference, pace Pace)
 	return opened.Install(ctx, p.root, wanted[0], []gobuild.Target{p.target}, p.installed, func(int64, int64) {})
 }
 
-// wantArrived reports an error unless everything arrived, and nothing else is there.
+// wantArrived reports an error unless everything was installed, and nothing else exists.
 func (p place) wantArrived(t *testing.T) {
 	t.Helper()
 	if !p.target.Fresh() {
@@ -264,7 +264,7 @@ func TestMismatchedProgramIsNotUsed(t *testing.T) {
 	}
 }
 
-// layerOf writes an archive whose layer has these files, and whose origins are those of another one.
+// layerOf writes an archive whose layer has these files, and whose origins are those of another archive.
 func layerOf(t *testing.T, manifest *Manifest, headers []tar.Header, contents []string) named.Reference {
 	t.Helper()
 	dir := t.TempDir()

@@ -38,7 +38,7 @@ func TestDownload(t *testing.T) {
 	}
 	broken := bytes.Clone(content)
 	broken[len(content)/3] ^= 1
-	// some sends no more than a part of what it was asked for, and breaks off.
+	// some sends only a part of what was requested, and breaks off.
 	some := func(w http.ResponseWriter, r *http.Request) {
 		recorded := httptest.NewRecorder()
 		whole(recorded, r)
@@ -51,7 +51,7 @@ func TestDownload(t *testing.T) {
 		name   string
 		serve  func(request int) http.HandlerFunc
 		pace   Pace
-		reason string // why it does not arrive; empty: it does
+		reason string // why it is not installed; empty if it is
 	}{
 		{"serves files", func(int) http.HandlerFunc { return whole }, pace, ""},
 		{"breaks off", func(int) http.HandlerFunc { return some }, pace, ""},

@@ -68,7 +68,7 @@ func (l Layer) has(root string, t gobuild.Target, installed gobuild.Installation
 	return there && t.Fits(origin, installed.Version)
 }
 
-// fileOf is the file of a program below .cache, slash-separated.
+// fileOf returns the file of a program below .cache, slash-separated.
 func fileOf(root string, t gobuild.Target) string {
 	name, err := filepath.Rel(filepath.Join(root, ".cache"), t.Output)
 	if err != nil {
@@ -78,7 +78,8 @@ func fileOf(root string, t gobuild.Target) string {
 }
 
 // Install fetches a layer, and installs those of its programs that fit and are not yet fresh, and the rest of the
-// layer. targets are all programs of the checkout at root. progress receives the number of bytes that were fetched.
+// layer. targets are all programs of the checkout at root. progress is called with the number of bytes that were
+// fetched.
 func (a *Archive) Install(
 	ctx context.Context, root string, layer Layer, targets []gobuild.Target, installed gobuild.Installation, progress func(done, total int64),
 ) (err error) {
@@ -106,7 +107,7 @@ func (a *Archive) Install(
 	}
 	defer func() { err = errors.Join(err, removal.All(work)) }()
 	if err := unpack(ctx, name, work, layer.Unpacked); err != nil {
-		// It has the right SHA-256, so fetching it again is no use.
+		// It has the right SHA-256, so it is no use to fetch it again.
 		return fmt.Errorf("unpacking the layer %s: %w", layer.Name, err)
 	}
 	for _, t := range missing {
@@ -170,11 +171,12 @@ func unpack(ctx context.Context, name, dir string, limit int64) error {
 	}
 }
 
-// A module cache has these files of a module, besides what the go command makes of them. (go.dev/ref/mod#module-cache)
+// A module cache has these files of a module, besides those that the go command creates from them.
+// (go.dev/ref/mod#module-cache)
 var moduleFile = regexp.MustCompile(`^[A-Za-z0-9!._~+/-]+/@v/[A-Za-z0-9!._~+-]+\.(info|mod|zip)$`)
 
-// installModules moves modules into a module cache, as far as they are not there. The go command compares a module with
-// go.sum by the hash beside its archive, which is computed here.
+// installModules moves the modules that a module cache lacks into it. The go command compares a module with go.sum by
+// the hash beside its archive, which is computed here.
 func installModules(from, to string) error {
 	return moveFiles(from, to, moduleFile, func(name, file string) error {
 		if path.Ext(name) != ".zip" {
@@ -191,7 +193,7 @@ func installModules(from, to string) error {
 // A build cache has an entry for each action (a), and one for its output (d). (cmd/go/internal/cache)
 var buildFile = regexp.MustCompile(`^([0-9a-f]{2})/([0-9a-f]{64})-([ad])$`)
 
-// installBuilds moves compiled packages into a build cache, as far as they are not there.
+// installBuilds moves the compiled packages that a build cache lacks into it.
 func installBuilds(from, to string) error {
 	return moveFiles(from, to, buildFile, func(name, file string) error {
 		parts := buildFile.FindStringSubmatch(name)
@@ -212,8 +214,8 @@ func installBuilds(from, to string) error {
 
 var errNoEntry = errors.New("it is not an entry of a build cache")
 
-// moveFiles moves the files of a folder that are not in another one, after a look at each. A folder that is not there
-// has none.
+// moveFiles moves the files of a folder that another folder lacks, after a check of each. A missing folder has no
+// files.
 func moveFiles(from, to string, pattern *regexp.Regexp, check func(name, file string) error) error {
 	return filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

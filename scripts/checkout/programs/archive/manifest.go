@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// format is that of the manifest. A change of what readers of older checkouts must know changes it.
+	// format is the format of the manifest. It changes when readers of older checkouts could no longer read the manifest.
 	format       = "operator-labs-programs-1"
 	manifestName = "manifest.json"
 	// manifestLimit is ten times the size of a manifest of all programs.
 	manifestLimit = 16 << 20
-	// blockSize is that of a tar archive.
+	// blockSize is the block size of a tar archive.
 	blockSize = 512
 )
 
@@ -54,7 +54,7 @@ var (
 	digest    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// check refuses what this package would not write.
+// check returns an error for a manifest that this package would not write.
 func (m *Manifest) check() error {
 	if m.Format != format {
 		return fmt.Errorf("its format is %q, and this checkout reads %s", m.Format, format)
@@ -72,8 +72,8 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// readManifest reads what an archive begins with. The layers follow at the returned offset. want is the manifest's
-// SHA-256, or empty.
+// readManifest reads the manifest at the beginning of an archive. The layers follow at the returned offset. want is the
+// manifest's SHA-256, or empty.
 func readManifest(r io.Reader, want string) (m *Manifest, end int64, err error) {
 	header, err := tar.NewReader(io.LimitReader(r, blockSize)).Next()
 	switch {
@@ -96,5 +96,5 @@ func readManifest(r io.Reader, want string) (m *Manifest, end int64, err error) 
 	return m, blockSize + padded(header.Size), m.check()
 }
 
-// padded is the size of a file with what fills its last block.
+// padded returns the size of a file including the padding of its last block.
 func padded(size int64) int64 { return (size + blockSize - 1) / blockSize * blockSize }

@@ -100,8 +100,8 @@ func (p part) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// write writes it into an archive. All entries are plain: their headers have one block, so that offsets follow from
-// sizes.
+// write writes the part into an archive. All entries are plain: their headers have one block, so that offsets follow
+// from sizes.
 func (p part) write(archive *tar.Writer) error {
 	size, err := p.size()
 	if err != nil {
@@ -125,7 +125,7 @@ func (p part) write(archive *tar.Writer) error {
 	return err
 }
 
-// windowOf is the window of a layer: what is larger than it needs costs memory.
+// windowOf returns the window of a layer. A larger window than the layer needs costs memory.
 func windowOf(size int64) int {
 	return min(max(zstd.MinWindowSize, 1<<bits.Len64(uint64(size))), window)
 }
@@ -192,7 +192,7 @@ func (c Content) write(ctx context.Context, root, name, version string) (layer L
 	return layer, nil
 }
 
-// modules are the files of the module cache from which the go command makes everything else there.
+// modules returns the files of the module cache from which the go command creates everything else there.
 func (c Content) modules() ([]part, error) {
 	if c.ModuleCache == "" {
 		return nil, nil
@@ -200,8 +200,8 @@ func (c Content) modules() ([]part, error) {
 	return listFiles(filepath.Join(c.ModuleCache, "cache", "download"), moduleFolder, moduleFile.MatchString)
 }
 
-// builds are the entries of the build cache. When an entry was made says nothing about what was compiled, so each gets
-// the same time.
+// builds returns the entries of the build cache. Each gets the same time, because the time of an entry has no effect on
+// the result.
 func (c Content) builds() ([]part, error) {
 	if c.BuildCache == "" {
 		return nil, nil

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// source is where an archive is.
+// source is the location of an archive.
 type source interface {
-	// from opens it at an offset. A *finalError says that trying again is no use.
+	// from opens it at an offset. A *finalError means that another try is no use.
 	from(ctx context.Context, offset int64) (io.ReadCloser, error)
 }
 
@@ -95,7 +95,7 @@ func requestError(ctx context.Context, err error) error {
 	return err
 }
 
-// body is what a server sends, as long as it sends enough.
+// body is the content that a server sends, as long as it sends enough.
 type body struct {
 	io.ReadCloser
 	ctx     context.Context
@@ -131,8 +131,8 @@ type Pace struct {
 // DefaultPace ends a download that takes longer than compiling everything: 150 MB in a quarter of an hour.
 var DefaultPace = Pace{Within: 30 * time.Second, Bytes: 30 * 160 << 10, Attempts: 4, Wait: 2 * time.Second}
 
-// watch ends a download that is too slow, until its context ends. The download counts in arrived the bytes that it
-// gets.
+// watch ends a download that is too slow, until its context ends. The download adds the bytes that it receives to
+// arrived.
 func (p Pace) watch(ctx context.Context, cancel context.CancelCauseFunc) (arrived *atomic.Int64) {
 	arrived = &atomic.Int64{}
 	go func() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package reference finds the archive of programs that a checkout is to use. It opens no archive: the bootstrap calls
-// it, and compiles the program that opens archives only if there is one.
+// Package reference finds the archive of programs that a checkout uses. It opens no archive: the bootstrap calls it,
+// and compiles the program that opens archives only if there is one.
 package reference
 
 import (
@@ -61,7 +61,7 @@ func Parse(text string) (r Reference, err error) {
 	return r, nil
 }
 
-// Locked returns the archive that a checkout is to use on a system, such as linux/amd64: the one that the environment
+// Locked returns the archive that a checkout uses on a system, such as linux/amd64: the one that the environment
 // variable names, or the one in the lock file. ok is false if there is none, or if the variable is "none". A file is
 // relative to the working folder in the variable, and to the checkout in the lock file.
 func Locked(root, system string) (r Reference, ok bool, err error) {

@@ -58,7 +58,7 @@ func Start(t *testing.T, proofs http.Handler) (directory string, client *http.Cl
 	return server.URL + wfe.DirectoryPath, server.Client()
 }
 
-// resolver is a name server for which every name is this machine. Pebble asks it over TCP.
+// resolver starts a name server that resolves every name to this machine. Pebble queries it over TCP.
 func resolver(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,7 +72,7 @@ func resolver(t *testing.T) (address string) {
 				Hdr: dns.RR_Header{Name: asked.Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1),
 			}}
 		}
-		_ = w.WriteMsg(answer) // a client that does not get it asks again, or fails
+		_ = w.WriteMsg(answer) // a client that does not get it retries, or fails
 	})}
 	go func() { _ = server.ActivateAndServe() }() // ends with its listener
 	t.Cleanup(func() { _ = listener.Close() })
