@@ -35,12 +35,12 @@ func TestCiliumChartUsesOurValues(t *testing.T) {
 		"tunnel-protocol": "vxlan", "routing-mode": "tunnel", "enable-hubble": "true",
 	} {
 		if got := settings.Data[key]; got != want {
-			t.Errorf("%s is %q; want %q", key, got, want)
+			t.Errorf("%s = %q, want %q", key, got, want)
 		}
 	}
 	agents, err := s.client.AppsV1().DaemonSets(ciliumNamespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(agents.Items) != 1 {
-		t.Fatalf("DaemonSets: %v, error %v; want Cilium's alone, without Envoy", agents, err)
+		t.Fatalf("DaemonSets = %v, %v, want only Cilium's, without Envoy", agents, err)
 	}
 	var host string
 	for _, variable := range agents.Items[0].Spec.Template.Spec.Containers[0].Env {
@@ -49,7 +49,7 @@ func TestCiliumChartUsesOurValues(t *testing.T) {
 		}
 	}
 	if host != "labs-control-plane" {
-		t.Errorf("agents ask %q for the API server", host)
+		t.Errorf("the agents use the API server %q, want labs-control-plane", host)
 	}
 	// The images of all these Pods can be built without a registry.
 	catalogue, err := images.Load()
@@ -67,13 +67,13 @@ func TestCiliumChartUsesOurValues(t *testing.T) {
 	inCatalogue(t, catalogue, pods)
 	state, err := addon.State(t.Context(), s.target)
 	if err != nil || state.Installed != state.Pinned || state.Usable || state.Detail != "no node has joined the cluster" {
-		t.Errorf("state: %+v, error %v", state, err)
+		t.Errorf("State() = %+v, %v", state, err)
 	}
 	if err := addon.Uninstall(t.Context(), s.target); err != nil {
 		t.Fatal(err)
 	}
 	if state, err := addon.State(t.Context(), s.target); err != nil || state.Installed != "" {
-		t.Errorf("state after the uninstall: %+v, error %v", state, err)
+		t.Errorf("State() after the uninstall = %+v, %v", state, err)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestCertManagerImagesAreInTheCatalogue(t *testing.T) {
 	}
 	deployments, err := s.client.AppsV1().Deployments(certManagerNamespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(deployments.Items) != 3 {
-		t.Fatalf("%d Deployments, error %v; want 3", len(deployments.Items), err)
+		t.Fatalf("got %d Deployments, error %v, want 3", len(deployments.Items), err)
 	}
 	for _, d := range deployments.Items {
 		inCatalogue(t, catalogue, []corev1.PodSpec{d.Spec.Template.Spec})
@@ -118,14 +118,14 @@ func TestForeignNetworkPluginIsKept(t *testing.T) {
 	addon := &cilium{charts: charts(t).Chart, patience: time.Second}
 	err := addon.Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), "no node has joined the cluster") {
-		t.Errorf("error: %v", err)
+		t.Errorf("Install() error = %v", err)
 	}
 	if !s.reported("the cluster has a network of its own: leaving it as it is") {
-		t.Error("it does not say that it leaves the network alone")
+		t.Error("no message that the network is not changed")
 	}
 	sets, err := s.client.AppsV1().DaemonSets(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(sets.Items) > 0 {
-		t.Errorf("DaemonSets: %v, error %v; want none", sets.Items, err)
+		t.Errorf("DaemonSets = %v, %v, want none", sets.Items, err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestNodeWithoutNetworkIsNamed(t *testing.T) {
 			edited := node.DeepCopy()
 			test.edit(edited)
 			if got := nodesObjection([]corev1.Node{*edited}); got != test.want {
-				t.Errorf("objection: %q; want %q", got, test.want)
+				t.Errorf("objection = %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func TestInstallAdoptsLeftoverCRDs(t *testing.T) {
 	certificates := s.dynamic.Resource(certificateKind).Namespace(kept.GetNamespace())
 	if after, err := certificates.Get(t.Context(), kept.GetName(), metav1.GetOptions{}); err != nil ||
 		after.GetUID() != kept.GetUID() {
-		t.Errorf("an object of a kind that was taken over is gone: %v", err)
+		t.Errorf("an object of an adopted kind was deleted: %v", err)
 	}
 	for _, name := range []string{old.GetName(), dying.GetName()} {
 		definition, err := s.dynamic.Resource(definitions).Get(t.Context(), name, metav1.GetOptions{})
@@ -53,7 +53,7 @@ func TestInstallAdoptsLeftoverCRDs(t *testing.T) {
 	}
 	foreign, err := s.dynamic.Resource(definitions).Get(t.Context(), "certificates.example.com", metav1.GetOptions{})
 	if err != nil || len(foreign.GetAnnotations()) > 0 {
-		t.Errorf("a foreign kind was changed: %v, error %v", foreign, err)
+		t.Errorf("a foreign kind was changed: %v, %v", foreign, err)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestSharedClusterKeepsForeignCRDs(t *testing.T) {
 	}
 	after, err := s.dynamic.Resource(definitions).Get(t.Context(), before.GetName(), metav1.GetOptions{})
 	if err != nil || after.GetGeneration() != before.GetGeneration() || len(after.GetLabels()) > 0 {
-		t.Errorf("the kind was changed: %v, error %v", after, err)
+		t.Errorf("the kind was changed: %v, %v", after, err)
 	}
 	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), certManagerNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a namespace was created: %v", err)
@@ -112,7 +112,7 @@ func TestForeignCertManagerIsKept(t *testing.T) {
 	addon := &certManager{charts: charts(t).Chart, patience: 1}
 	err := addon.Install(t.Context(), s.target, s.report)
 	if !s.reported("cert-manager 1.18.0 is in namespace kube-system and not ours") {
-		t.Error("it does not say whose it uses")
+		t.Error("no message names the installation that is used")
 	}
 	// It is not usable, and the reason names it.
 	if err == nil || !strings.Contains(err.Error(), "cert-manager: not within") {
@@ -122,11 +122,11 @@ func TestForeignCertManagerIsKept(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
-		t.Errorf("it is gone: %v", err)
+		t.Errorf("the existing installation was deleted: %v", err)
 	}
 	state, err := addon.State(t.Context(), s.target)
 	if err != nil || state.Installed != "1.18.0" || state.Usable {
-		t.Errorf("state: %+v, error %v", state, err)
+		t.Errorf("State() = %+v, %v", state, err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestInstallAdoptsKubectlAppliedObjects(t *testing.T) {
 	}
 	s.install(t)
 	if !s.reported("taking over 6 kinds") {
-		t.Error("it does not say that it takes them over")
+		t.Error("no message that the objects are adopted")
 	}
 	s.installed(t)
 }

@@ -178,14 +178,14 @@ func (s *scene) installed(t *testing.T) {
 	h := s.release(t)
 	last, err := h.last()
 	if err != nil || last == nil || last.Info.Status != release.StatusDeployed {
-		t.Fatalf("the newest revision is %v, error %v; want one that is deployed", last, err)
+		t.Fatalf("newest revision = %v, %v, want a deployed one", last, err)
 	}
 	if missing, err := h.missing(last); missing != "" || err != nil {
-		t.Errorf("missing: %s; error: %v", missing, err)
+		t.Errorf("missing = %s, %v, want none", missing, err)
 	}
 	state, err := CertManager(charts(t)).State(t.Context(), s.target)
 	if err != nil || state.Installed == "" || state.Installed != state.Pinned {
-		t.Errorf("state: %+v, error %v; want the pinned version installed", state, err)
+		t.Errorf("State() = %+v, %v, want the pinned version installed", state, err)
 	}
 	for _, resource := range []string{"issuers", "certificates"} {
 		list, err := s.dynamic.Resource(issuerKind.GroupVersion().WithResource(resource)).List(t.Context(), metav1.ListOptions{})

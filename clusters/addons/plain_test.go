@@ -45,7 +45,7 @@ func TestCorefileHasTheLabRule(t *testing.T) {
 			rule = append(rule, strings.TrimSpace(line))
 		}
 		if text := strings.Join(lines, "\n"); !strings.Contains(text, strings.Join(rule, "\n")) {
-			t.Errorf("the rule is not in it:\n%s", text)
+			t.Errorf("the Corefile lacks the rule:\n%s", text)
 		}
 		return
 	}
@@ -68,7 +68,7 @@ func TestImagesOfManifestsAreInTheCatalogue(t *testing.T) {
 		set := catalogue.Set(name)
 		if len(set) != 1 || !strings.HasSuffix(set[0].Reference, ":"+pinnedBy(objects)) &&
 			!strings.HasSuffix(set[0].Reference, ":v"+pinnedBy(objects)) {
-			t.Errorf("%s runs version %s, and the catalogue has %v", name, pinnedBy(objects), set)
+			t.Errorf("%s runs version %s, but the catalogue has %v", name, pinnedBy(objects), set)
 		}
 		for _, object := range objects {
 			if object.GetKind() == "Deployment" && !strings.Contains(mustYAML(t, object), set[0].Reference) {
@@ -94,7 +94,7 @@ func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	s.target.Shared = true
 	err := Pebble(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), `"kube-dns" not found`) {
-		t.Errorf("without a DNS: %v", err)
+		t.Errorf("Install() without a DNS: error = %v", err)
 	}
 	if _, err := s.client.CoreV1().Services(metav1.NamespaceSystem).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: dnsService}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53}}},
@@ -103,7 +103,7 @@ func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	}
 	err = Pebble(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), "not CoreDNS") {
-		t.Errorf("with a DNS that is not CoreDNS: %v", err)
+		t.Errorf("Install() with a DNS that is not CoreDNS: error = %v", err)
 	}
 	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: coredns}, Data: map[string]string{corefile: ".:53 {\n}\n"},
@@ -112,10 +112,10 @@ func TestSharedClusterKeepsItsDNS(t *testing.T) {
 	}
 	err = Pebble(charts(t)).Install(t.Context(), s.target, s.report)
 	if err == nil || !strings.Contains(err.Error(), labNames) {
-		t.Errorf("without the rule: %v", err)
+		t.Errorf("Install() without the rule: error = %v", err)
 	}
 	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("Pebble has a namespace all the same: %v", err)
+		t.Errorf("Pebble's namespace was created: %v", err)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 		t.Helper()
 		rules, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
 		if err != nil || strings.Count(rules.Data[corefile], labNames) != 1 || !strings.HasPrefix(rules.Data[corefile], ".:53 {\n}\n") {
-			t.Fatalf("the rules are %v, error %v", rules.Data, err)
+			t.Fatalf("rules = %v, %v", rules.Data, err)
 		}
 		servers, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
 		if err != nil {
@@ -171,7 +171,7 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 			t.Fatalf("%s: %v", moment, err)
 		}
 		if file, pods := digests(); file == "" || file != pods {
-			t.Errorf("%s: the file is %q, and its Pods have read %q", moment, file, pods)
+			t.Errorf("%s: the file is %q, but the Pods have read %q", moment, file, pods)
 		}
 	}
 	secret, err := s.client.CoreV1().Secrets("pebble").Get(t.Context(), pebbleSecret, metav1.GetOptions{})
@@ -195,15 +195,15 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace is still there: %v", err)
+		t.Errorf("the namespace still exists: %v", err)
 	}
 	rules, err = s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
 	if want := ".:53 {\n}\nexample.org:53 {\n}\n"; err != nil || rules.Data[corefile] != want || rules.Annotations[rewritten] != "" {
-		t.Errorf("after Pebble the rules are %q (%v), and were %q without ours", rules.Data[corefile], err, want)
+		t.Errorf("rules after the uninstall = %q (%v), want %q", rules.Data[corefile], err, want)
 	}
 	servers, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
 	if err != nil || servers.Spec.Template.Annotations[rewritten] != "" {
-		t.Errorf("the DNS's Pods are still those that have read our rule (%v)", err)
+		t.Errorf("the DNS's Pods that read our rule still run (%v)", err)
 	}
 	// A rule that existed before is not ours.
 	rules.Data[corefile] += labNames
@@ -215,7 +215,7 @@ func TestOwnClusterDNSGetsTheLabRule(t *testing.T) {
 	}
 	if rules, err = s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{}); err != nil ||
 		!strings.Contains(rules.Data[corefile], labNames) {
-		t.Errorf("a rule that we did not write is gone (%v)", err)
+		t.Errorf("a rule that we did not write was removed (%v)", err)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestExistingIngressClassIsUsed(t *testing.T) {
 	}
 	classes, err := s.client.NetworkingV1().IngressClasses().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(classes.Items) != 0 {
-		t.Errorf("after the uninstall there are classes: %v, error %v", classes.Items, err)
+		t.Errorf("IngressClasses after the uninstall = %v, %v, want none", classes.Items, err)
 	}
 	// A namespace of another owner is not changed.
 	theirs := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ingress"}}
@@ -241,7 +241,7 @@ func TestExistingIngressClassIsUsed(t *testing.T) {
 	s.target.Shared = true
 	if err := Ingress().Install(t.Context(), s.target, s.report); err == nil ||
 		!strings.Contains(err.Error(), "a namespace ingress that we did not create") {
-		t.Errorf("in a namespace of others: %v", err)
+		t.Errorf("Install() in another owner's namespace: error = %v", err)
 	}
 	if _, err := s.client.NetworkingV1().IngressClasses().Create(t.Context(), &networkingv1.IngressClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "nginx"}, Spec: networkingv1.IngressClassSpec{Controller: "k8s.io/ingress-nginx"},
@@ -252,14 +252,14 @@ func TestExistingIngressClassIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !s.reported("the cluster has the class nginx") {
-		t.Error("it does not say which class is taken")
+		t.Error("no message names the class that is used")
 	}
 	state, err := Ingress().State(t.Context(), s.target)
 	if err != nil || !state.Usable || state.Detail != "class nginx" {
-		t.Errorf("state: %+v, error %v", state, err)
+		t.Errorf("State() = %+v, %v", state, err)
 	}
 	if deployments, err := s.client.AppsV1().Deployments("ingress").List(t.Context(), metav1.ListOptions{}); err != nil ||
 		len(deployments.Items) != 0 {
-		t.Errorf("ours is there all the same: %v, error %v", deployments.Items, err)
+		t.Errorf("our controller was installed: %v, %v", deployments.Items, err)
 	}
 }

@@ -26,12 +26,12 @@ func TestSecondInstallChangesNothing(t *testing.T) {
 	s.install(t)
 	s.installed(t)
 	if got := s.revisions(t); got != "1 deployed" {
-		t.Fatalf("revisions: %s", got)
+		t.Fatalf("revisions = %s", got)
 	}
 	before := versions(t, s.client)
 	s.install(t)
 	if got := s.revisions(t); got != "1 deployed" {
-		t.Errorf("revisions after a second install: %s", got)
+		t.Errorf("revisions after a second install = %s", got)
 	}
 	if after := versions(t, s.client); after != before {
 		t.Errorf("Deployments before: %s\nafter: %s", before, after)
@@ -65,7 +65,7 @@ func TestInstallRestoresDeletedObjects(t *testing.T) {
 	}
 	s.install(t)
 	if !s.reported("Service cert-manager-webhook is missing") {
-		t.Error("it does not say what was missing")
+		t.Error("no message names the missing object")
 	}
 	s.installed(t)
 }
@@ -136,7 +136,7 @@ func TestInterruptedOperationIsRecovered(t *testing.T) {
 			}
 			s.installed(t)
 			if got := s.revisions(t); got != step.want {
-				t.Errorf("revisions: %s; want %s", got, step.want)
+				t.Errorf("revisions = %s, want %s", got, step.want)
 			}
 		})
 	}
@@ -183,7 +183,7 @@ func TestKilledInstallIsResumed(t *testing.T) {
 		}
 		timer.Stop()
 	}
-	t.Logf("%d of 4 were killed before they were done", killed)
+	t.Logf("%d of 4 installs were killed before they ended", killed)
 	s.install(t)
 	s.installed(t)
 }
@@ -212,7 +212,7 @@ func TestInstallWaitsForTerminatingNamespace(t *testing.T) {
 	defer release.Stop()
 	s.install(t)
 	if !s.reported("waiting for the deletion of the old namespace cert-manager") {
-		t.Error("it does not say what it waits for")
+		t.Error("no message names what Install waits for")
 	}
 	s.installed(t)
 }
@@ -228,13 +228,13 @@ func TestUninstallKeepsCRDsForTheNextInstall(t *testing.T) {
 		}
 	}
 	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), certManagerNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace is still there: %v", err)
+		t.Errorf("the namespace still exists: %v", err)
 	}
 	if _, err := s.dynamic.Resource(definitions).Get(t.Context(), "certificates.cert-manager.io", metav1.GetOptions{}); err != nil {
-		t.Errorf("the kinds are gone with their objects: %v", err)
+		t.Errorf("the kinds were deleted with their objects: %v", err)
 	}
 	if state, err := addon.State(t.Context(), s.target); err != nil || state.Installed != "" || state.Usable {
-		t.Errorf("state: %+v, error %v; want none installed", state, err)
+		t.Errorf("State() = %+v, %v, want none installed", state, err)
 	}
 	// The objects are ours on another user's cluster, too: our label is on them.
 	s.target.Shared = true
@@ -252,7 +252,7 @@ func TestPlaceholderVersionBecomesModuleVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if loaded.Metadata.Version != source.Version || loaded.Metadata.AppVersion != source.Version || source.Version == "v0.0.0" {
-		t.Errorf("the chart has the versions %s and %s; the module has %s", loaded.Metadata.Version, loaded.Metadata.AppVersion, source.Version)
+		t.Errorf("chart versions = %s and %s, want the module's, %s", loaded.Metadata.Version, loaded.Metadata.AppVersion, source.Version)
 	}
 }
 
@@ -265,9 +265,9 @@ func TestLaterValuesOverrideEarlierOnes(t *testing.T) {
 		"a": map[string]any{"b": 1, "c": 4}, "d": 3,
 	}}
 	if !same(deployed, deployed.Chart, merged) {
-		t.Errorf("merged: %v", merged)
+		t.Errorf("merged values = %v", merged)
 	}
 	if _, err := mergeValues([]byte("a: 1\na: 2\n")); err == nil {
-		t.Error("a value that is given twice is not an error")
+		t.Error("no error for a duplicate value")
 	}
 }

@@ -37,7 +37,7 @@ func TestTimeoutErrorExplainsPods(t *testing.T) {
 	addon := &certManager{charts: charts(t).Chart, patience: time.Second}
 	err := addon.Install(t.Context(), s.target, s.report)
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("until() succeeded, want a time-out")
 	}
 	for _, words := range []string{
 		"cert-manager: not within 1s: ", " is not ready\n", "Pod cert-manager/cert-manager-", " on no node: Pending\n",

@@ -54,10 +54,10 @@ func TestUntil(t *testing.T) {
 					return test.look(looked)
 				})
 				if took := time.Since(began); looked < test.looked-1 || looked > test.looked || took != test.took {
-					t.Errorf("it looked %d times in %s; want %d times in %s", looked, took, test.looked, test.took)
+					t.Errorf("got %d calls in %s, want %d in %s", looked, took, test.looked, test.took)
 				}
 				if test.err == "" && err != nil || test.err != "" && (err == nil || err.Error() != test.err || !errors.Is(err, test.is)) {
-					t.Errorf("the error is %v; want %q", err, test.err)
+					t.Errorf("error = %v, want %q", err, test.err)
 				}
 			})
 		})

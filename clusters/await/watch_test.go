@@ -62,23 +62,23 @@ func TestChange(t *testing.T) {
 		err      error
 	}{
 		{
-			name: "it is there", script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}},
+			name: "in the list", script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}},
 			seen: []string{"other", "wanted"},
 		},
 		{name: "the list is refused", script: &script{refused: forbidden}, err: forbidden},
 		{
-			name: "it comes", script: &script{watches: [][]watch.Event{{{Type: watch.Added, Object: pod("wanted", "8")}}}},
+			name: "in a watch", script: &script{watches: [][]watch.Event{{{Type: watch.Added, Object: pod("wanted", "8")}}}},
 			seen: []string{"wanted"}, versions: []string{"7"},
 		},
 		{
-			name: "a watch ends before", script: &script{watches: [][]watch.Event{
+			name: "in a later watch", script: &script{watches: [][]watch.Event{
 				{{Type: watch.Added, Object: pod("other", "8")}},
 				{{Type: watch.Added, Object: pod("wanted", "9")}},
 			}},
 			seen: []string{"other", "wanted"}, versions: []string{"7", "8"},
 		},
 		{
-			name: "it never comes", script: &script{listed: []corev1.Pod{*pod("other", "5")}},
+			name: "never", script: &script{listed: []corev1.Pod{*pod("other", "5")}},
 			seen: []string{"other"}, versions: []string{"7"}, err: late,
 		},
 		{name: "the callback fails", script: &script{listed: []corev1.Pod{*pod("broken", "5")}}, seen: []string{"broken"}, err: broken},
@@ -97,17 +97,17 @@ func TestChange(t *testing.T) {
 				return pod.Name == "wanted", nil
 			})
 			if !errors.Is(err, test.err) || !slices.Equal(seen, test.seen) {
-				t.Errorf("it saw %v and ended with %v; want %v and %v", seen, err, test.seen, test.err)
+				t.Errorf("got %v and error %v, want %v and %v", seen, err, test.seen, test.err)
 			}
 			var versions []string
 			for _, options := range test.asked {
 				versions = append(versions, options.ResourceVersion)
 				if options.LabelSelector != "app=web" {
-					t.Errorf("it watched %q", options.LabelSelector)
+					t.Errorf("watched the labels %q", options.LabelSelector)
 				}
 			}
 			if !slices.Equal(versions, test.versions) {
-				t.Errorf("it watched from the versions %v; want %v", versions, test.versions)
+				t.Errorf("watched from the versions %v, want %v", versions, test.versions)
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func TestChangeSinceExpiredVersion(t *testing.T) {
 		return false, apierrors.FromObject(change.Object)
 	})
 	if !apierrors.IsResourceExpired(err) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 

@@ -38,10 +38,10 @@ func TestCertificateIsValidOnlyForItsPurpose(t *testing.T) {
 	pair, err = authority.Client("sundae", "ices", "desserts")
 	client := leaf(t, pair, err)
 	if client.Subject.CommonName != "sundae" || len(client.Subject.Organization) != 2 {
-		t.Errorf("the client is %s", client.Subject)
+		t.Errorf("client subject = %s", client.Subject)
 	}
 	if server.SerialNumber.Cmp(client.SerialNumber) == 0 {
-		t.Error("two certificates have the same number")
+		t.Error("two certificates have the same serial number")
 	}
 	for _, test := range []struct {
 		name        string

@@ -36,7 +36,7 @@ func TestClusterNetwork(t *testing.T) {
 		t.Error(err)
 	}
 	if !slices.Equal(seen, Names()) {
-		t.Errorf("features: %q; want %q", seen, Names())
+		t.Errorf("features = %q, want %q", seen, Names())
 	}
 }
 
@@ -54,14 +54,14 @@ current-context: c
 	var results []Result
 	err := Run(t.Context(), Options{Kubeconfig: kubeconfig}, func(r Result) { results = append(results, r) })
 	if err == nil || len(results) != 1 || results[0].Passed || !strings.Contains(results[0].Problem, "listing the nodes") {
-		t.Errorf("results: %+v, error: %v", results, err)
+		t.Errorf("results = %+v, error = %v", results, err)
 	}
 }
 
 func TestUnknownNetworkTestIsAnError(t *testing.T) {
 	err := Run(t.Context(), Options{Only: []string{Names()[0], "Pods fly"}}, func(Result) {})
 	if err == nil || !strings.Contains(err.Error(), `"Pods fly": the tests are ["Pods reach each other`) {
-		t.Errorf("error: %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestInterruptedRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	if err := Run(ctx, Options{Kubeconfig: "/nowhere"}, func(Result) {}); !errors.Is(err, cause) {
-		t.Errorf("error: %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestCiliumCommandRunsIfInstalled(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)
 	if there, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); there || err != nil {
-		t.Errorf("without the command: %v, error %v", there, err)
+		t.Errorf("Network() without the command = %v, %v", there, err)
 	}
 	called := filepath.Join(folder, "called")
 	script := "#!/bin/sh\necho \"$KUBECONFIG $*\" >>" + called + "\ncase \"$*\" in *single-node) exit 0;; esac\nexit 3\n"
@@ -87,26 +87,26 @@ func TestCiliumCommandRunsIfInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); !there || err != nil {
-		t.Errorf("with one worker: %v, error %v", there, err)
+		t.Errorf("Network() with one worker = %v, %v", there, err)
 	}
 	if there, err := Network(t.Context(), "/some/kubeconfig", 2, os.Stderr); !there || err == nil {
-		t.Errorf("a test that fails: %v, error %v", there, err)
+		t.Errorf("Network() with a failing test = %v, %v", there, err)
 	}
 	content, err := os.ReadFile(called)
 	if want := "/some/kubeconfig connectivity test --single-node\n" +
 		"/some/kubeconfig connectivity test\n"; err != nil || string(content) != want {
-		t.Errorf("it was called with\n%serror %v; want\n%s", content, err, want)
+		t.Errorf("the command was called with\n%serror %v, want\n%s", content, err, want)
 	}
 }
 
 func TestTimeoutErrorRepeatsLastError(t *testing.T) {
 	err := eventually(t.Context(), time.Millisecond, "an answer", func(context.Context) error { return errors.New("nobody is there") })
 	if err == nil || err.Error() != "an answer: not within 1ms: nobody is there" {
-		t.Errorf("error: %v", err)
+		t.Errorf("error = %v", err)
 	}
 	if _, skipped := errors.AsType[*skipError](eventually(t.Context(), time.Hour, "", func(context.Context) error {
 		return &skipError{"it can't be tried here"}
 	})); !skipped {
-		t.Error("what can't be tried is waited for")
+		t.Error("eventually() retries a feature that can't be tested")
 	}
 }

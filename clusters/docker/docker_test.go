@@ -26,10 +26,10 @@ func TestNodesAreListedControlPlanesFirst(t *testing.T) {
 		names = append(names, node.Name)
 	}
 	if want := []string{"a-control-plane", "a-worker", "a-worker2"}; !slices.Equal(names, want) {
-		t.Errorf("the nodes are %v; want %v", names, want)
+		t.Errorf("nodes = %v, want %v", names, want)
 	}
 	if nodes[1].Running || !nodes[2].Running {
-		t.Error("which of them run is wrong")
+		t.Error("wrong nodes are reported as running")
 	}
 }
 
@@ -44,7 +44,7 @@ func TestGatewayIsAnIPv4Address(t *testing.T) {
 	} {
 		got, err := parseGateway(output)
 		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v; want %q", output, got, err, want)
+			t.Errorf("%s: got %q, %v, want %q", output, got, err, want)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestImageIDsAreByReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ids[Canonical("operator-labs/probe:v1")] != "sha256:12" {
-		t.Errorf("they are %v", ids)
+		t.Errorf("image IDs = %v", ids)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestReferencesAreNormalizedLikeContainerd(t *testing.T) {
 		"registry.k8s.io/pause:3.10.2":   "registry.k8s.io/pause:3.10.2",
 	} {
 		if got := Canonical(reference); got != want {
-			t.Errorf("%s is %s; want %s", reference, got, want)
+			t.Errorf("Canonical(%s) = %s, want %s", reference, got, want)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestMissingDockerIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := Nodes(t.Context(), "any")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "apt-get install docker.io") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(10 * patience):
-		t.Error("it goes on")
+		t.Error("Follow still runs")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestUnreachableEngineErrors(t *testing.T) {
 	} {
 		err := &Error{Args: []string{"ps"}, Stderr: stderr, Err: errors.New("exit status 1"), Reason: reason(stderr)}
 		if want != nil && (!errors.Is(err, want) || err.Error() != want.Error()) {
-			t.Errorf("%q: %v; want %v", stderr, err, want)
+			t.Errorf("reason(%q) = %v, want %v", stderr, err, want)
 		}
 		if want == nil && !strings.Contains(err.Error(), stderr) {
 			t.Errorf("%q is not in %q", stderr, err)

@@ -84,7 +84,7 @@ func TestConnectionReachesTheServer(t *testing.T) {
 	router.Route("10.96.0.7:443", echo(t)) // the later one counts
 	connection, answer, rest := ask(t, socket, "CONNECT 10.96.0.7:443")
 	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("the answer is %s", answer.Status)
+		t.Fatalf("response status = %s", answer.Status)
 	}
 	// This is more than all buffers of the connection can hold.
 	sent := strings.Repeat("vanilla ", 1<<17)
@@ -97,7 +97,7 @@ func TestConnectionReachesTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(received) != sent+"over" {
-		t.Errorf("of %d bytes, and the end, there came back %d", len(sent), len(received))
+		t.Errorf("sent %d bytes and the end, received %d", len(sent), len(received))
 	}
 }
 
@@ -124,7 +124,7 @@ func TestStatusLineNamesTheError(t *testing.T) {
 	} {
 		_, answer, _ := ask(t, socket, test.question)
 		if answer.Status != test.want || answer.StatusCode != test.code {
-			t.Errorf("%s is answered %q, want %q", test.question, answer.Status, test.want)
+			t.Errorf("%s: status = %q, want %q", test.question, answer.Status, test.want)
 		}
 	}
 }
@@ -138,10 +138,10 @@ func TestCloseEndsConnectionsAndFreesTheSocket(t *testing.T) {
 		t.Error(err)
 	}
 	if received, err := io.ReadAll(rest); len(received) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("after Close there is %q, %v", received, err)
+		t.Errorf("read after Close = %q, %v", received, err)
 	}
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is there: %v", err)
+		t.Errorf("the socket still exists: %v", err)
 	}
 	again := newRouter(t, socket)
 	// The first Router is closed twice. It must not remove the other's socket.
@@ -150,7 +150,7 @@ func TestCloseEndsConnectionsAndFreesTheSocket(t *testing.T) {
 	}
 	again.Route("10.96.0.7:443", echo(t))
 	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
-		t.Errorf("the next one answers %s", answer.Status)
+		t.Errorf("the next Router: status = %s", answer.Status)
 	}
 }
 
@@ -159,10 +159,10 @@ func TestSecondListenerFails(t *testing.T) {
 	router := newRouter(t, socket)
 	router.Route("10.96.0.7:443", echo(t))
 	if _, err := Listen(socket); !errors.Is(err, ErrTaken) {
-		t.Errorf("the second one gets %v", err)
+		t.Errorf("the second Listen() error = %v", err)
 	}
 	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
-		t.Errorf("the first one answers %s", answer.Status)
+		t.Errorf("the first Router: status = %s", answer.Status)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	router := newRouter(t, socket)
 	router.Route("10.96.0.7:443", echo(t))
 	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
-		t.Errorf("it answers %s", answer.Status)
+		t.Errorf("status = %s", answer.Status)
 	}
 }
 
@@ -192,25 +192,25 @@ func TestSocketInDeepFolder(t *testing.T) {
 	socket := filepath.Join(dir, "egress.sock")
 	if listener, err := net.Listen("unix", socket); err == nil {
 		listener.Close()
-		t.Fatal("its name is short enough for any program: this test proves nothing")
+		t.Fatal("the socket's name is short enough for any program, so this test proves nothing")
 	}
 	router := newRouter(t, socket)
 	router.Route("10.96.0.7:443", echo(t))
 	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
-		t.Errorf("it answers %s", answer.Status)
+		t.Errorf("status = %s", answer.Status)
 	}
 	if err := router.Close(); err != nil {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(left) > 0 {
-		t.Errorf("%v is left", left)
+		t.Errorf("left behind: %v", left)
 	}
 }
 
 func TestListenInMissingFolder(t *testing.T) {
 	_, err := Listen(filepath.Join(t.TempDir(), "gone", "egress.sock"))
 	if err == nil || !strings.Contains(err.Error(), "locking the API server's egress socket: ") {
-		t.Errorf("got %v", err)
+		t.Errorf("Listen() error = %v", err)
 	}
 }
 
@@ -247,6 +247,6 @@ func TestConnectionWaitsForServerRestart(t *testing.T) {
 	release()
 	release() // a second call does nothing
 	if refusal := <-refusals; refusal != "" {
-		t.Errorf("who has waited is refused: %s", refusal)
+		t.Errorf("a waiting connection was refused: %s", refusal)
 	}
 }

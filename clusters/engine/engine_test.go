@@ -62,7 +62,7 @@ func TestRootWithoutCapability(t *testing.T) {
 func TestForeignEngineIsNotOurs(t *testing.T) {
 	root := t.TempDir()
 	if engine := ours(root); engine != nil {
-		t.Errorf("without a file, it is %v", engine)
+		t.Errorf("ours() without a file = %v", engine)
 	}
 	if err := os.MkdirAll(folder(root), 0o755); err != nil {
 		t.Fatal(err)
@@ -72,9 +72,9 @@ func TestForeignEngineIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if engine := ours(root); engine != nil {
-		t.Errorf("a process that is no engine is taken for it: %v", engine)
+		t.Errorf("ours() = %v for a process that is no engine", engine)
 	}
 	if stopped, err := StopIfOurs(t.Context(), root); stopped || err != nil {
-		t.Errorf("it was stopped: %v, %v", stopped, err)
+		t.Errorf("StopIfOurs() = %v, %v, want false", stopped, err)
 	}
 }

@@ -38,17 +38,17 @@ func TestAccountHasGrantedRights(t *testing.T) {
 		return err
 	}
 	if err := give("apps"); !apierrors.IsForbidden(err) {
-		t.Errorf("it has no rights to that, and can give them: %v", err)
+		t.Errorf("the account can grant rights that it does not have: %v", err)
 	}
 	if err := give("demo.lva.io"); err != nil {
-		t.Errorf("it has these rights, and can't give them: %v", err)
+		t.Errorf("the account can't grant rights that it has: %v", err)
 	}
 	_, err = client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "mallory"}},
 	}, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("it binds cluster-admin: %v", err)
+		t.Errorf("the account can bind cluster-admin: %v", err)
 	}
 
 	admin := kubernetes.NewForConfigOrDie(c.Config())

@@ -68,7 +68,7 @@ func TestBaselineRestoresCluster(t *testing.T) {
 					return false, nil
 				}
 				if err == nil && created.Object[field] != "large" {
-					t.Errorf("the field of this round is dropped: %v", created.Object)
+					t.Errorf("the API server dropped the field of this round: %v", created.Object)
 				}
 				return true, err
 			}); err != nil {
@@ -105,7 +105,7 @@ func TestBaselineRestoresCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !maps.EqualFunc(again.objects, baseline.objects, object.same) {
-				t.Errorf("the cluster has %d objects, and had %d", len(again.objects), len(baseline.objects))
+				t.Errorf("the cluster has %d objects, want %d", len(again.objects), len(baseline.objects))
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestIrreversibleChangeIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := baseline.Restore(t.Context()); !errors.Is(err, ErrChanged) {
-				t.Errorf("the error is %v", err)
+				t.Errorf("error = %v", err)
 			}
 			want(t, baseline.Restore(t.Context()), fmt.Sprint("default/", menu.Name))
 		})

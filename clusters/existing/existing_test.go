@@ -68,14 +68,14 @@ func opened(t *testing.T) *Cluster {
 func want(t *testing.T, err error, part string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), part) {
-		t.Errorf("the error is %v, and must say %q", err, part)
+		t.Errorf("error = %v, want it to contain %q", err, part)
 	}
 }
 
 func TestContextSelectsCluster(t *testing.T) {
 	c := opened(t)
 	if c.Version != shared.Version || c.Config().Host != shared.Host() {
-		t.Errorf("it is %s at %s", c.Version, c.Config().Host)
+		t.Errorf("version %s at %s", c.Version, c.Config().Host)
 	}
 	_, err := Open(t.Context(), shared.Kubeconfig, "elsewhere")
 	want(t, err, `there is no context "elsewhere" in the kubeconfig (`+shared.Kubeconfig+`): it has operator-labs`)
@@ -87,11 +87,11 @@ func TestContextSelectsCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the kubeconfig has the mode %v, %v", info.Mode(), err)
+		t.Errorf("mode of the kubeconfig = %v, %v", info.Mode(), err)
 	}
 	again, err := Open(t.Context(), file, theirs)
 	if err != nil || again.Version != c.Version {
-		t.Errorf("what was written leads to %v, %v", again, err)
+		t.Errorf("Open() of the written kubeconfig = %v, %v", again, err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestRights(t *testing.T) {
 	c := opened(t)
 	lacks, err := c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"})
 	if err != nil || len(lacks) > 0 {
-		t.Errorf("an administrator lacks %v, %v", lacks, err)
+		t.Errorf("Lacks() for an administrator = %v, %v", lacks, err)
 	}
 	config := c.Config()
 	config.Impersonate.UserName = "student"
@@ -121,13 +121,13 @@ func TestRights(t *testing.T) {
 	lacks, err = c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"},
 		Right{Verb: "create", Group: "apps", Resource: "deployments"})
 	if err != nil || len(lacks) != 2 || lacks[1].String() != "create deployments.apps" {
-		t.Errorf("a student lacks %v, %v", lacks, err)
+		t.Errorf("Lacks() for a student = %v, %v", lacks, err)
 	}
 }
 
 func TestLeaseHasOneHolder(t *testing.T) {
 	c := opened(t)
-	first, err := c.Hold(t.Context(), "Ada", func(string) { t.Error("it waits although the lease is free") })
+	first, err := c.Hold(t.Context(), "Ada", func(string) { t.Error("Hold waits although the Lease is free") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,14 +141,14 @@ func TestLeaseHasOneHolder(t *testing.T) {
 		second <- h
 	}()
 	if reason := <-reasons; !strings.HasPrefix(reason, "Ada works on this cluster, since ") {
-		t.Errorf("the reason is %q", reason)
+		t.Errorf("reason = %q", reason)
 	}
 	// The test waits longer than the Lease is valid, so it must be renewed.
 	select {
 	case <-second:
-		t.Fatal("both work")
+		t.Fatal("both runs hold the cluster")
 	case <-first.Lost():
-		t.Fatal("it was lost")
+		t.Fatal("the Lease was lost")
 	case <-time.After(2 * leaseDuration):
 	}
 	if err := first.Release(t.Context()); err != nil {
@@ -160,7 +160,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	}
 	leases := kubernetes.NewForConfigOrDie(c.Config()).CoordinationV1().Leases(leaseNamespace)
 	if _, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("something of the Lease is left: %v", err)
+		t.Errorf("the Lease still exists: %v", err)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestLeaseOfKilledHolderExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < leaseDuration {
-		t.Errorf("it was taken after %s, and is good for %s", took, leaseDuration)
+		t.Errorf("the Lease was taken after %s, but is valid for %s", took, leaseDuration)
 	}
 	// A holder that was only slow does not release the Lease of the next one.
 	if err := killed.Release(t.Context()); err != nil {
@@ -185,7 +185,7 @@ func TestLeaseOfKilledHolderExpires(t *testing.T) {
 	}
 	select {
 	case <-next.Lost():
-		t.Error("it was lost")
+		t.Error("the Lease was lost")
 	case <-time.After(2 * leaseRenewal):
 	}
 	if err := next.Release(t.Context()); err != nil {
@@ -210,7 +210,7 @@ func TestRenewalWithLostResponseCounts(t *testing.T) {
 	renewWithoutResponse()
 	select {
 	case <-h.Lost():
-		t.Error("it counts as lost")
+		t.Error("the Lease counts as lost")
 	case <-time.After(4 * leaseRenewal):
 	}
 	h.cancel()
@@ -220,7 +220,7 @@ func TestRenewalWithLostResponseCounts(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the Lease is left: %v", err)
+		t.Errorf("the Lease still exists: %v", err)
 	}
 }
 
@@ -303,19 +303,19 @@ func TestCleanRemovesOnlyOurObjects(t *testing.T) {
 	create(thing{resource: maps, namespace: "ours"}, object(things[1], "inside", nil))
 	removed, err := c.Clean(t.Context())
 	if err != nil || removed != len(things) {
-		t.Errorf("%d were removed, %v", removed, err)
+		t.Errorf("Clean() = %d, %v", removed, err)
 	}
 	for _, one := range things {
 		of := client.Resource(one.resource).Namespace(one.namespace)
 		if _, err := of.Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
-			t.Errorf("theirs: %v", err)
+			t.Errorf("another owner's object: %v", err)
 		}
 		if _, err := of.Get(t.Context(), "ours", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("ours, a %s, is still there: %v", one.kind, err)
+			t.Errorf("our %s still exists: %v", one.kind, err)
 		}
 	}
 	if removed, err := c.Clean(t.Context()); err != nil || removed != 0 {
-		t.Errorf("the second time %d were removed, %v", removed, err)
+		t.Errorf("second Clean() = %d, %v", removed, err)
 	}
 }
 
@@ -342,13 +342,13 @@ func TestCleanRemovesOurAPIServices(t *testing.T) {
 		}
 	}()
 	if removed, err := c.Clean(t.Context()); err != nil || removed != 1 {
-		t.Errorf("%d were removed, %v", removed, err)
+		t.Errorf("Clean() = %d, %v", removed, err)
 	}
 	if _, err := client.Get(t.Context(), "v1.ours.example.com", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("ours is still there: %v", err)
+		t.Errorf("our APIService still exists: %v", err)
 	}
 	if _, err := client.Get(t.Context(), "v1.theirs.example.com", metav1.GetOptions{}); err != nil {
-		t.Errorf("theirs: %v", err)
+		t.Errorf("another owner's APIService: %v", err)
 	}
 }
 
@@ -405,9 +405,9 @@ func TestCleanRemovesCRDWithDeadConverter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if removed, err := c.Clean(t.Context()); err != nil || removed != 1 {
-		t.Errorf("%d were removed, %v", removed, err)
+		t.Errorf("Clean() = %d, %v", removed, err)
 	}
 	if _, err := client.Resource(definitionsResource).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the kind is still there: %v", err)
+		t.Errorf("the kind still exists: %v", err)
 	}
 }

@@ -20,13 +20,13 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := filelock.Try(name); !errors.Is(err, filelock.ErrHeld) {
-		t.Fatalf("a lock that is held was tried: %v", err)
+		t.Fatalf("Try() of a held lock: error = %v", err)
 	}
 	enough := errors.New("enough waited")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, enough)
 	defer cancel()
 	if _, err := filelock.Wait(ctx, name); !errors.Is(err, enough) {
-		t.Fatalf("a lock that is held was waited for: %v", err)
+		t.Fatalf("Wait() for a held lock: error = %v", err)
 	}
 	turn := make(chan error, 1)
 	go func() {
@@ -38,7 +38,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	}()
 	unlock()
 	if err := <-turn; err != nil {
-		t.Fatalf("the lock is free, and the next one got: %v", err)
+		t.Fatalf("Wait() for a released lock: error = %v", err)
 	}
 	// A waiter that gave up must also release the lock when its system call gets it.
 	unlock, err = filelock.Wait(t.Context(), name)
@@ -51,9 +51,9 @@ func TestLockHasOneHolder(t *testing.T) {
 func TestLockInMissingFolder(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "nowhere", "lock")
 	if _, err := filelock.Wait(t.Context(), name); err == nil {
-		t.Error("a file in a folder that is not there was waited for")
+		t.Error("Wait() succeeded for a file in a missing folder")
 	}
 	if _, err := filelock.Try(name); err == nil || errors.Is(err, filelock.ErrHeld) {
-		t.Errorf("a file in a folder that is not there was tried: %v", err)
+		t.Errorf("Try() of a file in a missing folder: error = %v", err)
 	}
 }

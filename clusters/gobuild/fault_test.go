@@ -139,10 +139,10 @@ func TestMachineFault(t *testing.T) {
 	} {
 		reason, is := MachineFault(test.output)
 		if is != (test.reason != "") || !strings.HasPrefix(reason, test.reason) {
-			t.Errorf("of\n%s\nit says %q, want %q", test.output, reason, test.reason)
+			t.Errorf("MachineFault(\n%s\n) = %q, want %q", test.output, reason, test.reason)
 		}
 		if is && (strings.Contains(reason, "\n") || !strings.Contains(reason, "): ")) {
-			t.Errorf("%q is not one sentence that says what to do", reason)
+			t.Errorf("%q is not one sentence with what to do", reason)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestLongLineIsShortenedToItsCause(t *testing.T) {
 	long := "https://proxy.example/" + strings.Repeat("é", 500)
 	reason, is := MachineFault(`go: x@v1.0.0: Get "` + long + `": dial tcp: lookup proxy.example: no such host`)
 	if !is || len([]rune(reason)) > 400 || !strings.Contains(reason, "no such host): check the connection") {
-		t.Errorf("the output is %q", reason)
+		t.Errorf("reason = %q", reason)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestKilledCompilerIsMachineFault(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), "building greeting: a program of Go was killed or had no memory left (") ||
 				!strings.Contains(err.Error(), tool+": signal: killed): close other programs") ||
 				!strings.Contains(err.Error(), "\ngo build: exit status 1\n") {
-				t.Errorf("the error is %v", err)
+				t.Errorf("Ensure() error = %v", err)
 			}
 		})
 	}
@@ -231,7 +231,7 @@ func TestFullDiskIsMachineFault(t *testing.T) {
 	target := newTarget(t)
 	target.Output = filepath.Join(target.Module, "greeting")
 	if err := target.Ensure(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), "building greeting: the disk is full (") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Ensure() error = %v", err)
 	}
 }
 
@@ -289,12 +289,12 @@ func TestUserChoosesModuleSources(t *testing.T) {
 		"GOPROXY": "https://written.example", "GOPRIVATE": "git.example", "GONOSUMDB": "exported.example", "GOFLAGS": "-mod=readonly",
 	} {
 		if got := goEnv(t, name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
+			t.Errorf("%s = %q, want %q", name, got, want)
 		}
 	}
 	t.Setenv("GOPROXY", "https://exported.example")
 	if got := goEnv(t, "GOPROXY"); got != "https://exported.example" {
-		t.Errorf("what is exported counts more than what `go env -w` wrote, and GOPROXY is %q", got)
+		t.Errorf("GOPROXY = %q, want the exported value and not that of `go env -w`", got)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestBuildLeavesTMPDIREmpty(t *testing.T) {
 	t.Setenv("GOROOT", withTools(t, "link", "kill -9 $PPID"))
 	target := newTarget(t)
 	if err := target.Ensure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "a program of Go was killed") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Ensure() error = %v", err)
 	}
 	wantOnlyResults(t, target, "greeting.lock")
 	left, err := filepath.Glob(filepath.Join(temporary, "go-build*"))

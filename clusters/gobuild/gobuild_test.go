@@ -70,7 +70,7 @@ func wantOnlyResults(t *testing.T, target Target, want ...string) {
 		names = append(names, entry.Name())
 	}
 	if strings.Join(names, " ") != strings.Join(want, " ") {
-		t.Errorf("beside the program are %v, want %v", names, want)
+		t.Errorf("files beside the program = %v, want %v", names, want)
 	}
 }
 
@@ -98,11 +98,11 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 	} {
 		write(t, target, unimportant.name, unimportant.content)
 		if !target.Fresh() {
-			t.Errorf("%s makes the program old", unimportant.name)
+			t.Errorf("a change of %s makes the program stale", unimportant.name)
 		}
 	}
 	if !os.SameFile(built, ensure(t, target)) {
-		t.Error("the program was built again though nothing that it is made from has changed")
+		t.Error("the program was built again although its sources have not changed")
 	}
 
 	for _, important := range []struct{ name, content string }{
@@ -117,7 +117,7 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 	} {
 		write(t, target, important.name, important.content)
 		if target.Fresh() {
-			t.Errorf("a change of %s goes unnoticed", important.name)
+			t.Errorf("a change of %s does not make the program stale", important.name)
 		}
 		again := ensure(t, target)
 		if os.SameFile(built, again) {
@@ -132,7 +132,7 @@ func TestProgramIsBuiltOncePerSourceState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if target.Fresh() {
-		t.Error("a program that was removed is fresh")
+		t.Error("a removed program is fresh")
 	}
 }
 
@@ -152,11 +152,11 @@ func TestCachedPackagesAreNotCounted(t *testing.T) {
 		return total
 	}
 	if total := count(); total != 2 {
-		t.Errorf("of nothing compiled, %d packages were to be compiled, want 2", total)
+		t.Errorf("with an empty cache, %d packages are to be compiled, want 2", total)
 	}
 	target.LinkFlags = []string{"-X", "main.version=v2"}
 	if total := count(); total > 1 {
-		t.Errorf("%d packages were to be compiled, want the program's at most", total)
+		t.Errorf("%d packages are to be compiled, want at most the program's", total)
 	}
 }
 
@@ -173,16 +173,16 @@ func TestTestBinaryIncludesTestFiles(t *testing.T) {
 	}
 	write(t, target, "main.go", goodby)
 	if !os.SameFile(built, ensure(t, target)) {
-		t.Error("it was built again though nothing that the test imports has changed")
+		t.Error("the test binary was built again although its sources have not changed")
 	}
 	write(t, target, "tests/one_test.go", strings.Replace(aTest, "main", "tests", 1)+"\n// changed\n")
 	again := ensure(t, target)
 	if os.SameFile(built, again) {
-		t.Error("it was not built again after a change of a test")
+		t.Error("the test binary was not built again after a change of a test")
 	}
 	write(t, target, "go.mod", module+"\n// a requirement, perhaps\n")
 	if target.Fresh() {
-		t.Error("a change of go.mod goes unnoticed")
+		t.Error("a change of go.mod does not make the test binary stale")
 	}
 }
 
@@ -197,7 +197,7 @@ func TestLinkFlagsReachTheProgram(t *testing.T) {
 	}
 	target.LinkFlags = []string{"-X", "main.version=v2"}
 	if target.Fresh() {
-		t.Error("other link flags go unnoticed")
+		t.Error("other link flags do not make the program stale")
 	}
 }
 
@@ -217,7 +217,7 @@ func TestConcurrentCallsBuildOnce(t *testing.T) {
 	}
 	building.Wait()
 	if !t.Failed() && !os.SameFile(built[0], built[1]) {
-		t.Error("the second one built it again")
+		t.Error("the second Ensure built the program again")
 	}
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 }
@@ -230,15 +230,15 @@ func TestCompileErrorHasItsPosition(t *testing.T) {
 	err := target.Ensure(t.Context(), nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "building greeting: go build: exit status 1\n") ||
 		!strings.Contains(err.Error(), "main.go:4:2: undefined: undefinedName") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Ensure() error = %v", err)
 	}
 	if target.Fresh() {
-		t.Error("after a build that failed the program is fresh")
+		t.Error("the program is fresh after a failed build")
 	}
 	// The program is still that of the sources as they were.
 	write(t, target, "main.go", hello)
 	if !os.SameFile(built, ensure(t, target)) {
-		t.Error("it was built again")
+		t.Error("the program was built again")
 	}
 }
 
@@ -248,7 +248,7 @@ func TestMissingGoIsReported(t *testing.T) {
 	err := target.Ensure(t.Context(), nil)
 	want := "building greeting: Go is not installed or not on PATH: install it from go.dev/dl or your system's packages"
 	if err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
+		t.Errorf("error = %v, want %s", err, want)
 	}
 }
 
@@ -277,11 +277,11 @@ func TestModifiedProgramIsRebuilt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if target.Fresh() {
-			t.Errorf("%s: it is fresh", name)
+			t.Errorf("%s: the program is fresh", name)
 		}
 		ensure(t, target)
 		if again, err := os.ReadFile(target.Output); err != nil || !bytes.Equal(again, program) {
-			t.Errorf("%s: it was not built again: %v", name, err)
+			t.Errorf("%s: the program was not built again: %v", name, err)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func TestCopiedProgramIsFresh(t *testing.T) {
 		t.Error("a copy is not fresh")
 	}
 	if after, err := os.ReadFile(target.Output + ".stamp"); err != nil || bytes.Equal(after, before) {
-		t.Errorf("its digest will be computed again each time: %v", err)
+		t.Errorf("the digest is computed again each time: %v", err)
 	}
 }
 
@@ -316,16 +316,16 @@ func TestBuiltProgramIsKeptWithoutGo(t *testing.T) {
 	built := ensure(t, target)
 	t.Setenv("PATH", t.TempDir())
 	if !target.Fresh() || !os.SameFile(built, ensure(t, target)) {
-		t.Error("without Go the program is not fresh")
+		t.Error("the program is not fresh without Go")
 	}
 	write(t, target, "main.go", goodby)
 	if err := target.Ensure(t.Context(), nil); !errors.Is(err, ErrNoGo) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Ensure() error = %v", err)
 	}
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 	write(t, target, "main.go", hello)
 	if !os.SameFile(built, ensure(t, target)) {
-		t.Error("the call that failed threw the program away")
+		t.Error("the failed call removed the program")
 	}
 }
 
@@ -379,7 +379,7 @@ func TestProgramIsForRequestedArchitecture(t *testing.T) {
 		}
 		defer program.Close()
 		if program.Machine != machines[target.Arch] {
-			t.Errorf("a program for %s is for %s", target.Arch, program.Machine)
+			t.Errorf("the program for %s has the architecture %s", target.Arch, program.Machine)
 		}
 	}
 }
@@ -394,7 +394,7 @@ func TestTagsSelectFilesAndMakeProgramStale(t *testing.T) {
 	ensure(t, target)
 	target.Tags = []string{"polite"}
 	if target.Fresh() {
-		t.Error("with other tags it is fresh")
+		t.Error("the program is fresh with other tags")
 	}
 	ensure(t, target)
 	if out, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(out) != "goodbye\n" {

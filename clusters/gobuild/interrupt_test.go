@@ -34,7 +34,7 @@ func TestWaitForAnotherBuildCanBeCanceled(t *testing.T) {
 	go func() { waiting <- target.Ensure(ctx, nil) }()
 	cancel(cause)
 	if err := <-waiting; !errors.Is(err, cause) {
-		t.Errorf("waiting ended with %v, want %v", err, cause)
+		t.Errorf("error of the wait = %v, want %v", err, cause)
 	}
 	unlock()
 	// The build that gave up must not get the lock later and keep it.
@@ -109,7 +109,7 @@ func TestCanceledBuildLeavesNothing(t *testing.T) {
 	interrupted := errors.New("interrupted")
 	err := target.Ensure(ctx, func(string, int, int) { cancel(interrupted) })
 	if !errors.Is(err, interrupted) {
-		t.Fatalf("a build that was cancelled ended with %v", err)
+		t.Fatalf("error of a canceled build = %v", err)
 	}
 	wantOnlyResults(t, target, "greeting.lock")
 	wantNoRun(t, temporary)
@@ -126,7 +126,7 @@ func TestCanceledBuildLeavesNothing(t *testing.T) {
 	}
 	wantNoRun(t, temporary)
 	if len(steps) < 2 {
-		t.Fatalf("the progress was %v", steps)
+		t.Fatalf("steps = %v", steps)
 	}
 	// It reports this before anything is downloaded or compiled.
 	total := steps[1].total
@@ -135,10 +135,10 @@ func TestCanceledBuildLeavesNothing(t *testing.T) {
 		want = append(want, step{"packages", n, total})
 	}
 	if !slices.Equal(steps, want) {
-		t.Errorf("the steps are %v, want %v", steps, want)
+		t.Errorf("steps = %v, want %v", steps, want)
 	}
 	if last := steps[len(steps)-1]; last.done != total || total < 10 {
-		t.Errorf("it ended at %d of %d packages", last.done, total)
+		t.Errorf("the progress ended at %d of %d packages", last.done, total)
 	}
 	if !target.Fresh() {
 		t.Error("the program is not fresh")

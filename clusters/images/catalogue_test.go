@@ -24,11 +24,11 @@ func TestCatalogueIsValid(t *testing.T) {
 	}
 	for _, set := range []string{"node", "kubernetes", "course"} {
 		if len(c.Set(set)) == 0 {
-			t.Errorf("nothing belongs to the set %s", set)
+			t.Errorf("the set %s is empty", set)
 		}
 	}
 	if len(c.Set("nothing")) != 0 {
-		t.Error("something belongs to a set that there is not")
+		t.Error("a set that does not exist has images")
 	}
 }
 
@@ -95,7 +95,7 @@ func wantBuiltAsCatalogued(t *testing.T, c *Catalogue, s *Store, built []targets
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("they are built as\n%+v\nand the catalogue has\n%+v", got, want)
+		t.Errorf("the programs are built as\n%+v\nwant as in the catalogue\n%+v", got, want)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestReferencesMatchKubeadmAndKind(t *testing.T) {
 		t.Skip(err)
 	}
 	if own, err := gobuild.Required(s.path("node"), "k8s.io/kubernetes"); err != nil || own != version {
-		t.Errorf("the node's programs are of %s (%v), the control plane of %s", own, err, version)
+		t.Errorf("the node's programs have version %s (%v), want the control plane's, %s", own, err, version)
 	}
 	wanted := []string{"operator-labs/node:" + version}
 	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
@@ -149,13 +149,13 @@ func TestReferencesMatchKubeadmAndKind(t *testing.T) {
 	for _, layer := range c.Set("node")[0].Layers {
 		for _, file := range layer.Files {
 			if file.To == "/kind/version" && file.Content != version {
-				t.Errorf("%s says %q, and Kubernetes is %s", file.To, file.Content, version)
+				t.Errorf("%s contains %q, but Kubernetes has version %s", file.To, file.Content, version)
 			}
 		}
 	}
 	if coredns, err := gobuild.Required(s.path("coredns"), "github.com/coredns/coredns"); err != nil ||
 		!slices.Contains(wanted, "registry.k8s.io/coredns/coredns:"+coredns) {
-		t.Errorf("CoreDNS is built from %s (%v), and kubeadm asks for another", coredns, err)
+		t.Errorf("CoreDNS is built from %s (%v), but kubeadm requires another version", coredns, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestPebbleImageHasItsModulesVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "ghcr.io/letsencrypt/pebble:" + strings.TrimPrefix(version, "v"); c.Set("pebble")[0].Reference != want {
-		t.Errorf("it is %s, and the module is %s", c.Set("pebble")[0].Reference, version)
+		t.Errorf("the image is %s, but the module has version %s", c.Set("pebble")[0].Reference, version)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestInvalidCatalogueIsRejected(t *testing.T) {
 	const image = "images: [{reference: 'a/b:1', set: x, layers: [{programs: {/p: hello}}]}]\n"
 	const program = "programs: {hello: {module: hello}}\n"
 	if _, err := parse([]byte(program + image)); err != nil {
-		t.Fatalf("a right one: %v", err)
+		t.Fatalf("check() of a valid catalogue: %v", err)
 	}
 	for _, c := range []struct{ name, yaml, want string }{
 		{"unknown program", image, "there is no program hello"},
@@ -239,7 +239,7 @@ func TestInvalidCatalogueIsRejected(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := parse([]byte(c.yaml)); err == nil {
-				t.Error("it is taken")
+				t.Error("no error")
 			} else if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error %q lacks %q", err, c.want)
 			}

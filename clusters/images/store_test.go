@@ -91,11 +91,11 @@ func TestImageBuildIsReproducible(t *testing.T) {
 	}
 	for i, second := range ensure(t, again, c.Images) {
 		if second.ID != first[i].ID || second.Size != first[i].Size {
-			t.Errorf("%s is %s with %d bytes, and was %s with %d", second.Reference, second.ID, second.Size, first[i].ID, first[i].Size)
+			t.Errorf("%s is %s with %d bytes, want %s with %d", second.Reference, second.ID, second.Size, first[i].ID, first[i].Size)
 		}
 	}
 	if first[0].ID == first[1].ID {
-		t.Error("two images with another entry point are one")
+		t.Error("two images with different entry points have the same ID")
 	}
 }
 
@@ -105,20 +105,20 @@ func TestOnlyChangedImagesAreRebuilt(t *testing.T) {
 	s.Made = func(what string, _ time.Duration, _ int64) { made = append(made, what) }
 	before := ensure(t, s, c.Set("small"))
 	if len(made) != 3 {
-		t.Errorf("at first these are made: %q", made)
+		t.Errorf("first Ensure() built %q", made)
 	}
 	made = nil
 	ensure(t, s, c.Set("small"))
 	if len(made) > 0 {
-		t.Errorf("with everything there, these are made: %q", made)
+		t.Errorf("second Ensure() built %q, want none", made)
 	}
 	write(t, filepath.Join(s.Programs, "hello", "main.go"), strings.Replace(helloGo, "Println(", `Println("again",`, 1))
 	after := ensure(t, s, c.Set("small"))
 	if after[0].ID == before[0].ID {
-		t.Error("with another program it is the same image")
+		t.Error("the image is unchanged with another program")
 	}
 	if found, err := s.Find(c.Images); err != nil || len(found) != 2 {
-		t.Errorf("of three images that the catalogue has, %d are found (%v), and two were made", len(found), err)
+		t.Errorf("Find() returned %d images (%v), want the two of three that were built", len(found), err)
 	}
 }
 
@@ -132,24 +132,24 @@ func TestImageOfCommandOutput(t *testing.T) {
 	}
 	s := &Store{Dir: filepath.Join(root, "store"), Programs: filepath.Join(root, "clusters", "images", "programs")}
 	if found, err := s.Find(c.Images); err != nil || len(found) != 0 {
-		t.Errorf("before the command has run, %d images are found (%v)", len(found), err)
+		t.Errorf("Find() before the command has run returned %d images (%v)", len(found), err)
 	}
 	if _, err := s.Ensure(t.Context(), c.Images, nil); err == nil ||
 		!strings.Contains(err.Error(), "out/site is not there: run make docs first") {
-		t.Errorf("before the command has run, the error is %v", err)
+		t.Errorf("Ensure() before the command has run: error = %v", err)
 	}
 	write(t, filepath.Join(root, "out", "site", "lectures", "01.html"), "one")
 	first := ensure(t, s, c.Images)
 	layer, err := s.fromLayer(first[0].content.Layers[0], "/site/lectures/01.html")
 	if err != nil || string(layer) != "one" {
-		t.Errorf("the page is %q (%v)", layer, err)
+		t.Errorf("page = %q (%v)", layer, err)
 	}
 	write(t, filepath.Join(root, "out", "site", "lectures", "01.html"), "two")
 	if found, err := s.Find(c.Images); err != nil || len(found) != 0 {
-		t.Errorf("with another page, %d images are found (%v)", len(found), err)
+		t.Errorf("Find() with another page returned %d images (%v)", len(found), err)
 	}
 	if second := ensure(t, s, c.Images); second[0].ID == first[0].ID {
-		t.Error("with another page it is the same image")
+		t.Error("the image is unchanged with another page")
 	}
 }
 
@@ -157,15 +157,15 @@ func TestImageOfCommandOutput(t *testing.T) {
 func TestFileIsReadFromStoredImage(t *testing.T) {
 	s, c := smallStore(t)
 	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err == nil {
-		t.Errorf("before the image is made, the file is %q", text)
+		t.Errorf("File() before the image is built = %q", text)
 	}
 	ensure(t, s, c.Set("small"))
 	t.Setenv("PATH", "") // there is no Go
 	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err != nil || string(text) != "world\n" {
-		t.Errorf("the file is %q (%v)", text, err)
+		t.Errorf("File() = %q (%v)", text, err)
 	}
 	if _, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/other"); err == nil {
-		t.Error("a file that the image does not have is found")
+		t.Error("File() returns a file that the image does not have")
 	}
 }
 
@@ -177,10 +177,10 @@ func TestDamagedLayerIsRebuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := ensure(t, s, c.Set("small")[:1]); again[0].ID != built[0].ID {
-		t.Errorf("it is %s, and was %s", again[0].ID, built[0].ID)
+		t.Errorf("image ID = %s, want %s", again[0].ID, built[0].ID)
 	}
 	if info, err := os.Stat(layer); err != nil || info.Size() == 1000 {
-		t.Errorf("the layer is as damaged as before (%v)", err)
+		t.Errorf("the layer is still damaged (%v)", err)
 	}
 }
 
@@ -195,11 +195,11 @@ func TestLayerWithWrongDigestIsRebuilt(t *testing.T) {
 	content[len(content)/2]++
 	write(t, layer, string(content))
 	if err := s.Archive(t.Context(), io.Discard, built...); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("an archive with it: %v", err)
+		t.Errorf("Archive() with a damaged layer: error = %v", err)
 	}
 	ensure(t, s, c.Set("small")[:1])
 	if err := s.Archive(t.Context(), io.Discard, built...); err != nil {
-		t.Errorf("after it was made again: %v", err)
+		t.Errorf("Archive() after the layer was built again: error = %v", err)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestRemovedImagesArePrunedAfterADay(t *testing.T) {
 	write(t, filepath.Join(s.Programs, "hello", "main.go"), strings.Replace(helloGo, "Println(", `Println("again",`, 1))
 	now := ensure(t, s, c.Images)
 	if after := blobs(t, s); len(after) != 2*len(before)-1 { // all but the base layer are new
-		t.Errorf("there were %d blobs, and are %d: what is young must stay", len(before), len(after))
+		t.Errorf("the store had %d blobs, and has %d, but must keep recent ones", len(before), len(after))
 	}
 	yesterday := time.Now().Add(-keep - time.Hour)
 	if err := filepath.WalkDir(s.Dir, func(name string, _ fs.DirEntry, _ error) error {
@@ -220,11 +220,11 @@ func TestRemovedImagesArePrunedAfterADay(t *testing.T) {
 	}
 	ensure(t, s, c.Set("large")[:1])
 	if after := blobs(t, s); len(after) != len(before) {
-		t.Errorf("there are %d blobs, and %d are of the catalogue", len(after), len(before))
+		t.Errorf("the store has %d blobs, want the catalogue's %d", len(after), len(before))
 	}
 	for i, b := range ensure(t, s, c.Images) {
 		if b.ID != now[i].ID {
-			t.Errorf("%s is no longer %s, but %s", b.Reference, now[i].ID, b.ID)
+			t.Errorf("%s has the ID %s, want %s", b.Reference, now[i].ID, b.ID)
 		}
 	}
 }
@@ -278,16 +278,16 @@ func TestStoreSurvivesKill(t *testing.T) {
 			break // this time it was quick enough
 		}
 		if command.ProcessState.ExitCode() > 0 {
-			t.Fatalf("after a kill it does not go on: %v", err)
+			t.Fatalf("Ensure() after a kill: error = %v", err)
 		}
 	}
 	for i, b := range ensure(t, s, c.Images) {
 		if b.ID != expected[i].ID {
-			t.Errorf("after kills, %s is %s instead of %s", b.Reference, b.ID, expected[i].ID)
+			t.Errorf("after kills, %s is %s, want %s", b.Reference, b.ID, expected[i].ID)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(s.Dir, "work", "*-*")); len(left) > 0 {
-		t.Errorf("what was being made is still there: %q", left)
+		t.Errorf("unfinished files are left: %q", left)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestArchiveHasSharedLayerOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if size := ArchiveSize(built...); size != int64(archive.Len()) {
-		t.Errorf("it has %d bytes, want %d", archive.Len(), size)
+		t.Errorf("the archive has %d bytes, want %d", archive.Len(), size)
 	}
 	seen := map[string]int{}
 	for r := tar.NewReader(&archive); ; {
@@ -313,11 +313,11 @@ func TestArchiveHasSharedLayerOnce(t *testing.T) {
 		seen[header.Name]++
 	}
 	if len(seen) != 1+2+2 { // the list, two configurations, two layers
-		t.Errorf("it has %v", seen)
+		t.Errorf("the archive has %v", seen)
 	}
 	for name, times := range seen {
 		if times != 1 {
-			t.Errorf("%s is there %d times", name, times)
+			t.Errorf("the archive has %s %d times", name, times)
 		}
 	}
 }
@@ -355,7 +355,7 @@ func TestDockerLoadsAndRunsAnImage(t *testing.T) {
 	for i, want := range []string{"Hello-v1.2.3-1-2 world\n <nil> 0", "open /etc/hello: no such file or directory 65532"} {
 		id, err := exec.Command("docker", "image", "inspect", "--format", "{{.Id}}", built[i].Reference).Output()
 		if err != nil || strings.TrimSpace(string(id)) != built[i].ID {
-			t.Errorf("Docker's id of %s is %s (%v), and ours %s", built[i].Reference, id, err, built[i].ID)
+			t.Errorf("Docker's ID of %s is %s (%v), want %s", built[i].Reference, id, err, built[i].ID)
 		}
 		out, err := exec.Command("docker", "run", "--rm", "--network=none", built[i].Reference).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) {
@@ -370,22 +370,22 @@ func TestUnrunnableProgramIsRejected(t *testing.T) {
 	write(t, script, "#!/bin/sh\n")
 	_, err := s.FromProgram(t.Context(), "operator-labs/x:v1", script)
 	if err == nil || !strings.Contains(err.Error(), "not a Linux program") {
-		t.Errorf("a script: %v", err)
+		t.Errorf("FromProgram() of a script: error = %v", err)
 	}
 	if shell, err := exec.LookPath("bash"); err == nil {
 		if _, err := s.FromProgram(t.Context(), "operator-labs/x:v1", shell); !errors.Is(err, errNotStatic) {
-			t.Errorf("a program with libraries: %v", err)
+			t.Errorf("FromProgram() of a program with libraries: error = %v", err)
 		}
 	}
 	if _, err := s.FromProgram(t.Context(), "x", script); err == nil {
-		t.Error("a reference without a tag is taken")
+		t.Error("no error for a reference without a tag")
 	}
 }
 
 func TestBundleRoundTrip(t *testing.T) {
 	s, c := smallStore(t)
 	if err := s.save(t.Context(), c, io.Discard); err == nil || !strings.Contains(err.Error(), "does not exist yet") {
-		t.Errorf("saving what is not there: %v", err)
+		t.Errorf("Save() of missing images: error = %v", err)
 	}
 	// The store's programs were built by another version of Go than the one that is installed.
 	write(t, filepath.Join(s.Dir, goVersionFile), "go1.26.99\n")
@@ -401,7 +401,7 @@ func TestBundleRoundTrip(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no Go, no Debian
 	for i, b := range ensure(t, there, c.Images) {
 		if b.ID != built[i].ID {
-			t.Errorf("%s is %s there, and was %s", b.Reference, b.ID, built[i].ID)
+			t.Errorf("restored %s is %s, want %s", b.Reference, b.ID, built[i].ID)
 		}
 	}
 
@@ -409,7 +409,7 @@ func TestBundleRoundTrip(t *testing.T) {
 		"half": bundle.Bytes()[:bundle.Len()/2], "nothing": nil, "text": []byte("this is no bundle"),
 	} {
 		if err := Restore(t.Context(), t.TempDir(), bytes.NewReader(broken)); err == nil {
-			t.Errorf("%s of a bundle is taken", name)
+			t.Errorf("no error for %s of a bundle", name)
 		}
 	}
 }
@@ -476,7 +476,7 @@ func TestEditWithoutMatchIsAnError(t *testing.T) {
 	}
 	for _, content := range []string{"a = 3", "a = 1, a = 1"} {
 		if _, err := edited([]byte(content), edits); err == nil {
-			t.Errorf("in %q it is replaced", content)
+			t.Errorf("%q was edited", content)
 		}
 	}
 }

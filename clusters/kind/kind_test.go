@@ -39,10 +39,10 @@ func TestProfilesFitTheCourse(t *testing.T) {
 			t.Parallel()
 			profile := load(t, name)
 			if profile.Nodes() != nodes || profile.ControlPlanes() != 1 {
-				t.Errorf("%d nodes, %d of them control planes; want %d and 1", profile.Nodes(), profile.ControlPlanes(), nodes)
+				t.Errorf("got %d nodes and %d control planes, want %d and 1", profile.Nodes(), profile.ControlPlanes(), nodes)
 			}
 			if !profile.ToleratesCgroupV1() {
-				t.Error("its kubelets would not start with cgroup v1")
+				t.Error("the kubelets would not start with cgroup v1")
 			}
 			if network := profile.cluster.Networking; !network.DisableDefaultCNI || network.KubeProxyMode != "none" {
 				t.Error("it has a network of kind's or kube-proxy, where Cilium is to be")
@@ -78,14 +78,14 @@ func TestSharedAPIServerHasHostNames(t *testing.T) {
 	}
 	if !strings.Contains(last.Patch, `"`+host+`"`) || !strings.Contains(last.Patch, `"127.0.0.1"`) ||
 		patch[0].Path != "/apiServer/certSANs/-" {
-		t.Errorf("the certificate is for %s", last.Patch)
+		t.Errorf("certificate names = %s", last.Patch)
 	}
 	alone, err := load(t, "student").forCluster("mine", "/folder")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(alone.KubeadmConfigPatchesJSON6902) != 0 {
-		t.Error("an API server that only this machine reaches needs no more names")
+		t.Error("the certificate has more names, although only this machine reaches the API server")
 	}
 }
 
@@ -103,12 +103,12 @@ func TestInvalidProfileIsAnError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := parseProfile("mine", []byte(test.content)); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v; it should say %q", err, test.want)
+				t.Errorf("error = %v, want it to contain %q", err, test.want)
 			}
 		})
 	}
 	if _, err := LoadProfile("../secret"); err == nil || !strings.Contains(err.Error(), "classroom, student") {
-		t.Errorf("the error is %v; it should name the profiles", err)
+		t.Errorf("error = %v, want the names of the profiles", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestProfileHashFollowsItsContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first.Hash == second.Hash {
-		t.Error("an edit was not noticed")
+		t.Error("the hash is unchanged after an edit")
 	}
 }
 
@@ -174,12 +174,12 @@ func TestPreflightNamesProblemsAndFixes(t *testing.T) {
 			problems := facts.Problems(load(t, test.profile), false)
 			if test.want == "" {
 				if len(problems) > 0 {
-					t.Errorf("it complains: %v", problems)
+					t.Errorf("problems = %v, want none", problems)
 				}
 				return
 			}
 			if len(problems) != 1 || problems[0].Fatal != test.fatal || !strings.Contains(problems[0].String(), test.want) {
-				t.Errorf("the problems are %v; want one, fatal: %t, with %q", problems, test.fatal, test.want)
+				t.Errorf("problems = %v, want one, fatal: %t, with %q", problems, test.fatal, test.want)
 			}
 		})
 	}
@@ -201,12 +201,12 @@ func TestDiskSpaceForImagesAndNodes(t *testing.T) {
 		}
 	}
 	if problem, full := CheckDiskSpace(filepath.Join(t.TempDir(), "missing"), profile); full {
-		t.Errorf("a missing folder has the problem %s", problem)
+		t.Errorf("problem of a missing folder = %s", problem)
 	}
 	// The user has no Docker yet.
 	problem, _ := CheckDiskSpace(t.TempDir(), profile)
 	if strings.Contains(problem.Fix, "docker") || !strings.Contains(problem.Fix, "make clean") {
-		t.Errorf("the fix is: %s", problem.Fix)
+		t.Errorf("fix = %s", problem.Fix)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestExistingClusterNeedsNoDiskSpace(t *testing.T) {
 	facts := fine()
 	facts.Available, facts.DiskFree, facts.InotifyInstances = 1, 1, 40
 	if problems := facts.Problems(load(t, "student"), true); len(problems) > 0 {
-		t.Errorf("it complains: %v", problems)
+		t.Errorf("problems = %v, want none", problems)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestUntoleratedCgroupV1IsFatal(t *testing.T) {
 	facts := fine()
 	facts.Cgroup = "1"
 	if problems := facts.Problems(profile, false); len(problems) != 1 || !problems[0].Fatal {
-		t.Errorf("got %v", problems)
+		t.Errorf("problems = %v", problems)
 	}
 }
 
@@ -253,10 +253,10 @@ func TestParseEngineInfo(t *testing.T) {
 			facts := &Facts{}
 			facts.engine(test.output, test.err)
 			if (test.unreachable == "") != (facts.Unreachable == "") || !strings.Contains(facts.Unreachable, test.unreachable) {
-				t.Errorf("got %q; want %q", facts.Unreachable, test.unreachable)
+				t.Errorf("got %q, want %q", facts.Unreachable, test.unreachable)
 			}
 			if test.unreachable == "" && !facts.Rootless {
-				t.Error("it did not see that the engine has no root")
+				t.Error("Rootless is not set for an engine without root")
 			}
 		})
 	}
@@ -271,16 +271,16 @@ func TestOccupiedPortNamesItsOwner(t *testing.T) {
 	number := listener.Addr().(*net.TCPAddr).Port
 	owner, is := taken(t.Context(), Port{Address: "127.0.0.1", Number: number, Protocol: "tcp"})
 	if !is {
-		t.Fatal("it was not found")
+		t.Fatal("the port's owner was not found")
 	}
 	if _, err := os.Stat("/proc/net/tcp"); err == nil && !strings.Contains(owner, strconv.Itoa(os.Getpid())) {
-		t.Errorf("the owner is %s, want our process %d", owner, os.Getpid())
+		t.Errorf("owner = %s, want our process %d", owner, os.Getpid())
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if owner, is := taken(t.Context(), Port{Address: "127.0.0.1", Number: number, Protocol: "tcp"}); is {
-		t.Errorf("it is free, but the owner is %s", owner)
+		t.Errorf("owner of a free port = %s", owner)
 	}
 }
 
@@ -293,13 +293,13 @@ func TestRegistryDetection(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	if err := answer(t.Context(), []string{registry.URL}); err != nil {
-		t.Errorf("a registry that wants to know who we are: %v", err)
+		t.Errorf("a registry that requires authentication: error = %v", err)
 	}
 	if err := answer(t.Context(), []string{registry.URL, portal.URL}); err == nil || !strings.Contains(err.Error(), "403") {
-		t.Errorf("a portal: %v", err)
+		t.Errorf("a captive portal: error = %v", err)
 	}
 	if err := answer(t.Context(), []string{registry.URL, gone.URL}); err == nil {
-		t.Error("a server that does not listen was taken for a registry")
+		t.Error("no error for a server that does not listen")
 	}
 }
 
@@ -314,7 +314,7 @@ func TestLogsAreSearchedForKnownProblems(t *testing.T) {
 		"all is well": "",
 	} {
 		if got := hint(log); (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Errorf("%q: the hint is %q; want %q", log, got, want)
+			t.Errorf("hint(%q) = %q, want %q", log, got, want)
 		}
 	}
 }
@@ -328,7 +328,7 @@ func TestKindMessagesHaveNoDecoration(t *testing.T) {
 		"":                               "",
 	} {
 		if got := plain(output); got != want {
-			t.Errorf("%q becomes %q; want %q", output, got, want)
+			t.Errorf("plain(%q) = %q, want %q", output, got, want)
 		}
 	}
 }
@@ -337,16 +337,16 @@ func TestNodeIsReadyWhenItAcceptsPods(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{}
 	if nodeState(node).Ready {
-		t.Error("its kubelet has not reported yet")
+		t.Error("the node is ready, although its kubelet has not reported")
 	}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	node.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
 	if state := nodeState(node); !state.Ready {
-		t.Errorf("it is not ready: %s", state.Why)
+		t.Errorf("the node is not ready: %s", state.Why)
 	}
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
 	if state := nodeState(node); state.Ready || !strings.Contains(state.Why, "agent-not-ready") {
-		t.Errorf("it takes no Pods, and is ready: %t, %s", state.Ready, state.Why)
+		t.Errorf("a node that accepts no Pods is ready: %t, %s", state.Ready, state.Why)
 	}
 }
 
@@ -367,7 +367,7 @@ func TestGuardedProcessEndsAtDeadline(t *testing.T) {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 	if marker, there := os.LookupEnv("OPERATOR_LABS_SCOPE"); there {
-		t.Errorf("what starts later would end with it, too: %s", marker)
+		t.Errorf("programs that start later would also end: %s", marker)
 	}
 }
 

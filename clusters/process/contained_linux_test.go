@@ -122,13 +122,13 @@ cat <&3`
 			}
 			<-p.Done()
 			if p.Err() != nil || problems.String() != "" {
-				t.Fatalf("it exited with %v and printed %q", p.Err(), problems.String())
+				t.Fatalf("error = %v, output = %q", p.Err(), problems.String())
 			}
 			found[contained] = output.String()
 		}
 		if found[true] != found[false] || !strings.Contains(found[true], "leads its group\n") ||
 			!strings.HasSuffix(found[true], "its third descriptor\n") {
-			t.Errorf("a contained program found\n%s\nanother\n%s", found[true], found[false])
+			t.Errorf("a contained program has\n%s\nwant as another program\n%s", found[true], found[false])
 		}
 	})
 }
@@ -140,10 +140,10 @@ func TestContainedProgramHasItsOwnProc(t *testing.T) {
 	_, output, _ := contain(t, scope, `echo $$ $(ls -d /proc/[0-9]* | wc -l); tr '\0' '\n' </proc/$$/cmdline | head -2 | tail -1`)
 	words := readLine(t, output)
 	if pid := number(t, words[0]); pid < 2 || pid > 20 {
-		t.Errorf("its number is %d, want the second or a little later of a namespace of its own", pid)
+		t.Errorf("PID = %d, want the second or a little later of a namespace of its own", pid)
 	}
 	if seen := number(t, words[1]); seen > 6 {
-		t.Errorf("it sees %d processes, want those of its namespace", seen)
+		t.Errorf("the program sees %d processes, want those of its namespace", seen)
 	}
 	if words := readLine(t, output); words[0] != "-c" {
 		t.Errorf("under its number /proc has a program with the argument %q, want itself", words)
@@ -172,13 +172,13 @@ func TestContainedProgramKeepsItsExitStatus(t *testing.T) {
 				<-p.Done()
 				if test.want == "" {
 					if p.Err() != nil {
-						t.Errorf("it ended with %v, want well", p.Err())
+						t.Errorf("error = %v, want nil", p.Err())
 					}
 					return
 				}
 				exit, ok := errors.AsType[ExitError](p.Err())
 				if !ok || exit.Error() != test.want || exit.ExitCode() != test.code {
-					t.Errorf("it ended with %v, want %s and code %d", p.Err(), test.want, test.code)
+					t.Errorf("error = %v, want %s and code %d", p.Err(), test.want, test.code)
 				}
 			})
 		})
@@ -196,7 +196,7 @@ func TestContainedProgramThatCannotStart(t *testing.T) {
 		} {
 			for _, spec.Contained = range []bool{false, true} {
 				if _, err := scope.Start(*spec); err == nil || err.Error() != want {
-					t.Errorf("the error is %v, want %s", err, want)
+					t.Errorf("error = %v, want %s", err, want)
 				}
 			}
 		}
@@ -234,7 +234,7 @@ func TestNoexecFolderIsReported(t *testing.T) {
 	for range 2 {
 		if output := strings.Join(owner.line(t), " "); !strings.HasPrefix(output, "starting operator: fork/exec ") || !strings.HasSuffix(output,
 			"/operator: permission denied: no program may run from there (noexec): set TMPDIR to a folder on another file system") {
-			t.Errorf("the error is %s", output)
+			t.Errorf("error = %s", output)
 		}
 	}
 }
@@ -257,7 +257,7 @@ func TestContainedProgramGetsSIGTERM(t *testing.T) {
 		readLine(t, output)
 		p.Stop(within)
 		if p.Err() == nil || p.Err().Error() != "exit status 7" {
-			t.Errorf("it ended with %v, want exit status 7", p.Err())
+			t.Errorf("error = %v, want exit status 7", p.Err())
 		}
 		rest, _ := io.ReadAll(output)
 		for _, word := range []string{"bye", "child"} { // the whole group is signalled
@@ -276,7 +276,7 @@ func TestHangingContainedProgramIsKilled(t *testing.T) {
 		readLine(t, output)
 		p.Stop(50 * time.Millisecond)
 		if p.Err() == nil || p.Err().Error() != "signal: killed" {
-			t.Errorf("it ended with %v, want killed", p.Err())
+			t.Errorf("error = %v, want killed", p.Err())
 		}
 		nothingLives(t, output, dir)
 	})
@@ -304,14 +304,14 @@ func TestUnkillableProcessIsReported(t *testing.T) {
 		fmt.Sprintf("%d (sleep)", left),
 	} {
 		if p.Err() == nil || !strings.Contains(p.Err().Error(), want) {
-			t.Errorf("the error is %v, want one with %q", p.Err(), want)
+			t.Errorf("error = %v, want it to contain %q", p.Err(), want)
 		}
 	}
 	if problem := scope.stuckErrors(); problem == nil || !strings.Contains(problem.Error(), p.Err().Error()) {
-		t.Errorf("the scope's error is %v", problem)
+		t.Errorf("error of the scope = %v", problem)
 	}
 	if !runs(p.PID()) {
-		t.Error("the supervisor was ended")
+		t.Error("the supervisor was killed")
 	}
 	_, err = unix.Wait4(left, nil, unix.WALL, nil)
 	must(t, err)
@@ -355,10 +355,10 @@ func TestGrandchildHoldingOutputDoesNotDelayExit(t *testing.T) {
 					select {
 					case <-p.Done():
 					case <-time.After(within): // Kill could not end the wait: what it ends has ended already
-						t.Fatal("its end does not come while a grandchild holds the output")
+						t.Fatal("Wait() does not return while a grandchild holds the output")
 					}
 					if p.Err() == nil || p.Err().Error() != "exit status 3" {
-						t.Errorf("it ended with %v, want exit status 3", p.Err())
+						t.Errorf("error = %v, want exit status 3", p.Err())
 					}
 				})
 			}
@@ -376,13 +376,13 @@ func TestWaitEndsWhileGrandchildHoldsOutput(t *testing.T) {
 	p := startWithOutput(t, scope, script, false)
 	<-p.Done()
 	if p.Err() == nil || p.Err().Error() != "exit status 3" {
-		t.Errorf("it ended with %v, want exit status 3", p.Err())
+		t.Errorf("error = %v, want exit status 3", p.Err())
 	}
 	content, err := os.ReadFile(number)
 	must(t, err)
 	grandchild := strings.TrimSpace(string(content))
 	if output, err := os.Readlink("/proc/" + grandchild + "/fd/1"); err != nil || !strings.HasPrefix(output, "pipe:") {
-		t.Errorf("process %s does not hold the output any more: %q, %v", grandchild, output, err)
+		t.Errorf("process %s no longer holds the output: %q, %v", grandchild, output, err)
 	}
 }
 
@@ -406,7 +406,7 @@ func TestContainedBackgroundProgramIsNice(t *testing.T) {
 		}
 		<-p.Done()
 		if want := fmt.Sprintln(backgroundNiceness()); output.String() != want {
-			t.Errorf("its niceness is %q, want %q", output.String(), want)
+			t.Errorf("niceness = %q, want %q", output.String(), want)
 		}
 	})
 }
@@ -427,7 +427,7 @@ func TestScopeReportsWeakestContainment(t *testing.T) {
 		}
 		<-free.Done()
 		if got := scope.Containment(); got != "" {
-			t.Errorf("nothing was contained, and it was by %q", got)
+			t.Errorf("Containment() = %q without a contained program", got)
 		}
 		contained, err := scope.Start(Spec{Path: "/bin/true", Contained: true})
 		if err != nil {
@@ -436,7 +436,7 @@ func TestScopeReportsWeakestContainment(t *testing.T) {
 		<-contained.Done()
 		// A machine may have no namespaces.
 		if got := scope.Containment(); got != test.want && (test.without || got != Supervised) {
-			t.Errorf("it was contained by %q, want %q", got, test.want)
+			t.Errorf("Containment() = %q, want %q", got, test.want)
 		}
 		if err := scope.Close(); err != nil {
 			t.Error(err)
@@ -446,7 +446,7 @@ func TestScopeReportsWeakestContainment(t *testing.T) {
 		{"", Namespaces, Namespaces}, {Supervised, Namespaces, Supervised}, {Namespaces, Supervised, Supervised}, {Grouped, Supervised, Grouped},
 	} {
 		if got := weakest(test.a, test.b); got != test.want {
-			t.Errorf("the weakest of %q and %q is %q", test.a, test.b, got)
+			t.Errorf("weakest(%q, %q) = %q", test.a, test.b, got)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestProcessesEndWithTheirOwner(t *testing.T) {
 			test.die(t, h)
 			eventuallyEnded(t, append(h.all(), h.guard)...)
 			if h.dir != tmp && exists(h.dir) {
-				t.Error("the folder is still there, though the guard has ended")
+				t.Error("the folder still exists, although the guard has ended")
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestGuardSurvivesKillOfOwnersGroup(t *testing.T) {
 	h.owner.kill()
 	eventuallyEnded(t, append(h.all(), h.guard)...)
 	if exists(h.dir) {
-		t.Error("the folder is still there")
+		t.Error("the folder still exists")
 	}
 }
 
@@ -197,7 +197,7 @@ func TestNextScopeSweepsAfterOwnerAndGuardDied(t *testing.T) {
 	newScope(t, Options{})
 	eventuallyEnded(t, h.all()...)
 	if exists(h.dir) {
-		t.Error("the folder is still there")
+		t.Error("the folder still exists")
 	}
 }
 
@@ -234,12 +234,12 @@ func TestSweepKeepsOwnedScopes(t *testing.T) {
 		}
 	}
 	if exists(neverFinished) {
-		t.Error("a folder that was never finished an hour ago is still there")
+		t.Error("a folder that has been unfinished for an hour still exists")
 	}
 	lock.Close()
 	newScope(t, Options{})
 	if exists(owned) {
-		t.Error("the folder is still there, although no process holds its lock")
+		t.Error("the folder still exists, although no process holds its lock")
 	}
 }
 
@@ -248,7 +248,7 @@ func TestReleasedProcessesOutliveTheirOwner(t *testing.T) {
 	h := startHousehold(t, "releasing", t.TempDir())
 	h.owner.next(t)
 	if output := h.owner.line(t)[0]; output != "released" {
-		t.Fatalf("the owner said %q", output)
+		t.Fatalf("the owner printed %q", output)
 	}
 	h.owner.kill()
 	eventuallyEnded(t, h.guard)
@@ -259,13 +259,13 @@ func TestReleasedProcessesOutliveTheirOwner(t *testing.T) {
 		// For a moment in the middle of an exec, a process has no environment.
 		eventually(t, fmt.Sprintf("process %d belongs to its scope", pid), func() bool { return Belongs(pid, h.id) })
 		if Belongs(pid, "scope-another") || Belongs(os.Getpid(), h.id) {
-			t.Error("a process belongs to a scope that is not its own")
+			t.Error("the process belongs to another scope")
 		}
 	}
 	KillMarked(h.id)
 	eventuallyEnded(t, h.all()...)
 	if Belongs(h.leader, h.id) {
-		t.Error("a process that has ended belongs to the scope")
+		t.Error("an ended process belongs to the scope")
 	}
 }
 

@@ -106,7 +106,7 @@ func waitOutputClosed(t *testing.T, output io.Reader) {
 	select {
 	case <-ended:
 	case <-time.After(within):
-		t.Errorf("after %s something holds the output open", within)
+		t.Errorf("after %s a process still holds the output open", within)
 	}
 }
 
@@ -122,7 +122,7 @@ func allLive(t *testing.T, dir string) {
 	t.Helper()
 	const escaped = 5
 	if found := livingIn(t, dir); len(found) <= escaped {
-		t.Errorf("only the processes %v are in %s", found, dir)
+		t.Errorf("only the processes %v run in %s", found, dir)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestForbiddenNamespacesFallBackToReaper(t *testing.T) {
 	got := owner.line(t)
 	arguments, err := os.ReadFile("/proc/" + got[3] + "/cmdline")
 	if name, _, _ := strings.Cut(string(arguments), "\x00"); err != nil || name != "operator-labs-reaper" {
-		t.Errorf("the supervisor is called %q (%v)", name, err)
+		t.Errorf("name of the supervisor = %q (%v)", name, err)
 	}
 	if got := owner.line(t)[0]; got != "escaped" {
 		t.Fatalf("the output is %q", got)

@@ -79,7 +79,7 @@ func TestThreadWithoutMemoryIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := withoutMemory(dir, test.readable); got != test.want {
-			t.Errorf("it is %v for %q (readable: %v), want %v", got, test.stat, test.readable, test.want)
+			t.Errorf("got %v for %q (readable: %v), want %v", got, test.stat, test.readable, test.want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestContainedProgramCannotSetLimitsByOtherABI(t *testing.T) {
 				t.Skip("this kernel has no calls of i386")
 			}
 			if p.Err() == nil || p.Err().Error() != test.want {
-				t.Errorf("it ended with %v, want %s", p.Err(), test.want)
+				t.Errorf("error = %v, want %s", p.Err(), test.want)
 			}
 		})
 	}

@@ -159,7 +159,7 @@ func (a *actor) line(t *testing.T) []string {
 	t.Helper()
 	line, err := a.output.ReadString('\n')
 	if err != nil || strings.HasPrefix(line, "error") {
-		t.Fatalf("an owner said %q (%v)", line, err)
+		t.Fatalf("the actor printed %q (%v)", line, err)
 	}
 	return strings.Fields(line)
 }

@@ -71,7 +71,7 @@ func TestContainedProgramCannotSignalOutside(t *testing.T) {
 			t.Helper()
 			for _, pid := range pids {
 				if !runs(pid) {
-					t.Errorf("process %d was ended", pid)
+					t.Errorf("process %d was killed", pid)
 				}
 			}
 		}
@@ -98,10 +98,10 @@ func TestContainedProgramCannotSetLimitsOutside(t *testing.T) {
 	<-p.Done()
 	const want = "others: operation not permitted\nasking: <nil>\nits own: <nil>\n"
 	if p.Err() != nil || output.String() != want {
-		t.Errorf("it exited with %v and printed %q, want %q", p.Err(), output.String(), want)
+		t.Errorf("error = %v, output = %q, want %q", p.Err(), output.String(), want)
 	}
 	if !runs(victim.Process.Pid) {
-		t.Error("the other process was ended")
+		t.Error("the other process was killed")
 	}
 }
 

@@ -41,10 +41,10 @@ func TestFailedRemovalIsReportedAndRetried(t *testing.T) {
 	if !ok || leftover.Dir != scope.Dir ||
 		!strings.HasPrefix(err.Error(), "the run folder "+scope.Dir+" can't be removed "+
 			"(removeat file: operation not permitted): the next run tries again") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Close() error = %v", err)
 	}
 	if exists(filepath.Join(scope.Dir, "other")) {
-		t.Error("what can be removed is still there")
+		t.Error("a removable file still exists")
 	}
 	newScope(t, Options{})
 	if !exists(file) {
@@ -53,6 +53,6 @@ func TestFailedRemovalIsReportedAndRetried(t *testing.T) {
 	must(t, freeze(file, false))
 	newScope(t, Options{})
 	if exists(scope.Dir) {
-		t.Error("the next scope has not removed the folder")
+		t.Error("the next scope did not remove the folder")
 	}
 }

@@ -66,7 +66,7 @@ func TestCloseRemovesProtectedFolders(t *testing.T) {
 				t.Error(err)
 			}
 			if exists(scope.Dir) {
-				t.Error("the folder is still there")
+				t.Error("the folder still exists")
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestRemoveDoesNotFollowLinks(t *testing.T) {
 	must(t, os.Mkdir(scope.Dir+"/a", 0o700), os.Symlink(elsewhere, scope.Dir+"/link"), os.Symlink(elsewhere+"/folder", scope.Dir+"/a/link"),
 		os.Symlink(elsewhere+"/file", scope.Dir+"/a/file"), os.Chmod(scope.Dir+"/a", 0o500))
 	if err := scope.Close(); err != nil || exists(scope.Dir) {
-		t.Errorf("closing: %v", err)
+		t.Errorf("Close() error = %v", err)
 	}
 	for name, mode := range map[string]os.FileMode{"folder": 0o500, "file": 0o400} {
 		if info, err := os.Stat(filepath.Join(elsewhere, name)); err != nil || info.Mode().Perm() != mode {
@@ -98,7 +98,7 @@ func TestRemoveDoesNotFollowLinkAtRoot(t *testing.T) {
 	scope := newScope(t, Options{})
 	must(t, os.Remove(scope.Dir), os.Symlink(elsewhere, scope.Dir))
 	if err := scope.Close(); err != nil || exists(scope.Dir) {
-		t.Errorf("closing: %v", err)
+		t.Errorf("Close() error = %v", err)
 	}
 	if !exists(elsewhere + "/file") {
 		t.Error("the link was followed")
@@ -118,7 +118,7 @@ func TestSweepRemovesUnreadableFolder(t *testing.T) {
 		t.Errorf("%v (%v) were not removed", left, err)
 	}
 	if !exists(scope.Dir) {
-		t.Error("a sweep has removed a folder in use")
+		t.Error("a sweep removed a folder in use")
 	}
 }
 
@@ -129,7 +129,7 @@ func TestRemoveTreeDeeperThanDescriptorLimit(t *testing.T) {
 	makeDeep(t, tmp+"/deep", 4*descriptors)
 	remover := play(t, "removing", tmp)
 	if output := remover.line(t)[0]; output != "removed" || exists(tmp+"/deep") {
-		t.Errorf("the output is %q", output)
+		t.Errorf("output = %q", output)
 	}
 }
 

@@ -345,7 +345,7 @@ func machineOutput(t *testing.T, role string, lines int) (got []string) {
 		for len(got) < lines {
 			line, err := a.output.ReadString('\n')
 			if err != nil {
-				t.Fatalf("%s: after %q it ended: %v", role, got, err)
+				t.Fatalf("%s ended after %q: %v", role, got, err)
 			}
 			if line = strings.TrimSpace(line); attempt < attempts && line == "error: "+pidtest.ErrTaken.Error() {
 				break

@@ -88,7 +88,7 @@ func TestOutputIsFinalAfterExit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if output.content.String() != got {
-			t.Errorf("contained: %t: it was written to after the end", contained)
+			t.Errorf("contained: %t: the output was written to after the end", contained)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestScopeNeedsOwnedRootFolder(t *testing.T) {
 			_, err = NewScope(Options{})
 			want := root + " is not a folder of yours, so others could read what is in it: remove it, or set TMPDIR to a folder of yours"
 			if err == nil || err.Error() != want {
-				t.Errorf("the error is %v, want %s", err, want)
+				t.Errorf("error = %v, want %s", err, want)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestUnusableTMPDIRIsNamed(t *testing.T) {
 	} {
 		t.Setenv("TMPDIR", tmp)
 		if _, err := NewScope(Options{}); err == nil || err.Error() != want {
-			t.Errorf("the error is %v, want %s", err, want)
+			t.Errorf("error = %v, want %s", err, want)
 		}
 	}
 }
@@ -189,10 +189,10 @@ func TestStopLetsProcessExit(t *testing.T) {
 	readLine(t, output)
 	p.Stop(within)
 	if p.Err() != nil {
-		t.Errorf("it ended with %v, want by itself", p.Err())
+		t.Errorf("error = %v, want nil", p.Err())
 	}
 	if rest, _ := io.ReadAll(output); string(rest) != "bye\n" {
-		t.Errorf("the output is %q, want bye", rest)
+		t.Errorf("output = %q, want bye", rest)
 	}
 }
 
@@ -205,10 +205,10 @@ func TestStopKillsHangingProcess(t *testing.T) {
 	asked := time.Now()
 	p.Stop(grace)
 	if waited := time.Since(asked); waited < grace {
-		t.Errorf("it was killed after %s, before its grace of %s was over", waited, grace)
+		t.Errorf("the process was killed after %s, before the grace period of %s ended", waited, grace)
 	}
 	if p.Err() == nil || p.Err().Error() != "signal: killed" {
-		t.Errorf("it ended with %v, want killed", p.Err())
+		t.Errorf("error = %v, want killed", p.Err())
 	}
 }
 
@@ -222,7 +222,7 @@ func TestProcessGroupEndsWithItsLeader(t *testing.T) {
 	}
 	<-p.Done()
 	if p.Err() != nil {
-		t.Errorf("the program that ended well ended with %v", p.Err())
+		t.Errorf("error = %v, want nil", p.Err())
 	}
 	eventuallyEnded(t, number(t, strings.TrimSpace(output.String())))
 }
@@ -236,17 +236,17 @@ func TestCloseEndsProcessesAndRemovesTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if runs(p.PID()) {
-		t.Error("the process runs on")
+		t.Error("the process still runs")
 	}
 	eventuallyEnded(t, child)
 	if exists(scope.Dir) {
-		t.Error("the folder is still there")
+		t.Error("the folder still exists")
 	}
 	if err := syscall.Kill(scope.guard.Process.Pid, 0); err == nil {
-		t.Error("the guard is still there")
+		t.Error("the guard still runs")
 	}
 	if err := scope.Close(); err != nil {
-		t.Errorf("closing again: %v", err)
+		t.Errorf("second Close() error = %v", err)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestCloseKeepsGivenFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !exists(dir) {
-		t.Error("the folder is gone")
+		t.Error("the folder was removed")
 	}
 }
 
@@ -273,7 +273,7 @@ func TestNothingStartsAfterClose(t *testing.T) {
 	}
 	_, err := scope.Start(Spec{Name: "late", Path: "/bin/sh"})
 	if err == nil || err.Error() != "starting late: its run has ended" {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Start() error = %v", err)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestStopOfEndedProcessSendsNoSignal(t *testing.T) {
 	p, _ := startShell(t, scope, "exit 3")
 	<-p.Done()
 	if p.Err() == nil || p.Err().Error() != "exit status 3" {
-		t.Errorf("it ended with %v, want exit status 3", p.Err())
+		t.Errorf("error = %v, want exit status 3", p.Err())
 	}
 	// Its number is reused by another process, which must not notice.
 	other, output := startShell(t, scope, `trap 'echo signalled' TERM; sleep 1000 & echo ready; wait`)

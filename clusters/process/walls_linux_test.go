@@ -56,7 +56,7 @@ func TestWalls(t *testing.T) {
 			{"addresses"},
 		} {
 			if output, err := c.try(t, c.walls, allowed[0], allowed[1:]...); err != nil {
-				t.Errorf("it can't %s: %v %s", strings.Join(allowed, " "), err, output)
+				t.Errorf("the program can't %s: %v %s", strings.Join(allowed, " "), err, output)
 			}
 		}
 
@@ -65,14 +65,14 @@ func TestWalls(t *testing.T) {
 				continue
 			}
 			if output, err := c.try(t, c.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
-				t.Errorf("it can %s %s", strings.Join(forbidden.what, " "), output)
+				t.Errorf("the program can %s %s", strings.Join(forbidden.what, " "), output)
 			}
 		}
 		if content, err := os.ReadFile(c.secret); err != nil || string(content) != "content" {
-			t.Errorf("the secret is %q (%v)", content, err)
+			t.Errorf("secret = %q (%v)", content, err)
 		}
 		if content, err := os.ReadFile(c.given); err != nil || string(content) != "content" {
-			t.Errorf("what it may read is %q (%v)", content, err)
+			t.Errorf("readable file = %q (%v)", content, err)
 		}
 	})
 }
@@ -102,11 +102,11 @@ func TestEachWallIsNeeded(t *testing.T) {
 				}
 			}
 			if len(succeeded) == 0 {
-				t.Error("nothing that it holds succeeds without it")
+				t.Error("no attempt succeeds without the wall")
 			}
-			t.Logf("without it: %s", strings.Join(succeeded, "; "))
+			t.Logf("without the wall: %s", strings.Join(succeeded, "; "))
 			if slices.Contains(scope.Walls(), wall) {
-				t.Error("the scope claims a wall that was left out")
+				t.Error("Walls() contains a wall that was left out")
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestDescriptorsAreNotInherited(t *testing.T) { // alone: whatever is starte
 		defer unix.Close(inherited)
 		for _, walls := range []*Walls{c.walls, nil} {
 			if output, err := c.try(t, walls, "read a descriptor", strconv.Itoa(inherited)); err == nil {
-				t.Errorf("it can read descriptor %d (walled: %t) %s", inherited, walls != nil, output)
+				t.Errorf("the program can read descriptor %d (walled: %t) %s", inherited, walls != nil, output)
 			}
 		}
 	})
@@ -150,11 +150,11 @@ func TestRequiredWall(t *testing.T) {
 				Contained: true, Walls: &walls,
 			})
 			if err == nil || !strings.Contains(err.Error(), strconv.Quote(string(wall))) {
-				t.Errorf("without the wall %q: %v", wall, err)
+				t.Errorf("without the wall %q: error = %v", wall, err)
 			}
 		}
 		if exists(filepath.Join(c.home, "begun")) {
-			t.Error("it was started")
+			t.Error("the program was started")
 		}
 	})
 }
@@ -176,7 +176,7 @@ func TestFilesWithoutNames(t *testing.T) {
 			must(t, err)
 		}
 		if got := scope.Walls(); !slices.Equal(got, want) {
-			t.Errorf("the walls are %q, want %q", got, want)
+			t.Errorf("Walls() = %q, want %q", got, want)
 		}
 	})
 }
@@ -202,11 +202,11 @@ func TestAccessSucceedsWithoutWalls(t *testing.T) {
 			{"remove", c.secret},
 		} {
 			if output, err := c.try(t, nil, what[0], what[1:]...); err != nil {
-				t.Errorf("it can't %s: %v %s", strings.Join(what, " "), err, output)
+				t.Errorf("the program can't %s: %v %s", strings.Join(what, " "), err, output)
 			}
 		}
 		if built := scope.Walls(); built != nil {
-			t.Errorf("the scope claims walls: %q", built)
+			t.Errorf("Walls() = %q, want none", built)
 		}
 	})
 }
@@ -229,10 +229,10 @@ func TestWalledProgramStopsAndWrites(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, read) }()
 		p.Stop(time.Minute)
 		if exit, ok := errors.AsType[ExitError](p.Err()); !ok || exit.ExitCode() != 3 {
-			t.Errorf("it ended with %v", p.Err())
+			t.Errorf("error = %v", p.Err())
 		}
 		if last, err := os.ReadFile(filepath.Join(c.home, "last")); err != nil || string(last) != "bye\n" {
-			t.Errorf("its last word is %q (%v)", last, err)
+			t.Errorf("last line = %q (%v)", last, err)
 		}
 	})
 }
@@ -245,7 +245,7 @@ func TestPrivateNetwork(t *testing.T) {
 	walls := &Walls{OwnNetwork: true}
 	for _, allowed := range []string{"serve itself", "datagram", "listen"} {
 		if output, err := c.try(t, walls, allowed); err != nil {
-			t.Errorf("it can't %s: %v %s", allowed, err, output)
+			t.Errorf("the program can't %s: %v %s", allowed, err, output)
 		}
 	}
 	for _, forbidden := range [][]string{
@@ -256,10 +256,10 @@ func TestPrivateNetwork(t *testing.T) {
 		{"capabilities"},
 	} {
 		if output, err := c.try(t, walls, forbidden[0], forbidden[1:]...); err == nil {
-			t.Errorf("it can %s %s", strings.Join(forbidden, " "), output)
+			t.Errorf("the program can %s %s", strings.Join(forbidden, " "), output)
 		}
 	}
 	if built := c.scope.Walls(); !slices.Contains(built, NetworkWall) || !slices.Contains(built, PrivateRoot) {
-		t.Errorf("its walls are %q", built)
+		t.Errorf("Walls() = %q", built)
 	}
 }

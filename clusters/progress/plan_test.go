@@ -51,7 +51,7 @@ func TestPlanShowsPositionAndTimeLeft(t *testing.T) {
 		plan := NewPlan(log, first, second)
 		if got, want := content(), "Building once: the first, the second. "+
 			"This takes about 7 min if none of it was built here before.\n"; got != want {
-			t.Errorf("at first the output is %q, want %q", got, want)
+			t.Errorf("first output = %q, want %q", got, want)
 		}
 		// Everything takes as long as in the figures.
 		build(plan.Next(), 20, 950*time.Millisecond, 100, 1490*time.Millisecond, 10*time.Second)
@@ -60,7 +60,7 @@ func TestPlanShowsPositionAndTimeLeft(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(content()), "\n")[1:]
 	if first, last := lines[0], lines[len(lines)-1]; first != "1 of 2: build the first: 2 modules (2s, about 7 min left)" ||
 		last != "2 of 2: build the second: done in 3m57s" {
-		t.Errorf("it begins with %q and ends with %q", first, last)
+		t.Errorf("first line = %q, last line = %q", first, last)
 	}
 	previous := 8 * time.Minute
 	for _, line := range lines {
@@ -70,12 +70,12 @@ func TestPlanShowsPositionAndTimeLeft(t *testing.T) {
 		}
 		now, err := time.ParseDuration(strings.NewReplacer(" min", "m", " s", "s").Replace(found[2]))
 		if err != nil || now > previous {
-			t.Errorf("%q comes after %s left (%v)", line, previous, err)
+			t.Errorf("%q follows %s left (%v)", line, previous, err)
 		}
 		previous = now
 	}
 	if previous > 20*time.Second {
-		t.Errorf("at last %s are left", previous)
+		t.Errorf("%s are left at the end", previous)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestPlanAdjustsToTheMachine(t *testing.T) {
 			})
 			_, after, _ := strings.Cut(content(), "2 of 2: build the second")
 			if found := left.FindStringSubmatch(after); found == nil || found[2] != test.want {
-				t.Errorf("the output is %q, want %s left", after, test.want)
+				t.Errorf("output = %q, want %s left", after, test.want)
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestPlanAdjustsDuringCompilation(t *testing.T) {
 	}
 	// 75 s for the rest, 15 s for linking, and six minutes for the second work, which has four in the figures.
 	if last != "7 min" {
-		t.Errorf("half way, %s are left; want 7 min", last)
+		t.Errorf("halfway, %s are left, want 7 min", last)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestShortWorkHasNoPlan(t *testing.T) {
 		NewPlan(log)
 	})
 	if got, want := content(), "build the checks: done in 1s\n"; got != want {
-		t.Errorf("the output is %q, want %q", got, want)
+		t.Errorf("output = %q, want %q", got, want)
 	}
 }
 
@@ -165,9 +165,9 @@ func TestOverdueWorkIsNotShownAsDone(t *testing.T) {
 	})
 	lines := strings.Split(strings.TrimSpace(content()), "\n")
 	if last := lines[len(lines)-2]; last != "build the first: (9m47s, about 4 min left)" {
-		t.Errorf("after ten minutes without output the line is %q", last)
+		t.Errorf("line after ten minutes without output = %q", last)
 	}
 	if last := lines[len(lines)-1]; last != "build the first: failed in 10m0s" {
-		t.Errorf("it ends with %q", last)
+		t.Errorf("last line = %q", last)
 	}
 }

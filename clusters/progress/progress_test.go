@@ -39,7 +39,7 @@ func TestLogGetsPeriodicLines(t *testing.T) {
 		bar := Start(log, "build")
 		pass(1900 * time.Millisecond)
 		if got := content(); got != "" {
-			t.Errorf("within two seconds it printed %q", got)
+			t.Errorf("output within two seconds = %q", got)
 		}
 		pass(200 * time.Millisecond)
 		bar.Set("modules", 7, 0)
@@ -54,7 +54,7 @@ build: 3 of 10 packages (32s)
 build: done in 32.1s
 `
 	if got := content(); got != want {
-		t.Errorf("it printed\n%s\nwant\n%s", got, want)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestShortWorkHasOneLine(t *testing.T) {
 				}
 			})
 			if got := content(); got != want {
-				t.Errorf("it printed %q, want %q", got, want)
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}
@@ -90,11 +90,11 @@ func TestPipeIsNotATerminal(t *testing.T) {
 	defer read.Close()
 	defer write.Close()
 	if IsTerminal(write) {
-		t.Error("a pipe is taken for a terminal")
+		t.Error("IsTerminal() of a pipe = true")
 	}
 	log, _ := newLog(t)
 	if IsTerminal(log) {
-		t.Error("a file is taken for a terminal")
+		t.Error("IsTerminal() of a file = true")
 	}
 }
 
@@ -104,11 +104,11 @@ func TestGauge(t *testing.T) {
 		bar := &Bar{done: test.done, total: test.total}
 		want := "[" + strings.Repeat("█", test.filled) + strings.Repeat("·", 24-test.filled) + "]"
 		if got := bar.gauge(); got != want {
-			t.Errorf("%d of %d: %s, want %s", test.done, test.total, got, want)
+			t.Errorf("%d of %d: got %s, want %s", test.done, test.total, got, want)
 		}
 	}
 	if got := (&Bar{done: 5}).gauge(); got != "" {
-		t.Errorf("of an unknown total: %s, want nothing", got)
+		t.Errorf("unknown total: got %s, want nothing", got)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestTimeLeftFollowsFromProgress(t *testing.T) {
 		{10, 10, time.Minute, "5 s"},
 	} {
 		if got := Left(test.done, test.total, test.elapsed); got != test.want {
-			t.Errorf("when %d of %d took %s, %q is left, want %q", test.done, test.total, test.elapsed, got, test.want)
+			t.Errorf("Left(%d, %d, %s) = %q, want %q", test.done, test.total, test.elapsed, got, test.want)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestTerminalLineIsReplacedByTheResult(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	terminal, screen := newTerminal(t)
 	if !IsTerminal(terminal) {
-		t.Fatal("a terminal is not taken for one")
+		t.Fatal("IsTerminal() of a terminal = false")
 	}
 	synctest.Test(t, func(*testing.T) {
 		bar := Start(terminal, "build")
@@ -69,7 +69,7 @@ func TestTerminalLineIsReplacedByTheResult(t *testing.T) {
 	want := again + "⠋ build " + gauge + " 5 of 10 packages (0s)" + again + "⠙ build " + gauge + " 5 of 10 packages (0s)" +
 		again + "build: done in 300ms\r\n"
 	if got != want {
-		t.Errorf("the terminal was sent\n%q\nwant\n%q", got, want)
+		t.Errorf("output =\n%q\nwant\n%q", got, want)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestDumbTerminalIsTreatedAsLog(t *testing.T) {
 	for _, kind := range []string{"dumb", ""} {
 		t.Setenv("TERM", kind)
 		if IsTerminal(terminal) {
-			t.Errorf("TERM=%q is taken for one that can", kind)
+			t.Errorf("IsTerminal() with TERM=%q = true", kind)
 		}
 	}
 }

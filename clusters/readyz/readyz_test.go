@@ -66,10 +66,10 @@ func TestFailedChecksAreNamedInOneLine(t *testing.T) {
 	} {
 		client, asked := answering(t, http.StatusInternalServerError, page(failing...))
 		if err := Ask(t.Context(), client); err == nil || err.Error() != want {
-			t.Errorf("the error is %v, want %s", err, want)
+			t.Errorf("Ask() error = %v, want %s", err, want)
 		}
 		if !slices.Equal(*asked, []string{"/readyz"}) {
-			t.Errorf("it asked for %v", *asked)
+			t.Errorf("requests = %v", *asked)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestReadyServer(t *testing.T) {
 		t.Error(err)
 	}
 	if want := []string{"/readyz", "etcd", "informer-sync"}; !slices.Equal(*asked, want) {
-		t.Errorf("it asked for %v, want %v", *asked, want)
+		t.Errorf("requests = %v, want %v", *asked, want)
 	}
 }
 
@@ -90,6 +90,6 @@ func TestResponseWithoutChecks(t *testing.T) {
 	t.Parallel()
 	client, _ := answering(t, http.StatusForbidden, "no")
 	if err := Ask(t.Context(), client); err == nil {
-		t.Error("it takes a refusal for readiness")
+		t.Error("no error for a refusal")
 	}
 }

@@ -28,7 +28,7 @@ func TestRemoveIgnoresMissingFolder(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("the folder still exists: %v", err)
 	}
 }
 
@@ -67,6 +67,6 @@ func TestLeftoversOfKilledProcessesAreRemoved(t *testing.T) {
 	}
 	slices.Sort(keep)
 	if !slices.Equal(found, keep) {
-		t.Errorf("there is %q, want %q", found, keep)
+		t.Errorf("entries = %q, want %q", found, keep)
 	}
 }

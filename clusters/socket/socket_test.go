@@ -23,7 +23,7 @@ func TestSocketInDeepFolder(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		for _, err := range []error{second(Listen(path)), second(Dial(t.Context(), path))} {
 			if err == nil || !strings.Contains(err.Error(), "set TMPDIR to one") {
-				t.Errorf("the error is %v", err)
+				t.Errorf("error = %v", err)
 			}
 		}
 		return
@@ -50,7 +50,7 @@ func TestSocketInDeepFolder(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("closing has removed the file, which may have been another's: %v", err)
+		t.Errorf("Close() removed the file, which may belong to another listener: %v", err)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestErrorsNameTheOriginalPath(t *testing.T) {
 		"connecting to " + dir + "/interrupted: ": second(Dial(ended, dir+"/interrupted")),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("the error is %v, and must begin with %q", err, want)
+			t.Errorf("error = %v, want the prefix %q", err, want)
 		}
 	}
 }

@@ -26,12 +26,12 @@ func TestAllCallsRunOnTheSameThread(t *testing.T) {
 				return want
 			})
 			if !errors.Is(err, want) {
-				t.Errorf("the error is %v", err)
+				t.Errorf("error = %v", err)
 			}
 		})
 	}
 	running.Wait()
 	if len(threads) != 1 {
-		t.Errorf("there were %d threads", len(threads))
+		t.Errorf("got %d threads", len(threads))
 	}
 }

@@ -30,7 +30,7 @@ func TestAssetsHaveTheControlPlane(t *testing.T) {
 			output, err := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...).CombinedOutput()
 			if err != nil || !strings.Contains(strings.ToLower(string(output)), "version") &&
 				!strings.Contains(string(output), here.ControlPlane.Version) {
-				t.Errorf("%s ends with %v and prints %q", name, err, output)
+				t.Errorf("%s: error = %v, output = %q", name, err, output)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestBuildCache(t *testing.T) {
 		{"the folder above", filepath.Dir(root), ""},
 	} {
 		if got := c.BuildCache(test.dir); got != test.want {
-			t.Errorf("%s: it is kept in %q instead of %q", test.name, got, test.want)
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestForeignImageOfSameNameIsReplaced(t *testing.T) {
 		}
 		made, err := store.Find([]images.Image{probe})
 		if err != nil || len(made) != 1 || found.Configuration.Digest != made[0].ID {
-			t.Errorf("where the store had %s the name stands for %s, want %+v, %v", state, found.Configuration.Digest, made, err)
+			t.Errorf("after the store had %s, the name refers to %s, want %+v, %v", state, found.Configuration.Digest, made, err)
 		}
 	}
 }

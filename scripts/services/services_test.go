@@ -24,14 +24,14 @@ func TestServicesOfLabs(t *testing.T) {
 	for _, lab := range list.Labs {
 		named := services.Named(lab.Services)
 		if len(named) != len(lab.Services) {
-			t.Errorf("lab %s has the services %q, of which there are %d", lab.Name, lab.Services, len(named))
+			t.Errorf("lab %s has the services %q, but %d exist", lab.Name, lab.Services, len(named))
 		}
 		for _, service := range named {
 			used[service.Name] = true
 		}
 	}
 	if len(used) != len(services.All()) {
-		t.Errorf("of %d services, labs use %v", len(services.All()), used)
+		t.Errorf("%d services exist, but labs use %v", len(services.All()), used)
 	}
 }
 
@@ -45,13 +45,13 @@ func TestServicesServeLookPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		if forChecks == nil {
-			t.Errorf("the checks cannot ask the %s", service.Name)
+			t.Errorf("the %s has no handler for the checks", service.Name)
 		}
 		for _, handler := range []http.Handler{forOperator, kept} {
 			answer := httptest.NewRecorder()
 			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, service.Look, nil))
 			if answer.Code != http.StatusOK {
-				t.Errorf("the %s answers a GET of %s with %d", service.Name, service.Look, answer.Code)
+				t.Errorf("the %s: GET %s: status = %d", service.Name, service.Look, answer.Code)
 			}
 		}
 	}

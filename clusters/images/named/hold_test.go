@@ -57,7 +57,7 @@ func expect(t *testing.T, store string, when string, want ...string) {
 		found = append(found, strings.TrimPrefix(image.Reference, "docker.io/lab/"))
 	}
 	if fmt.Sprint(found) != fmt.Sprint(want) {
-		t.Errorf("%s there are %q, want %q", when, found, want)
+		t.Errorf("%s the images are %q, want %q", when, found, want)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestNameOfKilledHolderIsRemoved(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Join(store, folder))
 	if err != nil || len(left) != 1 || left[0].Name() != "lock" {
-		t.Errorf("left are %v (%v), want the lock alone", left, err)
+		t.Errorf("left behind: %v (%v), want only the lock", left, err)
 	}
 }
 
@@ -154,6 +154,6 @@ func TestHeldNameIsNeverMissing(t *testing.T) {
 	}
 	wait.Wait()
 	if _, err := Read(store, "lab/graded:a"); !errors.Is(err, ErrUnknown) {
-		t.Errorf("in the end the name is there (%v)", err)
+		t.Errorf("the name still exists at the end (%v)", err)
 	}
 }

@@ -41,7 +41,7 @@ func TestLastImageOfANameWins(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
 	if _, err := Read(store, "web"); !errors.Is(err, ErrUnknown) {
-		t.Errorf("the error of an image that is not there is %v", err)
+		t.Errorf("Read() of a missing image: error = %v", err)
 	}
 	for _, digest := range []string{"sha256:" + strings.Repeat("1", 64), "sha256:" + strings.Repeat("2", 64)} {
 		if err := Write(store, Image{Reference: "web", Configuration: Blob{Digest: digest}}); err != nil {
@@ -49,22 +49,22 @@ func TestLastImageOfANameWins(t *testing.T) {
 		}
 		for _, name := range []string{"web:latest", "docker.io/library/web", digest} {
 			if image, err := Read(store, name); err != nil || image.Configuration.Digest != digest {
-				t.Errorf("%s is %+v, %v; want %s", name, image, err, digest)
+				t.Errorf("Read(%s) = %+v, %v, want %s", name, image, err, digest)
 			}
 		}
 	}
 	if images, err := List(store); err != nil || len(images) != 1 || images[0].Reference != "docker.io/library/web:latest" {
-		t.Errorf("the images are %+v, %v", images, err)
+		t.Errorf("List() = %+v, %v", images, err)
 	}
 	files, err := filepath.Glob(filepath.Join(store, folder, "*"))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("the files are %v, %v", files, err)
+		t.Fatalf("files = %v, %v", files, err)
 	}
 	if err := os.WriteFile(files[0], []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(store, "web"); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("the error of a damaged store is %v", err)
+		t.Errorf("Read() of a damaged store: error = %v", err)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestListOmitsUnfinishedNames(t *testing.T) {
 	}()
 	for {
 		if images, err := List(store); err != nil || len(images) > 1 {
-			t.Fatalf("the images are %d, %v", len(images), err)
+			t.Fatalf("List() returned %d images, %v", len(images), err)
 		}
 		select {
 		case err := <-written:

@@ -39,7 +39,7 @@ func TestBelowOmitsChildrenOfReusedPID(t *testing.T) {
 				return Child{Number: 1, began: 1}, true
 			})
 			if !slices.Equal(found, test.want) {
-				t.Errorf("it found %v, want %v", found, test.want)
+				t.Errorf("found %v, want %v", found, test.want)
 			}
 		})
 	}
@@ -54,14 +54,14 @@ func TestProcessHasParentAndStartTime(t *testing.T) {
 	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
 	seen, ok := look(sleep.Process.Pid)
 	if !ok || seen.Number != sleep.Process.Pid || seen.Parent != os.Getpid() || seen.began == 0 {
-		t.Errorf("it is seen as %+v (%v), want one of %d", seen, ok, os.Getpid())
+		t.Errorf("look() = %+v (%v), want a child of %d", seen, ok, os.Getpid())
 	}
 	if !slices.Contains(Below(os.Getpid()), seen) {
 		t.Errorf("%+v is not found below its parent", seen)
 	}
 	seen.began--
 	if h, there := seen.open(); there {
-		t.Error("a process that began earlier is taken for it")
+		t.Error("a process that began earlier is mistaken for it")
 	} else {
 		h.Close()
 	}

@@ -50,14 +50,14 @@ func TestSupervisorRunsBeforeOtherPackages(t *testing.T) {
 	t.Parallel()
 	messages, trace := supervise(t, supervisor.Program{Path: "/bin/true", Args: []string{"true"}, Dir: "/"}, "GODEBUG=inittrace=1")
 	if want := []supervisor.Message{{Kind: supervisor.Started}, {Kind: supervisor.Ended}}; !reflect.DeepEqual(messages, want) {
-		t.Errorf("it sent its owner %v, want %v", messages, want)
+		t.Errorf("messages to the owner = %v, want %v", messages, want)
 	}
 	if !strings.Contains(trace, "init os @") {
 		t.Fatalf("this is no trace of initialisation:\n%s", trace)
 	}
 	for _, late := range []string{"fmt", "reflect", "testing"} {
 		if strings.Contains(trace, "init "+late+" @") {
-			t.Errorf("%s was initialised before the supervisor began: what does its package import?", late)
+			t.Errorf("%s was initialised before the supervisor began: check the imports of its package", late)
 		}
 	}
 }

@@ -61,14 +61,14 @@ func TestInstallSucceedsAfterKill(t *testing.T) {
 		t.Logf("killed after %.1f s of %.1f s; the next install took %.1f s", after.Seconds(), whole.Seconds(), time.Since(began).Seconds())
 	}
 	if killed < kills/2 {
-		t.Errorf("only %d of %d were killed before they were done: the rest proves nothing", killed, kills)
+		t.Errorf("only %d of %d installs were killed before they ended, so the rest prove nothing", killed, kills)
 	}
 
 	if was, err := playground.Down(); err != nil || !was {
 		t.Errorf("ending the playground: %v, %v", was, err)
 	}
 	if _, err := os.Stat(playground.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the playground's folder is still there: %v", err)
+		t.Errorf("the playground's folder still exists: %v", err)
 	}
 }
 

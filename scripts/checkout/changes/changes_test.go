@@ -109,7 +109,7 @@ func TestChangedPackages(t *testing.T) {
 				t.Errorf("a change of %s touches %v, want %v", test.file, touched, test.touched)
 			}
 			if !changes.Any(func(name string) bool { return name == test.file }) {
-				t.Errorf("%s has changed and is not among the files", test.file)
+				t.Errorf("%s has changed, but is not among the files", test.file)
 			}
 		})
 	}
@@ -128,10 +128,10 @@ func TestCommentChange(t *testing.T) {
 		t.Error("a package comment touches the package")
 	}
 	if !changes.Touch(t.Context(), "m/b/c") || changes.SameCode(t.Context(), "m/b/c/c.go") {
-		t.Error("a directive is no change")
+		t.Error("a directive does not touch the package")
 	}
 	if got := changes.Packages("m"); !slices.Equal(got, []string{"m/b", "m/b/c"}) {
-		t.Errorf("Go files differ in %q", got)
+		t.Errorf("packages with changed Go files = %q", got)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestFileBeforeChange(t *testing.T) {
 	}
 	for name, want := range map[string]string{"list.yaml": "labs: []\n", "new.yaml": ""} {
 		if got, err := changes.Before(t.Context(), name); got != want || err != nil {
-			t.Errorf("%s was %q, got %q (%v)", name, want, got, err)
+			t.Errorf("Before(%s): want %q, got %q (%v)", name, want, got, err)
 		}
 	}
 }
@@ -174,6 +174,6 @@ func TestUnknownCommit(t *testing.T) {
 	root, runner := repository(t)
 	if _, err := Since(t.Context(), runner, root, "0123abc"); err == nil ||
 		!strings.Contains(err.Error(), "there is no commit 0123abc in this repository") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Since() error = %v", err)
 	}
 }

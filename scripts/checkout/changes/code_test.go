@@ -57,7 +57,7 @@ func Sell(a int, b string) error {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if same := bytes.Equal(changes.Code([]byte(base)), changes.Code([]byte(test.content))); same != test.same {
-				t.Errorf("the same code: %t, want %t\n%q\n%q", same, test.same, changes.Code([]byte(base)), changes.Code([]byte(test.content)))
+				t.Errorf("same code = %t, want %t\n%q\n%q", same, test.same, changes.Code([]byte(base)), changes.Code([]byte(test.content)))
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestSignificantComments(t *testing.T) {
 	}
 	after := [2]string{"package a\n//lab:else\n// x\n//lab:end\n// one\n", "package a\n//lab:else\n// x\n//lab:end\n// two\n"}
 	if !bytes.Equal(changes.Code([]byte(after[0])), changes.Code([]byte(after[1]))) {
-		t.Error("a comment after a skeleton's code decides")
+		t.Error("a comment after a skeleton's code counts as code")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestCommentsAreNotCode(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(changes.Code(content), changes.Code(printed.Bytes())) {
-			t.Errorf("%s has other code without its comments", name)
+			t.Errorf("the code of %s differs without its comments", name)
 		}
 		compared++
 	}

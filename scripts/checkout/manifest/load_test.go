@@ -28,7 +28,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := lab.TimeLimit.Duration; got != 2*time.Minute {
-		t.Errorf("the time limit is %s, want 2m", got)
+		t.Errorf("time limit = %s, want 2m", got)
 	}
 	if !lab.Operator || lab.StartsFrom != "01-pancake" || lab.MaxScore() != 100 || !slices.Equal(lab.Services, []string{"freezer"}) {
 		t.Errorf("read %+v", lab)
@@ -222,7 +222,7 @@ func TestLoadRejects(t *testing.T) {
 			t.Parallel()
 			list := readFile(t, "testdata/repository/labs/labs.yaml")
 			if n := strings.Count(list, test.find); test.find != "" && n != 1 {
-				t.Fatalf("%q is in the list %d times, want once", test.find, n)
+				t.Fatalf("the list contains %q %d times, want once", test.find, n)
 			}
 			list = strings.Replace(list, test.find, test.replace, 1)
 			if test.find == "" {
@@ -337,7 +337,7 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 			}
 		}
 		for name := range properties {
-			t.Errorf("the schema has %q, and %s has not", name, test.goType)
+			t.Errorf("the schema has %q, but %s does not", name, test.goType)
 		}
 	}
 }

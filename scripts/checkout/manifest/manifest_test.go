@@ -33,7 +33,7 @@ func TestLabByAnyName(t *testing.T) {
 			continue
 		}
 		if lab.Name != want {
-			t.Errorf("Lab(%q) is %s, want %s", ref, lab.Name, want)
+			t.Errorf("Lab(%q) = %s, want %s", ref, lab.Name, want)
 		}
 	}
 	for _, ref := range []string{"", "0", "3", "-1", "flipper", "01-", "pan", "../01-pancake"} {
@@ -89,7 +89,7 @@ func TestStartingWith(t *testing.T) {
 			ids = append(ids, check.ID)
 		}
 		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("with %q first the order is %s, want %s", first, got, want)
+			t.Errorf("order with %q first = %s, want %s", first, got, want)
 		}
 	}
 }
@@ -104,10 +104,10 @@ func TestPreconditions(t *testing.T) {
 	first := lab.Checks[0]
 	if first.ID != "served" || !first.Precondition() || first.Points != 0 ||
 		first.Title != "The API server serves pancakes" || len(first.Hints) != 2 {
-		t.Errorf("the first check is %+v", first)
+		t.Errorf("first check = %+v", first)
 	}
 	if len(lab.Own()) != len(lab.Checks)-1 || lab.Own()[0].ID != "flips" || lab.MaxScore() != 100 {
-		t.Errorf("its own checks are %+v, for %d points", lab.Own(), lab.MaxScore())
+		t.Errorf("own checks = %+v, with %d points", lab.Own(), lab.MaxScore())
 	}
 	for id, want := range map[string][]string{"served": nil, "flips": {"served"}, "once": {"served", "flips"}} {
 		if got, err := lab.Needed(id); err != nil || !slices.Equal(got, want) {
@@ -115,7 +115,7 @@ func TestPreconditions(t *testing.T) {
 		}
 	}
 	if _, err := lab.Needed("nonsense"); err == nil {
-		t.Error("a check that the lab does not have needs nothing")
+		t.Error("no error for a check that the lab does not have")
 	}
 }
 
@@ -130,7 +130,7 @@ func TestLimitToPart(t *testing.T) {
 		{ID: "cools", Points: 5, Needs: []string{"crisp"}}, // only for the whole lab
 	}}
 	if got := lab.Parts(); !slices.Equal(got, []string{"heat", "bake"}) {
-		t.Errorf("the parts are %v", got)
+		t.Errorf("parts = %v", got)
 	}
 	for part, want := range map[string][]manifest.Check{
 		"heat": {
@@ -148,11 +148,11 @@ func TestLimitToPart(t *testing.T) {
 			t.Errorf("the checks of %s (-want +got):\n%s", part, diff)
 		}
 		if limited.Part != part || limited.Title != "The oven, part "+part || limited.Name != lab.Name {
-			t.Errorf("limited to %s it is %+v", part, limited)
+			t.Errorf("lab limited to %s = %+v", part, limited)
 		}
 	}
 	if len(lab.Checks) != 5 || len(lab.Checks[3].Needs) != 1 || lab.Part != "" {
-		t.Errorf("the whole lab is now %+v", lab)
+		t.Errorf("the whole lab was changed: %+v", lab)
 	}
 	_, err := lab.Limit("cool")
 	wantError(t, err, `lab 07-oven has no part "cool"; its parts are heat and bake$`)
@@ -179,7 +179,7 @@ func TestLimitToFirstSteps(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" ||
 		limited.Title != "The oven, steps 1 to 2" || limited.Part == "" {
-		t.Errorf("limited it is %+v, with the checks (-want +got):\n%s", limited, diff)
+		t.Errorf("limited lab = %+v, checks (-want +got):\n%s", limited, diff)
 	}
 	for _, step := range []int{0, -1, 4} {
 		_, err = lab.UpTo(step)
@@ -203,10 +203,10 @@ func TestLimitToChecksWithoutNode(t *testing.T) {
 	want := []manifest.Check{{ID: "warm", Points: 70}, {ID: "clean", Points: 10, Needs: []string{"warm"}}}
 	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" ||
 		limited.MaxScore() != 80 || limited.Part == "" || limited.Node {
-		t.Errorf("limited it is %+v, with the checks (-want +got):\n%s", limited, diff)
+		t.Errorf("limited lab = %+v, checks (-want +got):\n%s", limited, diff)
 	}
 	if len(limited.Undecided) != 1 || limited.Undecided[0].ID != "smells" || len(lab.Checks) != 3 {
-		t.Errorf("left out: %+v", limited.Undecided)
+		t.Errorf("undecided checks = %+v", limited.Undecided)
 	}
 	_, err = (&manifest.Lab{Name: "01-pancake"}).WithoutNode()
 	wantError(t, err, `lab 01-pancake needs no node: leave out --without-node$`)
@@ -222,7 +222,7 @@ func TestOwnTestsPercentage(t *testing.T) {
 		want  int
 	}{{nothing, 80}, {&manifest.OwnTests{}, 80}, {&manifest.OwnTests{Find: 50}, 50}} {
 		if got := test.tests.Percentage(); got != test.want {
-			t.Errorf("%+v must be found to %d %%, want %d %%", test.tests, got, test.want)
+			t.Errorf("%+v: percentage = %d %%, want %d %%", test.tests, got, test.want)
 		}
 	}
 }
@@ -233,14 +233,14 @@ func TestOwnTestsAreACheckIfTheyHavePoints(t *testing.T) {
 	for _, tests := range []*manifest.OwnTests{nil, {Find: 50}} {
 		lab.Tests = tests
 		if got := lab.OwnTests(); got != nil || lab.FullScore() != 90 {
-			t.Errorf("%+v are the check %+v, and the lab has %d points", tests, got, lab.FullScore())
+			t.Errorf("%+v: check = %+v, points of the lab = %d", tests, got, lab.FullScore())
 		}
 	}
 	lab.Tests = &manifest.OwnTests{Points: 10}
 	got := lab.OwnTests()
 	if got == nil || got.Points != 10 || got.Lecture != "docs/lectures/09-oven.md#your-own-tests" ||
 		len(got.Hints) < 2 || lab.FullScore() != 100 || lab.MaxScore() != 90 {
-		t.Errorf("they are the check %+v, and the lab has %d points, %d without it", got, lab.FullScore(), lab.MaxScore())
+		t.Errorf("check = %+v, the lab has %d points, and %d without it", got, lab.FullScore(), lab.MaxScore())
 	}
 }
 
@@ -250,7 +250,7 @@ func TestExtensionPointsAreNotLabPoints(t *testing.T) {
 		{ID: "bakes", Points: 100}, {ID: "bakes-twice", Points: 10, Extension: true},
 	}}
 	if lab.MaxScore() != 100 || lab.FullScore() != 100 {
-		t.Errorf("the lab has %d points, %d with its tests; want 100", lab.MaxScore(), lab.FullScore())
+		t.Errorf("the lab has %d points, and %d with its tests, want 100", lab.MaxScore(), lab.FullScore())
 	}
 }
 
@@ -300,6 +300,6 @@ func wantError(t *testing.T, err error, pattern string) {
 		t.Fatalf("no error, want one that matches %q", pattern)
 	}
 	if !regexp.MustCompile(pattern).MatchString(err.Error()) {
-		t.Errorf("the error is\n%s\nwant one that matches %q", err, pattern)
+		t.Errorf("error =\n%s\nwant one that matches %q", err, pattern)
 	}
 }

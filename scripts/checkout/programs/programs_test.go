@@ -48,7 +48,7 @@ func TestMakeGoalPrograms(t *testing.T) {
 	t.Parallel()
 	labs, err := filepath.Glob(filepath.Join(root, "labs", "[0-9][0-9]-*"))
 	if err != nil || len(labs) < 4 {
-		t.Fatalf("there are the labs %v: %v", labs, err)
+		t.Fatalf("labs = %v: %v", labs, err)
 	}
 	all := "Kubernetes 1.36.3, controller-gen"
 	for _, lab := range labs {
@@ -117,11 +117,11 @@ func TestLabProgramsMatchTheManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) != len(want.Labs) {
-		t.Fatalf("%d labs are found, and there are %d", len(got), len(want.Labs))
+		t.Fatalf("got %d labs, want %d", len(got), len(want.Labs))
 	}
 	for i, l := range want.Labs {
 		if read := (lab{l.Number, l.Name, string(l.Stage), l.Addons, l.Node}); !reflect.DeepEqual(got[i], read) {
-			t.Errorf("lab %d is %+v, want %+v", l.Number, got[i], read)
+			t.Errorf("lab %d = %+v, want %+v", l.Number, got[i], read)
 		}
 	}
 }
@@ -165,14 +165,14 @@ func TestOnlyStaleProgramsArePlanned(t *testing.T) {
 	}
 	if output := ensure(two); !strings.HasPrefix(output, "Building once: the two. This takes about 60 s ") ||
 		!strings.Contains(output, "\nbuild the two: done in ") {
-		t.Errorf("the output is %q", output)
+		t.Errorf("output = %q", output)
 	}
 	if output := ensure(one, two, three); !strings.HasPrefix(output, "Building once: the one, the three. This takes about 2 min ") ||
 		!strings.Contains(output, "\n1 of 2: build the one: done in ") || !strings.Contains(output, "\n2 of 2: build the three: done in ") {
-		t.Errorf("the output is %q", output)
+		t.Errorf("output = %q", output)
 	}
 	if output := ensure(one, two, three); output != "" {
-		t.Errorf("if all exist, the output is %q", output)
+		t.Errorf("output if all programs exist = %q", output)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestImportChangeRebuildsChecks(t *testing.T) {
 		`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"checkout/manifest"`,
 	} {
 		if !strings.Contains(string(stamp), `"Folder": `+folder) {
-			t.Errorf("a change of %s goes unnoticed:\n%s", folder, stamp)
+			t.Errorf("a change of %s does not make the program stale:\n%s", folder, stamp)
 		}
 	}
 }

@@ -85,10 +85,10 @@ func TestWrongChallengeResponseIsReported(t *testing.T) {
 	}
 	if got := authorizations[0]; got.Status != "invalid" || !strings.Contains(got.Problem, "urn:ietf:params:acme:error:unauthorized") ||
 		!strings.Contains(got.Problem, "404") {
-		t.Errorf("the authorization is %+v, want an invalid one with the server's problem", got)
+		t.Errorf("authorization = %+v, want an invalid one with the server's problem", got)
 	}
 	if _, err := order.Finalize(ctx); err == nil || !strings.Contains(err.Error(), "the order is invalid") {
-		t.Errorf("finalizing an invalid order: %v, want an error that says so", err)
+		t.Errorf("Finalize() of an invalid order: error = %v, want one with that reason", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAccountAndOrderCanBeReopened(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.URL != account.URL {
-		t.Errorf("the account is %s, want %s", again.URL, account.URL)
+		t.Errorf("account = %s, want %s", again.URL, account.URL)
 	}
 	opened, err := again.Open(ctx, order.URL)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestAccountAndOrderCanBeReopened(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := opened.Finalize(ctx); err != nil {
-		t.Errorf("finalizing an order that was found again: %v", err)
+		t.Errorf("Finalize() of a reopened order: %v", err)
 	}
 	if _, err := acme.Resume(ctx, directory, client, []byte("no key")); err == nil {
 		t.Error("an account was opened without a key")
@@ -158,6 +158,6 @@ func TestKeyAuthorizationUsesTheJWK(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "token." + thumbprint(members); proof != want {
-		t.Errorf("the key authorization is %s, want %s, by %s", proof, want, content)
+		t.Errorf("key authorization = %s, want %s, for %s", proof, want, content)
 	}
 }

@@ -65,7 +65,7 @@ func (s *sky) demand(method, path, body string, code int, parts ...string) strin
 	s.t.Helper()
 	got, response := s.ask(method, path, body)
 	if got != code {
-		s.t.Fatalf("%s %s %s: the answer is %d, want %d: %s", method, path, body, got, code, response)
+		s.t.Fatalf("%s %s %s: status = %d, want %d: %s", method, path, body, got, code, response)
 	}
 	for _, part := range parts {
 		if !strings.Contains(response, part) {
@@ -80,7 +80,7 @@ func (s *sky) id(key, value string) string {
 	s.t.Helper()
 	all, err := s.console.List(s.t.Context(), key, value)
 	if err != nil || len(all) != 1 {
-		s.t.Fatalf("there are %v (%v), want one", all, err)
+		s.t.Fatalf("instances = %v (%v), want one", all, err)
 	}
 	return all[0].ID
 }
@@ -114,7 +114,7 @@ func TestTokenLaunchesOnceUntilItExpires(t *testing.T) {
 	s.demand("POST", "/v1/instances", none, 201)
 	all, err := s.console.List(t.Context(), "owner", "u-1")
 	if err != nil || len(all) != 5 {
-		t.Errorf("there are %d instances (%v), want 5", len(all), err)
+		t.Errorf("got %d instances (%v), want 5", len(all), err)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestBill(t *testing.T) {
 	bill, err := s.console.Bill(t.Context())
 	if err != nil || len(bill.Lines) != 2 || bill.Cents != 5+2*20 || bill.Lines[0].Hours != 1 || bill.Lines[1].Hours != 2 ||
 		bill.Lines[0].State != Terminated || bill.Lines[1].State != Running {
-		t.Errorf("the bill is %+v (%v)", bill, err)
+		t.Errorf("bill = %+v (%v)", bill, err)
 	}
 }
 
@@ -253,15 +253,15 @@ func TestRejectedRequests(t *testing.T) {
 	} {
 		code, response := s.ask(test.method, test.path, test.body)
 		if code != test.code || !strings.Contains(response, test.want) {
-			t.Errorf("%s: the answer is %d, want %d with %s: %.300s", test.name, code, test.code, test.want, response)
+			t.Errorf("%s: status = %d, want %d with %s: %.300s", test.name, code, test.code, test.want, response)
 		}
 	}
 	if bill, err := s.console.Bill(t.Context()); err != nil || len(bill.Lines) > 0 {
-		t.Errorf("the bill is %v (%v)", bill, err)
+		t.Errorf("bill = %v (%v)", bill, err)
 	}
 	_, err := s.console.Terminate(t.Context(), "i-1")
 	if refused := (*Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 
@@ -308,10 +308,10 @@ func TestForeignFileIsNotOverwritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Open(file); err == nil || !strings.Contains(err.Error(), "remove it to begin without instances") {
-			t.Errorf("of %s, the error is %v", content, err)
+			t.Errorf("Open() of %s: error = %v", content, err)
 		}
 		if now, err := os.ReadFile(file); err != nil || string(now) != content {
-			t.Errorf("the file is now %q (%v)", now, err)
+			t.Errorf("the file was changed: %q (%v)", now, err)
 		}
 	}
 }

@@ -50,14 +50,14 @@ func TestFreezerPersistsInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("opened again, the movements differ (-before +after):\n%s", diff)
+		t.Errorf("movements after reopening (-before +after):\n%s", diff)
 	}
 	demandStock(t, again, "flavour vanilla 999", "topping cream 1000")
 	demandOut(t, again, "a", freezer.Ingredient{Kind: freezer.Flavour, Ingredient: "vanilla"})
 	book(t, again, movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"), movement("4", "a", freezer.In, freezer.Flavour, "vanilla"))
 	demandStock(t, again, "flavour vanilla 1000", "topping cream 1000")
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
-		t.Errorf("beside the file there is something: %v, %v", entries, err)
+		t.Errorf("files beside the ledger's: %v, %v", entries, err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestUnsavedMovementIsNotBooked(t *testing.T) {
 	var problem *freezer.Error
 	if !errors.As(err, &problem) || problem.Status != http.StatusInternalServerError ||
 		!strings.Contains(problem.Detail, "writing the freezer's ledger") {
-		t.Errorf("the answer is %v", err)
+		t.Errorf("error = %v", err)
 	}
 	demandStock(t, client, "topping cream 999")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -104,13 +104,13 @@ func TestForeignFileIsNotOverwritten(t *testing.T) {
 		_, err := freezer.Open(file)
 		if err == nil || !strings.Contains(err.Error(), "to begin with a full freezer") ||
 			!regexp.MustCompile(test.want).MatchString(err.Error()) {
-			t.Errorf("%s: the error is %v", name, err)
+			t.Errorf("%s: error = %v", name, err)
 		}
 		if content, err := os.ReadFile(file); err != nil || string(content) != test.content {
-			t.Errorf("%s: the file is now %q (%v)", name, content, err)
+			t.Errorf("%s: the file was changed: %q (%v)", name, content, err)
 		}
 	}
 	if _, err := freezer.Open(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "opening the freezer: ") {
-		t.Errorf("of a folder, the error is %v", err)
+		t.Errorf("Open() of a folder: error = %v", err)
 	}
 }

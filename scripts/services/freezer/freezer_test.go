@@ -85,7 +85,7 @@ func demandOut(t *testing.T, client *freezer.Client, owner string, want ...freez
 		want = []freezer.Ingredient{}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what %s has out (-want +got):\n%s", owner, diff)
+		t.Errorf("Out(%s) (-want +got):\n%s", owner, diff)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestAPI(t *testing.T) {
 	} {
 		code, header, body := ask(t, test.method, url+test.path, test.body)
 		if code != test.code {
-			t.Errorf("%s: the answer is %d, want %d: %s", test.name, code, test.code, body)
+			t.Errorf("%s: status = %d, want %d: %s", test.name, code, test.code, body)
 			continue
 		}
 		mediaType := "application/json"
@@ -181,25 +181,25 @@ func TestAPI(t *testing.T) {
 			mediaType = "application/problem+json"
 			var problem freezer.Problem
 			if err := json.Unmarshal([]byte(body), &problem); err != nil || problem.Status != code || problem.Title != http.StatusText(code) {
-				t.Errorf("%s: the problem is %s", test.name, body)
+				t.Errorf("%s: problem = %s", test.name, body)
 			}
 			body = problem.Detail
 		}
 		if got := header.Get("Content-Type"); got != mediaType {
-			t.Errorf("%s: the media type is %q", test.name, got)
+			t.Errorf("%s: media type = %q", test.name, got)
 		}
 		if before, after, ok := strings.Cut(body, `"booked":"`); ok {
 			when, rest, _ := strings.Cut(after, `"`)
 			if at, err := time.Parse(time.RFC3339Nano, when); err != nil || time.Since(at).Abs() > time.Hour {
-				t.Errorf("%s: it was booked at %q", test.name, when)
+				t.Errorf("%s: booked at %q", test.name, when)
 			}
 			body = before + `"booked":"T"` + rest
 		}
 		if part, ok := strings.CutPrefix(test.want, "~"); ok && !strings.Contains(body, part) || !ok && body != test.want {
-			t.Errorf("%s: the answer is\n%.300s\nwant\n%s", test.name, body, test.want)
+			t.Errorf("%s: got\n%.300s\nwant\n%s", test.name, body, test.want)
 		}
 		if code == http.StatusMethodNotAllowed && header.Get("Allow") == "" {
-			t.Errorf("%s: it does not say what is allowed", test.name)
+			t.Errorf("%s: the answer lacks the allowed methods", test.name)
 		}
 	}
 }
@@ -236,14 +236,14 @@ func TestTakeAndReturn(t *testing.T) {
 	}
 	of, err := client.Movements(t.Context(), "b")
 	if err != nil || len(of) != 1 || of[0] != all[2] {
-		t.Errorf("the movements of b are %v (%v), want %v", of, err, all[2])
+		t.Errorf("Movements(b) = %v (%v), want %v", of, err, all[2])
 	}
 	for n, m := range all {
 		if m.ID != fmt.Sprint(n+1) {
 			t.Errorf("movement %d is %s", n+1, m.ID)
 		}
 		if n > 0 && m.Booked.Before(all[n-1].Booked) {
-			t.Errorf("%s was booked at %s, and stands after %s at %s", m.ID, m.Booked, all[n-1].ID, all[n-1].Booked)
+			t.Errorf("%s was booked at %s, but is listed after %s at %s", m.ID, m.Booked, all[n-1].ID, all[n-1].Booked)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func TestLastIngredientIsTakenOnce(t *testing.T) {
 	}
 	all.Wait()
 	if len(refused) != 50 {
-		t.Errorf("%d were refused, want 50", len(refused))
+		t.Errorf("%d movements were refused, want 50", len(refused))
 	}
 	demandStock(t, client, "topping cream 0")
 	for id := range refused {
@@ -300,7 +300,7 @@ func TestClientErrors(t *testing.T) {
 	_, err := client.Book(t.Context(), movement("1", "", freezer.Out, freezer.Topping, "cream"))
 	if err == nil || !strings.HasPrefix(err.Error(), "asking the freezer (PUT /v1/movements/1): "+
 		`the freezer answers 400: the owner "" is not one`) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/owners") {
@@ -313,15 +313,15 @@ func TestClientErrors(t *testing.T) {
 	other := freezer.NewClient(broken.URL)
 	if _, err := other.Out(t.Context(), "a/b"); err == nil ||
 		err.Error() != "asking the freezer (GET /v1/owners/a%2Fb): the freezer answers 502: 502 Bad Gateway" {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 	if _, err := other.Stock(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "asking the freezer (GET /v1/stock): ") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 	broken.Close()
 	if _, err := other.Movements(t.Context(), "a&b"); err == nil ||
 		!strings.HasPrefix(err.Error(), "asking the freezer (GET /v1/movements?owner=a%26b): ") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 

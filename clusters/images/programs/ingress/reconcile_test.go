@@ -113,12 +113,12 @@ func TestTableFollowsTheCluster(t *testing.T) {
 		return ok && found.missing == "the Ingress names the Service web, and the namespace default has none of that name"
 	})
 	if err := r.Ready(nil); err != nil {
-		t.Errorf("with a table: %v", err)
+		t.Errorf("Ready() with a table: %v", err)
 	}
 	until(t, "the Ingress with an annotation", func() bool { _, ok := r.Table().find("old.lab.test", "/"); return ok })
 	for _, host := range []string{"theirs.lab.test", "nobodys.lab.test"} {
 		if _, ok := r.Table().find(host, "/"); ok {
-			t.Errorf("%s is not of our class, and is served", host)
+			t.Errorf("%s is served, but is not of our class", host)
 		}
 	}
 

@@ -50,7 +50,7 @@ func TestRequestSelectsService(t *testing.T) {
 			t.Parallel()
 			got, found := table.find(test.host, test.path)
 			if found != (test.want != "") || found && got.url.Host != test.want {
-				t.Errorf("%s%s leads to %v, %v; want %q", test.host, test.path, got.url, found, test.want)
+				t.Errorf("find(%s, %s) = %v, %v, want %q", test.host, test.path, got.url, found, test.want)
 			}
 		})
 	}
@@ -130,6 +130,6 @@ func TestEachRequestOpensAConnection(t *testing.T) {
 		p.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://shop.lab.test/", nil))
 	}
 	if got := connections.Load(); got != 3 {
-		t.Errorf("three requests came by %d connections", got)
+		t.Errorf("three requests used %d connections", got)
 	}
 }

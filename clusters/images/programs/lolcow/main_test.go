@@ -45,7 +45,7 @@ func TestCurlGetsTextAndABrowserGetsAPage(t *testing.T) {
 			t.Parallel()
 			answer := ask(t, "Hello, herd", "/", test.accept)
 			if got := answer.Header().Get("Content-Type"); got != test.contentType {
-				t.Errorf("the content type is %q, want %q", got, test.contentType)
+				t.Errorf("content type = %q, want %q", got, test.contentType)
 			}
 			if body := answer.Body.String(); !strings.Contains(body, test.holds) || strings.Contains(body, test.lacks) {
 				t.Errorf("want %q and no %q in\n%s", test.holds, test.lacks, body)
@@ -61,7 +61,7 @@ func TestGreetingIsEscaped(t *testing.T) {
 	const greeting = `<script>alert("moo")</script> & {{.}}`
 	page := ask(t, greeting, "/", "text/html").Body.String()
 	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;alert(&#34;moo&#34;)&lt;/script&gt; &amp; {{.}}") {
-		t.Errorf("the page has the greeting like this:\n%s", page)
+		t.Errorf("the page does not escape the greeting:\n%s", page)
 	}
 	if text := ask(t, "a \x1b[31mred\x07 cow", "/", "").Body.String(); !strings.Contains(text, "a \uFFFD[31mred\uFFFD cow") {
 		t.Errorf("a terminal would obey the greeting:\n%q", text)
@@ -97,7 +97,7 @@ func TestBubbleRespectsMaximumWidth(t *testing.T) {
 	for _, line := range strings.Split(bubble, "\n")[1:] {
 		line = strings.TrimSpace(line)
 		if len(line) > columns+len("|  |") {
-			t.Errorf("a line has %d columns: %s", len(line), line)
+			t.Errorf("line has %d columns: %s", len(line), line)
 		}
 		spoken = append(spoken, strings.Fields(strings.Trim(line, "|"))...)
 	}
@@ -111,13 +111,13 @@ func TestOtherRequests(t *testing.T) {
 		t.Errorf("without a greeting the cow says\n%s", got)
 	}
 	if got := ask(t, "", "/healthz", ""); got.Code != http.StatusOK {
-		t.Errorf("/healthz answers %d", got.Code)
+		t.Errorf("GET /healthz: status = %d", got.Code)
 	}
 	if got := ask(t, "", "/barn", ""); got.Code != http.StatusNotFound {
-		t.Errorf("/barn answers %d", got.Code)
+		t.Errorf("GET /barn: status = %d", got.Code)
 	}
 	if err := run(t.Context(), []string{"a", "b"}, ""); err == nil || !strings.Contains(err.Error(), "usage: lolcow [ADDRESS]") {
-		t.Errorf("two arguments: %v", err)
+		t.Errorf("run() with two arguments: error = %v", err)
 	}
 }
 
@@ -151,10 +151,10 @@ func TestShutdownCompletesOpenRequests(t *testing.T) {
 	waitClosed(t, listener.Addr().String())
 	close(resume)
 	if got := <-answered; got != "bye" {
-		t.Errorf("the answer is %q", got)
+		t.Errorf("answer = %q", got)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestSIGTERMExitsWithoutError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := server.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func waitClosed(t *testing.T, address string) {
 		}
 		connection.Close()
 		if time.Now().After(deadline) {
-			t.Fatal("it accepts connections ten seconds after its end began")
+			t.Fatal("the server accepts connections ten seconds after the signal")
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestEarlierZombiesAreReaped(t *testing.T) {
 	defer func() {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		if err := c.Wait(); err != nil {
-			t.Errorf("after SIGTERM it ended with %v", err)
+			t.Errorf("error after SIGTERM = %v", err)
 		}
 	}()
 	var child int
@@ -69,7 +69,7 @@ func TestEarlierZombiesAreReaped(t *testing.T) {
 	}
 	for giveUp := time.Now().Add(20 * time.Second); read(stat(child)) != ""; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(giveUp) {
-			t.Fatalf("after 20 s its child is still there: %s", read(stat(child)))
+			t.Fatalf("after 20 s the child is not reaped: %s", read(stat(child)))
 		}
 	}
 }

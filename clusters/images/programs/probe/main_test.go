@@ -39,22 +39,22 @@ func TestClientOpensConnectionPerRequest(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 2 || !strings.HasPrefix(lines[0], name+" answers 127.0.0.1:") || lines[0] == lines[1] {
-		t.Errorf("two requests were answered by %q", lines)
+		t.Errorf("answers to two requests = %q", lines)
 	}
 	stop()
 	if err := <-ended; err != nil {
-		t.Errorf("the server ended with %v", err)
+		t.Errorf("error of the server = %v", err)
 	}
 	if err := run(t.Context(), []string{"get", "-t", "1s", "http://" + address}, &out); err == nil ||
 		!strings.Contains(err.Error(), "1 of 1 requests got no answer") {
-		t.Errorf("without a server: %v", err)
+		t.Errorf("get without a server: error = %v", err)
 	}
 }
 
 func TestWrongArgumentsPrintUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"get"}, {"resolve"}, {"dance"}} {
 		if err := run(t.Context(), args, nil); err == nil || err.Error() != usage {
-			t.Errorf("probe %q: %v", args, err)
+			t.Errorf("probe %q: error = %v", args, err)
 		}
 	}
 }

@@ -34,13 +34,13 @@ func TestTarRoundTrip(t *testing.T) {
 	}
 	there := filepath.Join(to, from, "a")
 	if content, err := os.ReadFile(filepath.Join(there, "link")); err != nil || string(content) != "vanilla" {
-		t.Errorf("behind the link is %q, %v", content, err)
+		t.Errorf("content of the linked file = %q, %v", content, err)
 	}
 	if info, err := os.Stat(filepath.Join(there, "file")); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("the file is %v, %v", info, err)
+		t.Errorf("file = %v, %v", info, err)
 	}
 	if info, err := os.Stat(filepath.Join(there, "empty")); err != nil || !info.IsDir() {
-		t.Errorf("the folder is %v, %v", info, err)
+		t.Errorf("folder = %v, %v", info, err)
 	}
 }
 
@@ -63,10 +63,10 @@ func TestTarNeverLeavesItsFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := runTar([]string{"-xmf", "-", "-C", folder}, &archive, io.Discard); err == nil {
-			t.Errorf("%s is content", name)
+			t.Errorf("no error for %s", name)
 		}
 		if _, err := os.Stat(filepath.Join(outer, "escaped")); err == nil {
-			t.Errorf("%s has left the folder", name)
+			t.Errorf("%s wrote outside of the folder", name)
 		}
 	}
 	for _, args := range [][]string{nil, {"cf", "-"}, {"xf", "-", "x"}, {"tf", "-"}, {"cf", "x.tar", "x"}} {

@@ -31,7 +31,7 @@ func TestVolumeIsCreatedAndRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(volume); err != nil || info.Mode().Perm() != 0o777 {
-			t.Errorf("the volume is %v, %v", info, err)
+			t.Errorf("volume = %v, %v", info, err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(volume, "file"), nil, 0o600); err != nil {
@@ -42,7 +42,7 @@ func TestVolumeIsCreatedAndRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(volume); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the volume is still there: %v", err)
+			t.Errorf("the volume still exists: %v", err)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, args := range [][]string{nil, {"-c"}, {filepath.Join(dir, "missing")}, {"-c", "if"}} {
 		if err := run(t.Context(), args, os.Stdout, os.Stderr); err == nil {
-			t.Errorf("sh %v is content", args)
+			t.Errorf("no error for sh %v", args)
 		}
 	}
 }

@@ -185,7 +185,7 @@ func (p place) wantArrived(t *testing.T) {
 		t.Error("the program is not fresh")
 	}
 	if got, err := exec.CommandContext(t.Context(), p.target.Output).CombinedOutput(); err != nil || string(got) != "hello\n" {
-		t.Errorf("the program prints %q, %v", got, err)
+		t.Errorf("output of the program = %q, %v", got, err)
 	}
 	archive := filepath.Join(p.installed.ModuleCache, download, "v1.0.0.zip")
 	want, err := dirhash.HashZip(archive, dirhash.Hash1)
@@ -193,7 +193,7 @@ func (p place) wantArrived(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hash, err := os.ReadFile(archive + "hash"); err != nil || string(hash) != want {
-		t.Errorf("the module has the hash %q, want %q: %v", hash, want, err)
+		t.Errorf("hash of the module = %q, want %q: %v", hash, want, err)
 	}
 	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, output())); err != nil || string(content) != compiled {
 		t.Errorf("the build cache has %q: %v", content, err)
@@ -212,7 +212,7 @@ func TestInstallFromFile(t *testing.T) {
 	t.Parallel()
 	reference, manifest := newPlace(t).save(t, "1234")
 	if manifest.System != (gobuild.Target{}).System() || manifest.Layers[0].Programs["bin/greeting"].Go != "go1.26.8" {
-		t.Errorf("the manifest is %+v", manifest)
+		t.Errorf("manifest = %+v", manifest)
 	}
 	there := newPlace(t)
 	if err := there.arrive(t.Context(), reference, DefaultPace); err != nil {
@@ -226,7 +226,7 @@ func TestArchiveIsReproducible(t *testing.T) {
 	one, _ := newPlace(t).save(t, "1234")
 	two, _ := newPlace(t).save(t, "5678")
 	if one.SHA256 != two.SHA256 {
-		t.Errorf("the manifests have the SHA-256 %s and %s", one.SHA256, two.SHA256)
+		t.Errorf("SHA-256 of the manifests = %s and %s, want the same", one.SHA256, two.SHA256)
 	}
 	first, err := os.ReadFile(one.Source)
 	if err != nil {
@@ -256,10 +256,10 @@ func TestMismatchedProgramIsNotUsed(t *testing.T) {
 		there := newPlace(t)
 		change(&there)
 		if err := there.arrive(t.Context(), reference, DefaultPace); err == nil || err.Error() != "nothing fits" {
-			t.Errorf("with %s: %v", name, err)
+			t.Errorf("with %s: error = %v", name, err)
 		}
 		if there.target.Fresh() {
-			t.Errorf("with %s the program is fresh", name)
+			t.Errorf("the program is fresh with %s", name)
 		}
 	}
 }
@@ -324,13 +324,13 @@ func TestLayerWithUnexpectedEntries(t *testing.T) {
 		there := newPlace(t)
 		err := there.arrive(t.Context(), layerOf(t, manifest, []tar.Header{test.header}, []string{test.content}), DefaultPace)
 		if err == nil || !strings.Contains(err.Error(), test.reason) {
-			t.Errorf("with %s: %v, want %q", test.name, err, test.reason)
+			t.Errorf("with %s: error = %v, want %q", test.name, err, test.reason)
 		}
 		if there.target.Fresh() {
-			t.Errorf("with %s the program is fresh", test.name)
+			t.Errorf("the program is fresh with %s", test.name)
 		}
 		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(there.root), "escaped")); len(found) > 0 {
-			t.Errorf("with %s there is %v", test.name, found)
+			t.Errorf("with %s, these files exist: %v", test.name, found)
 		}
 	}
 	files, err := built()
@@ -350,7 +350,7 @@ func TestLayerWithUnexpectedEntries(t *testing.T) {
 		opened.Layers[0].Unpacked = 64 << 20
 		if err := opened.Install(t.Context(), there.root, opened.Layers[0], []gobuild.Target{there.target},
 			there.installed, func(int64, int64) {}); err == nil {
-			t.Errorf("a layer with %s is installed", name)
+			t.Errorf("a layer with %s was installed", name)
 		}
 	}
 }
@@ -369,10 +369,10 @@ func TestInvalidArchive(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "archive")
 		write(t, file, string(content))
 		if opened, err := Open(t.Context(), named.Reference{Source: file}, DefaultPace); err == nil {
-			t.Errorf("%s is an archive of %d layers", name, len(opened.Layers))
+			t.Errorf("%s was opened as an archive of %d layers", name, len(opened.Layers))
 		}
 	}
 	if _, err := Open(t.Context(), named.Reference{Source: filepath.Join(t.TempDir(), "missing")}, DefaultPace); err == nil {
-		t.Error("a missing file is an archive")
+		t.Error("no error for a missing file")
 	}
 }

@@ -152,7 +152,7 @@ func TestDownload(t *testing.T) {
 			case test.reason == "":
 				there.wantArrived(t)
 			case err == nil || !strings.Contains(err.Error(), test.reason):
-				t.Errorf("the error is %v, want %q", err, test.reason)
+				t.Errorf("error = %v, want %q", err, test.reason)
 			case there.target.Fresh():
 				t.Error("the program is fresh")
 			}
@@ -190,7 +190,7 @@ func TestDownloadIsResumed(t *testing.T) {
 	}
 	there.wantArrived(t)
 	if want := fmt.Sprintf("bytes=%d-", begin+half); len(ranges) != 2 || ranges[1] != want {
-		t.Errorf("it asked for the ranges %q, want %q", ranges, want)
+		t.Errorf("requested ranges = %q, want %q", ranges, want)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestReferences(t *testing.T) {
 	} {
 		got, err := Parse(text)
 		if err != nil || got != want || got.String() != text {
-			t.Errorf("%s is %+v, %v", text, got, err)
+			t.Errorf("Parse(%s) = %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{
@@ -30,7 +30,7 @@ func TestReferences(t *testing.T) {
 		"ftp://example.test/a", "https:///a", "oci://example.test/a",
 	} {
 		if got, err := Parse(text); err == nil {
-			t.Errorf("%q is %+v", text, got)
+			t.Errorf("Parse(%q) = %+v, want an error", text, got)
 		}
 	}
 }
@@ -62,12 +62,12 @@ func TestLockFile(t *testing.T) {
 			got, ok, err := Locked(root, "linux/amd64")
 			if test.reason != "" {
 				if err == nil || !strings.Contains(err.Error(), test.reason) || ok {
-					t.Errorf("the error is %v, want %q", err, test.reason)
+					t.Errorf("error = %v, want %q", err, test.reason)
 				}
 				return
 			}
 			if want := strings.Replace(test.want, "ROOT", root, 1); err != nil || ok != (want != "") || ok && got.String() != want {
-				t.Errorf("it names %q (%t), %v, want %q", got, ok, err, want)
+				t.Errorf("Locked() = %q (%t), %v, want %q", got, ok, err, want)
 			}
 		})
 	}
