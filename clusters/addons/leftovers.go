@@ -31,10 +31,10 @@ const leftoverPatience = 30 * time.Second
 //
 //   - one that is being deleted, and waits for objects whose finalizers no controller removes any more;
 //   - one that has stored objects in a version that the chart's no longer has;
-//   - one that bears no release's name, or another's.
+//   - one that has no release's name, or another's.
 //
 // On a cluster that we created, they are changed to fit the chart. Objects are kept, unless their kind was being
-// deleted already. On another user's cluster, nothing is changed, and the error says what to do.
+// deleted already. On another user's cluster, nothing is changed, and the error explains what to do.
 func clearLeftovers(ctx context.Context, release *helm, wanted *chart.Chart, values map[string]any, report func(string)) error {
 	objects, err := dynamic.NewForConfig(release.access)
 	if err != nil {

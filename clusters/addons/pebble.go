@@ -42,7 +42,7 @@ var pebbleHosts = []string{"pebble", "pebble.pebble", "pebble.pebble.svc", "pebb
 
 // Pebble is an ACME server for learning. It is usable when its directory answers through its Service, and when the
 // cluster's DNS resolves all names below lab.test to the Ingress controller. On a shared cluster Install does not
-// change the DNS. Its error says what to change.
+// change the DNS. Its error explains what to change.
 func Pebble(store *images.Store) Addon { return &pebble{file: store.File} }
 
 type pebble struct {
@@ -119,7 +119,7 @@ func complete(object *unstructured.Unstructured, resolver, digest string) error 
 
 // ensureCertificate creates the certificate of Pebble's HTTPS unless there is a valid one, and publishes the authority
 // that signed it. That is the authority in Pebble's own image, so it is the same in every cluster and can be written
-// into an Issuer once. Its key is public, so it is good for nothing but this. The digest is the certificate's.
+// into an Issuer once. Its key is public, so it must not be used for anything else. The digest is the certificate's.
 func (a *pebble) ensureCertificate(ctx context.Context, p *plain, report func(string)) (digest string, err error) {
 	objects, err := p.objects()
 	if err != nil {

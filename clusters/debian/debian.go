@@ -40,8 +40,8 @@ func Need(ctx context.Context, needed map[string]string) error {
 // installing is held while apt runs, because only one apt can run at a time.
 var installing sync.Mutex
 
-// Install installs Debian packages on this machine. Without root, or on another system than Debian, the error says what
-// to do instead.
+// Install installs Debian packages on this machine. Without root, or on another system than Debian, the error explains
+// what to do instead.
 func Install(ctx context.Context, packages ...string) error {
 	installing.Lock()
 	defer installing.Unlock()

@@ -82,7 +82,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() []error { return []error{e.Err, e.Reason} }
 
-// Run runs the docker command. What it writes to standard error goes into the error, an *Error.
+// Run runs the docker command. The error is an *Error, which includes what the command writes to standard error.
 func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
 	path, err := exec.LookPath("docker")
 	if err != nil {
@@ -172,7 +172,7 @@ func parseContainers(output string) []Node {
 }
 
 // Nodes returns the names of a cluster's nodes, control planes first. The error is ErrNoCluster if there is none. If a
-// node does not run, the error says how to start the nodes.
+// node does not run, the error explains how to start the nodes.
 func Nodes(ctx context.Context, cluster string) ([]string, error) {
 	containers, err := Containers(ctx, cluster)
 	if err != nil {

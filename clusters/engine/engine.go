@@ -340,7 +340,7 @@ func end(ctx context.Context, engine *os.Process) error {
 	}
 }
 
-// gone reports whether a process has ended. One whose parent has not waited for it is gone, too.
+// gone reports whether a process has ended. A process whose parent has not waited for it has ended, too.
 func gone(process *os.Process) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.Pid), "stat"))
 	if err != nil || errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone) {

@@ -72,7 +72,7 @@ func (o object) stage() int {
 	return others
 }
 
-// cleaner removes what carries the label.
+// cleaner removes the objects that carry the label.
 type cleaner struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface

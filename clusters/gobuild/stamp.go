@@ -24,8 +24,8 @@ import (
 type stamp struct {
 	// Go is the go command that built the program, and Recipe is how it was called.
 	Go, Recipe string
-	// Packages are those of this project's own packages that the program is made of. The go command found them, so there
-	// is no list to maintain.
+	// Packages are the packages of this project that are part of the program. The go command found them, so there is no
+	// list to maintain.
 	Packages []sourcePackage
 	// Sources is the digest of their files.
 	Sources string

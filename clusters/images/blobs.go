@@ -22,8 +22,8 @@ import (
 
 // A store's folder holds
 //
-//	blobs/sha256/DIGEST  layers (tar archives, not compressed: they load faster so) and configurations of images
-//	layers/KEY           which blob is the layer that was made from what KEY stands for
+//	blobs/sha256/DIGEST  layers (tar archives, uncompressed because they load faster) and configurations of images
+//	layers/KEY           which blob is the layer that was built from the inputs of KEY
 //	images/KEY           the same for images
 //	charts/NAME-KEY.tgz  charts
 //	programs/NAME        built programs, with what gobuild keeps beside them

@@ -7,6 +7,6 @@
 //
 // The package reads the state of a cluster from the cluster itself: from kind's containers, and from a ConfigMap that
 // is written as the last step of its creation. A cluster that has containers and no ConfigMap is in one of two states.
-// If a file in the cluster's folder says that a command was killed during the creation, the cluster is created again.
-// Otherwise it belongs to another owner, and is not touched.
+// If a file in the cluster's folder records that a command was killed during the creation, the cluster is created
+// again. Otherwise it belongs to another owner, and is not touched.
 package kind

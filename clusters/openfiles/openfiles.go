@@ -10,7 +10,7 @@ import (
 )
 
 // Least is how many files each program of a cluster must be allowed to have open. With a lower limit, etcd or the API
-// server fails at some point, and their logs do not say why.
+// server fails at some point, and their logs do not contain the reason.
 const Least = 256
 
 // Error reports that the limit of open files is too low for a cluster, and what to do.

@@ -29,7 +29,7 @@ type supervision struct {
 	built supervisor.Built
 }
 
-// startContained starts a program below a supervisor, in the strongest mode that can be had here.
+// startContained starts a program below a supervisor, in the strongest mode that is available here.
 func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 	ours, theirs, err := connection()
 	if err != nil {

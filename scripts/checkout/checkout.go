@@ -151,8 +151,8 @@ func (c *Checkout) BuildCache(submission string) string {
 // Playground returns the checkout's cluster for experiments.
 func (c *Checkout) Playground() *embedded.Playground { return embedded.NewPlayground(c.Root) }
 
-// Prepare builds what grading the labs needs and what is missing or stale, and shows its progress. withNode is true if
-// Pods are to run on the embedded cluster.
+// Prepare builds everything that grading the labs needs and that is missing or stale, and shows its progress. withNode
+// is true if Pods are to run on the embedded cluster.
 func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest.Lab) error {
 	all := []programs.Program{programs.ControlPlane(c.ControlPlane), programs.ControllerGen(c.Root)}
 	for _, lab := range labs {

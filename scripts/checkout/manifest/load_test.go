@@ -46,7 +46,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// What several labs need is prepared once. The schema and the installer know the same add-ons.
+// An add-on that several labs need is prepared once. The schema and the installer know the same add-ons.
 func TestAddonsOfLabs(t *testing.T) {
 	t.Parallel()
 	got := manifest.AddonsOf(&manifest.Lab{Addons: []string{known.Pebble, known.CertManager}},

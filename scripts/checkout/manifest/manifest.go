@@ -90,8 +90,8 @@ type Stage string
 
 // The stages.
 const (
-	// Process is a process of this machine. A lab that names it is never graded as a Pod, whatever the flags and the
-	// cluster are. A lab that names no stage is graded as a process if neither of them asks for a Pod.
+	// Process is a process of this machine. A lab that names it is never graded as a Pod, regardless of the flags and the
+	// cluster. A lab that names no stage is graded as a process if neither of them asks for a Pod.
 	Process Stage = "process"
 	// Pod is a Pod of the cluster, which needs a node.
 	Pod Stage = "pod"

@@ -76,14 +76,14 @@ func Defaults() Settings {
 	}
 }
 
-// Bill is what all instances cost so far.
+// Bill is the cost of all instances so far.
 type Bill struct {
 	Lines []Line `json:"lines"`
 	// Cents is the sum.
 	Cents int `json:"cents"`
 }
 
-// Line is what one instance costs: each started hour counts.
+// Line is the cost of one instance. Each started hour counts.
 type Line struct {
 	Instance
 	Hours int `json:"hours"`
@@ -122,7 +122,7 @@ type token struct {
 	At time.Time `json:"at"`
 }
 
-// account is what a customer has, and ever had.
+// account holds all instances of a customer, including terminated ones, and the tokens.
 type account struct {
 	// now is the clock. keep saves a state before the response reports it. If it is nil, the state is only in memory.
 	now  func() time.Time

@@ -57,7 +57,7 @@ func TestFreezerPersistsInItsFile(t *testing.T) {
 	book(t, again, movement("2", "a", freezer.Out, freezer.Flavour, "vanilla"), movement("4", "a", freezer.In, freezer.Flavour, "vanilla"))
 	demandStock(t, again, "flavour vanilla 1000", "topping cream 1000")
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
-		t.Errorf("files beside the ledger's: %v, %v", entries, err)
+		t.Errorf("files in the folder = %v, %v, want only the ledger's", entries, err)
 	}
 }
 

@@ -25,8 +25,8 @@ import (
 type proxy struct {
 	// table returns the newest table.
 	table func() *Table
-	// unknown is the certificate for hosts for which no Ingress has one. With it, an HTTPS client gets an answer that says
-	// so, instead of none.
+	// unknown is the certificate for hosts for which no Ingress has one. With it, an HTTPS client gets an answer with that
+	// reason, instead of none.
 	unknown *tls.Certificate
 	// backends sends requests to Services. Each request opens a connection of its own, so that the Service selects a Pod
 	// for it. A connection that is kept open stays with one Pod. The proxy of the environment is not used, because

@@ -52,7 +52,7 @@ func (a *Archive) Wanted(root string, missing []gobuild.Target, installed gobuil
 	return all
 }
 
-// Names reports whether the archive has one of the programs, whatever sources it was built from.
+// Names reports whether the archive has one of the programs, regardless of the sources from which it was built.
 func (a *Archive) Names(root string, targets []gobuild.Target) bool {
 	return slices.ContainsFunc(a.Layers, func(layer Layer) bool {
 		return slices.ContainsFunc(targets, func(t gobuild.Target) bool {
