@@ -16,12 +16,13 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// slowAnswer is how long an API server takes to say that it is ready where a machine has too much to do. Otherwise it
-// takes a few milliseconds.
+// slowAnswer is how long an API server on an overloaded machine takes to report that it is ready. Otherwise it takes
+// a few milliseconds.
 const slowAnswer = 2 * time.Second
 
-// tooBusy is the verdict on a machine that left an operator no chance to begin within its patience: its threads had no
-// processor, or its API server did not answer. Points would then tell of the machine. nil: it had its chance.
+// tooBusy is the verdict on a machine that left an operator no chance to begin within its patience: its threads had
+// no processor, or its API server did not answer. Points would then measure the machine. It is nil if the operator
+// had its chance.
 func (o *operator) tooBusy(patience time.Duration) *verdict {
 	if used := o.usage(); starved(used, patience) {
 		return overloaded(fmt.Sprintf("in %s the operator ran for %.1f s, and its threads waited for a processor for %.0f s",
@@ -38,13 +39,13 @@ func overloaded(observed string) *verdict {
 		observed + ". End other programs, and grade it again"}
 }
 
-// starved reports whether a program that has used this much since its start had no processor. One that hangs waits for
-// no processor; one that counts to infinity has one, though it waits for it, too.
+// starved reports whether a program with this usage since its start had no processor. A program that hangs does not
+// wait for a processor. A program in an endless loop gets a processor, although it waits for it, too.
 func starved(used protocol.Usage, patience time.Duration) bool {
 	return used.Known && used.Waited >= patience.Seconds()/4 && used.CPU < patience.Seconds()/10
 }
 
-// answers is how long an API server takes to say whether it is ready, up to a limit.
+// answers measures how long an API server takes to report whether it is ready, up to a limit.
 func answers(config *rest.Config, limit time.Duration) (took time.Duration, err error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// check runs the lab's checks and takes their results into the report. operator is nil in a lab that runs none.
+// check runs the lab's checks and adds their results to the report. operator is nil in a lab without an operator.
 func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	limit := r.Lab.TimeLimit.Duration
 	if r.torture != nil {
@@ -41,7 +41,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		Kubectl: r.Kubectl, Exchange: s.builder.Exchange(), Services: s.services,
 		Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules,
 	}
-	r.report.Seed = r.Seed // what is not checked draws nothing from it
+	r.report.Seed = r.Seed // a run without checks does not use it
 	if s.injector != nil {
 		protocolRun.AuditMark = s.injector.AuditMark()
 	}
@@ -79,16 +79,16 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		if results.endExtension(v.reason) {
 			return s.cluster.Failure()
 		}
-	} // otherwise a person interrupted the run, or it is our fault or the machine's: that says nothing of the check
+	} // otherwise a user interrupted the run, or the grader or the machine failed, which is not the check's fault
 	return err
 }
 
-// storyLimit is for one more story: ten times what it takes.
+// storyLimit is the time for one more story: ten times what it usually takes.
 const storyLimit = 20 * time.Second
 
-// runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes
-// from gone. It calls take with each event. What the program printed is returned for the case that it did not do its
-// work.
+// runChecks runs the program of the checks for a run, until the program ends, the context does, or a verdict arrives
+// on gone. It calls take with each event. It returns the program's output, for the case that the program did not do
+// its work.
 func (r *run) runChecks(
 	ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error,
 ) (output *logTail, err error) {
@@ -147,7 +147,7 @@ func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Pr
 	defer write.Close()
 	checks, err := s.builder.Scope.Start(process.Spec{
 		Name: "the checks", Path: r.Checks, Args: []string{"-test.v", "-test.timeout=0"},
-		// What checks that are killed leave in their temporary folder is removed with the run.
+		// Checks that are killed leave temporary files here, which are removed with the run.
 		Env:    append(os.Environ(), protocol.RunVariable+"="+file, "TMPDIR="+s.builder.Scope.Dir),
 		Stdout: output, Stderr: output, Files: []*os.File{write},
 	})
@@ -158,8 +158,9 @@ func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Pr
 	return checks, events, nil
 }
 
-// follow hands on the checks' events until the checks have ended, and be it in the middle of an event. The checks
-// themselves limit what a submission has a say in, and a trial's timeline has no limit that would be known here.
+// follow passes on the checks' events until the checks have ended, even in the middle of an event. It has no size
+// limit: the checks themselves limit whatever a submission can influence, and a trial's timeline has no limit that is
+// known here.
 func follow(events io.ReadCloser, take func(protocol.Event) error) error {
 	defer events.Close()
 	for decoder := json.NewDecoder(events); ; {
@@ -177,16 +178,16 @@ func follow(events io.ReadCloser, take func(protocol.Event) error) error {
 	}
 }
 
-// results take what the checks say into the report.
+// results adds the events of the checks to the report.
 type results struct {
 	*run
-	operator *operator // nil: there is none
-	// running is the check that began last, and logged how much the operator had logged by then, in bytes. ended are the
-	// checks that came to an end.
+	operator *operator // nil if there is none
+	// running is the check that began last, and logged the size of the operator's log at that time, in bytes. ended are
+	// the checks that came to an end.
 	running string
 	logged  int64
 	ended   sets.Set[string]
-	// given is what the machine had given to the run when that check began.
+	// given is what the machine had supplied to the run when that check began.
 	given supply
 }
 
@@ -239,17 +240,17 @@ func (r *results) take(event protocol.Event) error {
 	return nil
 }
 
-// noteStarvation remembers that the machine starved the run during the check that failed.
+// noteStarvation records that the machine starved the run during the check that failed.
 func (r *results) noteStarvation() {
 	if given := r.machine.now().since(r.given); given.starved() || r.machine.wasCut() {
 		r.starved = given
 	}
 }
 
-// errFirstFailure ends a run that was to go on until a check fails.
+// errFirstFailure ends a run that stops at the first failed check.
 var errFirstFailure = errors.New("a check failed")
 
-// takeResult takes how a check ended.
+// takeResult copies the result of a check into the report.
 func takeResult(check *report.Check, event protocol.Event) {
 	check.Status, check.Seconds, check.Reason = report.Status(event.Status), event.Seconds, event.Reason
 	check.Expected, check.Observed, check.Evidence = event.Expected, event.Observed, event.Evidence
@@ -259,7 +260,7 @@ func takeResult(check *report.Check, event protocol.Event) {
 	}
 }
 
-// endGrace is how long the checks may take to end after their last word.
+// endGrace is how long the checks may take to end after their last event.
 const endGrace = 5 * time.Second
 
 func (r *results) find(id string) *report.Check {
@@ -271,7 +272,7 @@ func (r *results) find(id string) *report.Check {
 	return nil
 }
 
-// failRunning makes the check during which something went wrong the one that failed: it is what brought it out.
+// failRunning marks the check that was running when something went wrong as failed, because that check provoked it.
 func (r *results) failRunning(observed string) {
 	check := r.find(r.running)
 	if check == nil || r.ended.Has(check.ID) {
@@ -280,12 +281,12 @@ func (r *results) failRunning(observed string) {
 	r.noteStarvation()
 	check.Status, check.Reason = report.Failed, ""
 	check.Expected, check.Observed = check.Title, observed
-	check.Evidence = r.operator.problems(r.logged) // the end of its log stands in the report anyway
+	check.Evidence = r.operator.problems(r.logged) // the report contains the end of its log anyway
 	r.View.CheckDone(*check)
 }
 
-// complete makes sure that every check came to an end: a check that was not run must not look like one that was
-// skipped.
+// complete returns an error unless every check came to an end: a check that was not run must not look like a check
+// that was skipped.
 func (r *results) complete(output *logTail) error {
 	if r.torture != nil {
 		return r.torture.complete(output)
@@ -298,8 +299,8 @@ func (r *results) complete(output *logTail) error {
 	return nil
 }
 
-// failure is the error of checks that ended too early. Its reason has the unusual lines of their output, and its
-// diagnostics all lines.
+// failure is the error of checks that ended too early. Its reason contains the unusual lines of their output, and its
+// diagnostics contain all lines.
 func (l *logTail) failure(what string) error {
 	all := strings.Split(strings.TrimSpace(l.String()), "\n")
 	unusual := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return routine.MatchString(line) })
@@ -309,13 +310,13 @@ func (l *logTail) failure(what string) error {
 	}
 }
 
-// routine are the lines of a test's output that say nothing of what went wrong.
+// routine matches the lines of a test's output that do not explain a failure.
 var routine = regexp.MustCompile(`^\s*(=== |--- |FAIL|PASS|ok\s|exit status |$)`)
 
-// forbiddenTimeout is for reading the audit log once more.
+// forbiddenTimeout is the time for reading the audit log once more.
 const forbiddenTimeout = 5 * time.Second
 
-// takeForbidden takes all that the operator was refused into the report, each with the marker that would allow it.
+// takeForbidden adds every request that the operator was refused to the report, with the marker that would allow it.
 func (r *run) takeForbidden(s *subject) error {
 	ctx, cancel := context.WithTimeout(context.Background(), forbiddenTimeout)
 	defer cancel()

@@ -18,19 +18,20 @@ import (
 	"lva.io/operators/scripts/services"
 )
 
-// connection is what stands between the operator and all that it talks to, with the lab's services. In a lab without an
-// operator it is empty.
+// connection holds the proxies between the operator and the servers that it talks to, and the lab's services. It is
+// empty in a lab without an operator.
 type connection struct {
 	gateway  stage.Gateway
 	injector *faults.Injector
-	// crash kills the operator and starts it again, once there is one.
+	// crash kills the operator and starts it again, as soon as there is an operator.
 	crash func() error
-	// services are the URLs of the lab's services for checks, past the faults, by their names.
+	// services are the URLs, by name, at which checks reach the lab's services without faults.
 	services      map[string]string
 	closeServices []func() error
 }
 
-// connect puts the injector of faults between the operator and all that it talks to, and starts the lab's services.
+// connect puts the fault injector between the operator and the servers that it talks to, and starts the lab's
+// services.
 func (r *run) connect(on stage.Stage) (*connection, error) {
 	c := &connection{services: map[string]string{}}
 	if !r.Lab.Operator {
@@ -60,7 +61,7 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 	return c, nil
 }
 
-// reached notes that the operator must reach a URL.
+// reached records that the operator must reach a URL.
 func (c *connection) reached(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -70,8 +71,9 @@ func (c *connection) reached(address string) error {
 	return nil
 }
 
-// startService starts a service, and returns where the checks find it. The operator finds it in an environment
-// variable, and comes to it through the injector; the checks come to what is for them, and past all faults.
+// startService starts a service, and returns the URL for the checks. The operator gets its URL in an environment
+// variable and reaches the service through the injector. The checks reach their own handler of the service, without
+// faults.
 func (c *connection) startService(service services.Service) (url string, err error) {
 	forOperator, forChecks := service.New()
 	address, err := c.injector.Proxy(service.Name, forOperator)
@@ -86,7 +88,7 @@ func (c *connection) startService(service services.Service) (url string, err err
 	if err != nil {
 		return "", fmt.Errorf("listening for the checks' requests to the %s: %w", service.Name, err)
 	}
-	// The operator finds the port if it looks for it: without these words no request gets past the faults.
+	// An operator that scans ports can find this one. Without the secret path, it can't bypass the faults.
 	secret := "/" + rand.Text()
 	server := &http.Server{Handler: http.StripPrefix(secret, forChecks), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // ends with Close
@@ -94,7 +96,7 @@ func (c *connection) startService(service services.Service) (url string, err err
 	return "http://" + listener.Addr().String() + secret, nil
 }
 
-// close ends what connect began. It has no clients any more.
+// close closes what connect opened. Its clients have already ended.
 func (c *connection) close() {
 	if c.injector != nil {
 		_ = c.injector.Close()
@@ -104,7 +106,7 @@ func (c *connection) close() {
 	}
 }
 
-// takeTimeline takes what the operator asked for, and what befell it, into the report.
+// takeTimeline adds the operator's requests, and the faults that hit it, to the report.
 func (r *run) takeTimeline(c *connection) {
 	if c.injector == nil {
 		return

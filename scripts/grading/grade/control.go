@@ -24,8 +24,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// serveControl listens for the checks, and does what they ask for. The socket is in the run folder, which only our user
-// can enter. Without an operator (nil) they can ask only for what the submission's folder has.
+// serveControl serves the requests of the checks. The socket is in the run folder, which only our user can enter.
+// Without an operator (nil), the checks can request only the contents of the submission's folder.
 func (s *subject) serveControl(scripts *scripts, operator *operator) (path string, end func(), err error) {
 	path = filepath.Join(s.builder.Scope.Dir, "control")
 	listener, err := socket.Listen(path)
@@ -57,8 +57,8 @@ func (s *subject) serveControl(scripts *scripts, operator *operator) (path strin
 	return path, func() { _ = server.Close() }, nil
 }
 
-// kustomized are the objects of the submission's config/default. The error is fs.ErrNotExist if kustomize can't build
-// it: what is wrong with it decides nothing here.
+// kustomized returns the objects of the submission's config/default. The error is fs.ErrNotExist if kustomize can't
+// build it: no check depends on the reason.
 func (s *subject) kustomized(ctx context.Context, kubectl string) ([]map[string]any, error) {
 	if kubectl == "" {
 		return nil, fmt.Errorf("building config/default without kubectl: %w", fs.ErrNotExist)
@@ -77,7 +77,7 @@ func (s *subject) kustomized(ctx context.Context, kubectl string) ([]map[string]
 	return objects, nil
 }
 
-// handle lets a function answer the requests that match a pattern, in JSON.
+// handle registers a function that answers the requests that match a pattern, in JSON.
 func handle(routes *http.ServeMux, pattern string, do func(*http.Request) (answer any, err error)) {
 	routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		answer, err := do(r)
@@ -85,11 +85,11 @@ func handle(routes *http.ServeMux, pattern string, do func(*http.Request) (answe
 			http.Error(w, err.Error(), statusOf(err))
 			return
 		}
-		_ = json.NewEncoder(w).Encode(answer) // a client that does not listen any more has ended
+		_ = json.NewEncoder(w).Encode(answer) // this fails if the client has ended
 	})
 }
 
-// routes are what the checks ask of an operator.
+// routes registers the requests of the checks to an operator.
 func (o *operator) routes(routes *http.ServeMux) {
 	injector := o.injector
 	handle(routes, "POST "+protocol.StopOperator, func(r *http.Request) (any, error) {
@@ -134,8 +134,8 @@ func (o *operator) routes(routes *http.ServeMux) {
 	handle(routes, "GET "+protocol.LastAction, func(*http.Request) (any, error) { return lastAction(injector.Log()), nil })
 }
 
-// lastAction is when the operator last asked for something that counts: standing watches and leases go on when it has
-// nothing to do.
+// lastAction is the time of the operator's last request that counts. Watches and leases do not count: an idle
+// operator renews them, too.
 func lastAction(log []faults.Entry) time.Time {
 	for _, entry := range slices.Backward(log) {
 		if entry.Number > 0 {

@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// deliver grades a submission that the checks deploy themselves: they get its image and its manifests. Nothing stands
-// between it and the API server, so that it finds what it would find in any cluster.
+// deliver grades a submission that the checks deploy themselves: they get its image and its manifests. There is no
+// proxy between the operator and the API server, so it runs as it would in any cluster.
 func (r *run) deliver(ctx context.Context, on stage.Stage, builder *submission.Builder, manifests *submission.Manifests) (err error) {
 	deliverer, ok := on.(stage.Deliverer)
 	if !ok {
@@ -37,7 +37,7 @@ func (r *run) deliver(ctx context.Context, on stage.Stage, builder *submission.B
 	return r.check(ctx, s, nil)
 }
 
-// user is the name by which the API server, and so the audit log, knows the operator.
+// user is the user name of the operator at the API server, and so in the audit log.
 func (s *subject) user() string {
 	if s.delivery != nil {
 		return s.delivery.User
@@ -45,7 +45,8 @@ func (s *subject) user() string {
 	return s.installed.User()
 }
 
-// passDelivery gives the checks what they deploy, if they do.
+// passDelivery gives the checks the image and the manifests that they deploy, in a lab whose checks deploy the
+// submission.
 func (r *run) passDelivery(s *subject, run *protocol.Run) error {
 	if s.delivery == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// exhaustible are the resources that a machine can run out of, so that an operator ends. A submission can print such an
-// error itself, so the machine is asked as well, when the operator has ended and released its resources.
+// exhaustible are the resources of a machine whose exhaustion ends an operator. A submission can print such an error
+// itself, so the grader also tries to allocate the resource, after the operator has ended and released its share.
 var exhaustible = []struct {
 	output    *regexp.Regexp
 	confirmed func() bool
@@ -38,7 +38,7 @@ var exhaustible = []struct {
 	},
 }
 
-// diskFull is so little space that a run can't go on, in bytes.
+// diskFull is the free space, in bytes, below which a run can't continue.
 const diskFull = 1 << 20
 
 func diskIsFull(dir string) bool {
@@ -46,19 +46,19 @@ func diskIsFull(dir string) bool {
 	return syscall.Statfs(dir, &system) == nil && system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
 }
 
-// An operator uses several units of a resource, and releases all of them when it ends. A single unit that is available
-// says nothing, so as many are tried as an operator uses:
+// An operator uses several units of a resource, and releases all of them when it ends. A single free unit is not
+// enough, so the grader tries to allocate as many as an operator uses:
 const (
-	// inotifyNeeded are two times two instances of inotify: an operator watches the certificates of its webhooks and of
+	// inotifyNeeded is two times two instances of inotify: an operator watches the certificates of its webhooks and of
 	// its metrics, and a student's own operator may watch a file or two more.
 	inotifyNeeded = 4
-	// processesNeeded are about as many processes as a program of Go has threads when it begins to work; the limits count
-	// both alike.
+	// processesNeeded is roughly how many threads a Go program has when it begins to work. The limits count processes
+	// and threads alike.
 	processesNeeded = 8
 )
 
-// runsOut takes as many of something as are needed, all at once, and gives them back. It reports whether that failed
-// with an error that says that there is no more. Other errors say nothing of it.
+// runsOut allocates as many units of a resource as are needed, all at once, and releases them. It reports whether
+// that failed because none was left, which is the error none. It ignores other errors.
 func runsOut(needed int, none error, take func() (release func(), err error)) bool {
 	for range needed {
 		release, err := take()
@@ -85,8 +85,9 @@ func processesExhausted() bool {
 	})
 }
 
-// exhausted is the verdict on an operator that has ended because this machine had no more of something; nil: it has
-// not. kills is how many processes the kernel has killed for lack of memory since the operator was started.
+// exhausted is the verdict on an operator that has ended because this machine ran out of a resource. It is nil if the
+// machine did not. kills is how many processes the kernel has killed for lack of memory since the operator was
+// started.
 func exhausted(output string, ending error, kills int) *verdict {
 	for _, e := range exhaustible {
 		if e.output.MatchString(output) && e.confirmed() {

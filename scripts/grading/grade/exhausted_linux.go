@@ -19,8 +19,9 @@ func inotifyExhausted() bool {
 	})
 }
 
-// outOfMemoryKills is how many processes the kernel has killed since its start because there was no memory left; -1: it
-// does not say. (Documentation/admin-guide/cgroup-v2.rst has the same of a control group, in memory.events.)
+// outOfMemoryKills is how many processes the kernel has killed since boot because there was no memory left. It is -1
+// if the kernel does not report it. (Documentation/admin-guide/cgroup-v2.rst describes the same counter of a control
+// group, in memory.events.)
 func outOfMemoryKills() int {
 	content, err := os.ReadFile("/proc/vmstat")
 	if err != nil {

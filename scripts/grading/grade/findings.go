@@ -16,9 +16,9 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// problems are panics and errors of Reconcile that the operator has logged since its log had this size, a sentence
-// each. They are evidence: a panic that controller-runtime recovers leaves no other trace than an operator that does
-// nothing.
+// problems are the panics and errors of Reconcile that the operator has logged since its log had this size, one
+// sentence each. They are evidence: a panic that controller-runtime recovers leaves no other trace than an operator
+// that does nothing.
 func (o *operator) problems(since int64) []string {
 	if o == nil {
 		return nil
@@ -48,8 +48,8 @@ const (
 	serverLogWidth = 500
 )
 
-// serverLog is the end of what an aggregated API server has logged since its log had this size. Only its log shows
-// which requests it gets, and how it handles them.
+// serverLog returns the last lines that an aggregated API server has logged since its log had this size. Only its log
+// shows which requests it gets, and how it handles them.
 func (o *operator) serverLog(since int64) []string {
 	if o == nil {
 		return nil
@@ -73,14 +73,14 @@ func (o *operator) findings(since int64) operatorlog.Findings {
 	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.builder.Module, Dir: o.builder.Dir})
 }
 
-// began is how much was in the log when the operator was started the last time, in bytes.
+// began is the size of the log, in bytes, when the operator was last started.
 func (o *operator) began() int64 {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.logBegan
 }
 
-// logged is how much the operator has logged so far.
+// logged is the size of the operator's log, in bytes.
 func (o *operator) logged() int64 {
 	if o == nil {
 		return 0
@@ -88,8 +88,8 @@ func (o *operator) logged() int64 {
 	return o.log.size()
 }
 
-// explain says more of what ended a run, where the operator's log does: why it crashed, and with what it flooded its
-// log.
+// explain extends the reason that ended a run with details from the operator's log: why the operator crashed, or what
+// filled its log.
 func (o *operator) explain(err error) error {
 	v := (*verdict)(nil)
 	if !errors.As(err, &v) {
@@ -109,7 +109,7 @@ func (o *operator) explain(err error) error {
 	return err
 }
 
-// flood says with what the operator has flooded its log, behind a reason: what takes most of it, or the trouble that it
+// flood appends to a reason what filled the operator's log: the lines that make up most of it, or the error that it
 // reports most often.
 func (o *operator) flood(reason string) string {
 	log := o.log.since(0)
@@ -129,14 +129,14 @@ func (o *operator) flood(reason string) string {
 	return reason
 }
 
-// size is how much is in the log, in bytes.
+// size is the size of the log, in bytes.
 func (l *operatorLog) size() int64 {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return min(l.written, logLimit)
 }
 
-// since is what was logged since the log had this size. A log that can't be read has nothing to say.
+// since returns what was logged since the log had this size. It is empty if the log can't be read.
 func (l *operatorLog) since(size int64) string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -26,11 +26,11 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Options say what to grade, and with which programs and settings.
+// Options define what to grade, and with which programs and settings.
 type Options struct {
 	Lab *manifest.Lab
-	// Dir is the folder of the submission's module, and Main the package of its program there. Default: Main is searched
-	// for.
+	// Dir is the folder of the submission's module, and Main the package of its program there. By default, Run searches
+	// for the package.
 	Dir, Main string
 	// ControllerGen is the program that generates manifests from markers, and Checks the test binary of the lab's checks.
 	ControllerGen, Checks string
@@ -38,24 +38,25 @@ type Options struct {
 	// the report. Default: embedded.
 	Start stage.Start
 	On    string
-	// Kubectl is the control plane's program, which scripts of the submission find as kubectl, and which is the etcd of an
-	// aggregated API server that wants one.
+	// Kubectl is the control plane's multicall program. Scripts of the submission find it as kubectl, and an aggregated
+	// API server that needs an etcd gets it as etcd.
 	Kubectl string
-	// Seed is the seed of everything random, so that a run can be repeated. Default: another seed each time.
+	// Seed is the seed of everything random, so that a run can be repeated. Default: a new seed for each run.
 	Seed uint32
-	// First is the ID of the check that runs before all others, after those that it needs. Default: the order of the list.
+	// First is the ID of the check that runs before all others, after the checks that it needs. Default: the order of
+	// the list.
 	First string
 	// NotStarted are the steps of the lab that the submission has not started. Their checks run, too, but wait only
 	// briefly. Default: none.
 	NotStarted []int
-	// Stories is how many stories are played, if the lab has stories: that of the seed and those of the seeds that follow.
-	// Default: one.
+	// Stories is how many stories are run, if the lab has stories: the story of the seed and those of the seeds that
+	// follow. Default: one.
 	Stories int
 	// Fetch lets the go command download the modules that the submission needs, before it is built. Default: nothing is
 	// downloaded.
 	Fetch bool
-	// Sandbox says whether the programs that the submission runs on this machine are sandboxed. Default: as far as this
-	// machine can.
+	// Sandbox defines whether the programs that the submission runs on this machine are sandboxed. Default: as far as
+	// this machine can.
 	Sandbox Sandbox
 	// OperatorLog is the file to which the operator's output is written.
 	OperatorLog string
@@ -71,8 +72,8 @@ type Options struct {
 	// View receives the progress of the run. Default: none.
 	View View
 
-	// Scenes makes Torture play the lab's scenes, too: mishaps so rare that an operator may be correct without surviving
-	// them.
+	// Scenes makes Torture run the lab's scenes, too. A scene is a sequence of faults so rare that an operator may be
+	// correct without surviving it.
 	Scenes bool
 
 	torture *torture
@@ -81,7 +82,7 @@ type Options struct {
 // View receives the progress of a run.
 type View interface {
 	StepStarted(name string)
-	// StepProgress reports how far a step is, or what it waits for.
+	// StepProgress reports how far a step has come, or what it waits for.
 	StepProgress(name, note string)
 	StepDone(name string, took time.Duration, note string)
 	CheckStarted(report.Check)
@@ -94,11 +95,11 @@ type run struct {
 	mutex   sync.Mutex // of report, while steps run side by side
 	report  *report.Report
 	machine *machine
-	// starved is what the machine gave during a check that failed, if it starved the run then.
+	// starved is what the machine supplied during a check that failed, if the machine starved the run at that time.
 	starved supply
 }
 
-// verdict is what ends a run before all checks have run. It is a result, not an error of ours.
+// verdict ends a run before all checks have run. It is a result, not an error of the grader.
 type verdict struct {
 	outcome     report.Outcome
 	reason      string
@@ -160,7 +161,7 @@ func blank(check manifest.Check) *report.Check {
 	}
 }
 
-// grade is the run, step by step: what a step needs is what one before it returned.
+// grade performs the run, step by step. Each step uses the results of the steps before it.
 func (r *run) grade(ctx context.Context) (err error) {
 	builder, err := r.open()
 	if err != nil {
@@ -216,7 +217,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	return r.operate(ctx, subject, launcher, max(r.StartTimeout, on.StartTimeout()))
 }
 
-// watchCluster ends the run when the cluster is another run's.
+// watchCluster ends the run when another run has taken the cluster.
 func watchCluster(ctx context.Context, cluster *stage.Cluster, abandon context.CancelCauseFunc) {
 	select {
 	case <-cluster.Lost:
@@ -225,7 +226,7 @@ func watchCluster(ctx context.Context, cluster *stage.Cluster, abandon context.C
 	}
 }
 
-// operate starts the operator, and lets the checks look at it.
+// operate starts the operator and runs the checks.
 func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, patience time.Duration) (err error) {
 	r.report.Submission.Arguments = launcher.Arguments()
 	operator, err := newOperator(s, launcher, r.OperatorLog)
@@ -257,7 +258,7 @@ func (r *run) operate(ctx context.Context, s *subject, launcher stage.Operator, 
 	return r.check(ctx, s, operator)
 }
 
-// tearDown ends all that the run started, side by side: the student waits for it.
+// tearDown ends everything that the run started, concurrently, because the student waits for it.
 func (r *run) tearDown(builder *submission.Builder, on stage.Stage, links *connection) error {
 	var wait sync.WaitGroup
 	var stopped, closed error
@@ -275,8 +276,8 @@ func (r *run) tearDown(builder *submission.Builder, on stage.Stage, links *conne
 	return errors.Join(r.noteLeftover(stopped), r.noteLeftover(closed))
 }
 
-// noteLeftover makes a notice of what can't be removed: it says nothing of the submission, and the next run tries
-// again.
+// noteLeftover turns a leftover that can't be removed into a notice. A leftover is no evidence about the submission,
+// and the next run tries again to remove it.
 func (r *run) noteLeftover(err error) error {
 	leftover, ok := errors.AsType[*process.LeftoverError](err)
 	if !ok {
@@ -295,7 +296,7 @@ func (r *run) step(ctx context.Context, name string, do func(context.Context) (n
 	if err != nil {
 		note = "failed"
 		if ctx.Err() != nil {
-			// Whatever the step says of it: it was ended.
+			// The step's own error does not count, because the run was ended.
 			err, note = context.Cause(ctx), "ended"
 		}
 	}
@@ -306,14 +307,14 @@ func (r *run) step(ctx context.Context, name string, do func(context.Context) (n
 	return err
 }
 
-// conclude turns what ended the run into its outcome, and adds up the points.
+// conclude turns the error that ended the run into its outcome, and adds up the points.
 func (r *run) conclude(ctx context.Context, err error) {
 	var v *verdict
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		r.report.Outcome, r.report.Reason = report.Interrupted, "it ended before all checks had run"
-		r.report.OperatorLog = nil // where it happened to be says nothing of that
+		r.report.OperatorLog = nil // its last lines do not explain the interruption
 	case errors.As(err, &v):
 		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
 	default:
@@ -335,7 +336,7 @@ func (r *run) conclude(ctx context.Context, err error) {
 	}
 }
 
-// withoutNode says that there is no grade since this machine can have no node, and what to do.
+// withoutNode returns the reason that no grade is possible because this machine can't run a node, and what to do.
 func (r *run) withoutNode(lacks *node.Unavailable) string {
 	reason := fmt.Sprintf("lab %d needs Pods, and none can run on this machine: %s", r.Lab.Number, lacks.Error())
 	if _, err := r.Lab.WithoutNode(); err == nil {

@@ -19,11 +19,12 @@ import (
 
 const leaseTimeout = 10 * time.Second
 
-// released is what a leader writes into its Lease when it steps down (client-go/tools/leaderelection, ReleaseOnCancel).
+// released is the patch that a leader applies to its Lease when it steps down (client-go/tools/leaderelection,
+// ReleaseOnCancel).
 var released = []byte(`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1}}`)
 
-// releaseLeases releases the Leases of an operator that does not run. A killed leader can't do that itself, and the
-// next one would wait until the Lease expires: a quarter of a minute for each crash, in which nothing is checked.
+// releaseLeases releases the Leases of an operator that is not running. A killed leader can't do that itself, and the
+// next one would wait until the Lease expires: a quarter of a minute after each crash, in which nothing is checked.
 func (s *subject) releaseLeases() error {
 	leases := heldLeases(s.injector.Log())
 	if len(leases) == 0 {
@@ -45,7 +46,7 @@ func (s *subject) releaseLeases() error {
 	return nil
 }
 
-// heldLeases are those that the operator has written, by what it asked for.
+// heldLeases are the Leases that the operator has written, according to its requests.
 func heldLeases(log []faults.Entry) (leases []types.NamespacedName) {
 	seen := map[types.NamespacedName]bool{}
 	for _, entry := range log {

@@ -17,35 +17,36 @@ import (
 )
 
 const (
-	// stallTick is how often a run looks whether the machine still runs it.
+	// stallTick is how often a run checks whether it was stalled.
 	stallTick = 100 * time.Millisecond
-	// stallTolerated is how late a tick may be. A busy machine is late by some tenths of a second. One that was paused,
-	// as `docker pause` and SIGSTOP do, or whose hypervisor runs others, has taken this time from the operator, too,
-	// and leases and time-outs run out meanwhile.
+	// stallTolerated is how late a tick may be. On a busy machine, a tick is late by some tenths of a second. A machine
+	// that was paused, by `docker pause` or SIGSTOP, or whose hypervisor runs other machines, has taken this time from
+	// the operator, too, while leases and timeouts expire.
 	stallTolerated = 3 * time.Second
-	// usageInterval is how often the grader reads for how long it ran and waited for a processor.
+	// usageInterval is how often the grader reads how long it ran and how long it waited for a processor.
 	usageInterval = time.Second
-	// starvedFactor is how many times as long as it ran the grader may have waited for a processor. All requests of an
-	// operator pass through the grader, so it is starved if they are. With five runs at once on two cores it waits twice
-	// as long as it runs, with the unit tests besides twelve times, and among 20 programs that compute 300 times.
+	// starvedFactor is the ratio of waiting to running from which the grader counts as starved. All requests of an
+	// operator pass through the grader, so if the grader is starved, so are the requests. With five runs at once on two
+	// cores, it waits twice as long as it runs. With the unit tests in addition, it waits twelve times as long, and next
+	// to 20 programs that compute, 300 times.
 	starvedFactor = 30
-	// starvedLeast is for how long it must have waited, so that a moment of starvation does not count.
+	// starvedLeast is the least time that it must have waited, so that a moment of starvation does not count.
 	starvedLeast = 3 * time.Second
 )
 
-// machine is what this machine gives to a run. Start watching with watchMachine.
+// machine measures what this machine supplies to a run. watchMachine starts the measurement.
 type machine struct {
 	end, ended chan struct{}
 
 	mutex sync.Mutex
-	// longest is the longest stall, and given what the grader has had since the run began.
+	// longest is the longest stall, and given what the grader was supplied since the run began.
 	longest time.Duration
 	given   supply
-	// cut says that something of the submission was ended before it had the time that it has on a quiet machine.
+	// cut is true if a part of the submission was ended before it had as much time as on a quiet machine.
 	cut bool
 }
 
-// supply is for how long the threads of the grader ran, and for how long they waited for a processor, both summed up.
+// supply is how long the threads of the grader ran, and how long they waited for a processor, each summed up.
 type supply struct{ ran, waited time.Duration }
 
 func watchMachine() *machine {
@@ -55,12 +56,13 @@ func watchMachine() *machine {
 	return m
 }
 
-// watch watches from a moment on, at which the usage was this. suspended is for how long the machine was suspended
-// since it booted: the clock by which timers run stands still then, and creation timestamps, leases and tokens go on.
+// watch measures from a moment at which the usage was this. suspended returns how long the machine was suspended
+// since it booted. The clock of timers stops during a suspension, but creation timestamps, leases and tokens continue
+// to age.
 func (m *machine) watch(began time.Time, before protocol.Usage, suspended func() time.Duration) {
 	defer close(m.ended)
 	slept := suspended()
-	// No ticker: that would drop the ticks for which it is late.
+	// A ticker would drop the ticks for which it is late.
 	for last, read := began, began; ; {
 		over := false
 		select {
@@ -86,7 +88,7 @@ func (m *machine) watch(began time.Time, before protocol.Usage, suspended func()
 	}
 }
 
-// plus adds what was used between two readings. The share of a thread that has ended is missing in the second one.
+// plus adds what was used between two readings. The usage of a thread that has ended is missing from the second one.
 func (s supply) plus(before, now protocol.Usage) supply {
 	seconds := func(now, before float64) time.Duration {
 		return time.Duration(max(0, now-before) * float64(time.Second))
@@ -94,16 +96,16 @@ func (s supply) plus(before, now protocol.Usage) supply {
 	return supply{ran: s.ran + seconds(now.CPU, before.CPU), waited: s.waited + seconds(now.Waited, before.Waited)}
 }
 
-// since is what was given since an earlier moment.
+// since is what was supplied since an earlier moment.
 func (s supply) since(earlier supply) supply {
 	return supply{ran: s.ran - earlier.ran, waited: s.waited - earlier.waited}
 }
 
-// starved reports whether the machine ran so much else that it is unknown whether the operator or the machine was too
+// starved reports whether the machine was so busy that it is unknown whether the operator or the machine was too
 // slow.
 func (s supply) starved() bool { return s.waited >= starvedLeast && s.waited >= starvedFactor*s.ran }
 
-// share is the part of a processor that a process gets if it wants one: 1 on a quiet machine, and also where nothing is
+// share is the part of a processor that a process gets if it needs one: 1 on a quiet machine, and also if nothing is
 // known.
 func (s supply) share() float64 {
 	if s.waited < starvedLeast {
@@ -112,14 +114,14 @@ func (s supply) share() float64 {
 	return float64(s.ran) / float64(s.ran+s.waited)
 }
 
-// counted begins to count time by what the machine gives: had is how much of it something has had by now that would
-// have run since then on a quiet machine.
+// counted begins to count time by what the machine supplies. had returns how much time a quiet machine would have
+// needed to supply as much since then.
 func (m *machine) counted() (had func() time.Duration) {
 	began, given := time.Now(), m.now()
 	return func() time.Duration { return time.Duration(m.now().since(given).share() * float64(time.Since(began))) }
 }
 
-// after is closed when something has had a time that is counted, unless the context ends before.
+// after returns a channel that is closed when the counted time reaches the limit, unless the context ends before.
 func (m *machine) after(ctx context.Context, limit time.Duration) <-chan struct{} {
 	over, had := make(chan struct{}), m.counted()
 	go func() {
@@ -135,11 +137,11 @@ func (m *machine) after(ctx context.Context, limit time.Duration) <-chan struct{
 	return over
 }
 
-// longestWait is how many times as long as on a quiet machine something may take on a busy one.
+// longestWait is how many times as long as on a quiet machine anything may take on a busy one.
 const longestWait = 5
 
-// withTimeout is context.WithTimeoutCause for a time that is counted. It ends after longestWait times as much at the
-// latest, and then the run is cut short.
+// withTimeout is context.WithTimeoutCause with counted time. It ends after longestWait times the limit at the latest,
+// and then the run is cut short.
 func (m *machine) withTimeout(parent context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
@@ -155,8 +157,8 @@ func (m *machine) withTimeout(parent context.Context, limit time.Duration, cause
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// now is what was given until a second ago at the latest. It is always zero on systems without schedstat, and if
-// nothing is watched.
+// now is what was supplied until a second ago at the latest. It is always zero on systems without schedstat, and if
+// nothing is measured.
 func (m *machine) now() supply {
 	if m == nil {
 		return supply{}
@@ -166,7 +168,7 @@ func (m *machine) now() supply {
 	return m.given
 }
 
-// cutShort remembers that something of the submission was ended before it had the time that it has on a quiet machine.
+// cutShort records that a part of the submission was ended before it had as much time as on a quiet machine.
 func (m *machine) cutShort() {
 	if m == nil {
 		return
@@ -176,7 +178,7 @@ func (m *machine) cutShort() {
 	m.cut = true
 }
 
-// wasCut reports it once.
+// wasCut reports whether cutShort was called since the last call of wasCut.
 func (m *machine) wasCut() (was bool) {
 	if m == nil {
 		return false
@@ -187,16 +189,16 @@ func (m *machine) wasCut() (was bool) {
 	return was
 }
 
-// stop ends the watch, and returns the longest stall.
+// stop ends the measurement, and returns the longest stall.
 func (m *machine) stop() time.Duration {
 	close(m.end)
 	<-m.ended
 	return m.longest
 }
 
-// doubt takes back a verdict that may be the machine's doing: it stopped the run, or starved it during a check that
-// failed, and something came of it that is less than full marks and that time decides. Full marks are no doubt, and
-// neither is what does not compile.
+// doubt replaces a verdict that the machine may have caused: the machine stopped the run, or starved it during a
+// check that failed, and the result is below full marks and depends on time. Full marks are not in doubt, and neither
+// is a submission that does not compile.
 func (r *run) doubt(err error, stalled time.Duration) error {
 	var problem, remedy string
 	switch {
@@ -224,7 +226,7 @@ func (r *run) doubt(err error, stalled time.Duration) error {
 		machinePrefix+"%s, so it is unknown whether the operator or the machine was too slow: %s", problem, remedy)}
 }
 
-// machinePrefix begins the reason of a run that came to no grade because of the machine.
+// machinePrefix begins the reason of a run that has no grade because of the machine.
 const machinePrefix = "this machine "
 
 // IsMachineError reports whether a run has no grade because the machine stopped it, or was too busy.

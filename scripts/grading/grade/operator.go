@@ -21,16 +21,17 @@ import (
 )
 
 const (
-	// startTimeout is how long an operator may take from its start to its first request, unless Options say otherwise.
+	// startTimeout is how long an operator may take from its start to its first request, unless Options set another
+	// limit.
 	startTimeout = 20 * time.Second
-	// logLimit is how much an operator may write into its log in a run, in bytes: what a reconcile loop that never ends
+	// logLimit is how much an operator may write into its log in a run, in bytes: about what an endless reconcile loop
 	// writes in a second.
 	logLimit = 8 << 20
-	// lastLines of the log go into the report.
+	// lastLines is how many lines of the log the report contains.
 	lastLines = 20
 )
 
-// operator is the submission's program while it is graded. It is stopped and started by the checks.
+// operator is the submission's program while it is graded. The checks stop and start it.
 type operator struct {
 	*subject
 	launcher stage.Operator
@@ -38,25 +39,27 @@ type operator struct {
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
 
-	// upgraded says that versions which were held back have come: all checks of the lab itself have run.
+	// upgraded is true once the versions that were held back are installed. All checks of the lab itself have run by
+	// then.
 	upgraded atomic.Bool
 
-	// transition is held while the operator is started or ended: one such change begins when the one before is done.
+	// transition is held while the operator is started or ended, so that only one such change happens at a time.
 	transition sync.Mutex
 
 	mutex    sync.Mutex
 	instance stage.Instance // nil when it should not run
-	// options are those of the last start that was not caused by a fault: a crashed operator is started with them again.
+	// options are the options of the last start that was not caused by a fault. A crashed operator is started with them
+	// again.
 	options protocol.Start
-	// logBegan is how much was in the log when it was started the last time, in bytes.
+	// logBegan is the size of the log, in bytes, at the last start.
 	logBegan int64
 	// killsBefore is how many processes the kernel had killed for lack of memory by then.
 	killsBefore int
-	// failure is how the instance that was ended last has ended: nil for exit code 0.
+	// failure is how the last instance ended. It is nil for exit code 0.
 	failure error
 }
 
-// newOperator is an operator that does not run yet, and logs into a file. From now on a fault can crash it.
+// newOperator returns an operator that does not run yet, and logs into a file. From now on, a fault can crash it.
 func newOperator(s *subject, launcher stage.Operator, logFile string) (*operator, error) {
 	file, err := os.Create(logFile)
 	if err != nil {
@@ -71,10 +74,10 @@ func newOperator(s *subject, launcher stage.Operator, logFile string) (*operator
 	return o, nil
 }
 
-// repeated is what is wrong with most operators that flood their log.
+// repeated describes the cause of most floods of the log.
 const repeated = ": it does the same thing over and over"
 
-// report says why the operator can't be graded any more. The first reason counts.
+// report sends the reason why the operator can no longer be graded. Only the first reason counts.
 func (o *operator) report(v *verdict) {
 	select {
 	case o.gone <- v:
@@ -91,7 +94,7 @@ var (
 	errNotAdjustable = errors.New("the flags of this operator are set by its Deployment")
 )
 
-// startAs starts the operator in another way if it does not run.
+// startAs starts the operator with other options if it is not running.
 func (o *operator) startAs(options protocol.Start) error {
 	if len(options.Flags) > 0 {
 		adjustable, ok := o.launcher.(stage.Adjustable)
@@ -115,7 +118,7 @@ func (o *operator) startAs(options protocol.Start) error {
 	return o.startLocked()
 }
 
-// startLocked is start for a caller that holds the transition.
+// startLocked starts the operator for a caller that holds transition.
 func (o *operator) startLocked() error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -139,7 +142,7 @@ func (o *operator) startLocked() error {
 	return nil
 }
 
-// launch starts the operator as was asked for.
+// launch starts the operator with the requested flags.
 func (o *operator) launch() (stage.Instance, error) {
 	if adjustable, ok := o.launcher.(stage.Adjustable); ok && len(o.options.Flags) > 0 {
 		return adjustable.StartWith(o.log, o.options.Flags...)
@@ -147,14 +150,14 @@ func (o *operator) launch() (stage.Instance, error) {
 	return o.launcher.Start(o.log)
 }
 
-// watch reports an operator that ends without having been asked to.
+// watch reports an operator that ends although no check stopped it.
 func (o *operator) watch(p stage.Instance) {
 	<-p.Done()
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	if o.instance == p { // otherwise it was stopped, and another may run by now
 		o.instance = nil
-		fault := o.portTaken() // a manager may have begun its work before it listens
+		fault := o.portTaken() // a manager may begin its work before it listens
 		if fault == nil {
 			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), outOfMemoryKills()-o.killsBefore)
 		}
@@ -168,14 +171,14 @@ func (o *operator) watch(p stage.Instance) {
 
 const exitPrefix = "it ended by itself: "
 
-// stop asks the operator to end, and kills it if it has not within grace. 0 kills it at once.
+// stop asks the operator to end, and kills it if it has not ended within grace. If grace is 0, stop kills it at once.
 func (o *operator) stop(grace time.Duration) error {
 	o.transition.Lock()
 	defer o.transition.Unlock()
 	return o.end(grace)
 }
 
-// end is stop for who holds the transition.
+// end is stop for a caller that holds transition.
 func (o *operator) end(grace time.Duration) error {
 	o.mutex.Lock()
 	p := o.instance
@@ -198,7 +201,7 @@ func (o *operator) end(grace time.Duration) error {
 	return nil
 }
 
-// stopped is stop, and says how the operator has ended.
+// stopped stops the operator and returns how it ended.
 func (o *operator) stopped(grace time.Duration) (protocol.Stopped, error) {
 	if err := o.stop(grace); err != nil {
 		return protocol.Stopped{}, err
@@ -211,7 +214,7 @@ func (o *operator) stopped(grace time.Duration) (protocol.Stopped, error) {
 	return protocol.Stopped{Failure: o.failure.Error()}, nil
 }
 
-// restart is a kill after which the operator is started again, as its Deployment would.
+// restart kills the operator and starts it again, as its Deployment would.
 func (o *operator) restart() error {
 	o.transition.Lock()
 	defer o.transition.Unlock()
@@ -259,7 +262,8 @@ func (o *operator) firstStart(ctx context.Context, patience time.Duration) error
 	}
 }
 
-// firstAnswer waits until an aggregated API server accepts connections: it may ask for nothing before it is asked.
+// firstAnswer waits until an aggregated API server accepts connections. Such a server may send no requests before it
+// gets one.
 func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *audit.Log, patience time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -280,7 +284,7 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 	}
 }
 
-// endedEarly is the verdict on an operator that was gone before it began its work.
+// endedEarly is the verdict on an operator that ended before it began its work.
 func (o *operator) endedEarly(v *verdict, log *audit.Log, patience time.Duration) *verdict {
 	if v.outcome == report.Crashed {
 		return o.notStarted(log, strings.TrimPrefix(v.reason, exitPrefix), patience)
@@ -290,8 +294,8 @@ func (o *operator) endedEarly(v *verdict, log *audit.Log, patience time.Duration
 
 var errNoRequest = errors.New("the operator sent no requests")
 
-// startsWork matches the requests by which an operator begins its work: it lists and watches its resources. Whether
-// those requests are allowed is for the checks to report.
+// startsWork matches the requests by which an operator begins its work: it lists and watches its resources. The
+// checks report whether those requests are allowed.
 func startsWork(e audit.Event) bool {
 	return (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
 }
@@ -299,12 +303,12 @@ func startsWork(e audit.Event) bool {
 func (o *operator) lastLogLines() []string { return o.log.last(lastLines) }
 
 func (o *operator) close() {
-	o.injector.Disarm() // a crash that is under way would start it again
-	_ = o.stop(0)       // one that is left is removed with all that the run has made
+	o.injector.Disarm() // a pending crash would start it again
+	_ = o.stop(0)       // a remaining instance is removed with everything else of the run
 	o.log.close()
 }
 
-// operatorLog is the operator's output: in a file, as much as is allowed.
+// operatorLog writes the operator's output to a file, up to logLimit.
 type operatorLog struct {
 	flooded func()
 
@@ -319,12 +323,12 @@ func (l *operatorLog) Write(p []byte) (int, error) {
 	l.written += int64(len(p))
 	if l.written > logLimit {
 		l.flooded()
-		return len(p), nil // a full pipe would only hang it
+		return len(p), nil // a full pipe would only block it
 	}
 	return l.file.Write(p)
 }
 
-// last are the last lines that were written.
+// last returns the last lines that were written.
 func (l *operatorLog) last(lines int) []string {
 	const enough = 16 << 10
 	l.mutex.Lock()

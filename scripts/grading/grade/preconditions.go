@@ -14,12 +14,12 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// errUnmet ends a run whose preconditions do not hold. The report says so.
+// errUnmet ends a run whose preconditions do not hold. The report names the precondition that failed.
 var errUnmet = &verdict{outcome: report.Graded}
 
-// preconditions checks what must hold before the operator is started, and before the API server sends a request to it:
-// without it, every check of the lab would wait for what can't come. What holds is not spoken of. What does not becomes
-// a check of the report, without points, of which all others are dependents.
+// preconditions runs the checks that must pass before the operator starts and before the API server sends a request
+// to it. Without them, every check of the lab would wait in vain until it times out. The report does not show a
+// precondition that holds. It shows one that fails as a check without points, on which all other checks depend.
 func (r *run) preconditions(ctx context.Context, s *subject) error {
 	if !slices.ContainsFunc(r.Lab.Checks, manifest.Check.Precondition) {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// open opens the submission, and makes the folder in which the run works.
+// open opens the submission and creates the folder in which the run works.
 func (r *run) open() (*submission.Builder, error) {
 	opened, err := submission.Open(r.Dir, r.Main)
 	if err != nil {
@@ -40,23 +40,24 @@ func (r *run) open() (*submission.Builder, error) {
 	}, nil
 }
 
-// subject is what the checks look at: a submission that was installed, in its cluster.
+// subject is the submission that the checks examine, installed in its cluster.
 type subject struct {
 	*connection
 	builder   *submission.Builder
 	cluster   *stage.Cluster
 	installed stage.Installed
-	// delivery is what the checks deploy, in a lab whose stage is deployed; nil in all others.
+	// delivery is the image and the manifests that the checks deploy, in a lab whose stage is deployed. It is nil in all
+	// others.
 	delivery *stage.Delivery
-	// rules are those of the operator's role.
+	// rules are the rules of the operator's role.
 	rules audit.Rules
 	// groups are the API groups of the lab's kinds.
 	groups []string
-	// heldBack says that the submission has started the lab's extension, whose version was held back.
+	// heldBack is true if the submission has started the lab's extension, whose version was held back.
 	heldBack bool
 }
 
-// install brings the submission into the cluster. Its operator does not run yet.
+// install installs the submission into the cluster. Its operator does not run yet.
 func (r *run) install(
 	ctx context.Context, on stage.Stage, builder *submission.Builder, manifests *submission.Manifests, links *connection,
 ) (*subject, error) {
@@ -78,9 +79,9 @@ func (r *run) install(
 	return s, err
 }
 
-// prepareWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a
-// certificate its manager would not start. Where it insists on a port that another grading uses, that takes its time,
-// and only then such a lab speaks of it.
+// prepareWebhooks prepares a webhook server for the operator, also in labs that are not about webhooks: without a
+// certificate, the operator's manager would not start. An operator with a fixed port may have to wait until another
+// grading run releases it. A lab that is not about webhooks shows the step only in that case.
 func (r *run) prepareWebhooks(ctx context.Context, s *subject) (launcher stage.Operator, err error) {
 	const name = "prepare the webhooks"
 	prepare := func(ctx context.Context, waits func(string)) (err error) {
@@ -107,7 +108,8 @@ func (r *run) prepareWebhooks(ctx context.Context, s *subject) (launcher stage.O
 	return launcher, err
 }
 
-// installTimeout is for what takes a tenth of a second, and for a Pod's image some seconds.
+// installTimeout is the time for the installation, which takes a tenth of a second, or some seconds with a Pod's
+// image.
 const installTimeout = 3 * time.Minute
 
 var errInstall = fmt.Errorf("the API was not installed within %s", installTimeout)
@@ -125,8 +127,8 @@ func (r *run) fetch(ctx context.Context, builder *submission.Builder) (string, e
 	return fmt.Sprintf("%d modules", modules), asVerdict(err, report.NotBuilt)
 }
 
-// asVerdict makes what is wrong with the submission the outcome of the run. What hindered the run, and its user can
-// clear away, is the reason of a run that could not be graded.
+// asVerdict turns a problem of the submission into an outcome of the run. A problem of the environment that the user
+// can fix becomes the reason of a run that could not be graded.
 func asVerdict(err error, outcome report.Outcome) error {
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
@@ -146,10 +148,10 @@ func asVerdict(err error, outcome report.Outcome) error {
 	return err
 }
 
-// prepare does side by side what can be: a cluster is started while the submission is built and its manifests are
-// generated. A step that fails ends those that stand below it: what does not build matters more than what can't be
-// generated from it, so a failing generator waits for the compiler, which may know the reason, but not for long: what
-// is compiled for the first time takes minutes.
+// prepare runs steps concurrently: it starts a cluster while it builds the submission and generates its manifests. A
+// step that fails ends the steps that are listed after it, because a submission that does not build matters more than
+// manifests that can't be generated from it. A failing generator therefore waits for the compiler, which may know the
+// reason. It does not wait for long, because the first compilation of dependencies takes minutes.
 func (r *run) prepare(ctx context.Context, builder *submission.Builder) (on stage.Stage, manifests *submission.Manifests, err error) {
 	steps := []struct {
 		name string
@@ -201,7 +203,7 @@ const (
 	startCluster = "start a cluster"
 )
 
-// buildGrace is long enough to find a mistake in a submission whose dependencies are compiled.
+// buildGrace is long enough for the compiler to find a mistake in a submission whose dependencies are compiled.
 const buildGrace = 15 * time.Second
 
 var errAborted = errors.New("ended because another step failed")

@@ -16,15 +16,15 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Sandbox says whether the programs that a submission runs on this machine are sandboxed. Its Pods run in containers in
-// any case.
+// Sandbox defines whether the programs that a submission runs on this machine are sandboxed. Its Pods run in
+// containers in any case.
 type Sandbox string
 
 const (
 	// SandboxAuto builds the walls that this machine can build. The report names them.
 	SandboxAuto Sandbox = ""
-	// SandboxRequired refuses to grade if a wall is missing without which a submission could read or reach what is not its
-	// own.
+	// SandboxRequired refuses to grade if a wall is missing that keeps a submission from reading or reaching what is not
+	// its own.
 	SandboxRequired Sandbox = "required"
 	// SandboxOff builds no walls.
 	SandboxOff Sandbox = "off"
@@ -57,8 +57,8 @@ func (e *MissingWallsError) Error() string {
 		"or on a disposable machine with --sandbox=off", english.WordSeries(e.Walls, "and"))
 }
 
-// TrySandbox runs a program of the system in the sandbox, and returns the walls that it had. A *MissingWallsError says
-// that others are missing.
+// TrySandbox runs a program of the system in the sandbox, and returns the walls that it had. The error is a
+// *MissingWallsError if required walls are missing.
 func TrySandbox(ctx context.Context, scope *process.Scope) ([]string, error) {
 	tried, err := scope.Start(process.Spec{
 		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{},

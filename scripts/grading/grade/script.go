@@ -33,19 +33,20 @@ import (
 )
 
 const (
-	// rescuer is the ServiceAccount as which the scripts of a submission come to the API server.
+	// rescuer is the ServiceAccount that the scripts of a submission use at the API server.
 	rescuer, rescuerNamespace = "rescuer", "operator-system"
 	rescuerUser               = "system:serviceaccount:" + rescuerNamespace + ":" + rescuer
-	// tokenSeconds is how long its token is good for: longer than a run takes.
+	// tokenSeconds is the lifetime of its token: longer than a run takes.
 	tokenSeconds = 60 * 60
-	// scriptTimeout is for a script that sends some requests, or that waits for cert-manager's next look at a challenge,
-	// on a quiet machine. On a busy one it is longer, by what the machine gives.
+	// scriptTimeout is the time for a script that sends some requests, or that waits until cert-manager checks a
+	// challenge again, on a quiet machine. A busy machine extends it by the processor time that it withholds.
 	scriptTimeout = 45 * time.Second
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
 )
 
-// rescuerRules are the rights of a person who frees a custom resource of these API groups by hand: to look at it and at
-// its controller, and to change it, but not to delete its kind or to touch other objects.
+// rescuerRules are the permissions of an administrator who frees a custom resource of these API groups by hand: to
+// read and change it and to read Leases, which name its controller, but not to delete its kind or to touch other
+// objects.
 func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: groups, Resources: []string{rbacv1.ResourceAll}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
@@ -53,8 +54,8 @@ func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	}
 }
 
-// watcherRules are what scripts may do in a lab whose checks deploy the submission: look at kinds of these API groups
-// and at what runs, and change nothing. Secrets are not theirs.
+// watcherRules are the permissions of scripts in a lab whose checks deploy the submission: to read kinds of these API
+// groups and the workloads, and to change nothing. They can't read Secrets.
 func watcherRules(groups []string) []rbacv1.PolicyRule {
 	look := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
@@ -64,22 +65,22 @@ func watcherRules(groups []string) []rbacv1.PolicyRule {
 	}
 }
 
-// scripts run shell scripts of the submission, also several at a time.
+// scripts runs shell scripts of the submission, also several at a time.
 type scripts struct {
 	*subject
 	machine *machine
 	kubectl string
-	proxy   *faults.Injector // by which they get to the API server, if requests have to be recorded
-	timeout time.Duration    // of one script; 0: scriptTimeout
+	proxy   *faults.Injector // a proxy to the API server, if requests have to be recorded
+	timeout time.Duration    // of one script. Default: scriptTimeout
 
 	preparing sync.Mutex
-	port      int // at which they find the API server
+	port      int // of the API server
 }
 
 // limit is how long one script may take.
 func (s *scripts) limit() time.Duration { return cmp.Or(s.timeout, scriptTimeout) }
 
-// close ends what the scripts used.
+// close closes what the scripts used.
 func (s *scripts) close() {
 	if s.proxy != nil {
 		_ = s.proxy.Close()
@@ -137,7 +138,7 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	return result, nil
 }
 
-// endlessError says that a script was killed after this time.
+// endlessError is the error of a script that was killed after this time.
 type endlessError time.Duration
 
 func (e endlessError) Error() string {
@@ -164,7 +165,7 @@ func (s *scripts) wait(ctx context.Context, p *process.Process) error {
 	}
 }
 
-// prepare makes the folder in which scripts run: kubectl, and the rescuer's kubeconfig.
+// prepare creates the folder in which scripts run, with kubectl and the rescuer's kubeconfig.
 func (s *scripts) prepare(ctx context.Context, dir string) error {
 	s.preparing.Lock()
 	defer s.preparing.Unlock()
@@ -205,8 +206,8 @@ func (s *scripts) prepare(ctx context.Context, dir string) error {
 	return nil
 }
 
-// makeRescuer makes an account of its own for scripts, and a token for it. An administrator's certificate that only
-// claims to be the rescuer would let them claim to be any user.
+// makeRescuer creates a separate account for scripts, and a token for it. An administrator's certificate that
+// impersonates the rescuer would let the scripts impersonate any user.
 func (s *scripts) makeRescuer(ctx context.Context) (token string, err error) {
 	client, err := kubernetes.NewForConfig(s.cluster.Config)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 )
 
-// server is the operator as an aggregated API server; nil: it is none.
+// server is the operator as an aggregated API server. It is nil if the operator is none.
 func (o *operator) server() stage.Server {
 	if server, ok := o.launcher.(stage.Server); ok && server.Serving() != nil {
 		return server
@@ -16,7 +16,7 @@ func (o *operator) server() stage.Server {
 	return nil
 }
 
-// untestedFeatures says what is not tried of an aggregated API server where it runs.
+// untestedFeatures lists the features of an aggregated API server that can't be tested in this environment.
 func (o *operator) untestedFeatures(torture bool) (notices []string) {
 	server := o.server()
 	if server == nil {
@@ -33,8 +33,8 @@ func (o *operator) untestedFeatures(torture bool) (notices []string) {
 	return notices
 }
 
-// serving tells the checks of an aggregated API server where it is, and how one comes to it as the front proxy. Zero:
-// it is none.
+// serving returns the address of an aggregated API server, and the front proxy's credentials for it. It is zero if
+// the operator is no such server.
 func (o *operator) serving() protocol.Server {
 	server := o.server()
 	if server == nil {

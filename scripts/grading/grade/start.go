@@ -13,8 +13,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// podOnly is what an operator says that wants to be a Pod, and what else helps. (k8s.io/client-go/rest,
-// controller-runtime/pkg/leaderelection)
+// podOnly matches the errors of an operator that can run only as a Pod, and holds a remedy for each.
+// (k8s.io/client-go/rest, controller-runtime/pkg/leaderelection)
 var podOnly = []struct {
 	output *regexp.Regexp
 	remedy string
@@ -36,8 +36,8 @@ var (
 	commands = regexp.MustCompile(`(?mi)^(?:available )?commands:\s*$`)
 )
 
-// notStarted is the verdict on an operator that ended, or did nothing, before it watched anything. ended is how it
-// ended; empty if it still runs after its patience.
+// notStarted is the verdict on an operator that ended, or did nothing, before it watched anything. ended describes
+// how it ended. It is empty if the operator still runs after its patience.
 func (o *operator) notStarted(log *audit.Log, ended string, patience time.Duration) *verdict {
 	output := strings.Join(o.log.last(allLines), "\n")
 	for _, only := range podOnly {
@@ -67,8 +67,8 @@ func (o *operator) notStarted(log *audit.Log, ended string, patience time.Durati
 	return &verdict{outcome: report.NotStarted, reason: "it ended before it listed or watched anything at the API server: " + ended}
 }
 
-// portTaken is the verdict on an operator that can't listen because another program of this machine does; nil: none
-// does.
+// portTaken is the verdict on an operator that can't listen because another program on this machine uses the port. It
+// is nil if no other program does.
 func (o *operator) portTaken() *verdict {
 	taken := portTaken.FindStringSubmatch(strings.Join(o.log.last(allLines), "\n"))
 	if taken == nil || !o.launcher.PortInUse(taken[1]) {
@@ -79,7 +79,7 @@ func (o *operator) portTaken() *verdict {
 		"or read the port from a flag in main, such as --metrics-bind-address", taken[1])}
 }
 
-// awaitsLease reports whether all that the operator was forbidden is a Lease.
+// awaitsLease reports whether Leases are all that the operator was forbidden.
 func (o *operator) awaitsLease(log *audit.Log) bool {
 	rights := audit.ForbiddenRights(log.Since(0, log.By(o.installed.User())))
 	for _, right := range rights {
@@ -90,5 +90,5 @@ func (o *operator) awaitsLease(log *audit.Log) bool {
 	return len(rights) > 0
 }
 
-// allLines are as many lines of the operator's log as are looked at for the reason why it did not start.
+// allLines is how many lines of the operator's log are searched for the reason why it did not start.
 const allLines = 1000

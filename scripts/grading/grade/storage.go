@@ -15,9 +15,9 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// followStorage reports to the injector each change in the folder where an aggregated API server stores, so that the
-// server can be killed after it. Of a Pod, and of a server that stores elsewhere, there is nothing to report. end ends
-// it.
+// followStorage reports to the injector each change in the folder where an aggregated API server stores its objects,
+// so that the server can be killed after a change. A Pod, or a server that stores its objects elsewhere, has no such
+// folder, and followStorage does nothing. end ends the reports.
 func (o *operator) followStorage() (end func(), err error) {
 	server := o.server()
 	if server == nil || server.Serving().DataDir == "" {
@@ -26,7 +26,7 @@ func (o *operator) followStorage() (end func(), err error) {
 	return followFolder(server.Serving().DataDir, o.injector)
 }
 
-// followFolder reports to the injector each change in a folder, and in those below it.
+// followFolder reports to the injector each change in a folder and in its subfolders.
 func followFolder(folder string, injector *faults.Injector) (end func(), err error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -42,9 +42,9 @@ func followFolder(folder string, injector *faults.Injector) (end func(), err err
 				if !ok {
 					return
 				}
-				// First of all, since what is stored in a new folder before it is watched is not seen.
+				// This comes first, because a change in a new folder goes unseen until the folder is watched.
 				if event.Has(fsnotify.Create) {
-					_ = watchBelow(watcher, event.Name) // a file, or gone again
+					_ = watchBelow(watcher, event.Name) // a file, or already deleted
 				}
 				if verb := changeOf(event); verb != "" {
 					file, _ := filepath.Rel(folder, event.Name)
@@ -60,7 +60,7 @@ func followFolder(folder string, injector *faults.Injector) (end func(), err err
 	return func() { _ = watcher.Close() }, nil
 }
 
-// changeOf is what has happened to a file, in a word; empty if its content and name are what they were.
+// changeOf describes in one word what happened to a file. It is empty if the content and the name are unchanged.
 func changeOf(event fsnotify.Event) string {
 	if changed := event.Op &^ fsnotify.Chmod; changed != 0 {
 		return strings.ToLower(changed.String())
@@ -68,7 +68,7 @@ func changeOf(event fsnotify.Event) string {
 	return ""
 }
 
-// watchBelow watches a folder and those below it.
+// watchBelow watches a folder and its subfolders.
 func watchBelow(watcher *fsnotify.Watcher, folder string) error {
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {

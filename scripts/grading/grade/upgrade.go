@@ -12,7 +12,8 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 )
 
-// notExtended says why the lab's extension can't be tried; empty: it can, or the lab has none.
+// notExtended returns why the lab's extension can't be tried. It is empty if the extension can be tried or the lab
+// has none.
 func (r *run) notExtended(s *subject, o *operator) string {
 	extension := r.Lab.Extension
 	switch {
@@ -26,7 +27,7 @@ func (r *run) notExtended(s *subject, o *operator) string {
 	return ""
 }
 
-// upgrader is the launcher of the operator, if it can install versions that were held back; nil: it can't.
+// upgrader is the launcher of the operator, if it can install versions that were held back, and otherwise nil.
 func (o *operator) upgrader() stage.Upgrader {
 	if upgrader, ok := o.launcher.(stage.Upgrader); ok && upgrader.Upgradable() {
 		return upgrader
@@ -34,8 +35,8 @@ func (o *operator) upgrader() stage.Upgrader {
 	return nil
 }
 
-// upgrade upgrades the operator as a user would: first its definitions, whose webhook answers already, then the
-// operator.
+// upgrade upgrades the operator as a user would: first its CustomResourceDefinitions, whose webhook already serves,
+// then the operator.
 func (o *operator) upgrade(ctx context.Context) error {
 	upgrader := o.upgrader()
 	if upgrader == nil {
@@ -54,8 +55,8 @@ func (o *operator) upgrade(ctx context.Context) error {
 	return upgrader.AwaitListening(ctx)
 }
 
-// endExtension makes of an operator that was gone, or of checks that took too long, after the upgrade the end of the
-// extension and not of the run: the lab itself had been graded by then. It reports whether it did.
+// endExtension handles an operator that ended, or checks that took too long, after the upgrade: only the extension
+// ends, and not the run, because the lab itself has been graded by then. It reports whether that was the case.
 func (r *results) endExtension(reason string) bool {
 	if r.operator == nil || !r.operator.upgraded.Load() {
 		return false

@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// usage is what the operator has used of the processors since it was started. A reconciler that is called again and
-// again and finds all in its cache sends no request: this is where it shows.
+// usage is the processor time that the operator has used since it was started. A reconciler that is called over and
+// over and finds everything in its cache sends no requests, but it uses processor time.
 func (o *operator) usage() protocol.Usage {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -27,10 +27,11 @@ func (o *operator) usage() protocol.Usage {
 	return protocol.Usage{}
 }
 
-// usageOf sums up what Linux's scheduler says of the threads of a process and of those below it: the nanoseconds for
-// which each ran and for which it waited to, and how often it was run (Documentation/scheduler/sched-stats.rst). A
-// thread that ends meanwhile is left out. On a kernel that does not say who is below whom (CONFIG_PROC_CHILDREN),
-// nothing is known: a contained program runs below a supervisor.
+// usageOf sums up what Linux's scheduler records about the threads of a process and of its descendants: the
+// nanoseconds for which each ran and for which it waited to run, and how often it was run
+// (Documentation/scheduler/sched-stats.rst). A thread that ends meanwhile is left out. On a kernel that does not list
+// the children of a process (CONFIG_PROC_CHILDREN), the usage is unknown, because a contained program runs as a child
+// of a supervisor.
 func usageOf(pid int) (usage protocol.Usage) {
 	processes := []string{strconv.Itoa(pid)}
 	for len(processes) > 0 {
@@ -57,7 +58,7 @@ func ownUsage() (usage protocol.Usage) {
 	return usage
 }
 
-// addThread adds the usage of the thread whose folder this is.
+// addThread adds the usage of the thread in this /proc folder.
 func addThread(usage *protocol.Usage, thread string) {
 	content, err := os.ReadFile(filepath.Join(thread, "schedstat"))
 	if err != nil {
