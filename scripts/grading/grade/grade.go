@@ -72,8 +72,8 @@ type Options struct {
 	// View receives the progress of the run. Default: none.
 	View View
 
-	// Scenes makes Torture run the lab's scenes, too. A scene is a sequence of faults so rare that an operator may be
-	// correct without surviving it.
+	// Scenes makes Torture run the lab's scenes, too: stories with a failure so rare that an operator may be correct
+	// without surviving it.
 	Scenes bool
 
 	torture *torture

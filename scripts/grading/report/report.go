@@ -15,11 +15,11 @@ import (
 // Schema names the version of the JSON. A change that breaks readers of the old version needs a new number.
 const Schema = "operator-labs/report/v4"
 
-// Outcome says how a run ended. Only Graded means that the checks have decided.
+// Outcome is how a run ended. Only Graded means that the checks have decided.
 type Outcome string
 
 const (
-	// Graded means that all checks were decided: passed, failed or skipped since another one failed.
+	// Graded means that all checks were decided: they passed, failed, or were skipped because another one failed.
 	Graded Outcome = "graded"
 	// NotBuilt means that the submission does not compile: see Diagnostics.
 	NotBuilt Outcome = "not-built"
@@ -34,18 +34,18 @@ const (
 	Flooded Outcome = "flooded"
 	// TimedOut means that the lab's time limit ended the run.
 	TimedOut Outcome = "timed-out"
-	// Unfinished means that the run is still going on, or was killed. A run writes such a report when it begins.
+	// Unfinished means that the run has not ended yet, or was killed. A run writes such a report when it begins.
 	Unfinished Outcome = "unfinished"
-	// Interrupted means that a person or the system ended the run.
+	// Interrupted means that a user or the system ended the run.
 	Interrupted Outcome = "interrupted"
-	// Error means that the harness failed. It says nothing about the submission.
+	// Error means that the harness failed. It is no evidence about the submission.
 	Error Outcome = "error"
 )
 
-// Outcomes are all outcomes.
+// Outcomes lists all outcomes.
 var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Unfinished, Interrupted, Error}
 
-// Headline returns what an outcome means to a student, in a few words.
+// Headline returns the meaning of an outcome for a student, in a few words.
 func (o Outcome) Headline() string {
 	switch o {
 	case Graded:
@@ -72,7 +72,7 @@ func (o Outcome) Headline() string {
 	return string(o)
 }
 
-// Status says how one check ended.
+// Status is how one check ended.
 type Status string
 
 // A check that did not run, for whatever reason, is skipped and has no points.
@@ -108,14 +108,14 @@ type Report struct {
 	// not include them, so Score is not a grade.
 	Undecided   int         `json:"undecided,omitempty"`
 	Environment Environment `json:"environment"`
-	// Steps are the steps before the checks, in the order in which they ended. Some run side by side, so their times do
+	// Steps are the steps before the checks, in the order in which they ended. Some run concurrently, so their times do
 	// not sum to Seconds.
 	Steps []Step `json:"steps"`
 	// Checks are in the order of labs.yaml. Checks that a run never reached are included as skipped.
 	Checks []Check `json:"checks"`
 	// Forbidden are the requests of the operator that its role does not allow.
 	Forbidden []Forbidden `json:"forbidden,omitempty"`
-	// Notices tell a student what no check decides, a sentence each.
+	// Notices are facts that a student should know and that no check decides, one sentence each.
 	Notices []string `json:"notices,omitempty"`
 	// Diagnostics are the messages of the compiler and the generators, in their order.
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
@@ -155,7 +155,7 @@ type Environment struct {
 	Walls []string `json:"walls,omitempty"`
 }
 
-// Step is one step on the way to the checks.
+// Step is one step before the checks.
 type Step struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
@@ -180,11 +180,11 @@ type Check struct {
 	// Expected and Observed belong to a failed check.
 	Expected string `json:"expected,omitempty"`
 	Observed string `json:"observed,omitempty"`
-	// Evidence is what led to it, a line each: panics and errors from the operator's log, and its requests.
+	// Evidence are the facts behind it, one per line: panics and errors from the operator's log, and its requests.
 	Evidence []string `json:"evidence,omitempty"`
 	// Measurements are figures that the check took, in its order. No points depend on them.
 	Measurements []Measurement `json:"measurements,omitempty"`
-	// Reason says why it was skipped.
+	// Reason explains why it was skipped.
 	Reason string `json:"reason,omitempty"`
 	// Lecture is the heading that explains the check: file#anchor.
 	Lecture string `json:"lecture,omitempty"`
@@ -205,7 +205,8 @@ func (m Measurement) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", m.Name, significant(m.Value), m.Unit))
 }
 
-// significant writes three digits that count, and a large number whole unless it would be unreadable.
+// significant formats a value with three significant digits. A large number has all its digits unless it would be
+// unreadable.
 func significant(value float64) string {
 	size := math.Abs(value)
 	switch {
@@ -214,7 +215,7 @@ func significant(value float64) string {
 	case size >= 100:
 		return strconv.FormatFloat(value, 'f', 0, 64)
 	}
-	three, _ := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 3, 64), 64) // of our own making
+	three, _ := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 3, 64), 64) // FormatFloat's output is always valid
 	return strconv.FormatFloat(three, 'f', -1, 64)
 }
 
@@ -236,7 +237,7 @@ type Moment struct {
 	// Service is the service that received the request: api, freezer or cloud. It is operator for events of the operator
 	// itself, and objects for what the checks observed about objects in the cluster.
 	Service string `json:"service"`
-	// What says in a few words what happened: "update icecreams/status sundae", "the operator was killed".
+	// What describes in a few words what happened: "update icecreams/status sundae", "the operator was killed".
 	What string `json:"what"`
 	// Code is the HTTP status of the answer, even if a fault kept the answer from arriving. It is 0 if there was none.
 	Code int `json:"code,omitempty"`
@@ -254,7 +255,8 @@ type Forbidden struct {
 	Subresource string `json:"subresource,omitempty"`
 	// Count is the number of refused requests.
 	Count int `json:"count"`
-	// Marker is the line of Go that asks for the permission. Adding it is right only if the request is.
+	// Marker is the line of Go that asks for the permission. Adding it is right only if the operator should send the
+	// request.
 	Marker string `json:"marker"`
 }
 
@@ -306,7 +308,7 @@ func (r *Report) Explained() *Check {
 		return nil
 	}
 	explained := &r.Checks[i]
-	for range r.Checks { // not for ever, whatever a stored report says
+	for range r.Checks { // ends even if the causes in a stored report form a cycle
 		cause := r.failedCause(explained)
 		if cause == nil {
 			break
@@ -316,7 +318,7 @@ func (r *Report) Explained() *Check {
 	return explained
 }
 
-// failedCause is the check that names the cause of another one's failure; nil if none does.
+// failedCause returns the check that names the cause of another one's failure, or nil if there is none.
 func (r *Report) failedCause(check *Check) *Check {
 	for _, id := range check.Causes {
 		for i := range r.Checks {
@@ -358,7 +360,7 @@ func (r *Report) FullMarks() bool {
 	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
 }
 
-// Partial says why the score is not a grade although the run was completed: "--without-node skipped checks worth
+// Partial explains why the score is not a grade although the run was completed: "--without-node skipped checks worth
 // 25 points". It is empty if nothing was left out.
 func (r *Report) Partial() string {
 	if r.Undecided == 0 {
@@ -370,9 +372,8 @@ func (r *Report) Partial() string {
 // Complete reports whether the run has full marks and, if there is an extension, all of its points.
 func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == len(r.Checks) }
 
-// Points returns the points of the run as a text for people: "92 of 100 points", and, if the submission has started the
-// lab's extension, "and 4 of 10 of the extension". For a run that says nothing about the submission it returns "no
-// grade".
+// Points returns the points of the run as a text for people: "92 of 100 points", and, if the submission has started
+// the lab's extension, "and 4 of 10 of the extension". For an inconclusive run it returns "no grade".
 func (r *Report) Points() string {
 	if r.Inconclusive() {
 		return "no grade"
@@ -417,8 +418,8 @@ func (r *Report) Milestones() []Milestone {
 	return all
 }
 
-// MilestonesText returns a line for people: "read 35 of 35, write 12 of 32, trust 0 of 28". The line is empty if fewer
-// than two milestones were graded, because the score then says the same, and if the run has no grade.
+// MilestonesText returns a line for people: "read 35 of 35, write 12 of 32, trust 0 of 28". The line is empty if
+// fewer than two milestones were graded, because the score then shows the same, and if the run has no grade.
 func (r *Report) MilestonesText() string {
 	all := r.Milestones()
 	if len(all) < 2 || r.Inconclusive() {

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a report. A submission decides how much there is, so everything has a limit.
+// These are the limits of a report. A submission influences its size, so everything is limited.
 const (
 	// MaxLine is the limit for a line of evidence, a line of a log and every other single line, in characters.
 	MaxLine = 500
@@ -34,8 +34,9 @@ const (
 	MaxTimeline = 2000
 )
 
-// Sanitize makes what came from a submission safe for every reader, in place, and keeps lists within their limits.
-// Write does it too. Call it before showing a report that was not written. Doing it twice changes nothing more.
+// Sanitize makes everything that comes from a submission safe for every reader, in place, and keeps lists within
+// their limits. Write calls it, too. Call it before showing a report that was not written. A second call changes
+// nothing.
 func (r *Report) Sanitize() {
 	r.Schema = Schema
 	r.Started = r.Started.UTC().Truncate(time.Millisecond)
@@ -50,7 +51,7 @@ func (r *Report) Sanitize() {
 	if r.Outcome != Graded && r.Reason == "" {
 		r.Reason = "the run ended without a reason"
 	}
-	// Lists that the schema demands are [] and not null; copies, so that the caller's arrays stay as they were.
+	// The schema demands [] and not null for these lists. They are copies, so that the caller's arrays stay unchanged.
 	r.Steps = append([]Step{}, r.Steps...)
 	for i := range r.Steps {
 		lines(&r.Steps[i].Name)
@@ -89,7 +90,7 @@ func (r *Report) Sanitize() {
 	r.Timeline = timeline(r.Timeline)
 }
 
-// Sanitize sanitizes one check, as Report.Sanitize does all of them.
+// Sanitize sanitizes one check, as Report.Sanitize does for all checks.
 func (c *Check) Sanitize() {
 	lines(&c.ID, &c.Title, &c.Part, &c.Reason, &c.Lecture)
 	texts(&c.Expected, &c.Observed)
@@ -105,7 +106,7 @@ func (c *Check) Sanitize() {
 	}
 }
 
-// measurements drops what is no figure: JSON has no word for it.
+// measurements drops NaN and infinite values, which JSON can't represent.
 func measurements(all []Measurement) []Measurement {
 	all = slices.Clone(all)
 	for i := range all {
@@ -117,7 +118,7 @@ func measurements(all []Measurement) []Measurement {
 	return all[:min(len(all), MaxMeasurements)]
 }
 
-// timeline is in the order of time.
+// timeline sanitizes the moments and sorts them by time.
 func timeline(all []Moment) []Moment {
 	all = slices.Clone(all)
 	for i := range all {
@@ -135,8 +136,9 @@ func timeline(all []Moment) []Moment {
 	return shortenTimeline(all)
 }
 
-// shortenTimeline keeps MaxTimeline moments. An operator that runs in circles makes thousands of requests which all say
-// the same, so the last reads that went well go first, and only if that is not enough, the last of the rest.
+// shortenTimeline keeps MaxTimeline moments. An operator in an endless loop sends thousands of similar requests. So
+// shortenTimeline drops the last successful reads first, and the last of the other moments only if that is not
+// enough.
 func shortenTimeline(all []Moment) []Moment {
 	const gone = -1 // no moment is before the run
 	for i, surplus := len(all)-1, len(all)-MaxTimeline; i >= 0 && surplus > 0; i-- {
@@ -149,14 +151,14 @@ func shortenTimeline(all []Moment) []Moment {
 	return all[:min(len(all), MaxTimeline)]
 }
 
-// isRoutine is a read that went well.
+// isRoutine reports whether the moment is a successful read.
 func (m *Moment) isRoutine() bool {
 	verb, _, _ := strings.Cut(m.What, " ")
 	return m.Service != ServiceOperator && m.Fault == "" && m.Code < 300 && slices.Contains([]string{"get", "list", "watch"}, verb)
 }
 
-// complete puts words where a check left none, and drops what its status makes meaningless: a careless check costs a
-// sentence of its own and not the whole report.
+// complete fills in texts that a check left empty, and drops those that its status makes meaningless. A careless
+// check then costs one sentence and not the whole report.
 func (c *Check) complete() {
 	switch c.Status {
 	case Failed:
@@ -177,9 +179,9 @@ func (c *Check) complete() {
 	}
 }
 
-// Safe returns a text that can be shown safely. The result is valid UTF-8. Control sequences for terminals are removed,
-// and other control characters and those that change the direction of writing are made visible (\x07, \u202e). Line
-// feeds and tabs stay.
+// Safe returns a text that can be shown safely. The result is valid UTF-8. Control sequences for terminals are
+// removed. Other control characters, and those that change the direction of writing, are made visible (\x07, \u202e).
+// Line feeds and tabs stay.
 func Safe(text string) string {
 	if isPrintable(text) {
 		return text
@@ -205,7 +207,7 @@ func Safe(text string) string {
 	return safe.String()
 }
 
-// isPrintable is a fast answer for nearly all text there is: printable ASCII.
+// isPrintable reports whether a text is printable ASCII, as nearly all texts are.
 func isPrintable(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -215,9 +217,9 @@ func isPrintable(text string) bool {
 	return true
 }
 
-// escapeSequence matches whole sequences by which a program colours its log or controls a terminal: CSI (ECMA-48, 5.4),
-// OSC and the other strings with an end (5.6), and two-character ones. One that has no end is not matched: only its
-// escape character is made visible then, and the text after it stays.
+// escapeSequence matches whole sequences by which a program colours its log or controls a terminal: CSI (ECMA-48,
+// 5.4), OSC and the other strings with an end (5.6), and two-character ones. A sequence without an end is not
+// matched. Only its escape character is made visible then, and the text after it stays.
 var escapeSequence = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|" +
 	"\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|" +
 	"\x1b[ -/]+[0-~]|" +
@@ -227,7 +229,7 @@ func unsafe(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
 		return false
-	case r == '\u2028' || r == '\u2029', // separate lines where it is not expected
+	case r == '\u2028' || r == '\u2029', // unexpected line separators
 		r == '\uFFFE' || r == '\uFFFF', // forbidden in XML 1.0, section 2.2
 		unicode.Is(unicode.Bidi_Control, r):
 		return true
@@ -256,7 +258,7 @@ func texts(all ...*string) {
 	}
 }
 
-// shorten keeps a text within a number of characters; an ellipsis says that there was more.
+// shorten limits a text to a number of characters. An ellipsis marks a shortened text.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -267,7 +269,7 @@ func shorten(text string, limit int) string {
 	return string([]rune(text)[:limit-1]) + "…"
 }
 
-// first keeps the first items; the last of them says how many there were besides.
+// first keeps the first items. If it drops any, the last item is the number of the others.
 func first(items []string, limit int) []string {
 	if len(items) <= limit {
 		return slices.Clone(items)
@@ -276,8 +278,8 @@ func first(items []string, limit int) []string {
 	return append(kept, fmt.Sprintf("… and %d more", len(items)-len(kept)))
 }
 
-// seconds rounds to milliseconds. What is no duration (a clock that went back, a division by zero) has no place in
-// JSON.
+// seconds rounds to milliseconds. It returns 0 for a value that is no duration and has no form in JSON (from a clock
+// that was set back, or a division by zero).
 func seconds(s float64) float64 {
 	if math.IsNaN(s) || math.IsInf(s, 0) || s < 0 {
 		return 0

@@ -29,7 +29,7 @@ type Tests struct {
 	Dir     string    `json:"dir"`
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
-	// Outcome is Graded if all mutants were tried. Otherwise Reason says in a sentence why not.
+	// Outcome is Graded if all mutants were tried. Otherwise Reason explains in a sentence why not.
 	Outcome     Outcome      `json:"outcome"`
 	Reason      string       `json:"reason,omitempty"`
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
@@ -43,8 +43,9 @@ type Tests struct {
 	Ours *TestRun `json:"ours,omitempty"`
 	// Mutants are the wrong solutions, in the order of the list.
 	Mutants []TestedMutant `json:"mutants,omitempty"`
-	// Digest covers everything that decides the results on the solution and on the mutants, and OwnDigest everything that
-	// decides the result on the submission's operator. By them, a later run can tell what it need not repeat.
+	// Digest covers everything that decides the results on the solution and on the mutants, and OwnDigest everything
+	// that decides the result on the submission's operator. A later run compares them to find out what it need not
+	// repeat.
 	Digest    string `json:"digest,omitempty"`
 	OwnDigest string `json:"ownDigest,omitempty"`
 	// Known is true if Mutants are the results of an earlier run.
@@ -126,7 +127,8 @@ func (t *Tests) Share() int {
 	return 100 * found / max(1, found+t.Count(MutantMissed))
 }
 
-// FullMarks reports whether the tests pass on the operators on which they must, and find as many mutants as they must.
+// FullMarks reports whether the tests pass on the student's operator and on the solution, and find as many mutants as
+// they must.
 func (t *Tests) FullMarks() bool {
 	return t.Outcome == Graded && t.Own != nil && t.Own.Passed && t.Ours != nil && t.Ours.Passed &&
 		t.Count(MutantFound) > 0 && t.Share() >= t.Want
@@ -215,7 +217,7 @@ func (m *TestedMutant) Title() string {
 	return fmt.Sprintf("%d: %s", m.Number, m.Name)
 }
 
-// Text says what is wrong with a mutant, and whether the tests found it.
+// Text describes a mutant, and whether the tests found it.
 func (m *TestedMutant) Text() string {
 	text := m.Title()
 	if m.Misconception != "" {
@@ -230,7 +232,7 @@ func (m *TestedMutant) Text() string {
 	return text
 }
 
-// Summary returns the figure, and what does not count.
+// Summary returns the share of mutants found, and how many do not count.
 func (t *Tests) Summary() string {
 	found, missed := t.Count(MutantFound), t.Count(MutantMissed)
 	text := fmt.Sprintf("Your tests find %d of %d wrong solutions (%d %%). They should find %d %%.", found, found+missed, t.Share(), t.Want)

@@ -98,8 +98,8 @@ func (r *Report) EndedBeforeChecks() bool {
 	return r.Outcome != Graded && r.Count(Skipped) == len(r.Checks)
 }
 
-// LogTail returns some lines of the operator's log: the last ones, or the first ones of a panic, because these say
-// more.
+// LogTail returns some lines of the operator's log: the last ones, or the first ones of a panic, which show more of
+// its cause.
 func (r *Report) LogTail(limit int) []string {
 	lines := r.OperatorLog
 	if start := slices.IndexFunc(lines, Panics); start >= 0 {
@@ -116,7 +116,7 @@ func Panics(line string) bool {
 // Figure returns the value of a measurement with its unit, for people.
 func (m Measurement) Figure() string { return strings.TrimSpace(significant(m.Value) + " " + m.Unit) }
 
-// Decided reports whether the check says something about the submission.
+// Decided reports whether the check passed or failed.
 func (c *Check) Decided() bool { return c.Status != Skipped }
 
 // WriteJSON writes a value as JSON that people can read, too. name is the name of the value in errors.

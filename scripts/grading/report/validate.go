@@ -52,13 +52,13 @@ func Validate(data []byte) error {
 	return report.validateSums()
 }
 
-// validateDocument is what of that the schema can decide.
+// validateDocument checks the rules that the schema can express.
 func validateDocument(data []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return fmt.Errorf("this is not a report: %w", err)
 	}
-	// Before all else, since the rest would only tell of fields that another version has.
+	// The version comes first, because the other errors would only list the fields of another version.
 	object, _ := document.(map[string]any)
 	if version, _ := object["schema"].(string); version != Schema {
 		return fmt.Errorf("this is a report of the version %q, and this command reads %q: grade again to get a new one",
@@ -95,7 +95,7 @@ func schemaError(err error) error {
 	return fmt.Errorf("this report does not match report.schema.json: %s", strings.Join(broken, "; "))
 }
 
-// validateSums checks what a schema can't: sums, and that no id is there twice.
+// validateSums checks what a schema can't: the sums, and that no ID occurs twice.
 func (r *Report) validateSums() error {
 	score, maxScore := 0, 0
 	seen := map[string]bool{}
@@ -120,7 +120,7 @@ func (r *Report) validateSums() error {
 	if r.Score != score {
 		return fmt.Errorf("the score is %d, but the points of the checks sum to %d", r.Score, score)
 	}
-	// A run that ended early may know no checks; one that was graded knows all.
+	// A run that ended early may not know the checks, but a graded run knows all of them.
 	if len(r.Checks) > 0 && r.MaxScore != maxScore {
 		return fmt.Errorf("the highest score is %d, but the highest points of the checks sum to %d", r.MaxScore, maxScore)
 	}

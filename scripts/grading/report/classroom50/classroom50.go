@@ -14,10 +14,10 @@ import (
 // Schema names the version of Classroom 50's result.json.
 const Schema = "classroom50/result/v1"
 
-// Options are the facts about a submission that Classroom 50 needs and that a report does not have: whose it is and
-// where. FromEnvironment returns them.
+// Options are the facts about a submission that Classroom 50 needs and that a report does not contain: its owner and
+// its location. FromEnvironment returns them.
 type Options struct {
-	// Classroom and Assignment are the short names by which Classroom 50 knows them.
+	// Classroom and Assignment are their short names in Classroom 50.
 	Classroom, Assignment string
 	// AssignmentType is one of AssignmentTypes.
 	AssignmentType string
@@ -44,7 +44,7 @@ type User struct {
 	ID       int64  `json:"id,omitempty"`
 }
 
-// result is result.json. It is closed: only in tests may there be more than Classroom 50 knows.
+// result is result.json. Its schema is closed: only tests may have fields that Classroom 50 does not know.
 type result struct {
 	Schema         string `json:"schema"`
 	Classroom      string `json:"classroom"`
@@ -75,7 +75,7 @@ type test struct {
 }
 
 // Write writes Classroom 50's result.json. A file without tests would count as a pass with 0 of 0 points, so a run
-// without a grade has a test that did not pass and that says why.
+// without a grade has a test that did not pass and that contains the reason.
 func Write(w io.Writer, r *report.Report, o Options) error {
 	submitted := o.Submitted
 	if submitted.IsZero() {
@@ -98,7 +98,7 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 			Name: check.ID, MaxScore: check.MaxPoints, Title: check.Title, Status: string(check.Status), Output: check.PlainText(),
 		}
 		if check.Extension {
-			// Its points are not among the lab's: here it only says whether it passed.
+			// Its points are not among the lab's. The test only shows whether it passed.
 			if one.MaxScore = 0; check.Status == report.Skipped {
 				continue
 			}

@@ -58,8 +58,8 @@ func (e *environment) need(variable, meaning string) string {
 	return value
 }
 
-// owner is named by the runner. Elsewhere the repository's name says it: Classroom 50 calls it
-// classroom-assignment-owner. The user who pushed does not count: that may have been the teacher.
+// owner sets the owner, which the runner names. Elsewhere, owner takes it from the repository's name, which Classroom
+// 50 forms as classroom-assignment-owner. The user who pushed does not count, because that may have been the teacher.
 func (e *environment) owner() {
 	if e.Owner = cmp.Or(e.getenv("OWNER"), e.getenv("USERNAME")); e.Owner != "" {
 		return
@@ -73,7 +73,7 @@ func (e *environment) owner() {
 	e.problem("OWNER (the student's login) is not set, and the repository %q is not called %sLOGIN", name, prefix)
 }
 
-// submitted is when the commit was made. The event that started the workflow knows it.
+// submitted sets the time of the commit, which the event that started the workflow contains.
 func (e *environment) submitted() {
 	if text := e.getenv("SUBMITTED_AT"); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
@@ -101,12 +101,12 @@ func (e *environment) submitted() {
 		e.problem("the event of the workflow can't be read: %v", err)
 		return
 	}
-	if event.HeadCommit.ID == e.getenv("GITHUB_SHA") { // otherwise something else than a push started it
+	if event.HeadCommit.ID == e.getenv("GITHUB_SHA") { // otherwise the workflow was not started by a push
 		e.Submitted = event.HeadCommit.Timestamp
 	}
 }
 
-// links are the submission's tag and the addresses of its pages.
+// links sets the submission's tag and the URLs of its pages.
 func (e *environment) links() {
 	const prefix = "submit/"
 	sha := e.getenv("GITHUB_SHA")
@@ -119,7 +119,7 @@ func (e *environment) links() {
 		e.Submission = tag
 	}
 	if e.Submission == "" && len(sha) >= 7 && !e.Submitted.IsZero() {
-		// As the runner names the tag that it makes for a push.
+		// The runner gives this name to the tag that it creates for a push.
 		e.Submission = prefix + e.Submitted.UTC().Format("2006-01-02T15-04-05Z") + "-" + sha[:7]
 	}
 	switch {

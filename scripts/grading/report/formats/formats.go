@@ -35,16 +35,17 @@ const (
 	HTML        Format = "html"
 )
 
-// All are all formats.
+// All lists all formats.
 var All = []Format{JSON, JUnit, Gradescope, Classroom50, Markdown, HTML}
 
-// Options are the facts that a format needs and that a report does not have. Each format reads only its own options.
+// Options are the facts that a format needs and that a report does not contain. Each format reads only its own
+// options.
 type Options struct {
 	Gradescope  gradescope.Options
 	Classroom50 classroom50.Options
 }
 
-// publishes are the formats that give a score to another program, which takes it for the student's grade.
+// publishes lists the formats that give a score to another program, which takes it for the student's grade.
 var publishes = []Format{Gradescope, Classroom50}
 
 // Encode writes a sanitized report in one of the formats. Formats that publish a grade refuse a partial verdict. Its
@@ -77,7 +78,7 @@ func Encode(r *report.Report, format Format, options Options) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// Names lists all formats for a person.
+// Names returns the names of all formats, for people.
 func Names() string {
 	names := make([]string, len(All))
 	for i, format := range All {
@@ -102,7 +103,7 @@ func Write(dir string, r report.Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating a folder for the report: %w", err)
 	}
-	// report.json is last: who waits for it finds the others there.
+	// report.json is written last, so that a reader that waits for it finds the other files.
 	for _, file := range []struct {
 		name    string
 		content []byte

@@ -19,15 +19,15 @@ import (
 type Options struct {
 	// Visibility is the visibility of the score and of each check: one of Visibilities. Default: visible.
 	Visibility string
-	// Unfinished is true while checks run. What is written then is the result if the container is killed.
+	// Unfinished is true while checks run. The file written then is the result if the container is killed.
 	Unfinished bool
 }
 
 // Visibilities are the visibilities that Gradescope knows.
 var Visibilities = []string{"visible", "after_due_date", "after_published", "hidden"}
 
-// results is results.json, as Gradescope's specification of autograders has it. There is never a leaderboard: it
-// would show a student's result to all others.
+// results is results.json, as defined by Gradescope's specification of autograders. There is never a leaderboard,
+// because it would show a student's result to all others.
 type results struct {
 	Score         int     `json:"score"`
 	ExecutionTime float64 `json:"execution_time"`
@@ -53,8 +53,8 @@ type test struct {
 	ExtraData    map[string]any `json:"extra_data,omitempty"`
 }
 
-// Write writes Gradescope's results.json. A run without a grade has an additional failed test that says why, so that
-// there is always at least one test. The score is the sum of the points of the checks that passed, even in an
+// Write writes Gradescope's results.json. A run without a grade has an additional failed test with the reason, so
+// that there is always at least one test. The score is the sum of the points of the checks that passed, even in an
 // unfinished report.
 func Write(w io.Writer, r *report.Report, o Options) error {
 	visibility := cmp.Or(o.Visibility, Visibilities[0])
@@ -77,7 +77,7 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 			Output: check.PlainText(), OutputFormat: "text", Tags: []string{string(check.Status)}, Visibility: visibility,
 		}
 		if check.Extension {
-			// Its points are not among the lab's: here it only says whether it passed.
+			// Its points are not among the lab's. The test only shows whether it passed.
 			one.MaxScore = 0
 		}
 		switch {
@@ -100,7 +100,7 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 	return report.WriteJSON(w, written, "Gradescope's results.json")
 }
 
-// output is what stands above all tests.
+// output is the text above all tests.
 func output(r *report.Report, o Options) string {
 	if o.Unfinished {
 		decided := len(r.Checks) - r.Count(report.Skipped)

@@ -53,7 +53,7 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	}).Parse(pageHTML)
 })
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	*report.Report
 	// Reached are the points, and Of is the text after them: "of 100 points". For a run without a grade, they say so.
@@ -82,7 +82,7 @@ type stripPart struct {
 	Check    *report.Check
 }
 
-// pageData is what the script draws the timeline and the replays from.
+// pageData is the data from which the script draws the timeline and the replays.
 type pageData struct {
 	Checks   []pageCheck       `json:"checks"`
 	Timeline []report.Moment   `json:"timeline"`
@@ -140,7 +140,7 @@ func Write(w io.Writer, r *report.Report, dir string) error {
 	p.Strip = strip(r)
 	p.Data = data(r)
 	p.lectures = lectureLinks(r, dir)
-	var out bytes.Buffer // a page that failed half way is worse than none
+	var out bytes.Buffer // an incomplete page must not be written
 	if err := parsed.Execute(&out, p); err != nil {
 		return fmt.Errorf("writing the page of %s: %w", r.Lab, err)
 	}
@@ -159,7 +159,7 @@ func lectureLinks(r *report.Report, dir string) map[string]string {
 		return links
 	}
 	for i := range r.Checks {
-		// A report's content is not trusted: a link has a page of the documents as its target, or there is none.
+		// A report's content is not trusted. A link must have a page of the documentation as its target.
 		page, _, _ := strings.Cut(r.Checks[i].Lecture, "#")
 		if _, known := links[page]; known || !strings.HasPrefix(page, "docs/") || path.Ext(page) != ".md" || path.Clean(page) != page {
 			continue
@@ -196,7 +196,7 @@ func digest(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// strip divides the bar among the checks by what they are worth.
+// strip divides the bar among the checks by their points.
 func strip(r *report.Report) []stripPart {
 	const gap = 0.4
 	total := 0
@@ -245,11 +245,11 @@ func pageSeconds(seconds float64) string {
 	return fmt.Sprintf("%.2f s", seconds)
 }
 
-// pageQuoted shows what stands between backticks as code. Everything is escaped first.
+// pageQuoted renders text between backticks as code. Everything is escaped first.
 func pageQuoted(text string) template.HTML {
 	parts := strings.Split(text, "`")
 	if len(parts)%2 == 0 {
-		parts = []string{text} // one is open: then they mean something else
+		parts = []string{text} // an unpaired backtick does not mark code
 	}
 	var out strings.Builder
 	for i, part := range parts {
@@ -262,7 +262,7 @@ func pageQuoted(text string) template.HTML {
 	return template.HTML(out.String()) //nolint:gosec // every part of it was escaped above
 }
 
-// pageBreakable lets a narrow screen break a path or a marker where a person would.
+// pageBreakable lets a narrow screen break a path or a marker after its separators.
 func pageBreakable(text string) template.HTML {
 	escaped := template.HTMLEscapeString(text)
 	breaks := strings.NewReplacer("/", "/<wbr>", ",", ",<wbr>", "verbs=", "<wbr>verbs=")
@@ -271,7 +271,7 @@ func pageBreakable(text string) template.HTML {
 
 func pageShare(value float64) string { return fmt.Sprintf("%.2f", value) }
 
-// Parts of a page that read better as Go than as a template.
+// The following parts of a page are easier to read in Go than in a template.
 
 func (p page) Headline() string {
 	switch {

@@ -23,7 +23,7 @@ var testsTemplate = sync.OnceValues(func() (*template.Template, error) {
 	}).Parse(testsHTML)
 })
 
-// testsPage is what the template shows.
+// testsPage is the data of the template.
 type testsPage struct {
 	*report.Tests
 	Style   template.CSS

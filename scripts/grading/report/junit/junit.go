@@ -15,9 +15,9 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Write writes JUnit XML with one suite for each report and one test case for each check. A run that was not graded, or
-// only in part, has an additional test case with an error, so that it never looks like one that passed. Reports must be
-// sanitized: report.Read and formats.Write have done that.
+// Write writes JUnit XML with one suite for each report and one test case for each check. A run that was not graded,
+// or only in part, has an additional test case with an error, so that it never looks like one that passed. Reports
+// must be sanitized, as those of report.Read and formats.Write are.
 func Write(w io.Writer, reports ...*report.Report) error {
 	suites := junit.Testsuites{Name: "operator-labs"}
 	total := 0.0

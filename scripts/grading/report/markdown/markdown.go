@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxBytes is where the details of a summary end, in bytes: GitHub shows a job summary of 1 MiB at most, and of one
-	// that is larger nothing at all.
+	// maxBytes is the size, in bytes, from which a summary omits details: GitHub shows a job summary of up to 1 MiB, and
+	// nothing of a larger one.
 	maxBytes = 256 << 10
-	// maxLines are shown of evidence and of a log.
+	// maxLines is how many lines of evidence and of a log are shown.
 	maxLines = 12
 )
 
-// Write writes a summary in GitHub's Markdown, as a workflow adds it to GITHUB_STEP_SUMMARY. Everything that comes from
-// a submission is plain text in it, without markup, links and images.
+// Write writes a summary in GitHub's Markdown, as a workflow adds it to GITHUB_STEP_SUMMARY. Everything that comes
+// from a submission is plain text in it, without markup, links and images.
 func Write(w io.Writer, r *report.Report) error {
 	m := &summary{}
 	m.line("## Lab %s, %s: %s", r.Number(), escape(r.Title), r.Points())
@@ -70,7 +70,7 @@ type summary struct {
 	leftOut bool
 }
 
-// line is a paragraph.
+// line writes a paragraph.
 func (m *summary) line(format string, args ...any) { fmt.Fprintf(m, format+"\n\n", args...) }
 
 func (m *summary) checks(r *report.Report) {
@@ -135,7 +135,7 @@ func (m *summary) remarks(r *report.Report) {
 	}
 }
 
-// block is a title and lines that are shown as they are, within a fence that nothing in them can close.
+// block writes a title and lines, unchanged, in a fence that nothing in the lines can close.
 func (m *summary) block(title string, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -156,7 +156,8 @@ func (m *summary) block(title string, lines []string) {
 	fmt.Fprintf(m, "%s:\n\n%stext\n%s\n%s\n\n", title, fence, text, fence)
 }
 
-// escape makes text of one line harmless: what GitHub would read as markup, HTML, a link or a cell's end.
+// escape escapes everything in one line of text that GitHub would read as markup, HTML, a link or the end of a table
+// cell.
 func escape(text string) string { return markup.Replace(text) }
 
 var markup = func() *strings.Replacer {

@@ -3,7 +3,7 @@
 
 package replay
 
-// FaultText says what a fault does. fault is its name in package faults. The text is empty for an unknown name.
+// FaultText describes a fault, given its name in package faults. The text is empty for an unknown name.
 func FaultText(fault string) string { return faultTexts[fault] }
 
 var faultTexts = map[string]string{

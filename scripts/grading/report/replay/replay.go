@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package replay shows a check of a graded run step by step, and asks the reader what the operator does next. It reads
-// the timeline of a report. The report's web page shows the same steps.
+// Package replay shows a check of a graded run step by step, and asks the reader what the operator does next. It
+// reads the timeline of a report. The report's web page shows the same steps.
 package replay
 
 import (
@@ -20,19 +20,19 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Nothing is the answer where the operator makes no request for a while.
+// Nothing is the answer if the operator sends no request for a while.
 const Nothing = "nothing for a while"
 
 const (
 	// pause is the shortest time without a request that is a step of its own, in seconds.
 	pause = 0.3
-	// maxChoices are offered for a question.
+	// maxChoices is how many answers a question offers at most.
 	maxChoices = 4
-	// maxRepeats is how often it is asked what follows the same request: more would bore.
+	// maxRepeats is how often a question asks what follows the same request. More would bore the reader.
 	maxRepeats = 2
 )
 
-// Step is one thing that happened during a check, or the same request several times in a row.
+// Step is one event of a check, or the same request several times in a row.
 type Step struct {
 	// Moments are the indices of its moments in the report's timeline. A pause has none.
 	Moments []int
@@ -86,7 +86,7 @@ func First(r *report.Report, replayable map[int][]Step) int {
 	return first
 }
 
-// questions counts those of the steps.
+// questions counts the steps that have a question.
 func questions(steps []Step) (n int) {
 	for _, step := range steps {
 		if step.Choices != nil {
@@ -117,7 +117,7 @@ func Choose(r *report.Report, id string) (*report.Check, error) {
 	return &r.Checks[i], nil
 }
 
-// names lists the checks whose indices are wanted.
+// names lists the checks that wanted selects by their indices.
 func names(r *report.Report, wanted func(int) bool) string {
 	var all []string
 	for i := range r.Checks {
@@ -133,11 +133,11 @@ func Steps(r *report.Report, check *report.Check) []Step { return steps(r, check
 
 // steps are the Steps of a check, with choices from the requests of the whole run.
 func steps(r *report.Report, check *report.Check, requests []string) []Step {
-	if check.At == 0 && check.Seconds == 0 || check.ID == manifest.OwnTestsID { // the submission's own tests do not look at its operator
+	if check.At == 0 && check.Seconds == 0 || check.ID == manifest.OwnTestsID { // the submission's own tests do not use the running operator
 		return nil
 	}
 	var steps []Step
-	end := check.At // of what happened last
+	end := check.At // of the last event
 	for i, moment := range r.Timeline {
 		if moment.At < check.At || moment.At > check.At+check.Seconds || background(moment) {
 			continue
@@ -147,7 +147,7 @@ func steps(r *report.Report, check *report.Check, requests []string) []Step {
 			steps = append(steps, Step{At: end - check.At, Seconds: gap, Request: Nothing})
 		}
 		end = max(end, moment.At)
-		if request != "" && !isWatch(request) { // a watch lasts while others are made
+		if request != "" && !isWatch(request) { // other requests are sent during a watch
 			end = max(end, moment.At+moment.Seconds)
 		}
 		if last := len(steps) - 1; last >= 0 && request != "" && steps[last].Request == request &&
@@ -161,11 +161,11 @@ func steps(r *report.Report, check *report.Check, requests []string) []Step {
 	return steps
 }
 
-// sameAnswer reports whether two requests for the same ended the same way, without a fault.
+// sameAnswer reports whether two equal requests ended the same way, without a fault.
 func sameAnswer(a, b report.Moment) bool { return a.Fault == "" && b.Fault == "" && a.Code == b.Code }
 
-// ask gives the steps their choices. What only fills the cache is not asked, and what follows the same request not too
-// often.
+// ask gives the steps their choices. It skips requests that only fill the cache, and does not ask too often what
+// follows the same request.
 func ask(steps []Step, all []string) {
 	asked := map[[2]string]int{}
 	before := ""
@@ -181,7 +181,7 @@ func ask(steps []Step, all []string) {
 	}
 }
 
-// choices are the answer and the most frequent others; nil if there is nothing to choose from.
+// choices returns the answer and the most frequent other requests, or nil if there are too few to choose from.
 func choices(answer string, all []string) []string {
 	picked := []string{answer}
 	for _, other := range all {
@@ -196,7 +196,7 @@ func choices(answer string, all []string) []string {
 	return picked
 }
 
-// offered are the requests of the whole run that are asked for, the most frequent first, and Nothing.
+// offered returns Nothing and the requests of the whole run that questions use, the most frequent first.
 func offered(r *report.Report) []string {
 	count := map[string]int{}
 	for _, moment := range r.Timeline {
@@ -212,7 +212,7 @@ func offered(r *report.Report) []string {
 	return append([]string{Nothing}, all...)
 }
 
-// requestOf is what the operator asked for, without the object; empty for what is no request.
+// requestOf returns the operator's request without the object. It is empty for a moment that is no request.
 func requestOf(moment report.Moment) string {
 	if moment.Service == report.ServiceOperator || moment.Service == report.ServiceObjects {
 		return ""
@@ -221,7 +221,8 @@ func requestOf(moment report.Moment) string {
 	return strings.Join(words[:min(2, len(words))], " ")
 }
 
-// background is what an operator requests for its own sake: discovery, its lease, and how it is.
+// background reports whether a request serves the operator itself: discovery, its lease, and reviews of tokens and
+// access.
 func background(moment report.Moment) bool {
 	return requestOf(moment) != "" && backgroundRequest.MatchString(moment.What)
 }
@@ -233,5 +234,5 @@ func reads(request string) bool { return isWatch(request) || strings.HasPrefix(r
 
 func isWatch(request string) bool { return strings.HasPrefix(request, "watch ") }
 
-// opaque are names that no reader can remember: UIDs and hashes.
+// opaque matches names that no reader can remember: UIDs and hashes.
 var opaque = regexp.MustCompile(`\b([0-9a-f]{6})[0-9a-f]{2}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b([0-9a-f]{6})[0-9a-f]{10,}\b`)

@@ -57,7 +57,7 @@ func Play(ctx context.Context, out io.Writer, in io.Reader, r *report.Report, ch
 // player shows steps and counts answers.
 type player struct {
 	out          io.Writer
-	in           <-chan string // nil: nothing is asked any more
+	in           <-chan string // nil if no more questions are asked
 	report       *report.Report
 	asked, right int
 	err          error
@@ -123,7 +123,7 @@ func lines(in io.Reader) <-chan string {
 	return all
 }
 
-// show prints a step: when, what, and how it was answered.
+// show prints a step: its time, what happened, and the answer.
 func (p *player) show(step Step) {
 	if len(step.Moments) == 0 {
 		p.print("%8.3f s  %s\n", step.At, step.What(p.report))
@@ -136,7 +136,7 @@ func (p *player) show(step Step) {
 	}
 }
 
-// answer is how a request was answered.
+// answer describes the answer to a request.
 func answer(moment report.Moment) string {
 	switch {
 	case requestOf(moment) == "":

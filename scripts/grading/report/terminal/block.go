@@ -10,11 +10,10 @@ import (
 	"github.com/charmbracelet/lipgloss"
 )
 
-// labelWidth holds "expected" and its distance from what was.
+// labelWidth is the width of the label "expected" and the space after it.
 const labelWidth = 10
 
-// block is one thing that went wrong: on a terminal with a bar at its left, so that it is seen where it begins and
-// ends.
+// block describes one problem. On a terminal, it has a bar at its left, which shows where it begins and ends.
 type block struct {
 	page  *page
 	style lipgloss.Style
@@ -29,11 +28,11 @@ func (p *page) block(style lipgloss.Style) *block {
 
 func (b *block) String() string { return b.out.String() }
 
-// width of the text beside the bar.
+// width returns the width of the text beside the bar.
 func (b *block) width() int { return b.page.width() - 2 }
 
-// add is a line of a plain block. Further lines of it are indented, so that each line that starts at the left
-// begins with its word.
+// add writes a line of a plain block. Its continuation lines are indented, so that each line that starts at the left
+// begins with its keyword.
 func (b *block) add(format string, args ...any) {
 	b.out.WriteString(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n    ") + "\n")
 }
@@ -47,21 +46,21 @@ func (b *block) title(mark, text string) {
 	}
 }
 
-// line is one line that is styled already and never wrapped.
+// line writes one line that is already styled and is never wrapped.
 func (b *block) line(text string) {
 	b.out.WriteString(strings.TrimRight(margin+b.style.Render(b.page.marks.bar)+" "+text, " ") + "\n")
 }
 
 func (b *block) blank() { b.line("") }
 
-// text is wrapped.
+// text writes text, wrapped.
 func (b *block) text(indent string, style lipgloss.Style, text string) {
 	for _, line := range wrap(text, b.width()-len(indent)) {
 		b.line(indent + paint(style, line))
 	}
 }
 
-// field is a label and a text that is wrapped beside it.
+// field writes a label and a text that is wrapped beside it.
 func (b *block) field(label string, style lipgloss.Style, text string) {
 	for _, line := range wrap(text, b.width()-labelWidth) {
 		b.raw(label, paint(style, line))
@@ -69,7 +68,7 @@ func (b *block) field(label string, style lipgloss.Style, text string) {
 	}
 }
 
-// raw is a label and a text that is styled already.
+// raw writes a label and a text that is already styled.
 func (b *block) raw(label, text string) {
 	b.line(paint(b.page.faint, label) + spaces(labelWidth, label) + text)
 }

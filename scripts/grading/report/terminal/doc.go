@@ -3,8 +3,8 @@
 
 // Package terminal prints a grading run for a person. It neither grades nor reads files.
 //
-// There are two ways to print a run, and both look the same. While it is going on, Live prints the header, and each
-// step and each check when it ends. Verdict then prints the result: the failure nearest to the cause, with what was
+// There are two ways to print a run, and both look the same. During the run, Live prints the header, and each step
+// and each check when it ends. Verdict then prints the result: the failure nearest to the cause, with what was
 // expected, what was observed and the requests to the API server, and the score with what to do next. Later, Render
 // prints all of this from a stored report.
 //

@@ -20,15 +20,16 @@ const (
 	// maxWidth keeps points near their check on a wide screen.
 	maxWidth = 104
 	minWidth = 50
-	// narrow screens have no column for ids, so that most sentences fit into one line.
+	// narrow is the width below which a screen has no column for IDs, so that most sentences fit into one line.
 	narrow = 100
-	// pointsWidth and secondsWidth hold 10/10 and 12.3 s.
+	// pointsWidth and secondsWidth fit texts such as 10/10 and 12.3 s.
 	pointsWidth, secondsWidth = 5, 6
-	// defaultIDWidth is for a run whose checks are not known when its first lines are printed.
+	// defaultIDWidth is the width of the column of IDs in a run whose checks are not known when its first lines are
+	// printed.
 	defaultIDWidth = 18
 )
 
-// page is where the lines of one run are put together.
+// page lays out the lines of one run.
 type page struct {
 	screen  Screen
 	idWidth int
@@ -74,12 +75,13 @@ func newPage(screen Screen, checks []report.Check) *page {
 	return p
 }
 
-// width of the text between the margins. The right one keeps terminals from wrapping a full line by themselves.
+// width returns the width of the text between the margins. The right margin keeps a terminal from wrapping a full
+// line by itself.
 func (p *page) width() int {
 	return min(max(p.screen.Width, minWidth), maxWidth) - len(margin) - 1
 }
 
-// header names the lab and what is graded.
+// header returns the lines with the lab and the submission.
 func (p *page) header(r *report.Report, o Options) string {
 	if !p.screen.Interactive {
 		return fmt.Sprintf("lab %s: %s, in %s\n", r.Lab, r.Title, o.dir(r))
@@ -94,7 +96,8 @@ func (p *page) header(r *report.Report, o Options) string {
 	return "\n" + margin + line + strings.Repeat(" ", gap) + p.faint.Render(right) + "\n\n"
 }
 
-// row is a line in the columns mark, id, text, points, seconds. A text too long for its column continues below.
+// row returns a line in the columns mark, ID, text, points and seconds. A text too long for its column continues
+// below.
 func (p *page) row(mark string, style, textStyle lipgloss.Style, id, text, points, seconds string) string {
 	idColumn := 0
 	if p.idWidth > 0 {
@@ -121,7 +124,7 @@ func (p *page) row(mark string, style, textStyle lipgloss.Style, id, text, point
 	return out.String() + "\n"
 }
 
-// step is a step that ended.
+// step returns the line of a step that ended.
 func (p *page) step(name string, seconds float64, note string) string {
 	if !p.screen.Interactive {
 		line := fmt.Sprintf("step %-*s %10s", p.idWidth, name, duration(seconds))
@@ -133,7 +136,7 @@ func (p *page) step(name string, seconds float64, note string) string {
 	return p.row(p.marks.step, p.faint, p.faint, name, p.labelled(name, note), "", duration(seconds))
 }
 
-// check is a check that ended, and below it what it measured.
+// check returns the line of a check that ended, and its measurements below.
 func (p *page) check(c *report.Check) string {
 	return p.checkRow(c) + p.measurements(c)
 }
@@ -180,12 +183,12 @@ func (p *page) checkRow(c *report.Check) string {
 	case report.Failed:
 		return p.row(p.failed, p.bad, p.strong, c.ID, p.labelled(c.ID, c.Title), points, duration(c.Seconds))
 	default:
-		// The reason instead of the title: the check said nothing of the submission.
+		// The row shows the reason instead of the title, because the check did not examine the submission.
 		return p.row(p.skipped, p.faint, p.faint, c.ID, p.labelled(c.ID, reason), points, "")
 	}
 }
 
-// labelled puts an id before a text where there is no column for ids. A check that passed does not need it.
+// labelled puts an ID before a text if there is no column for IDs. A check that passed does not need it.
 func (p *page) labelled(id, text string) string {
 	switch {
 	case p.idWidth > 0:
@@ -197,7 +200,7 @@ func (p *page) labelled(id, text string) string {
 	}
 }
 
-// bar is the score as a line of a number of columns.
+// bar draws the score as a bar of this many columns.
 func (p *page) bar(score, maxScore, columns int) string {
 	filled := 0
 	if maxScore > 0 {
@@ -210,7 +213,7 @@ func (p *page) bar(score, maxScore, columns int) string {
 	return paint(style, strings.Repeat(p.full, filled)) + paint(p.faint, strings.Repeat(p.empty, columns-filled))
 }
 
-// duration writes seconds for people, in at most secondsWidth columns up to three hours.
+// duration formats seconds in at most secondsWidth columns, up to three hours.
 func duration(seconds float64) string {
 	if seconds >= 100 {
 		return fmt.Sprintf("%.0f s", seconds)
@@ -218,7 +221,7 @@ func duration(seconds float64) string {
 	return fmt.Sprintf("%.1f s", seconds)
 }
 
-// paint styles a text, and leaves nothing where there is none.
+// paint styles a text. It returns an empty string for an empty text.
 func paint(style lipgloss.Style, text string) string {
 	if text == "" {
 		return ""
@@ -226,14 +229,14 @@ func paint(style lipgloss.Style, text string) string {
 	return style.Render(text)
 }
 
-// spaces fill a column that holds a text; at least none.
+// spaces returns the spaces that fill a column after a text, or none if the text is too wide.
 func spaces(width int, text string) string {
 	return strings.Repeat(" ", max(0, width-lipgloss.Width(text)))
 }
 
-// wrap breaks lines at spaces so that none is wider than a number of columns, and a word only where it does not fit at
-// all. It keeps spaces inside a line, since they align evidence, and goes on with the indentation that the line has.
-// There is always at least one line.
+// wrap breaks lines at spaces so that none is wider than a number of columns. It breaks a word only if the word alone
+// is too wide. It keeps spaces inside a line, since they align evidence, and repeats the line's indentation. It
+// returns at least one line.
 func wrap(text string, width int) []string {
 	width = max(width, 16)
 	var wrapped []string
@@ -252,7 +255,7 @@ func wrap(text string, width int) []string {
 	return wrapped
 }
 
-// truncate ends a line that is too wide with an ellipsis.
+// truncate cuts a line that is too wide, and appends an ellipsis.
 func (p *page) truncate(line string, width int) string {
 	if lipgloss.Width(line) <= width {
 		return line
@@ -268,7 +271,8 @@ func (p *page) ellipsis() string {
 	return "..."
 }
 
-// fitting is how many bytes of a line too wide fit into a number of columns; at least those of one character.
+// fitting returns how many bytes of a line that is too wide fit into a number of columns. It returns at least the
+// bytes of one character.
 func fitting(line string, width int) int {
 	columns := 0
 	for i, r := range line {

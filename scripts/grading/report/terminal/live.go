@@ -15,16 +15,16 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Live shows a run while it is going on. It prints every step and check when it ends. On a terminal, the last line
-// shows what is being done and for how long. Its methods may be called from several goroutines. It ignores errors of
-// writing, because no grade depends on its output.
+// Live shows a run in progress. It prints every step and check when it ends. On a terminal, the last line shows the
+// current activity and how long it has taken so far. Its methods may be called from several goroutines. It ignores
+// errors of writing, because no grade depends on its output.
 type Live struct {
 	mutex    sync.Mutex
 	w        io.Writer
 	page     *page
 	now      func() time.Time
 	active   []*activity // in the order in which they began
-	picture  rune        // of the spinner
+	picture  rune        // the spinner's current frame
 	drawn    bool        // the last line is on the screen
 	anyCheck bool
 	anyStep  bool
@@ -34,11 +34,11 @@ type Live struct {
 	left     int // how many checks have not ended
 }
 
-// activity is a step or a check that is going on.
+// activity is a step or a check in progress.
 type activity struct {
 	name, note string
 	began      time.Time
-	printed    time.Time // when its progress was last printed in a pipe; zero: not yet
+	printed    time.Time // when its progress was last printed in a pipe, or zero
 	isCheck    bool
 }
 
@@ -61,15 +61,15 @@ func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Li
 	return l
 }
 
-// StepStarted says that a step has started. Several steps may run at the same time.
+// StepStarted reports that a step has started. Several steps may run at the same time.
 func (l *Live) StepStarted(name string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.start(&activity{name: name})
 }
 
-// StepProgress shows how far a step is, such as "312 of 1840 packages", or what it waits for. In a pipe, it prints the
-// first line at once, and then at most one line every ten seconds.
+// StepProgress shows how far a step has come, such as "312 of 1840 packages", or what it waits for. In a pipe, it
+// prints the first line at once, and then at most one line every ten seconds.
 func (l *Live) StepProgress(name, note string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -94,14 +94,14 @@ func (l *Live) StepDone(name string, took time.Duration, note string) {
 	l.print(l.page.step(report.Safe(name), took.Seconds(), report.Safe(note)))
 }
 
-// CheckStarted says that a check has started. Only its ID and Title are used.
+// CheckStarted reports that a check has started. Only its ID and Title are used.
 func (l *Live) CheckStarted(c report.Check) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.start(&activity{name: c.ID, note: report.Safe(c.Title), isCheck: true})
 }
 
-// CheckDone prints how a check ended. One that is skipped need not have been started.
+// CheckDone prints how a check ended. A skipped check need not have been started.
 func (l *Live) CheckDone(c report.Check) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -120,7 +120,7 @@ func (l *Live) CheckDone(c report.Check) {
 	l.print(line)
 }
 
-// first is the verdict on the check that failed last time, while the others still have to run.
+// first returns the verdict on the check that failed last time, while the others still have to run.
 func (l *Live) first(c *report.Check) string {
 	rest := ""
 	if l.left > 0 {
@@ -150,7 +150,7 @@ func (l *Live) Close() {
 	l.still()
 }
 
-// spin draws the last line with another picture.
+// spin draws the last line with the next frame of the spinner.
 func (l *Live) spin(picture rune) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -176,7 +176,7 @@ func (l *Live) find(name string, isCheck bool) int {
 	return slices.IndexFunc(l.active, func(a *activity) bool { return a.name == name && a.isCheck == isCheck })
 }
 
-// print puts a finished line above the last one, in one write so that nothing flickers.
+// print writes a finished line above the last one, in a single write to avoid flicker.
 func (l *Live) print(line string) {
 	if !l.closed {
 		l.write(l.erase() + line + l.draw())
@@ -191,8 +191,8 @@ func (l *Live) erase() string {
 	return progress.ClearLine
 }
 
-// draw is the last line: what is going on, in the columns of the lines above. It never fills the width, since some
-// terminals then begin a new line.
+// draw returns the last line: the current activity, in the columns of the lines above. It never fills the width,
+// since some terminals then begin a new line.
 func (l *Live) draw() string {
 	if !l.page.screen.Interactive || len(l.active) == 0 {
 		return ""

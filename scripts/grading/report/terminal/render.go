@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Limits of what is shown. The report has the rest.
+// These are the limits of what is shown. The report contains everything.
 const (
 	maxDiagnostics = 5
 	maxEvidence    = 10
@@ -26,12 +26,12 @@ const (
 	maxOthers      = 5
 )
 
-// Options say what a person can type next. Use the zero value if nothing is known.
+// Options define which commands and files the output mentions. Use the zero value if nothing is known.
 type Options struct {
-	// Commands are the commands to suggest. An empty one is not suggested.
+	// Commands are the commands to suggest. Empty ones are not suggested.
 	Commands Commands
 	// File is the file of the whole report, which is named if something is left out. Page is the same for a browser, and
-	// OperatorLog is the operator's log. An empty one is not named.
+	// OperatorLog is the operator's log. Empty ones are not named.
 	File, Page, OperatorLog string
 	// Dir is the submission's folder as a person would type it. Default: the folder in the report.
 	Dir string
@@ -76,7 +76,7 @@ func Render(w io.Writer, r *report.Report, o Options) error {
 	var out strings.Builder
 	out.WriteString(p.header(&safe, o))
 	out.WriteString(p.steps(safe.Steps))
-	// Of a run that came to no check, a list of checks that all say the same would only hide the reason.
+	// If no check ran, a list of checks with the same reason would only hide it.
 	if !noCheckRan(&safe) {
 		if p.screen.Interactive && len(safe.Steps) > 0 {
 			out.WriteString("\n")
@@ -99,7 +99,7 @@ func Verdict(w io.Writer, r *report.Report, o Options) error {
 	return err
 }
 
-// steps are one compact line on a terminal: of a run that is over they matter little.
+// steps returns the steps, on a terminal in one compact line: after a run they matter little.
 func (p *page) steps(steps []report.Step) string {
 	if len(steps) == 0 {
 		return ""
@@ -113,7 +113,7 @@ func (p *page) steps(steps []report.Step) string {
 	}
 	parts := make([]string, len(steps))
 	for i, step := range steps {
-		// A time must not be parted from its step by a line's end.
+		// A line break must not separate a time from its step.
 		parts[i] = strings.ReplaceAll(step.Name+" "+duration(step.Seconds), " ", "\u00a0")
 	}
 	var out strings.Builder
@@ -165,7 +165,7 @@ func (p *page) diagnostics(b *block, r *report.Report, o Options) {
 			return
 		}
 		if d.File != "" && !path.IsAbs(d.File) {
-			// As seen from where the command was typed, so that an editor or a click opens it.
+			// The path is relative to the folder in which the command was typed, so that an editor or a click opens it.
 			d.File = path.Join(o.dir(r), d.File)
 		}
 		if !p.screen.Interactive {
@@ -174,7 +174,7 @@ func (p *page) diagnostics(b *block, r *report.Report, o Options) {
 		}
 		b.blank()
 		if position := d.Position(); position != "" {
-			// Never wrapped: it is there to be clicked or copied.
+			// A position is never wrapped, so that it can be clicked or copied.
 			b.line(p.command.Render(position))
 			b.text("  ", p.normal, d.Message)
 		} else {
@@ -183,7 +183,7 @@ func (p *page) diagnostics(b *block, r *report.Report, o Options) {
 	}
 }
 
-// log shows the end of the operator's log, or where it panicked.
+// log shows the end of the operator's log, or the lines of its panic.
 func (p *page) log(b *block, r *report.Report, o Options) {
 	lines := r.OperatorLog
 	if len(lines) == 0 {
@@ -215,8 +215,8 @@ func (p *page) log(b *block, r *report.Report, o Options) {
 	}
 }
 
-// failure explains a failed check: what was expected, what was seen, and where to read on. The others that failed are
-// named.
+// failure explains a failed check: what was expected, what was observed, and where to read more. It also names the
+// other checks that failed.
 func (p *page) failure(c *report.Check, others []*report.Check, o Options) string {
 	b := p.block(p.bad)
 	if !p.screen.Interactive {
@@ -262,7 +262,8 @@ func (p *page) failure(c *report.Check, others []*report.Check, o Options) strin
 	return b.String()
 }
 
-// others are a line each: what was seen of them may follow from the one that is explained.
+// others writes one line for each of the other failed checks. Their failures may follow from the one that is
+// explained.
 func (p *page) others(b *block, others []*report.Check, o Options) {
 	label := "also"
 	for i, other := range others {
@@ -297,7 +298,7 @@ func (o Options) help(c *report.Check) []help {
 	return helps
 }
 
-// permissions are the markers that are missing, as lines to paste.
+// permissions returns the missing markers, as lines to paste.
 func (p *page) permissions(forbidden []report.Forbidden) string {
 	if len(forbidden) == 0 {
 		return ""
@@ -329,7 +330,7 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 		"Do you want "+these+"? If so, add above Reconcile what follows. "+
 		"If not, remove the call that sends "+it+".") + "\n")
 	for _, marker := range markers {
-		// Neither wrapped nor behind a bar: these lines are there to be copied.
+		// These lines are neither wrapped nor behind a bar, so that they can be copied.
 		out.WriteString(margin + p.command.Render(marker) + "\n")
 	}
 	return out.String()
@@ -358,7 +359,7 @@ func (p *page) notices(notices []string) string {
 	return out.String()
 }
 
-// remark is a sentence that is no failure.
+// remark returns a sentence that is no failure.
 func (p *page) remark(text string) string {
 	var out strings.Builder
 	mark := p.warn.Render(p.note)
@@ -369,7 +370,7 @@ func (p *page) remark(text string) string {
 	return out.String()
 }
 
-// score is the last line: points, a bar, and what to do next.
+// score returns the last lines: the points, a bar, and what to do next.
 func (p *page) score(r *report.Report, o Options) string {
 	points := r.Points()
 	next := nextStep(r, o)
@@ -393,7 +394,7 @@ func (p *page) score(r *report.Report, o Options) string {
 	return out + "\n"
 }
 
-// milestones are the points of each, in a lab that has milestones.
+// milestones returns the points of each milestone, in a lab that has milestones.
 func (p *page) milestones(r *report.Report) string {
 	text := r.MilestonesText()
 	switch {
@@ -405,7 +406,7 @@ func (p *page) milestones(r *report.Report) string {
 	return margin + p.faint.Render(text) + "\n"
 }
 
-// files names what there is to read besides, in one line where it fits.
+// files names the operator's log and the page, in one line if they fit.
 func (p *page) files(r *report.Report, o Options) string {
 	var files []string
 	if len(r.OperatorLog) > 0 && o.OperatorLog != "" {
@@ -427,7 +428,7 @@ func (p *page) files(r *report.Report, o Options) string {
 	return margin + p.faint.Render(label+strings.Join(files, ",\n"+margin+spaces(len(label), ""))) + "\n"
 }
 
-// seed says how to repeat the run, with the same draws and faults.
+// seed returns how to repeat the run, with the same random choices and faults.
 func (p *page) seed(r *report.Report, o Options) string {
 	if r.Seed == 0 {
 		return ""
@@ -456,7 +457,7 @@ func counts(r *report.Report) string {
 	return strings.Join(parts, ", ") + " in " + duration(r.Seconds)
 }
 
-// nextStep is one instruction: the most useful one.
+// nextStep returns the most useful instruction.
 func nextStep(r *report.Report, o Options) string {
 	then := func(what string) string {
 		if o.Commands.Grade == "" {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen describes what can be shown at the destination of the output.
+// Screen describes what the destination of the output can show.
 type Screen struct {
 	// Interactive is true on a terminal, where a line can be overwritten. If it is false, lines are plain and never
 	// wrapped.
@@ -37,7 +37,7 @@ func Detect(w io.Writer, getenv func(string) string) Screen {
 	return fromEnvironment(width, getenv)
 }
 
-// fromEnvironment is what a terminal of a width can show.
+// fromEnvironment returns what a terminal of this width can show.
 func fromEnvironment(width int, getenv func(string) string) Screen {
 	if getenv("TERM") == "dumb" {
 		return Screen{}
@@ -50,8 +50,8 @@ func fromEnvironment(width int, getenv func(string) string) Screen {
 	}
 }
 
-// showsUnicode follows POSIX: the first of the three that is set decides. If none is (as in most containers) the
-// terminal that a person looks at does show Unicode nowadays, save for the kernel's own console.
+// showsUnicode follows POSIX: the first of the three variables that is set decides. If none is set, as in most
+// containers, it assumes that the terminal shows Unicode. The kernel's own console is the exception.
 func showsUnicode(getenv func(string) string) bool {
 	if getenv("TERM") == "linux" {
 		return false
