@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// accounts are the ServiceAccounts that users have made, or got a token for.
+// accounts are the ServiceAccounts that users have created or requested a token for.
 type accounts struct {
 	mutex    sync.RWMutex
 	creators map[string][]string // by account
 }
 
-// add remembers the account that an event is about.
+// add records the account that an event is about.
 func (a *accounts) add(event Event) {
-	// A token is asked for by creating the subresource token of a ServiceAccount.
+	// A client requests a token by creating the subresource token of a ServiceAccount.
 	if event.Verb != "create" || event.Group != "" || event.Resource != "serviceaccounts" ||
 		event.Code != http.StatusCreated || event.Name == "" {
 		return
@@ -27,7 +27,7 @@ func (a *accounts) add(event Event) {
 	a.creators[account] = append(a.creators[account], event.User)
 }
 
-// belongs reports whether an account is a user's own, also through others.
+// belongs reports whether an account is a user's own, or was created by one of the user's own accounts.
 func (a *accounts) belongs(account, user string) bool {
 	if account == user {
 		return true

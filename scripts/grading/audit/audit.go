@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package audit reads the API server's audit log while it grows, and finds requests in it by user, resource and answer.
-// The grader takes its evidence from this log, and decides by it that an operator has nothing more to do. The package
+// Package audit reads the API server's audit log while it grows, and finds requests in it by user, resource and
+// answer. The grader takes its evidence from this log, and decides by it whether an operator is idle. The package
 // does not judge requests.
 package audit
 
@@ -25,28 +25,28 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// readInterval is how often the log is read. The server writes a request before it answers it, so what a client has
-// seen is there at the next read.
+// readInterval is how often the log is read. The server logs a request before it answers it, so the next read finds
+// every request whose answer a client has seen.
 const readInterval = 10 * time.Millisecond
 
-// logLimit is how long a log may become, in bytes: a run of minutes that floods the API server writes some 100 MB, and
-// all of its events are in memory.
+// logLimit is how long a log may become, in bytes. A run that floods the API server for minutes writes about 100 MB,
+// and all of its events are in memory.
 const logLimit = 1 << 30
 
 // Log is an audit log that is still growing. All methods are safe for concurrent use.
 type Log struct {
 	file    *os.File
-	content io.Reader // of the file, and no more than a limit allows
+	content io.Reader // of the file, up to a limit
 
 	mutex   sync.Mutex
 	rest    []byte // the beginning of a line whose end is not written yet
 	events  []Event
-	changed chan struct{} // closed and replaced when events come
+	changed chan struct{} // closed and replaced when events arrive
 	err     error
 
 	accounts accounts
 
-	mark func(ctx context.Context, path string) error // of a log that comes late; nil of one that does not
+	mark func(ctx context.Context, path string) error // of a delayed log, and otherwise nil
 	ctx  context.Context
 }
 
@@ -66,19 +66,19 @@ func open(ctx context.Context, path string, limit int64) (*Log, error) {
 	return l, nil
 }
 
-// SetDelayed says that the log is a copy, which is written a moment after the API server has written the original.
-// Methods that return what is logged then wait until the copy has caught up. mark must request a path from the API
-// server, which the server then logs. It must not return an error if nothing exists at the path. Call SetDelayed before
-// the log is read for the first time.
+// SetDelayed declares that the log is a copy, which is written a moment after the API server has written the
+// original. Methods that return what is logged then wait until the copy has caught up. mark must request a path from
+// the API server, which the server then logs. It must not return an error if nothing exists at the path. Call
+// SetDelayed before the log is read for the first time.
 func (l *Log) SetDelayed(mark func(ctx context.Context, path string) error) { l.mark = mark }
 
-// MarkPath is the prefix of the paths that are requested from the API server if the log comes late.
+// MarkPath is the prefix of the paths that are requested from the API server if the log is delayed.
 const MarkPath = "/operator-labs/mark/"
 
-// markPatience is how long a copy may take.
+// markPatience is how long the copy may lag behind.
 const markPatience = 5 * time.Second
 
-// catchUp waits until all is there that was logged before it was called.
+// catchUp waits until the copy contains everything that was logged before the call.
 func (l *Log) catchUp() {
 	if l.mark == nil {
 		return
@@ -120,7 +120,7 @@ func (l *Log) follow(ctx context.Context) {
 	}
 }
 
-// read takes in what was written since the last time.
+// read reads what was written since the last call.
 func (l *Log) read() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -131,7 +131,7 @@ func (l *Log) read() {
 	if errors.Is(err, os.ErrClosed) || err == nil && len(more) == 0 {
 		return // closed: the run is over
 	}
-	// Also for what can't be read: who waits must learn of the error.
+	// This also happens if the log can't be read, because a waiting reader must learn of the error.
 	defer func() {
 		close(l.changed)
 		l.changed = make(chan struct{})
@@ -154,7 +154,7 @@ func (l *Log) read() {
 	}
 }
 
-// Mark is a position in the log, which was its end when Now was called.
+// Mark is a position in the log: its end when Now was called.
 type Mark int
 
 // Now returns the log's present end.
@@ -166,7 +166,7 @@ func (l *Log) Now() Mark {
 	return Mark(len(l.events))
 }
 
-// Since returns what was logged after the mark, for which match is true.
+// Since returns the events logged after the mark for which match is true.
 func (l *Log) Since(mark Mark, match Match) []Event {
 	l.catchUp()
 	l.read()
@@ -196,7 +196,7 @@ func (l *Log) Err() error {
 }
 
 // Last returns the time of the newest event for which match is true, or the zero time if there is none. It does not
-// wait for a log that comes late.
+// wait for a delayed log.
 func (l *Log) Last(match Match) time.Time { return l.last(match) }
 
 func (l *Log) last(match Match) time.Time {
@@ -223,7 +223,7 @@ func (l *Log) Quiet(ctx context.Context, window time.Duration, match Match) erro
 			if l.catchUp(); !l.Last(match).After(since) {
 				return l.Err()
 			}
-			continue // it was not quiet, we had only not heard of it
+			continue // a request was logged, but the copy did not have it yet
 		}
 		select {
 		case <-time.After(left):

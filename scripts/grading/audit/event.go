@@ -23,7 +23,7 @@ type Event struct {
 	// Time is when the request was received.
 	Time time.Time
 	User string
-	// UserAgent is the user agent of the program that has sent it.
+	// UserAgent is the user agent of the program that sent it.
 	UserAgent string
 	// Verb is the verb in Kubernetes' terms: get, list, watch, create, update, patch, delete, deletecollection.
 	Verb        string
@@ -38,13 +38,13 @@ type Event struct {
 	Code int
 	// Message is the answer's message if it is an error.
 	Message string
-	// FailedOpen are the webhooks that gave no answer, and whose failure policy let the request pass.
+	// FailedOpen are the names of webhooks that gave no answer, and whose failure policy let the request pass.
 	FailedOpen []string
-	// Request and Response are the bodies as JSON, where the audit policy logs them.
+	// Request and Response are the bodies as JSON, if the audit policy logs them.
 	Request, Response json.RawMessage
 }
 
-// failedOpen begins the annotations of a request that a webhook should have judged
+// failedOpen is the prefix of the annotation on a request that a webhook should have reviewed
 // (k8s.io/apiserver/pkg/admission/plugin/webhook).
 const failedOpen = "failed-open."
 
@@ -110,7 +110,7 @@ func (e Event) String() string {
 	return strings.Join(line, "; ")
 }
 
-// mostLines is how many requests are shown as evidence.
+// mostLines is the largest number of requests that are shown as evidence.
 const mostLines = 8
 
 // Lines returns the first of some requests as evidence, one line each.
@@ -122,7 +122,7 @@ func Lines(events []Event) []string {
 	return all
 }
 
-// writtenStatus is the status that the request wrote, shortened to its plain fields.
+// writtenStatus returns the status that the request wrote, shortened to its plain fields.
 func (e Event) writtenStatus() string {
 	if e.Subresource != "status" || len(e.Request) == 0 {
 		return ""
@@ -144,10 +144,10 @@ func (e Event) writtenStatus() string {
 	return strings.Join(fields, " ")
 }
 
-// Match chooses events.
+// Match selects events.
 type Match func(Event) bool
 
-// And returns a Match for events that all of them match.
+// And returns a Match for events that m and all others match.
 func (m Match) And(others ...Match) Match {
 	return func(e Event) bool {
 		return m(e) && !slices.ContainsFunc(others, func(other Match) bool { return !other(e) })

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Forbidden lists the rights to a resource that an account lacked, however often it asked.
+// Forbidden lists the rights to a resource that an account lacked, however often it sent the requests.
 type Forbidden struct {
 	Group, Resource, Subresource string
 	// Namespace is the namespace of the Leases for leader election. It is empty for everything else.
@@ -22,7 +22,7 @@ type Forbidden struct {
 	Count int
 }
 
-// verbs in the order in which they are written.
+// verbs are in the order in which they are written.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
 func compareVerbs(a, b string) int {
@@ -65,8 +65,8 @@ func leases(group, resource string) bool {
 	return group == "coordination.k8s.io" && resource == "leases"
 }
 
-// Marker returns the line above Reconcile that would have granted the rights, and those that are needed next: a client
-// that may list but not watch would only be refused the watch. The form is controller-gen's:
+// Marker returns the line above Reconcile that would have granted the rights, and those that are needed next: a
+// client that may list but not watch would only be refused the watch. The form is controller-gen's:
 // https://book.kubebuilder.io/reference/markers/rbac
 func (f Forbidden) Marker() string {
 	if f.Resource == "" {
@@ -83,7 +83,7 @@ func (f Forbidden) Marker() string {
 	return fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, strings.Join(f.needed(), ";"))
 }
 
-// companions are verbs that a client of the resource needs all of.
+// companions are verbs that a client of the resource needs together.
 func (f Forbidden) companions() []string {
 	switch {
 	case leases(f.Group, f.Resource):

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Marker returns a function for SetDelayed, which sends its requests to the API server of a configuration.
+// Marker returns a function for SetDelayed that sends its requests to the API server of a configuration.
 func Marker(config *rest.Config) (mark func(ctx context.Context, path string) error, err error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -34,7 +34,7 @@ type Recorder struct {
 	file  *os.File
 }
 
-// bodyLimit is the largest body that is recorded, in bytes: that of the largest object that an API server takes.
+// bodyLimit is the largest body that is recorded, in bytes: that of the largest object that an API server accepts.
 const bodyLimit = 3 << 20
 
 // NewRecorder returns a Recorder that writes a new log into a file.
@@ -66,7 +66,7 @@ type recording struct {
 var requests = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
 func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
-	// An error leaves what is known.
+	// If there is an error, info contains what is known.
 	info, _ := requests.NewRequestInfo(request)
 	event := &auditv1.Event{
 		AuditID: types.UID(request.Header.Get(auditv1.HeaderAuditID)), RequestURI: request.URL.RequestURI(), Verb: info.Verb,
@@ -92,7 +92,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	answer, err := t.next.RoundTrip(request)
 	if err != nil {
-		return nil, err // it is unknown whether it was done, to the operator as well
+		return nil, err // neither the recorder nor the operator knows whether the request was processed
 	}
 	event.ResponseStatus = &metav1.Status{Code: int32(answer.StatusCode)}
 	failed := answer.StatusCode >= http.StatusBadRequest
@@ -112,7 +112,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 		event.Stage = auditv1.StageResponseComplete
 		return t.logged(event, answer)
 	}
-	// A watch is logged when it begins, and when it has ended.
+	// A watch is logged when it begins and when it has ended.
 	event.Stage = auditv1.StageResponseStarted
 	answer.Body = &closing{ReadCloser: answer.Body, closed: func() {
 		event.Stage = auditv1.StageResponseComplete
@@ -121,7 +121,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.logged(event, answer)
 }
 
-// logged hands an answer on when its event is written: no client may see what is not in the log.
+// logged returns an answer after its event is written: no client may see an answer that is not in the log.
 func (t *recording) logged(event *auditv1.Event, answer *http.Response) (*http.Response, error) {
 	if err := t.recorder.write(event); err != nil {
 		return nil, errors.Join(err, answer.Body.Close())
@@ -147,7 +147,7 @@ func (c *closing) Close() error {
 	return err
 }
 
-// write writes an event, in one piece.
+// write writes an event in a single write.
 func (r *Recorder) write(event *auditv1.Event) error {
 	event.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()}
 	event.StageTimestamp = metav1.NewMicroTime(time.Now())
@@ -163,7 +163,7 @@ func (r *Recorder) write(event *auditv1.Event) error {
 	return nil
 }
 
-// read reads an answer's body, and leaves it to be read again.
+// read reads an answer's body, and replaces it so that it can be read again.
 func read(answer *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
 	if err != nil {
@@ -184,7 +184,7 @@ func read(answer *http.Response) ([]byte, error) {
 	return content, nil
 }
 
-// object is a body as it is recorded: custom resources are JSON. What is another thing is left out.
+// object returns a body as it is recorded. Custom resources are JSON, and bodies of other types are left out.
 func object(body []byte, contentType string) *runtime.Unknown {
 	mediaType, _, _ := mime.ParseMediaType(contentType)
 	if len(body) > bodyLimit || !strings.Contains(mediaType, "json") || !json.Valid(body) {
@@ -193,7 +193,7 @@ func object(body []byte, contentType string) *runtime.Unknown {
 	return &runtime.Unknown{Raw: body, ContentType: runtime.ContentTypeJSON}
 }
 
-// message is what an API server says of what it refuses.
+// message returns the message in an API server's error.
 func message(body []byte, contentType string) string {
 	var status metav1.Status
 	mediaType, _, _ := mime.ParseMediaType(contentType)
@@ -201,7 +201,7 @@ func message(body []byte, contentType string) string {
 		_ = json.Unmarshal(body, &status)
 		return status.Message
 	}
-	// Four bytes that say so, and an envelope: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+	// The body is a magic number of four bytes and an envelope: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
 	var envelope runtime.Unknown
 	if len(body) > 4 && envelope.Unmarshal(body[4:]) == nil {
 		_ = status.Unmarshal(envelope.Raw)

@@ -31,7 +31,7 @@ func (r Right) Wildcard() bool {
 	return strings.Contains(r.Group+r.Resource+r.URL+r.Verb, "*")
 }
 
-// rights are the rules, taken apart, in a stable order.
+// rights returns the rules, split into single rights, in a stable order.
 func (rules Rules) rights() (all []Right) {
 	for namespace, listed := range rules {
 		for _, rule := range listed {
@@ -61,15 +61,15 @@ func (r Right) usedBy(e Event) bool {
 			(r.Namespace == "" || r.Namespace == e.Namespace))
 }
 
-// alternatives are verbs of a resource that an account may have besides one that it uses. A cache lists and watches,
-// and get shows nothing new to a client that may do that. Update and patch can make the same changes.
+// alternatives are verbs of a resource that an account may have in addition to one that it uses. A cache lists and
+// watches, and a client that may do both learns nothing new from get. Update and patch can make the same changes.
 var alternatives = [][2][]string{
 	{{"list", "watch"}, {"get", "list", "watch"}},
 	{{"update", "patch"}, {"update", "patch"}},
 }
 
-// Spare returns the rights that no request needed, and all rights with a wildcard, because no one can tell whether all
-// of such a right is needed. needed reports whether a correct operator may need a right in other situations.
+// Spare returns the rights that no request needed, and all rights with a wildcard, because it is unknown whether the
+// operator needs all of such a right. needed reports whether a correct operator may need a right in other situations.
 func (rules Rules) Spare(requests []Event, needed func(Right) bool) (spare []Right) {
 	used := func(r Right) bool { return slices.ContainsFunc(requests, r.usedBy) }
 	for _, right := range rules.rights() {

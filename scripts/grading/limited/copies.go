@@ -20,7 +20,7 @@ type Copies struct {
 	size  int64
 }
 
-// TooMuchError says that there are too many files and folders, or too many bytes in them.
+// TooMuchError is the error for too many files and folders, or too many bytes in them.
 type TooMuchError struct {
 	Files int
 	Bytes int64

@@ -14,11 +14,12 @@ import (
 	"syscall"
 )
 
-// FileError says that a file can't be read because it is not a regular file, is too large, or is outside the folder.
+// FileError is the error for a file that can't be read because it is not a regular file, is too large, or is outside
+// the folder.
 type FileError struct {
 	// Path is slash-separated and relative to the folder.
 	Path string
-	// What says what it is instead: "a named pipe".
+	// What describes what it is instead: "a named pipe".
 	What string
 	// Limit is the largest size that it may have, in bytes.
 	Limit int64
@@ -31,8 +32,8 @@ func (e *FileError) Error() string {
 // TooLarge reports whether it is a regular file that is too large.
 func (e *FileError) TooLarge() bool { return e.What == tooLarge }
 
-// ReadFile reads a regular file of at most limit bytes. The name is slash-separated and relative to the folder. For any
-// other file, and for a link to a place outside the folder, it reads nothing and returns a *FileError.
+// ReadFile reads a regular file of at most limit bytes. The name is slash-separated and relative to the folder. For
+// any other file, and for a link to a target outside the folder, it reads nothing and returns a *FileError.
 func ReadFile(dir, name string, limit int64) ([]byte, error) {
 	file, err := Open(dir, name, limit)
 	if err != nil {
@@ -79,7 +80,7 @@ func Check(root *os.Root, name string, limit int64) error {
 	return regular(name, info, limit)
 }
 
-// file is an open file of which no more is read than its limit.
+// file is an open file that can be read up to its limit.
 type file struct {
 	*os.File
 	name    string
@@ -88,7 +89,7 @@ type file struct {
 
 func (f *file) Read(p []byte) (int, error) {
 	n, err := f.content.Read(p)
-	if long, ok := errors.AsType[*LongError](err); ok { // it has grown
+	if long, ok := errors.AsType[*LongError](err); ok { // the file has grown
 		return n, &FileError{f.name, tooLarge, long.Limit}
 	}
 	return n, err

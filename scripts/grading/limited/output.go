@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Output keeps the beginning of what is written to it. What comes after that is accepted and dropped, so the program
-// that writes it does not block. It may be used by several goroutines.
+// Output keeps the beginning of what is written to it. It accepts and drops the rest, so the program that writes it
+// does not block. It may be used by several goroutines.
 type Output struct {
 	limit int
 

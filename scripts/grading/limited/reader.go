@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// LongError says that what was read is longer than a limit allows.
+// LongError is the error for input that is longer than a limit allows.
 type LongError struct {
 	// Limit is in bytes.
 	Limit int64
@@ -31,7 +31,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	if r.left < 0 {
 		return 0, &LongError{r.limit}
 	}
-	// One byte past the limit is asked for, which says whether there is more.
+	// Read requests one byte past the limit, which shows whether there is more.
 	n, err := r.Reader.Read(p[:min(int64(len(p)), r.left+1)])
 	if r.left -= int64(n); r.left < 0 {
 		return n - 1, &LongError{r.limit}

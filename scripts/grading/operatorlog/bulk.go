@@ -5,32 +5,32 @@ package operatorlog
 
 import "strings"
 
-// Bulk is the kind of lines that takes most of a log. Lines are of the same kind if they begin with the same text,
+// Bulk is the kind of lines that takes up most of a log. Lines are of the same kind if they begin with the same text,
 // apart from names and numbers. All long lines that are not messages are of the same kind.
 type Bulk struct {
 	// Text is the beginning of the first of them, or of its message if it has one.
 	Text string
 	// Count is the number of lines, Bytes their total size, and Longest the size of the longest.
 	Count, Bytes, Longest int
-	// Trouble is true if they are what Findings report: errors of Reconcile, or panics.
+	// Trouble is true if the lines are problems that Findings reports: errors of Reconcile, or panics.
 	Trouble bool
-	// Long is true for long lines that are neither of these.
+	// Long is true for long lines that are neither errors of Reconcile nor panics.
 	Long bool
 }
 
 const (
-	// textLimit is how much of a line tells its kind, in bytes.
+	// textLimit is how much of a line determines its kind, in bytes.
 	textLimit = 100
-	// headLimit is where the message of a line begins at the latest, in bytes. What an operator prints without a newline
-	// stands before the next message, on the same line.
+	// headLimit is the last position in a line, in bytes, at which its message may begin. Output that an operator prints
+	// without a newline is on the same line as the next message, before it.
 	headLimit = 1 << 10
-	// longLine is how long a line is that is no message, in bytes.
+	// longLine is the length, in bytes, from which a line counts as long.
 	longLine = 4 << 10
 	// recordLimit is how long a message can be, in bytes.
 	recordLimit = 64 << 10
 )
 
-// BulkOf finds what takes most of a log.
+// BulkOf returns the kind of lines that takes up most of a log.
 func BulkOf(log string) (most Bulk) {
 	kinds := map[string]*Bulk{}
 	for line := range strings.Lines(log) {
@@ -44,7 +44,7 @@ func BulkOf(log string) (most Bulk) {
 		trouble := strings.Contains(text, "Reconciler error") || strings.Contains(text, observed)
 		key, long := changing.ReplaceAllString(text, "…"), len(line) > longLine && !trouble
 		if long {
-			key = "\n" // which no line has
+			key = "\n" // no line contains it
 		}
 		if kinds[key] == nil {
 			kinds[key] = &Bulk{Text: text, Trouble: trouble, Long: long}

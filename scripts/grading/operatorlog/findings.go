@@ -47,12 +47,12 @@ func (p Panic) String() string {
 
 // Error is an error that a reconciler returned, however often.
 type Error struct {
-	// Controller is the name of the controller, as the log has it. It may be empty.
+	// Controller is the name of the controller in the log. It may be empty.
 	Controller string
-	// Text is the newest of those that differ only in names and numbers.
+	// Text is the newest of the errors that differ only in names and numbers.
 	Text  string
 	Count int
-	// Objects are the objects for which it was returned, by name, as far as the log has names.
+	// Objects are the objects for which it was returned, by name, as far as the log contains their names.
 	Objects map[string]Returned
 }
 
@@ -67,7 +67,7 @@ const (
 	mostErrors = 3
 )
 
-// Lines returns what was found, a sentence each, as evidence for a check that failed in the meantime.
+// Lines returns the problems, one sentence each, as evidence for a check that failed in the meantime.
 func (f Findings) Lines() []string {
 	var lines []string
 	for _, p := range f.Panics[:min(len(f.Panics), mostPanics)] {
@@ -77,7 +77,7 @@ func (f Findings) Lines() []string {
 	for _, e := range f.Errors {
 		controllers[e.Controller] = true
 	}
-	delete(controllers, "") // of a log that names none
+	delete(controllers, "") // the log may not name the controller
 	for _, e := range f.Errors[:min(len(f.Errors), mostErrors)] {
 		who := "Reconcile"
 		if len(controllers) > 1 && controllers[e.Controller] {
@@ -99,7 +99,7 @@ func times(n int) string {
 	return fmt.Sprintf(" %d times", n)
 }
 
-// Read finds what went wrong in a log, or a part of one.
+// Read finds the problems in a log, or in a part of one.
 func Read(log string, source Source) Findings {
 	r := &reader{
 		source: source, panics: map[string]*Panic{}, values: map[string]bool{}, recovered: map[string]int{},
@@ -112,19 +112,19 @@ func Read(log string, source Source) Findings {
 	return r.findings()
 }
 
-// reader is a log while it is read.
+// reader reads a log line by line.
 type reader struct {
 	source    Source
-	panics    map[string]*Panic // by where it was, or by what
-	values    map[string]bool   // with which it panicked
-	recovered map[string]int    // what controller-runtime made errors of, by the panic's value
+	panics    map[string]*Panic // by position, or by value
+	values    map[string]bool   // of the panics found so far
+	recovered map[string]int    // panics that controller-runtime turned into errors, by value
 	errors    map[string]*Error
 	webhooks  map[string]bool
 	last      string
 
-	pending *Panic // whose stack follows line by line
+	pending *Panic // its stack follows, line by line
 	stack   stack
-	waiting *record // whose error follows on the next line
+	waiting *record // its error follows on the next line
 }
 
 func (r *reader) line(line string) {
@@ -159,13 +159,13 @@ func (r *reader) line(line string) {
 	}
 }
 
-// registering is how controller-runtime logs where it serves a webhook.
+// registering matches controller-runtime's message about the path at which it serves a webhook.
 var registering = regexp.MustCompile(`(?i)^registering .*webhook`)
 
-// observed is how k8s.io/apimachinery reports a panic that was recovered.
+// observed is the message with which k8s.io/apimachinery reports a panic that was recovered.
 const observed = "Observed a panic"
 
-// raw recognises a panic as Go itself prints it: one that ends the program, or that package net/http has caught.
+// raw recognises a panic that Go itself prints: one that ends the program, or one that package net/http has caught.
 func raw(line string) (value string, fatal, ok bool) {
 	for _, prefix := range []string{"panic: ", "fatal error: "} {
 		if value, found := strings.CutPrefix(line, prefix); found {
@@ -180,7 +180,7 @@ func raw(line string) (value string, fatal, ok bool) {
 
 var served = regexp.MustCompile(`http2?: panic serving \S+: (.*)$`)
 
-// plain is a panic's value without what its runtime says of it besides.
+// plain returns a panic's value without the runtime's additions.
 func plain(value string) string {
 	value = repanicked.ReplaceAllString(value, "")
 	return strings.TrimPrefix(value, "runtime error: ")
@@ -188,11 +188,11 @@ func plain(value string) string {
 
 var repanicked = regexp.MustCompile(` \[recovered(, repanicked)?\]$`)
 
-// observed takes a panic that was recovered and logged.
+// observed processes a panic that was recovered and logged.
 func (r *reader) observed(line string, record record) {
 	_, text, _ := strings.Cut(record.message, observed)
 	if strings.HasPrefix(text, " in reconciler: ") {
-		return // and then it panics again: that ends it, and Go prints it
+		return // it panics again, which ends the program, and Go prints it
 	}
 	p := Panic{Value: plain(record.fields["panic"]), Count: 1}
 	if p.Value == "" {
@@ -205,12 +205,12 @@ func (r *reader) observed(line string, record record) {
 	}
 	r.pending, r.stack = &p, stack{source: r.source}
 	if strings.HasSuffix(line, "=<") || text != "" {
-		return // the stack stands on the next lines
+		return // the stack is on the next lines
 	}
 	r.endPanic()
 }
 
-// klogValue finds the value in "%#v (%v)", as klog had it until Kubernetes 1.30.
+// klogValue finds the value in "%#v (%v)", which klog logged until Kubernetes 1.30.
 func klogValue(text string) string {
 	for i := range text {
 		if strings.HasPrefix(text[i:], " (") && strings.HasSuffix(text, ")") && balanced(text[:i]) {
@@ -220,7 +220,7 @@ func klogValue(text string) string {
 	return text
 }
 
-// balanced reports whether all that is opened in a Go literal is closed.
+// balanced reports whether every bracket and quote in a Go literal is closed.
 func balanced(literal string) bool {
 	return literal != "" && strings.Count(literal, "{") == strings.Count(literal, "}") &&
 		strings.Count(literal, "(") == strings.Count(literal, ")") &&
@@ -247,13 +247,13 @@ func (r *reader) add(p Panic) {
 	r.panics[key] = &p
 }
 
-// recoveredError is what controller-runtime makes of a panic that it has recovered.
+// recoveredError matches the error that controller-runtime makes of a recovered panic.
 var recoveredError = regexp.MustCompile(`^panic: (.*) \[recovered\]$`)
 
-// failed takes an error that a reconciler has returned.
+// failed processes an error that a reconciler has returned.
 func (r *reader) failed(record record) {
 	text := strings.ReplaceAll(cmp.Or(record.fields["error"], record.fields["err"]), "\n", "; ")
-	if text == "<" { // so klog begins a value of several lines
+	if text == "<" { // klog begins a value of several lines like this
 		r.waiting = &record
 		return
 	}
@@ -275,10 +275,10 @@ func (r *reader) failed(record record) {
 	}
 }
 
-// changing is what differs between errors that say the same: names, and numbers.
+// changing matches the parts in which errors of the same kind differ: names and numbers.
 var changing = regexp.MustCompile(`"[^"]*"|'[^']*'|[0-9a-fA-F]{8}[0-9a-fA-F-]*|\d+`)
 
-// objectOf is the name of the object that was being reconciled.
+// objectOf returns the name of the object that was being reconciled.
 func objectOf(record record) string {
 	name := cmp.Or(record.fields["name"], record.fields["request"])
 	return name[strings.LastIndex(name, "/")+1:]
@@ -287,7 +287,7 @@ func objectOf(record record) string {
 func (r *reader) findings() Findings {
 	f := Findings{Last: r.last, Webhooks: slices.Sorted(maps.Keys(r.webhooks))}
 	for value, count := range r.recovered {
-		// It was logged before it was made an error, unless its logger is another one.
+		// The panic was logged before it became an error, unless another logger logged it.
 		if !r.values[value] {
 			f.Panics = append(f.Panics, Panic{Value: value, Count: count})
 		}

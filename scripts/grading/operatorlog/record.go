@@ -16,11 +16,11 @@ import (
 type record struct {
 	message string
 	fields  map[string]string
-	// isError is true of a line that its logger calls an error.
+	// isError is true if the logger marked the line as an error.
 	isError bool
 }
 
-// parse reads a line, whichever logger wrote it. A line of another form is a message without fields.
+// parse reads a line of any of the loggers. A line of another form is a message without fields.
 //
 //   - JSON objects: zap's production encoder, slog's JSONHandler, zerolog, funcr
 //   - text, tabs and a JSON object: zap's console encoder
@@ -51,18 +51,18 @@ func parse(line string) record {
 	return r
 }
 
-// klogError begins the lines that klog calls errors.
+// klogError matches the start of the lines that klog marks as errors.
 var klogError = regexp.MustCompile(`^[EF]\d{4} [\d:.]+\s+\d+ `)
 
-// isError reports by its level whether a line is an error.
+// isError reports whether a level is that of an error.
 func isError(level string) bool {
 	return slices.Contains([]string{"error", "dpanic", "panic", "fatal"}, strings.ToLower(level))
 }
 
-// header is what klog and package log put before a line.
+// header matches the prefix that klog and package log write before a line.
 var header = regexp.MustCompile(`^(?:[IWEF]\d{4} [\d:.]+\s+\d+ \S+:\d+\] |\d{4}/\d\d/\d\d [\d:.]+ (?:\S+:\d+: )?)`)
 
-// pairs are key=value; a JSON object as value is left alone, since nothing in it is looked for.
+// pairs matches key=value. It skips JSON objects as values, because nothing is looked up in them.
 var pairs = regexp.MustCompile(`("(?:[^"\\]|\\.)*"|[\w.-]+)=("(?:[^"\\]|\\.)*"|[^\s"{][^\s]*)`)
 
 func unquote(text string) string {
@@ -72,8 +72,8 @@ func unquote(text string) string {
 	return text
 }
 
-// object reads a JSON object; nil if the text is none. Of a name that is there twice the first counts: zap adds a stack
-// trace of its own behind the one that was logged.
+// object reads a JSON object. It returns nil if the text is none. If a name occurs twice, the first value counts,
+// because zap adds its own stack trace after the one that was logged.
 func object(text string) map[string]string {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {

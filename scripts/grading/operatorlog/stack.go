@@ -19,11 +19,11 @@ type Source struct {
 	Dir string
 }
 
-// relative is a file as one knows it who works in the module's folder; empty if it is another's.
+// relative returns a file's path relative to the module's folder. It is empty if the file is not the module's.
 func (s Source) relative(file string) string {
 	for _, prefix := range []string{s.Module, s.Dir} {
 		inside, found := strings.CutPrefix(file, prefix+"/")
-		// A library's file has a version in its path, or lies below vendor.
+		// A library's file has a version in its path, or is below vendor.
 		if prefix != "" && found && !strings.Contains(inside, "@") && !strings.HasPrefix(inside, "vendor/") {
 			return inside
 		}
@@ -31,7 +31,7 @@ func (s Source) relative(file string) string {
 	return ""
 }
 
-// stack is the trace of a goroutine while it is read, line by line.
+// stack is the trace of a goroutine that is read line by line.
 type stack struct {
 	source   Source
 	position string
@@ -39,30 +39,30 @@ type stack struct {
 	ended    bool
 }
 
-// frame is the second line of a frame: where it is.
+// frame matches the second line of a frame, which contains the position.
 var frame = regexp.MustCompile(`^\s*(\S+\.(?:go|s):\d+)(?: \+0x[0-9a-f]+)?$`)
 
-// add reads a line of the trace, and says whether it belongs to it. Only the first goroutine counts: it is the one that
+// add reads a line, and reports whether it belongs to the trace. Only the first goroutine counts: it is the one that
 // panicked.
 func (s *stack) add(line string) bool {
 	text := strings.TrimSpace(line)
 	switch {
 	case s.ended:
 		return false
-	case text == "" || text == ">": // klog ends a value of several lines so
+	case text == "" || text == ">": // klog ends a value of several lines like this
 		s.ended = s.frames > 0
 		return !s.ended
 	case strings.HasPrefix(text, "goroutine "):
 		s.ended = s.frames > 0
 		return !s.ended
 	case strings.HasPrefix(text, "panic("), text == "runtime.gopanic":
-		// What follows is where it came from; what was before is who has recovered it.
+		// The origin of the panic follows. The frames before belong to the code that recovered it.
 		s.position = ""
 		return true
 	}
 	at := frame.FindStringSubmatch(line)
 	if at == nil {
-		// The first line of a frame names a function; before the first frame, a runtime may say more of the panic.
+		// The first line of a frame names a function. Before the first frame, a runtime may print more about the panic.
 		return s.frames == 0 || function.MatchString(text)
 	}
 	s.frames++
@@ -72,10 +72,10 @@ func (s *stack) add(line string) bool {
 	return true
 }
 
-// function is the first line of a frame.
+// function matches the first line of a frame.
 var function = regexp.MustCompile(`^(created by )?[\w./@~*()\[\]{}…-]+(\(.*\)|\[\.\.\.\].*| in goroutine \d+)?$`)
 
-// position finds in the text of a stack where the module's code panicked:
+// position finds the position in a stack at which the module's code panicked:
 // "internal/controller/icecream_controller.go:57".
 func (s Source) position(text string) string {
 	trace := &stack{source: s}

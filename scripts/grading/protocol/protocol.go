@@ -31,11 +31,11 @@ type Run struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// AuditLog is the API server's audit log.
 	AuditLog string `json:"auditLog"`
-	// AuditLate says that the audit log is a copy, which is written a moment later.
+	// AuditLate is true if the audit log is a copy, which is written a moment later.
 	AuditLate bool `json:"auditLate,omitempty"`
-	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
+	// NodeFollows is true if a node that is not Ready yet becomes Ready by itself.
 	NodeFollows bool `json:"nodeFollows,omitempty"`
-	// OperatorUser is the user name by which the API server, and so the audit log, knows the operator.
+	// OperatorUser is the user name of the operator at the API server, and so in the audit log.
 	OperatorUser string `json:"operatorUser"`
 	// Rules are the rules of the role that is generated from the operator's markers.
 	Rules audit.Rules `json:"rules,omitempty"`
@@ -47,13 +47,13 @@ type Run struct {
 	// config/default, in YAML. Both are empty except in a lab whose checks deploy the submission.
 	Image     string `json:"image,omitempty"`
 	Manifests string `json:"manifests,omitempty"`
-	// Shared says that the cluster has other users, whose objects must not be touched.
+	// Shared is true if the cluster has other users, whose objects must not be touched.
 	Shared bool `json:"shared,omitempty"`
 	// Exchange is a folder in which both the operator and the checks may write. The operator sees few other folders.
 	Exchange string `json:"exchange,omitempty"`
-	// Services are the URLs of the lab's services for checks, by their names. These requests bypass the faults.
+	// Services are the URLs of the lab's services for checks, by name. Requests to them bypass the faults.
 	Services map[string]string `json:"services,omitempty"`
-	// Kubectl is a program that is kubectl when its name, or its first argument, says so.
+	// Kubectl is a multicall program that runs kubectl if its name or its first argument is kubectl.
 	Kubectl string `json:"kubectl,omitempty"`
 	// Server describes the submission as an aggregated API server. It is zero in other labs.
 	Server Server `json:"server,omitzero"`
@@ -64,20 +64,20 @@ type Run struct {
 	First string `json:"first,omitempty"`
 	// NotStarted are the steps of the lab that the submission has not started. Their checks wait only briefly.
 	NotStarted []int `json:"notStarted,omitempty"`
-	// Stories is how many stories are played, if a lab has stories: that of this seed and those of the seeds that follow.
-	// 0 means one.
+	// Stories is how many stories are run, if a lab has stories: the story of this seed and those of the seeds that
+	// follow. 0 means one.
 	Stories int `json:"stories,omitempty"`
-	// Preconditions says that only the lab's preconditions are checked. Otherwise all checks except these run.
+	// Preconditions is true if only the lab's preconditions are checked. Otherwise all other checks run.
 	Preconditions bool `json:"preconditions,omitempty"`
-	// Extended says that the submission has started the lab's extension.
+	// Extended is true if the submission has started the lab's extension.
 	Extended bool `json:"extended,omitempty"`
-	// NotExtended says why the checks of the lab's extension can't run on this submission. It is empty if they can, or if
-	// there are none.
+	// NotExtended explains why the checks of the lab's extension can't run on this submission. It is empty if they can,
+	// or if there are none.
 	NotExtended string `json:"notExtended,omitempty"`
-	// Torture is the number of random schedules of faults under which the lab's scenario is played, after all single
+	// Torture is the number of random schedules of faults under which the lab's scenario is run, after all single
 	// crashes. If it is nil, the checks run instead.
 	Torture *int `json:"torture,omitempty"`
-	// Scenes says that a torture plays the lab's scenes, too.
+	// Scenes is true if a torture runs the lab's scenes, too.
 	Scenes bool `json:"scenes,omitempty"`
 }
 
@@ -97,8 +97,8 @@ type Server struct {
 	FrontProxyKey  string `json:"frontProxyKey,omitempty"`
 }
 
-// Event says that a check began (without Status) or ended, or that a trial of the torture did. An event with a Note
-// reports only the note.
+// Event reports that a check began (without Status) or ended, or that a trial of the torture did. An event with a
+// Note reports only the note.
 type Event struct {
 	Check string `json:"check,omitempty"`
 	// Status is passed, failed or skipped.
@@ -109,7 +109,7 @@ type Event struct {
 	Evidence     []string             `json:"evidence,omitempty"`
 	Reason       string               `json:"reason,omitempty"`
 	Measurements []report.Measurement `json:"measurements,omitempty"`
-	// Prevented says why no submission can be graded here. It ends the run.
+	// Prevented explains why no submission can be graded here. It ends the run.
 	Prevented string `json:"prevented,omitempty"`
 	Trial     *Trial `json:"trial,omitempty"`
 	Note      *Note  `json:"note,omitempty"`
@@ -120,12 +120,12 @@ type Note struct {
 	// Time is when it happened or began, and Seconds how long it took, or 0 if it has no duration.
 	Time    time.Time `json:"time"`
 	Seconds float64   `json:"seconds,omitempty"`
-	// What says what happened, in a few words that begin with the kind and name of an object: "Certificate serving-cert is
-	// Ready".
+	// What describes what happened, in a few words that begin with the kind and name of an object: "Certificate
+	// serving-cert is Ready".
 	What string `json:"what"`
 }
 
-// Trial is a scenario that was played under a schedule of faults.
+// Trial is a scenario that is run under a schedule of faults.
 type Trial struct {
 	// Number counts from 1 to Of, the number of all trials of the sweep. It is 0 for a trial that repeats a failed one
 	// with fewer faults to find the shortest schedule that fails.
@@ -167,24 +167,24 @@ type Output struct {
 	// Text is what the script printed to both streams.
 	Text string `json:"text"`
 	Exit int    `json:"exit"`
-	// Problem says what kept the script from doing its work: it did not end, or the shell can't read it. It is empty if
-	// nothing did.
+	// Problem explains what kept the script from doing its work: it did not end, or the shell can't read it. It is empty
+	// if nothing did.
 	Problem string `json:"hindered,omitempty"`
 }
 
-// Stop says how to stop an operator.
+// Stop defines how to stop an operator.
 type Stop struct {
 	// Grace is how long it may take before it is killed. 0 means the usual time.
 	Grace time.Duration `json:"grace,omitempty"`
 }
 
-// Stopped says how an operator ended that was asked to stop.
+// Stopped describes how an operator ended that was asked to stop.
 type Stopped struct {
 	// Failure is its exit code, or the signal that has ended it, in words. It is empty if the exit code was 0.
 	Failure string `json:"failure,omitempty"`
 }
 
-// Start says what to change when an operator is started.
+// Start defines what to change when an operator is started.
 type Start struct {
 	// Flags are added after its usual ones, such as --leader-elect. Flags that its program does not have are refused. They
 	// apply until the operator is stopped. --kubeconfig= starts a process without its flag --kubeconfig, so that it uses
@@ -201,19 +201,19 @@ const NotAsAPod = "it needs an operator with other flags, and here it runs as a 
 
 // Paths of the control socket: POST, unless stated otherwise.
 const (
-	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM), as a Stop says if there is one, and waits until it has: a Stopped
+	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM), with an optional Stop, and waits until it has: a Stopped
 	KillOperator  = "/operator/kill"  // ends it at once (SIGKILL)
-	StartOperator = "/operator/start" // starts it, as a Start says if there is one; nothing happens if it runs
-	// UpgradeOperator brings the versions into the cluster that were held back, and starts the operator again.
+	StartOperator = "/operator/start" // starts it, with an optional Start, unless it is running
+	// UpgradeOperator installs the versions that were held back, and starts the operator again.
 	UpgradeOperator = "/operator/upgrade"
 	OperatorUsage   = "/operator/usage" // GET: what it has used since it was started: a Usage
-	OperatorLog     = "/operator/log"   // GET: what it has logged, after as many bytes as the query's Since says: a Logged
+	OperatorLog     = "/operator/log"   // GET: what it has logged, after as many bytes as in the query's Since: a Logged
 
-	Arm        = "/faults/arm"    // lets things go wrong: a faults.Schedule
-	Disarm     = "/faults/disarm" // ends that
-	FaultLog   = "/faults/log"    // GET: all that the operator asked for, after the entry whose ID is the query's Since: []faults.Entry
+	Arm        = "/faults/arm"    // injects faults: a faults.Schedule
+	Disarm     = "/faults/disarm" // ends the injection
+	FaultLog   = "/faults/log"    // GET: the operator's requests after the entry with the ID of the query's Since: []faults.Entry
 	Since      = "since"
-	LastAction = "/faults/last" // GET: when the operator last asked for something: a time, zero if never
+	LastAction = "/faults/last" // GET: the time of the operator's last request that counts, zero if there is none
 
 	// Manifests returns what kustomize builds from the submission's config/default. The status is 404 Not Found if
 	// kustomize can't build it.
