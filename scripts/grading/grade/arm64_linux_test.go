@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// Virtual machines on Apple's computers are linux/arm64. qemu runs such a program on any processor, many times slower.
-// Here it runs the control plane; what grades is a program of this machine.
+// Virtual machines on Apple's computers are linux/arm64. qemu runs such a program on any processor, many times
+// slower. Here it runs the control plane, and the grader is a native program of this machine.
 func TestSolution01OnArm64(t *testing.T) {
 	if os.Getenv("OPERATOR_LABS_ARM64") != "required" {
 		t.Skip("it compiles Kubernetes for arm64: make prove PART=arm64")

@@ -23,19 +23,19 @@ func TestStarved(t *testing.T) {
 		used protocol.Usage
 		want bool
 	}{
-		"it waits for a processor":      {protocol.Usage{Known: true, CPU: 0.3, Waited: 12}, true},
-		"it hangs":                      {protocol.Usage{Known: true, CPU: 0.1, Waited: 0.2}, false},
-		"it counts to infinity":         {protocol.Usage{Known: true, CPU: 9, Waited: 20}, false},
-		"it is a Pod of unknown usage":  {protocol.Usage{}, false},
-		"others run, it has its chance": {protocol.Usage{Known: true, CPU: 0.5, Waited: 3}, false},
+		"it waits for a processor":     {protocol.Usage{Known: true, CPU: 0.3, Waited: 12}, true},
+		"it hangs":                     {protocol.Usage{Known: true, CPU: 0.1, Waited: 0.2}, false},
+		"it loops forever":             {protocol.Usage{Known: true, CPU: 9, Waited: 20}, false},
+		"it is a Pod of unknown usage": {protocol.Usage{}, false},
+		"it shares a processor":        {protocol.Usage{Known: true, CPU: 0.5, Waited: 3}, false},
 	} {
 		if got := starved(test.used, 20*time.Second); got != test.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: starved() = %v", name, got)
 		}
 	}
 }
 
-// An operator that has not begun is not blamed where its API server does not answer either.
+// An operator that has not begun is not blamed if its API server does not answer either.
 func TestUnresponsiveAPIServerIsMachineError(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -53,9 +53,9 @@ func TestUnresponsiveAPIServerIsMachineError(t *testing.T) {
 		return (&operator{subject: &subject{cluster: &stage.Cluster{Config: &rest.Config{Host: url}}}}).tooBusy(20 * time.Second)
 	}
 	if got := at(ready.URL); got != nil {
-		t.Errorf("the API server is ready, and the verdict is %v", got)
+		t.Errorf("with a ready API server, the verdict is %v, want nil", got)
 	}
 	if got := at(busy.URL); got == nil || got.outcome != report.Error || !strings.HasPrefix(got.reason, "this machine was too busy") {
-		t.Errorf("the API server does not answer, and the verdict is %v", got)
+		t.Errorf("with an unresponsive API server, the verdict is %v, want a machine error", got)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// badDay grades for the check bad-day alone.
+// badDay runs only the check bad-day.
 func badDay(t *testing.T, seed uint32, submission ...string) (*report.Report, report.Check) {
 	t.Helper()
 	options := played(t, "02-labels", unpack(t, submission...))
@@ -26,32 +26,33 @@ func badDay(t *testing.T, seed uint32, submission ...string) (*report.Report, re
 	options.Seed = seed
 	got := grade(t.Context(), t, options)
 	if got.Outcome != report.Graded || len(got.Checks) != 1 {
-		t.Fatalf("the outcome is %s: %s", got.Outcome, got.Reason)
+		t.Fatalf("outcome is %s: %s", got.Outcome, got.Reason)
 	}
 	if seed != 0 && got.Seed != seed || got.Seed == 0 {
-		t.Errorf("the seed is %d and the report's is %d", seed, got.Seed)
+		t.Errorf("with seed %d, the report's seed is %d", seed, got.Seed)
 	}
 	return got, got.Checks[0]
 }
 
-// A bad day is made from the seed. The report has it, and all that was asked for and what befell it.
+// The seed determines the faults of a bad day. The report contains the seed, all requests and the faults that hit
+// them.
 func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	got, check := badDay(t, 1, "labels") // conflict write 2, no-answer write 8 for 200ms, lost-answer read 5
 	if check.Status != report.Passed {
-		t.Errorf("it does not survive: %s %q", check.Observed, check.Evidence)
+		t.Errorf("the submission does not survive: %s %q", check.Observed, check.Evidence)
 	}
 	var timeline []string
 	for i, moment := range got.Timeline {
 		if i > 0 && moment.At < got.Timeline[i-1].At {
-			t.Errorf("the timeline is not sorted: %+v", got.Timeline[i-1:i+1])
+			t.Errorf("timeline is not sorted: %+v", got.Timeline[i-1:i+1])
 		}
 		if moment.At < 0 || moment.Seconds < 0 || moment.At+moment.Seconds > got.Seconds {
-			t.Errorf("the run took %g s, and this moment is outside of it: %+v", got.Seconds, moment)
+			t.Errorf("the run took %g s, but this moment is outside of it: %+v", got.Seconds, moment)
 		}
 		if during := moment.At >= check.At && moment.At <= check.At+check.Seconds; !during && moment.Fault != "" {
-			t.Errorf("the check ran from %g for %g s, and a fault was injected outside of it: %+v", check.At, check.Seconds, moment)
+			t.Errorf("the check ran from %g for %g s, but a fault was injected outside of it: %+v", check.At, check.Seconds, moment)
 		}
 		timeline = append(timeline, strings.TrimSpace(fmt.Sprintf("%s: %s %d %s", moment.Service, moment.What, moment.Code, moment.Fault)))
 	}
@@ -60,16 +61,15 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 		"api: patch icecreams sundae 200", "api: patch icecreams sundae 409 conflict",
 		"api: list icecreams 200", "api: patch icecreams sundae 200",
 	}
-	// A cluster that is getting ready for a new kind may have sent it away at first; and that it watches again may come
-	// late.
+	// A cluster that does not serve a new kind yet may have refused the first request, and the new watch may start late.
 	first := slices.Index(timeline, want[3])
 	if first < 0 || timeline[0] != want[0] || !slices.Contains(timeline[:first], want[1]) ||
 		!slices.Contains(timeline[:first], want[2]) || !slices.Equal(timeline[first:min(first+4, len(timeline))], want[3:]) {
-		t.Errorf("the timeline is %q and must be like %q", timeline, want)
+		t.Errorf("timeline is %q, want one like %q", timeline, want)
 	}
 }
 
-// The same submission survives one day and not the other.
+// The same submission survives one day and not another.
 func TestSeedDeterminesFaults(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -77,7 +77,7 @@ func TestSeedDeterminesFaults(t *testing.T) {
 		status   report.Status
 		evidence string
 	}{
-		3:  {report.Passed, ""}, // cut write 7, conflict write 11: later than all that happens
+		3:  {report.Passed, ""}, // cut write 7, conflict write 11: later than all writes
 		24: {report.Failed, "what went wrong: lost-answer write 1, conflict write 11"},
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestSeedDeterminesFaults(t *testing.T) {
 			_, check := badDay(t, seed, "labels", "labels-thoughtless")
 			if check.Status != want.status || len(check.Evidence) > 0 != (want.evidence != "") ||
 				want.evidence != "" && check.Evidence[0] != want.evidence {
-				t.Errorf("it %s: %s %q", check.Status, check.Observed, check.Evidence)
+				t.Errorf("the check %s: %s %q", check.Status, check.Observed, check.Evidence)
 			}
 		})
 	}
@@ -94,29 +94,29 @@ func TestSeedDeterminesFaults(t *testing.T) {
 		one, _ := badDay(t, 0, "labels")
 		other, _ := badDay(t, 0, "labels")
 		if one.Seed == other.Seed {
-			t.Errorf("two runs have the seed %d", one.Seed)
+			t.Errorf("two runs have the same seed %d", one.Seed)
 		}
 	})
 	t.Run("without a run", func(t *testing.T) {
 		t.Parallel()
 		if got := grade(t.Context(), t, options(t, "2", unpack(t, "no-module"))); got.Seed != 0 {
-			t.Errorf("nothing can go wrong again, and the seed is %d", got.Seed)
+			t.Errorf("got seed %d, want none for a run without checks", got.Seed)
 		}
 	})
 }
 
-// An operator that gets to the API server past the proxy has no bad days: that is no pass.
+// An operator that bypasses the proxy to the API server has no bad days, and does not pass.
 func TestBypassingFaultsFails(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	got, check := badDay(t, 1, "labels", "labels-goes-around")
 	if check.Status != report.Failed || !strings.Contains(check.Observed, "reached the API server by another way") ||
 		!slices.ContainsFunc(check.Evidence, func(line string) bool { return strings.Contains(line, "patch icecreams sundae") }) {
-		t.Errorf("it %s: %s %q\n%s", check.Status, check.Observed, check.Evidence, strings.Join(got.OperatorLog, "\n"))
+		t.Errorf("the check %s: %s %q\n%s", check.Status, check.Observed, check.Evidence, strings.Join(got.OperatorLog, "\n"))
 	}
 }
 
-// The checks' way to a service, past all faults, is theirs alone: any other client of the port gets nothing there.
+// Only the checks can reach a service without faults. Any other client of the port gets no response from the service.
 func TestChecksReachServicesWithoutFaults(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -135,9 +135,9 @@ func TestChecksReachServicesWithoutFaults(t *testing.T) {
 	}
 	past.Path = ""
 	if _, err := freezer.NewClient(past.String()).Stock(t.Context()); err == nil {
-		t.Error("a client without the secret path reads the stock of the freezer")
+		t.Error("a client without the secret path can read the freezer's stock")
 	}
 	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, past.Host) }) {
-		t.Errorf("the environment of the operator has the port: %q", c.gateway.Environment)
+		t.Errorf("the operator's environment contains the port: %q", c.gateway.Environment)
 	}
 }

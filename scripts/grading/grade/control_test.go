@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// What checks ask of the grader while they run: played checks ask for all of it.
+// The played checks send every request that checks can send to the grader.
 func TestControlSocket(t *testing.T) {
 	t.Parallel()
 	options := played(t, "01-socket", unpack(t, "labels", "scripts"))
@@ -21,7 +21,7 @@ func TestControlSocket(t *testing.T) {
 	}
 	got := grade(t.Context(), t, options)
 	if got.Outcome != report.Graded || got.Score != got.MaxScore {
-		t.Errorf("the outcome is %s: %s\n%s", got.Outcome, got.Reason, strings.Join(got.OperatorLog, "\n"))
+		t.Errorf("outcome is %s: %s\n%s", got.Outcome, got.Reason, strings.Join(got.OperatorLog, "\n"))
 	}
 	for _, check := range got.Checks {
 		if check.Status != report.Passed {

@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// withControllers starts control planes whose controllers are a line of shell.
+// withControllers starts control planes whose controllers run a line of shell.
 func withControllers(t *testing.T, line string) func(context.Context) (*embedded.Cluster, error) {
 	t.Helper()
 	have, err := tools()
@@ -42,8 +42,8 @@ func withControllers(t *testing.T, line string) func(context.Context) (*embedded
 	return func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, program) }
 }
 
-// startWithoutControllers starts a control plane in which no controller works, and nothing is left of what they have
-// made. One whose controllers never begin would be given up after two minutes.
+// startWithoutControllers starts a control plane in which no controller works, and deletes what the controllers have
+// created. Starting a control plane whose controllers never begin would fail after two minutes.
 func startWithoutControllers(ctx context.Context, program *multicall.Program) (*embedded.Cluster, error) {
 	cluster, err := embedded.Start(ctx, program)
 	if err != nil {
@@ -81,7 +81,7 @@ func stopControllers(ctx context.Context, cluster *embedded.Cluster) error {
 	return nil
 }
 
-// A run begins while the controllers start. It must not matter how long that takes.
+// A run begins while the controllers start. The result must not depend on how long that takes.
 func TestLabsWithoutPodsNeedNoControllers(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -89,7 +89,7 @@ func TestLabsWithoutPodsNeedNoControllers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One control plane for all of them: nothing is left in it that a controller would have removed.
+	// All of them share one control plane, in which nothing remains that a controller would have removed.
 	start := func(ctx context.Context) (*embedded.Cluster, error) {
 		return startWithoutControllers(ctx, have.ControlPlane)
 	}
@@ -103,7 +103,7 @@ func TestLabsWithoutPodsNeedNoControllers(t *testing.T) {
 	})
 	lease := pool.Lease()
 	t.Cleanup(lease.Return)
-	// Deployments wait for controllers, and the deletion of namespaces while an API server is away.
+	// Deployments wait for controllers, and so does the deletion of namespaces while an API server is away.
 	labs := slices.DeleteFunc(slices.Clone(have.Labs.Labs), func(lab manifest.Lab) bool { return lab.NeedsNode(lab.Stage) || lab.Aggregated })
 	for _, lab := range labs {
 		t.Run(lab.Name, func(t *testing.T) {
@@ -122,6 +122,6 @@ func TestExitOfControllersIsError(t *testing.T) {
 	got := grade(t.Context(), t, options)
 	if got.Outcome != report.Error || !strings.Contains(got.Reason, "kube-controller-manager has ended") ||
 		!strings.Contains(got.Reason, "no memory") {
-		t.Errorf("the run is %s: %s", got.Outcome, got.Reason)
+		t.Errorf("outcome is %s: %s", got.Outcome, got.Reason)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// deliverable is a run of a lab whose checks deploy.
+// deliverable returns a run of a lab whose checks deploy the submission.
 func deliverable(t *testing.T) *run {
 	t.Helper()
 	r := &run{}
@@ -30,7 +30,7 @@ func TestDeliverNeedsNode(t *testing.T) {
 	on := local.New(&stage.Cluster{}, local.ByEgress(""))
 	err := deliverable(t).deliver(t.Context(), on, &submission.Builder{}, &submission.Manifests{})
 	if err == nil || !strings.Contains(err.Error(), "05-cert-manager") || !strings.Contains(err.Error(), "needs a node") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("deliver() error = %v", err)
 	}
 }
 
@@ -45,16 +45,16 @@ func TestChecksReceiveImageAndManifests(t *testing.T) {
 	s := &subject{connection: &connection{}, builder: &submission.Builder{Scope: scope}, cluster: &stage.Cluster{Shared: true}}
 	var run protocol.Run
 	if err := deliverable(t).passDelivery(s, &run); err != nil || run.Image != "" || run.Manifests != "" {
-		t.Errorf("a lab whose checks don't deploy gets the image %q and the manifests %q (%v)", run.Image, run.Manifests, err)
+		t.Errorf("without a delivery, the checks get the image %q and the manifests %q (%v)", run.Image, run.Manifests, err)
 	}
 	s.delivery = &stage.Delivery{Image: "operator-labs/graded:05", Manifests: []byte("kind: Namespace\n"), User: "system:serviceaccount:a:b"}
 	if err := deliverable(t).passDelivery(s, &run); err != nil {
 		t.Fatal(err)
 	}
 	if written, err := os.ReadFile(run.Manifests); err != nil || string(written) != "kind: Namespace\n" {
-		t.Errorf("the manifests are %q (%v)", written, err)
+		t.Errorf("manifests are %q (%v)", written, err)
 	}
 	if run.Image != "operator-labs/graded:05" || !run.Shared || s.user() != "system:serviceaccount:a:b" {
-		t.Errorf("the image for the checks is %q (shared: %t), and the user of the operator %q", run.Image, run.Shared, s.user())
+		t.Errorf("the checks get the image %q (shared: %t), and the operator's user is %q", run.Image, run.Shared, s.user())
 	}
 }

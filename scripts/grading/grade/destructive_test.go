@@ -11,13 +11,13 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// What an operator does to the cluster with its own role is its own doing, and no error of the grader's.
+// An operator's damage to the cluster is no error of the grader.
 func TestDestructiveOperatorFailsChecks(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	type row struct {
 		submission, observed, evidence string
-		failed                         int // 0: it depends on who is faster
+		failed                         int // 0: it depends on timing
 	}
 	for _, test := range []row{
 		{
@@ -36,10 +36,10 @@ func TestDestructiveOperatorFailsChecks(t *testing.T) {
 		t.Run(test.submission, func(t *testing.T) {
 			t.Parallel()
 			options := played(t, "02-labels", unpack(t, "labels", test.submission))
-			options.Seed = 4711 // with which its first writes are answered: they are what this is about
+			options.Seed = 4711 // its first writes, which matter here, are answered with this seed
 			got := grade(t.Context(), t, options)
 			if got.Outcome != report.Graded || got.Score != 0 {
-				t.Fatalf("the outcome is %s with %d points: %s", got.Outcome, got.Score, got.Reason)
+				t.Fatalf("outcome is %s with %d points: %s", got.Outcome, got.Score, got.Reason)
 			}
 			first := got.Explained()
 			match(t, "what was observed", first.Observed, test.observed)
@@ -48,7 +48,7 @@ func TestDestructiveOperatorFailsChecks(t *testing.T) {
 			}
 			match(t, "the evidence", strings.Join(first.Evidence, "\n"), test.evidence)
 			if n := got.Count(report.Failed); test.failed != 0 && n != test.failed {
-				t.Errorf("%d checks failed, and %d must", n, test.failed)
+				t.Errorf("%d checks failed, want %d", n, test.failed)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// followed are the events that are read of what write writes.
+// followed returns the events that follow reads from the output of write.
 func followed(t *testing.T, write func(io.Writer) error) (events []protocol.Event, err error) {
 	t.Helper()
 	reader, writer, err := os.Pipe()
@@ -39,7 +39,7 @@ func TestLongEventIsRead(t *testing.T) {
 			encoder.Encode(protocol.Event{Check: "next"}))
 	})
 	if err != nil || len(events) != 2 || len(events[0].Evidence[0]) != 5<<20 || events[1].Check != "next" {
-		t.Errorf("there are %d events: %v", len(events), err)
+		t.Errorf("got %d events: %v", len(events), err)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestTruncatedEventEndsStream(t *testing.T) {
 	for text, fails := range map[string]bool{`{"check":"a"}` + "\n" + `{"check":"b","evid`: false, `{"check":"a"}` + "\nnonsense\n": true} {
 		events, err := followed(t, func(to io.Writer) error { _, err := io.WriteString(to, text); return err })
 		if len(events) != 1 || (err != nil) != fails {
-			t.Errorf("of %q there are %d events: %v", text, len(events), err)
+			t.Errorf("from %q, got %d events: %v", text, len(events), err)
 		}
 	}
 }

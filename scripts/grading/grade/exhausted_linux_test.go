@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// exhaustedVariable makes this test binary say what it finds out about an operator that has logged this.
+// exhaustedVariable makes this test binary print its verdict on an operator that has logged this text.
 const exhaustedVariable = "OPERATOR_LABS_TEST_EXHAUSTED"
 
 func init() {
@@ -31,7 +31,7 @@ func init() {
 	os.Exit(0)
 }
 
-// The kernel confirms it, or the line is the operator's own.
+// The verdict counts only if the kernel confirms it, because the operator may have printed the line itself.
 func TestExhaustedResources(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
@@ -46,7 +46,7 @@ func TestExhaustedResources(t *testing.T) {
 	)
 	for _, test := range []struct{ what, output, prepare, want string }{
 		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
-		// The operator had one, and gave it back when it ended for want of a second one.
+		// The operator had one, and released it when it ended because it could not get a second one.
 		{"one inotify instance left", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
 		{"too few inotify instances", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer},
 		{"enough inotify instances", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
@@ -64,7 +64,7 @@ func TestExhaustedResources(t *testing.T) {
 				t.Skipf("unshare makes no namespaces here, see CI: %v: %s", err, out)
 			}
 			if err != nil || !strings.HasPrefix(string(out), test.want) {
-				t.Errorf("%q is %v, %s", test.output, err, out)
+				t.Errorf("verdict on %q: %v, %s", test.output, err, out)
 			}
 		})
 	}
@@ -88,20 +88,20 @@ func TestRunsOut(t *testing.T) {
 			return func() { taken-- }, nil
 		})
 		if got != test.want || taken != 0 || most != min(4, test.left) {
-			t.Errorf("with %d left, runsOut = %t, %d at once, %d were not given back", test.left, got, most, taken)
+			t.Errorf("with %d left, runsOut() = %t, %d at once, %d were not released", test.left, got, most, taken)
 		}
 	}
 }
 
-// The limit counts processes and threads of a user, and not root's, so this is another user with as many as this
-// program has itself, and a few more.
+// The limit counts processes and threads of a user, but not root's. So this test runs as another user, whose limit is
+// the number of threads that the program itself has, and a few more.
 func TestExhaustedProcesses(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can be a user who has no other processes")
 	}
 	const user = 47110
-	// By its descriptor, since the other user may not enter the folder.
+	// The path uses the descriptor, since the other user may not enter the folder.
 	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -119,11 +119,11 @@ func TestExhaustedProcesses(t *testing.T) {
 		out, _ := c.CombinedOutput()
 		return string(out)
 	}
-	// Each limit has its own user, whose earlier program may still be ending.
+	// Each limit has its own user, because the user's earlier program may still be ending.
 	if got := run(0, 200); got != "nothing is exhausted" {
-		t.Errorf("with enough processes the output is %s", got)
+		t.Errorf("with enough processes, got %s", got)
 	}
-	// Below some limit this program itself can't run. Above it, some processes can be had, and not as many as an operator
+	// Below some limit, this program itself can't run. Above it, it can start some processes, but fewer than an operator
 	// needs.
 	for limit := 3; limit < 60; limit++ {
 		if strings.HasPrefix(run(limit, limit), "runtime: ") {
@@ -131,21 +131,21 @@ func TestExhaustedProcesses(t *testing.T) {
 		}
 		const some = processesNeeded / 2
 		if got := run(100+limit, limit+some); !strings.HasPrefix(got, "this user can start fewer processes or threads than the operator needs") {
-			t.Errorf("with %d processes, and %d of them left, the output is %s", limit+some, some, got)
+			t.Errorf("with %d processes, %d of them left, got %s", limit+some, some, got)
 		}
 		return
 	}
-	t.Error("it ran with no limit")
+	t.Error("the program ran with none of the limits")
 }
 
 func TestOutOfMemoryKillIsMachineError(t *testing.T) {
 	t.Parallel()
 	if outOfMemoryKills() < 0 {
-		t.Fatal("the kernel does not say how many processes it has killed")
+		t.Fatal("the kernel does not report how many processes it has killed")
 	}
 	killed := errors.New("signal: killed")
 	if v := exhausted("", killed, 1); v == nil || v.outcome != report.Error || !strings.Contains(v.reason, "no memory left") {
-		t.Errorf("the verdict is %+v", v)
+		t.Errorf("verdict is %+v", v)
 	}
 	for what, v := range map[string]*verdict{
 		"no process was killed": exhausted("", killed, 0),
@@ -153,7 +153,7 @@ func TestOutOfMemoryKillIsMachineError(t *testing.T) {
 		"it ended well":         exhausted("", nil, 1),
 	} {
 		if v != nil {
-			t.Errorf("%s, and the verdict is %+v", what, v)
+			t.Errorf("%s: verdict is %+v, want nil", what, v)
 		}
 	}
 }

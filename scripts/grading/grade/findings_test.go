@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// logging is an operator that has logged lines.
+// logging returns an operator that has logged lines.
 func logging(t *testing.T, lines ...string) *operator {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "operator.log"))
@@ -41,17 +41,17 @@ func TestTroublesSinceMark(t *testing.T) {
 	o := logging(t, no)
 	mark := o.logged()
 	if got := o.problems(mark); len(got) > 0 {
-		t.Errorf("the problems since the mark are %q", got)
+		t.Errorf("problems(mark) = %q", got)
 	}
 	fmt.Fprintln(o.log, none)
 	if got := o.problems(mark); !slices.Equal(got, []string{"Reconcile returned an error: no cup"}) {
-		t.Errorf("the problems since the mark are %q", got)
+		t.Errorf("problems(mark) = %q", got)
 	}
 	if got := o.problems(0); len(got) != 2 {
-		t.Errorf("all problems are %q", got)
+		t.Errorf("problems(0) = %q, want two", got)
 	}
 	if got := (*operator)(nil).problems(0); got != nil || (*operator)(nil).logged() != 0 {
-		t.Errorf("without an operator the problems are %q", got)
+		t.Errorf("without an operator, problems(0) = %q", got)
 	}
 }
 
@@ -73,23 +73,23 @@ func TestEndOfRunIsExplained(t *testing.T) {
 		report.Interrupted: "it ended",
 	} {
 		if got := o.explain(errors.Join(&verdict{outcome: outcome, reason: "it ended"}, nil)); got.Error() != want {
-			t.Errorf("%s: the reason is %q, want %q", outcome, got, want)
+			t.Errorf("%s: reason is %q, want %q", outcome, got, want)
 		}
 	}
 	last := logging(t, `{"level":"error","msg":"unable to start manager","error":"no cache"}`, "bye")
 	ended := &verdict{outcome: report.NotStarted, reason: "it ended"}
 	if got := last.explain(ended); got.Error() != "it ended; its last error: unable to start manager: no cache" {
-		t.Errorf("the reason is %q", got)
+		t.Errorf("reason is %q", got)
 	}
 	if got := o.explain(nil); got != nil {
-		t.Errorf("without an error, the explanation is %v", got)
+		t.Errorf("explain(nil) = %v", got)
 	}
 	if got := logging(t, "bye").explain(&verdict{outcome: report.Crashed, reason: "it ended"}); got.Error() != "it ended" {
-		t.Errorf("the log has no error, and the reason is %q", got)
+		t.Errorf("with no error in the log, the reason is %q", got)
 	}
 }
 
-// A flood is explained by what it consists of, and not by what else the log reports.
+// The lines that fill the log explain a flood, not the other errors in the log.
 func TestFloodIsExplained(t *testing.T) {
 	t.Parallel()
 	const conflict = `{"level":"error","msg":"Reconciler error","error":"the object has been modified"}`
@@ -142,7 +142,7 @@ func TestFloodIsExplained(t *testing.T) {
 	} {
 		o := logging(t, test.lines...)
 		if got := o.explain(&verdict{outcome: report.Flooded, reason: same}); got.Error() != test.want {
-			t.Errorf("%s: the reason is\n%s\nand must be\n%s", test.name, got, test.want)
+			t.Errorf("%s: reason is\n%s\nwant\n%s", test.name, got, test.want)
 		}
 	}
 }
@@ -158,24 +158,24 @@ func TestEvidenceListsServedWebhookPaths(t *testing.T) {
 	}
 	for _, check := range unanswered {
 		if got := strings.Join(o.webhookPaths(check), "\n"); got != "according to its log, the operator serves webhooks at /validate" {
-			t.Errorf("for %+v the evidence is %q", check, got)
+			t.Errorf("for %+v, the evidence is %q", check, got)
 		}
 	}
 	if got := o.webhookPaths(&report.Check{Observed: "it was accepted"}); got != nil {
-		t.Errorf("all webhooks answered, and the evidence is %q", got)
+		t.Errorf("with answers from all webhooks, the evidence is %q", got)
 	}
 	if got := logging(t).webhookPaths(unanswered[0]); got != nil {
-		t.Errorf("the log names no webhook, and the evidence is %q", got)
+		t.Errorf("with no webhook in the log, the evidence is %q", got)
 	}
 }
 
-// Only the server's log shows which requests a server gets, and what it makes of them.
+// Only the server's log shows which requests it gets, and how it handles them.
 func TestEvidenceEndsWithServerLog(t *testing.T) {
 	t.Parallel()
 	o := logging(t, "before the check")
 	mark := o.logged()
 	if got := strings.Join(o.serverLog(mark), "\n"); got != "the server has logged nothing since this check began" {
-		t.Errorf("the evidence is %q", got)
+		t.Errorf("evidence is %q", got)
 	}
 	for n := range 20 {
 		fmt.Fprintf(o.log, "line %d\n", n)
@@ -184,9 +184,9 @@ func TestEvidenceEndsWithServerLog(t *testing.T) {
 	got := o.serverLog(mark)
 	if len(got) != 1+serverLogLines || got[0] != "the last lines of the server's log since this check began:" || got[1] != "line 13" ||
 		got[serverLogLines] != strings.Repeat("é", serverLogWidth/2)+"…" {
-		t.Errorf("the evidence is %q", got)
+		t.Errorf("evidence is %q", got)
 	}
 	if got := (*operator)(nil).serverLog(0); got != nil {
-		t.Errorf("without an operator the evidence is %q", got)
+		t.Errorf("without an operator, the evidence is %q", got)
 	}
 }

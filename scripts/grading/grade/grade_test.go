@@ -30,15 +30,16 @@ func TestSubmissions(t *testing.T) {
 	type row struct {
 		name    string
 		outcome report.Outcome
-		// reason, log and notice are expressions that the reason, the operator's last lines and one of the notices match.
+		// reason, log and notice are regular expressions that match the reason, the operator's last lines and one of the
+		// notices.
 		reason, log, notice string
-		// diagnostics begin so, with their positions.
+		// diagnostics are the prefixes of the diagnostics, with their positions.
 		diagnostics []string
-		// failed is the first check that failed, and evidence an expression that its evidence matches.
+		// failed is the first check that failed, and evidence a regular expression that matches its evidence.
 		failed, evidence string
-		// observed is what that one observed. Default: whatever.
+		// observed is what that check observed. Default: anything.
 		observed string
-		// forbidden is the marker for all that it was forbidden.
+		// forbidden is the marker for everything that the operator was forbidden.
 		forbidden string
 		change    func(*Options)
 	}
@@ -202,14 +203,14 @@ func TestSubmissions(t *testing.T) {
 			t.Parallel()
 			options := options(t, "2", unpack(t, test.name))
 			if len(test.diagnostics) > 0 {
-				options.Start = noCluster // it has ended before it needs one
+				options.Start = noCluster // the run ends before it needs one
 			}
 			if test.change != nil {
 				test.change(&options)
 			}
 			got := grade(t.Context(), t, options)
 			if got.Outcome != test.outcome {
-				t.Errorf("the outcome is %s and must be %s", got.Outcome, test.outcome)
+				t.Errorf("outcome is %s, want %s", got.Outcome, test.outcome)
 			}
 			match(t, "the reason", got.Reason, test.reason)
 			match(t, "the operator's log", strings.Join(got.OperatorLog, "\n"), test.log)
@@ -219,14 +220,14 @@ func TestSubmissions(t *testing.T) {
 				markers = append(markers, f.Marker)
 			}
 			if forbidden := strings.Join(markers, "\n"); forbidden != test.forbidden {
-				t.Errorf("it was forbidden %q, and must be %q", forbidden, test.forbidden)
+				t.Errorf("forbidden is %q, want %q", forbidden, test.forbidden)
 			}
 			var diagnostics []string
 			for _, d := range got.Diagnostics {
 				diagnostics = append(diagnostics, d.Position()+" "+d.Message)
 			}
 			if !slices.EqualFunc(diagnostics, test.diagnostics, strings.HasPrefix) {
-				t.Errorf("the diagnostics are %q and must begin %q", diagnostics, test.diagnostics)
+				t.Errorf("diagnostics are %q, want ones that begin with %q", diagnostics, test.diagnostics)
 			}
 			failed := ""
 			if first := got.Explained(); first != nil {
@@ -239,13 +240,13 @@ func TestSubmissions(t *testing.T) {
 				}
 			}
 			if failed != test.failed || got.Score != 0 {
-				t.Errorf("the first check that failed is %q and must be %q; it has %d points", failed, test.failed, got.Score)
+				t.Errorf("first failed check is %q, want %q; score is %d", failed, test.failed, got.Score)
 			}
 		})
 	}
 }
 
-// occupy listens at an address, unless another program does already.
+// occupy listens at an address, unless another program already does.
 func occupy(t *testing.T, address string) {
 	t.Helper()
 	if listener, err := net.Listen("tcp", address); err == nil {
@@ -253,7 +254,7 @@ func occupy(t *testing.T, address string) {
 	}
 }
 
-// endless is a folder for built programs in which no build comes to its end, because another one holds the lock.
+// endless returns a folder for built programs in which no build ends, because another build holds the lock.
 func endless(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -286,21 +287,21 @@ func TestInterruptedRuns(t *testing.T) {
 			}}
 			got := grade(ctx, t, options)
 			if got.Outcome != report.Interrupted || got.Reason != "it ended before all checks had run" {
-				t.Errorf("the outcome is %s: %s", got.Outcome, got.Reason)
+				t.Errorf("outcome is %s: %s", got.Outcome, got.Reason)
 			}
-			// What the operator logged last, as a stack, is not why the run has ended.
+			// The operator's last lines, such as a stack, do not explain the end of the run.
 			if len(got.OperatorLog) > 0 {
 				t.Errorf("the report shows the operator's log: %q", got.OperatorLog)
 			}
-			// A Ctrl-C says nothing of the check that ran.
+			// A Ctrl-C is no verdict on the check that was running.
 			if got.Count(report.Skipped) != len(got.Checks) {
-				t.Errorf("no check came to an end, and they are %+v", got.Checks)
+				t.Errorf("checks are %+v, want all of them skipped", got.Checks)
 			}
 		})
 	}
 }
 
-// What goes wrong with us is not the submission's fault, and no verdict on it.
+// An error of the grader is not the submission's fault, and no verdict on it.
 func TestGraderErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -345,14 +346,14 @@ func TestGraderErrors(t *testing.T) {
 			test.change(&options)
 			got := grade(t.Context(), t, options)
 			if got.Outcome != report.Error || got.Score != 0 {
-				t.Errorf("the outcome is %s with %d points", got.Outcome, got.Score)
+				t.Errorf("outcome is %s with %d points", got.Outcome, got.Score)
 			}
 			match(t, "the reason", got.Reason, test.reason)
 		})
 	}
 }
 
-// A script is the checks, with a mistake: they say what it prints, and end.
+// A script stands in for faulty checks: it prints the checks' events and ends.
 func TestErrorsOfChecks(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -377,7 +378,7 @@ func TestErrorsOfChecks(t *testing.T) {
 			t.Parallel()
 			got := judged(t, Options{Lab: shop()}, test.script)
 			if got.Outcome != report.Error || got.Score != test.score {
-				t.Errorf("the outcome is %s with %d points", got.Outcome, got.Score)
+				t.Errorf("outcome is %s with %d points", got.Outcome, got.Score)
 			}
 			match(t, "the reason", got.Reason, test.reason)
 		})
@@ -393,7 +394,7 @@ func TestUntilFailedEndsAtFirstFailure(t *testing.T) {
 			t.Parallel()
 			got := judged(t, Options{Lab: shop(), UntilFailed: true}, fmt.Sprintf(script, "open", status, "clean"))
 			if got.Outcome != report.Graded || string(got.Checks[0].Status) != status || got.Checks[1].Status != want {
-				t.Errorf("the outcome is %s (%s) with %+v", got.Outcome, got.Reason, got.Checks)
+				t.Errorf("outcome is %s (%s) with %+v", got.Outcome, got.Reason, got.Checks)
 			}
 		})
 	}

@@ -29,8 +29,8 @@ func shop() *manifest.Lab {
 	}
 }
 
-// judged is the report of what a shell script says that stands for the checks of a lab without an operator. Nothing
-// else of a run takes place: no submission is built, and there is no cluster.
+// judged returns the report of a run whose checks are a shell script, in a lab without an operator. The rest of a run
+// is left out: no submission is built, and there is no cluster.
 func judged(t *testing.T, options Options, script string) *report.Report {
 	t.Helper()
 	options.Checks = filepath.Join(t.TempDir(), "checks")

@@ -25,11 +25,11 @@ func TestHeldLeases(t *testing.T) {
 		wrote("create", "leases", "shop", "refused", 403),
 		wrote("create", "leases", "shop", "leader", 201),
 		wrote("update", "leases", "shop", "leader", 200),
-		wrote("update", "leases", "other", "leader", 0), // it was killed before it was answered
+		wrote("update", "leases", "other", "leader", 0), // it was killed before it got the answer
 		wrote("update", "icecreams", "", "sundae", 200),
 	})
 	want := []types.NamespacedName{{Namespace: "shop", Name: "leader"}, {Namespace: "other", Name: "leader"}}
 	if !slices.Equal(got, want) {
-		t.Errorf("of these requests the operator keeps the Leases %v, want %v", got, want)
+		t.Errorf("heldLeases() = %v, want %v", got, want)
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// What the machine or the network did is an error, with a sentence that says what to do, and no verdict on the
-// submission.
+// A failure of the machine or the network is an error with a remedy, and no verdict on the submission.
 func TestMachineFailureIsNotAVerdict(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct {
@@ -31,7 +30,7 @@ func TestMachineFailureIsNotAVerdict(t *testing.T) {
 			func(t *testing.T, o *Options) {
 				t.Helper()
 				t.Setenv("GOROOT", killedCompiler(t))
-				// What was compiled once is not compiled again.
+				// The compiler does not run for a file that was compiled before.
 				file := filepath.Join(o.Dir, "cmd", "new.go")
 				if err := os.WriteFile(file, []byte("package main\n\n// This stood in "+o.Dir+" only.\n"), 0o600); err != nil {
 					t.Fatal(err)
@@ -60,14 +59,14 @@ func TestMachineFailureIsNotAVerdict(t *testing.T) {
 			test.change(t, &options)
 			got := grade(t.Context(), t, options)
 			if got.Outcome != report.Error || got.Score != 0 {
-				t.Errorf("the outcome is %s with %d points", got.Outcome, got.Score)
+				t.Errorf("outcome is %s with %d points", got.Outcome, got.Score)
 			}
 			match(t, "the reason", got.Reason, test.reason)
 		})
 	}
 }
 
-// killedCompiler makes an installation of Go whose compiler is killed each time it has something to compile.
+// killedCompiler creates an installation of Go whose compiler is killed each time it has something to compile.
 func killedCompiler(t *testing.T) (goroot string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()

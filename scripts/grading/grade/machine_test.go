@@ -19,7 +19,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// stalledVariable has this binary watch itself until its standard input ends, and print the longest stall in seconds.
+// stalledVariable makes this binary watch itself until its standard input ends, and print the longest stall in
+// seconds.
 const stalledVariable = "GRADE_TEST_STALLED"
 
 func TestStoppedProcessMeasuresStall(t *testing.T) {
@@ -50,7 +51,7 @@ func TestStoppedProcessMeasuresStall(t *testing.T) {
 	}()
 	buffer := make([]byte, 100)
 	if n, err := output.Read(buffer); err != nil || string(buffer[:n]) != "watching\n" {
-		t.Fatalf("the output is %q: %v", buffer[:n], err)
+		t.Fatalf("output is %q: %v", buffer[:n], err)
 	}
 	const stop = 1500 * time.Millisecond
 	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
@@ -66,11 +67,11 @@ func TestStoppedProcessMeasuresStall(t *testing.T) {
 	}
 	words := strings.Fields(string(buffer[:n]))
 	if seconds, err := strconv.ParseFloat(words[0], 64); err != nil || seconds < stop.Seconds()-stallTick.Seconds()-0.1 {
-		t.Errorf("it was stopped for %s and printed %q", stop, words)
+		t.Errorf("stopped for %s, the program printed %q", stop, words)
 	}
 }
 
-// A laptop that was closed is not late by the clock of its timers.
+// By the clock of its timers, a laptop that was closed is not late.
 func TestSuspensionCountsAsStall(t *testing.T) {
 	t.Parallel()
 	const before, night = time.Hour, 8 * time.Hour // what it slept before the run does not count
@@ -88,7 +89,7 @@ func TestSuspensionCountsAsStall(t *testing.T) {
 		})
 		<-woken
 		if stall := m.stop(); stall < sleeps || stall > sleeps+stallTolerated {
-			t.Errorf("it has slept for %s in the middle of the run, and the longest stall is %s", sleeps, stall)
+			t.Errorf("suspended for %s, the longest stall is %s", sleeps, stall)
 		}
 	}
 }
@@ -128,15 +129,15 @@ func TestDoubtAfterStall(t *testing.T) {
 			t.Errorf("%s: doubted %t, want %t: %v", test.name, doubted, test.doubted, got)
 		}
 		if !test.doubted && !errors.Is(got, test.err) {
-			t.Errorf("%s: %v became %v", test.name, test.err, got)
+			t.Errorf("%s: doubt(%v) = %v", test.name, test.err, got)
 		}
 		if test.doubted && !strings.HasPrefix(v.reason, reason) {
-			t.Errorf("%s: the reason is %q", test.name, v.reason)
+			t.Errorf("%s: reason is %q", test.name, v.reason)
 		}
 	}
 }
 
-// busyMachine is one on which the grader waits so many times as long as it runs.
+// busyMachine returns a machine on which the grader waits this many times as long as it runs.
 func busyMachine(t *testing.T, waits float64) *machine {
 	t.Helper()
 	busy, tick := &machine{}, time.NewTicker(10*time.Millisecond)
@@ -176,10 +177,10 @@ func TestBusyMachineExtendsTimeout(t *testing.T) {
 			ctx, cancel := test.machine.withTimeout(t.Context(), time.Second, over)
 			defer cancel()
 			<-ctx.Done()
-			// What is counted begins with the first second that is read.
+			// Counting begins with the first second that is read.
 			if took := time.Since(began); !errors.Is(context.Cause(ctx), over) ||
 				took < test.least-200*time.Millisecond || test.machine.wasCut() != test.cut {
-				t.Errorf("it ended after %s with %v, want at least %s, and that it was cut short: %t", took, context.Cause(ctx), test.least, test.cut)
+				t.Errorf("ended after %s with %v, want at least %s, and cut short: %t", took, context.Cause(ctx), test.least, test.cut)
 			}
 		})
 	}

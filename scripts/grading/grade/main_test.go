@@ -32,8 +32,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// TestMain gives these tests a temporary folder of their own, so that they can say whether a run left anything behind.
-// This binary is also the checks of some of the runs: see playedChecks.
+// TestMain gives these tests a separate temporary folder, so that they can check whether a run left anything behind.
+// This binary also serves as the checks of some of the runs: see playedChecks.
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		if os.Getenv(protocol.RunVariable) != "" {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(temporary)
 		kept = filepath.Join(temporary, "kept")
-		// Deeper than the name of a socket may be long.
+		// This path is longer than the name of a socket may be.
 		deep := filepath.Join(temporary, strings.Repeat("deep/", 30))
 		if err := errors.Join(os.MkdirAll(deep, 0o700), os.Setenv("TMPDIR", deep)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -74,14 +74,14 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// leftovers are run folders, what else is in the folder of temporary files, and processes that were started from them
-// or with them in their environment. The folder in which all runs of a user are stays.
+// leftovers returns run folders, other files in the folder of temporary files, and processes that were started from
+// them or with them in their environment. The folder that contains all runs of a user is not a leftover.
 func leftovers(temporary string) []string {
 	var left []string
 	all, _ := filepath.Glob(filepath.Join(temporary, "*"))
 	runs, _ := filepath.Glob(filepath.Join(temporary, "operator-labs-*", "*"))
 	others := slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "operator-labs-") })
-	for _, run := range append(runs, others...) { // with what is in it, which tells whose it was
+	for _, run := range append(runs, others...) { // with its content, which shows whose it was
 		_ = filepath.WalkDir(run, func(name string, _ fs.DirEntry, _ error) error {
 			left = append(left, name)
 			return nil
@@ -92,7 +92,7 @@ func leftovers(temporary string) []string {
 		if filepath.Base(process) == fmt.Sprint(os.Getpid()) {
 			continue
 		}
-		// One that ended meanwhile has neither.
+		// A process that ended meanwhile has neither.
 		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
 		environment, _ := os.ReadFile(filepath.Join(process, "environ"))
 		if strings.Contains(string(command)+string(environment), temporary) {
@@ -102,15 +102,15 @@ func leftovers(temporary string) []string {
 	return left
 }
 
-// kept is a folder for what was built of submissions, outside of the one in which runs may leave nothing. unpacked are,
-// by their folders, the names of those that unpack has made.
+// kept is a folder for programs built from submissions. It is outside the folder in which runs may leave nothing.
+// unpacked are the names of the submissions that unpack has created, by their folders.
 var (
 	kept     string
 	unpacked sync.Map
 )
 
-// unpack makes a submission in a folder: base.txtar, with the files of other archives instead. An empty file is one
-// that does not exist.
+// unpack creates a submission in a folder: base.txtar, overlaid with the files of other archives. An empty file in an
+// archive removes the file.
 func unpack(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -136,7 +136,7 @@ func unpack(t *testing.T, names ...string) string {
 	return dir
 }
 
-// digest is of all names, times and contents below a folder.
+// digest returns a digest of all names, times and contents below a folder.
 func digest(t *testing.T, dir string) string {
 	t.Helper()
 	sum := sha256.New()
@@ -162,7 +162,7 @@ func digest(t *testing.T, dir string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// tools are what a run needs besides a submission, of this checkout. They are built unless they are there.
+// tools are the programs of this checkout that a run needs besides a submission. They are built if necessary.
 var tools = sync.OnceValues(func() (*built, error) {
 	here, err := checkout.Find()
 	if err != nil {
@@ -198,7 +198,7 @@ func closePool() error {
 	return pool.Close()
 }
 
-// options grade a folder for a lab, with a control plane of the pool.
+// options returns options for grading a folder for a lab, with a control plane of the pool.
 func options(t *testing.T, lab, dir string) Options {
 	t.Helper()
 	have, err := tools()
@@ -219,7 +219,7 @@ func options(t *testing.T, lab, dir string) Options {
 	}
 	lease := pool.Lease()
 	t.Cleanup(lease.Return)
-	// Several tests grade the same submission: it is built once.
+	// Several tests grade the same submission, which is built once.
 	buildCache := ""
 	if names, is := unpacked.Load(dir); is {
 		buildCache = filepath.Join(kept, "unpacked", names.(string))
@@ -232,7 +232,7 @@ func options(t *testing.T, lab, dir string) Options {
 	}
 }
 
-// alone gives the run a control plane of its own, as a student's has.
+// alone gives the run its own control plane, as a student's run has.
 func alone(t *testing.T, options Options) Options {
 	t.Helper()
 	have, err := tools()
@@ -249,7 +249,7 @@ func alone(t *testing.T, options Options) Options {
 	return options
 }
 
-// wantGone is called when a run is over.
+// wantGone checks, after a run, that nothing of its cluster is left.
 func wantGone(t *testing.T, cluster *embedded.Cluster) {
 	t.Helper()
 	if _, err := os.Stat(cluster.Dir); !errors.Is(err, fs.ErrNotExist) {
@@ -262,7 +262,8 @@ func wantGone(t *testing.T, cluster *embedded.Cluster) {
 	}
 }
 
-// grade runs, and demands what must hold of every run: the report is whole and valid, and the submission untouched.
+// grade runs the grader and checks what must hold for every run: the report is complete and valid, and the submission
+// unchanged.
 func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
 	t.Helper()
 	before := digest(t, options.Dir)
@@ -274,7 +275,7 @@ func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
 	return result
 }
 
-// wantValid demands that a report is valid, in each of its forms, and has all checks of a lab.
+// wantValid checks that a report is valid in each of its formats, and contains all checks of a lab.
 func wantValid(t *testing.T, lab *manifest.Lab, result *report.Report) {
 	t.Helper()
 	out := t.TempDir()
@@ -290,18 +291,18 @@ func wantValid(t *testing.T, lab *manifest.Lab, result *report.Report) {
 	}
 	junit, err := os.ReadFile(filepath.Join(out, report.JUnitFile))
 	if err != nil || !strings.Contains(string(junit), "<testsuite ") {
-		t.Errorf("the JUnit report is %q, %v", junit, err)
+		t.Errorf("JUnit report is %q, %v", junit, err)
 	}
 	own := slices.DeleteFunc(slices.Clone(result.Checks), func(c report.Check) bool { return c.MaxPoints == 0 }) // without preconditions
 	if len(own) != len(lab.Own()) || result.MaxScore != lab.MaxScore() {
-		t.Errorf("the report has %d of %d checks", len(result.Checks), len(lab.Checks))
+		t.Errorf("report has %d of %d checks", len(result.Checks), len(lab.Checks))
 	}
 }
 
 func match(t *testing.T, what, text, expression string) {
 	t.Helper()
 	if !regexp.MustCompile(expression).MatchString(text) || (expression == "" && text != "") {
-		t.Errorf("%s must match %q and is\n%s", what, expression, text)
+		t.Errorf("%s must match %q, got\n%s", what, expression, text)
 	}
 }
 

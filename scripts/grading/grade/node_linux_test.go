@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/stagetest"
 )
 
-// onNode lets an operator be a Pod of an embedded cluster's node.
+// onNode runs the operator as a Pod on an embedded cluster's node.
 func onNode(t *testing.T) func(*Options) {
 	t.Helper()
 	have, err := tools()
@@ -32,7 +32,7 @@ func onNode(t *testing.T) func(*Options) {
 	}
 }
 
-// besideNode lets an operator be a process, and Pods of what it makes run on an embedded cluster's node.
+// besideNode runs the operator as a process, and the Pods that it creates on an embedded cluster's node.
 func besideNode(t *testing.T) func(*Options) {
 	t.Helper()
 	have, err := tools()
@@ -47,8 +47,8 @@ func besideNode(t *testing.T) func(*Options) {
 	}
 }
 
-// Whether an operator is a process or a Pod of the embedded cluster's node is all the same to the checks: it is
-// restarted, killed at its writes, and asked as a webhook.
+// The checks treat an operator the same, whether it is a process or a Pod of the embedded cluster's node: they
+// restart it, kill it at its writes, and call its webhooks.
 func TestOperatorRunsAsPodOfNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -82,7 +82,7 @@ func TestTortureOfPodOfNode(t *testing.T) {
 		falls       string
 		tried       int
 	}{
-		{[]string{"labels", "deployed"}, "", 5}, // a good day, and two crashes at each of its two writes
+		{[]string{"labels", "deployed"}, "", 5}, // no faults, and two crashes at each of its two writes
 		{[]string{"labels", "deployed", "labels-thoughtless"}, "kill-after write 1", 3},
 	} {
 		t.Run(strings.Join(test.submissions, ", "), func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTortureOfPodOfNode(t *testing.T) {
 				falls = trials.Failure.Schedule.String()
 			}
 			if trials.Run.Outcome != report.Graded || falls != test.falls || trials.Tried != test.tried {
-				t.Errorf("%s %s: after %d schedules it fails under %q, want %q after %d; the progress is\n%s\n%s",
+				t.Errorf("%s %s: after %d schedules, it fails under %q, want %q after %d; progress:\n%s\n%s",
 					trials.Run.Outcome, trials.Run.Reason, trials.Tried, falls, test.falls, test.tried,
 					strings.Join(progress, "\n"), strings.Join(trials.Run.OperatorLog, "\n"))
 			}

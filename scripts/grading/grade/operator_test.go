@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 )
 
-// census counts the operators that run, and how many that were at most.
+// census counts the running operators, and records their largest number.
 type census struct {
 	mutex      sync.Mutex
 	runs, most int
@@ -49,13 +49,13 @@ func (s *slowToEnd) Stop(time.Duration) error {
 	return s.fails
 }
 
-// newSlow is an operator whose instances are slow to end, or can't be ended.
+// newSlow returns an operator whose instances are slow to end, or can't be ended.
 func newSlow(t *testing.T, fails error) (*operator, *census) {
 	t.Helper()
 	links := &connection{injector: faults.New(nil)}
 	t.Cleanup(links.close)
 	all := &census{}
-	// A cluster of others, whose Leases a run does not touch.
+	// The cluster is shared, and a run does not touch its Leases.
 	s := &subject{connection: links, cluster: &stage.Cluster{Shared: true}}
 	o, err := newOperator(s, slowLauncher{census: all, fails: fails}, filepath.Join(t.TempDir(), "operator.log"))
 	if err != nil {
@@ -64,7 +64,7 @@ func newSlow(t *testing.T, fails error) (*operator, *census) {
 	return o, all
 }
 
-// slowPlace starts such instances.
+// slowLauncher starts such instances.
 type slowLauncher struct {
 	stage.Operator
 	*census
@@ -76,7 +76,7 @@ func (p slowLauncher) Start(io.Writer) (stage.Instance, error) {
 	return &slowToEnd{census: p.census, fails: p.fails, done: make(chan struct{})}, nil
 }
 
-// A fault kills the operator while a check stops it, and another check starts it: there is never more than one.
+// A fault kills the operator while one check stops it and another check starts it. There is never more than one.
 func TestOneOperatorAtATime(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -100,7 +100,7 @@ func TestOneOperatorAtATime(t *testing.T) {
 	}
 	for _, entry := range o.injector.Log() {
 		if entry.Verb != "started" && entry.Verb != "stopped" && entry.Verb != "killed" {
-			t.Errorf("the log says that the operator was %s", entry.Verb)
+			t.Errorf("the log records that the operator was %s", entry.Verb)
 		}
 	}
 }
@@ -112,16 +112,16 @@ func TestFailedKillIsNotLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := o.stop(0); err == nil || err.Error() != "the operator could not be killed: no answer" {
-		t.Errorf("the error is %v", err)
+		t.Errorf("stop() error = %v", err)
 	}
 	for _, entry := range o.injector.Log() {
 		if strings.Contains(entry.Verb, "killed") {
-			t.Error("the log says that the operator was killed")
+			t.Error("the log records that the operator was killed")
 		}
 	}
 }
 
-// adjustable is a launcher whose program has one flag, and that remembers with which flags it was started.
+// adjustable is a launcher whose program has one flag. It records the flags with which the program was started.
 type adjustable struct {
 	slowLauncher
 	started *[][]string
@@ -134,8 +134,8 @@ func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, e
 	return p.Start(log)
 }
 
-// Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and
-// is refused.
+// Flags apply until the operator is stopped, even if it crashes. A flag that its program does not have would end the
+// program, so it is refused.
 func TestStartWithFlags(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -144,7 +144,7 @@ func TestStartWithFlags(t *testing.T) {
 	o.launcher = adjustable{slowLauncher{census: all}, &started}
 	unknown := protocol.Start{Flags: []string{"--leader-elect", "--namespace=herd"}}
 	if err := o.startAs(unknown); !errors.Is(err, errNoSuchFlag) || !strings.Contains(err.Error(), "--namespace") {
-		t.Errorf("a flag that there is not: %v", err)
+		t.Errorf("startAs() with an unknown flag: %v", err)
 	}
 	for _, do := range []func() error{
 		func() error { return o.startAs(protocol.Start{Flags: []string{"--leader-elect=true"}}) }, o.restart,
@@ -156,10 +156,10 @@ func TestStartWithFlags(t *testing.T) {
 	}
 	o.close()
 	if len(started) != 2 || started[0][0] != "--leader-elect=true" || started[1][0] != "--leader-elect=true" {
-		t.Errorf("it was started with the flags %q, want them at the first start and after the crash, and at no other", started)
+		t.Errorf("started with the flags %q, want them only at the first start and after the crash", started)
 	}
 	o, _ = newSlow(t, nil)
 	if err := o.startAs(protocol.Start{Flags: []string{"--leader-elect"}}); !errors.Is(err, errNotAdjustable) {
-		t.Errorf("an operator whose flags can't be chosen: %v", err)
+		t.Errorf("startAs() of an operator with fixed flags: %v", err)
 	}
 }

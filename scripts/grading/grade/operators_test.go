@@ -18,20 +18,19 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// verdicts are what a report must say: of each check that must fail, an expression for what was observed; and which are
-// skipped. All others pass.
+// verdicts are the expected results: for each check that must fail, a regular expression for what it observed, and
+// the checks that are skipped. All others pass.
 type verdicts struct {
 	fails   map[string]string
 	skipped []string
-	// either are checks that this operator passes or fails, as the clock has it: it decides by what its cache happens to
-	// show.
+	// either are checks whose result for this operator depends on timing, because it decides by its stale cache.
 	either []string
 }
 
 func (want verdicts) compare(t *testing.T, got *report.Report) {
 	t.Helper()
 	if got.Outcome != report.Graded {
-		t.Fatalf("the outcome is %s: %s %v\n%s", got.Outcome, got.Reason, got.Diagnostics, strings.Join(got.OperatorLog, "\n"))
+		t.Fatalf("outcome is %s: %s %v\n%s", got.Outcome, got.Reason, got.Diagnostics, strings.Join(got.OperatorLog, "\n"))
 	}
 	found := 0
 	for _, check := range got.Checks {
@@ -51,11 +50,11 @@ func (want verdicts) compare(t *testing.T, got *report.Report) {
 		}
 	}
 	if found != len(want.fails) {
-		t.Errorf("%d of %d checks that must fail were found in the report", found, len(want.fails))
+		t.Errorf("found %d of %d checks that must fail in the report", found, len(want.fails))
 	}
 }
 
-// copyOperator copies an operator of others to where it would be on a user's disk: outside of this repository.
+// copyOperator copies a third-party operator to a folder outside this repository, where it would be on a user's disk.
 func copyOperator(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -65,10 +64,10 @@ func copyOperator(t *testing.T, name string) string {
 	return dir
 }
 
-// spareCreate is what is observed of a role as scaffolds make it.
+// spareCreate matches what is observed for a role as scaffolds create it.
 const spareCreate = `^it allows icecreams\.demo\.lva\.io \(create\b.*\), which no request`
 
-// Each of these is compiled with modules of its year, which takes minutes where nothing is in Go's build cache.
+// Each of these is compiled with modules of its year, which takes minutes if Go's build cache is empty.
 func TestThirdPartyOperators(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -104,7 +103,7 @@ func testIcecreamOperator014(t *testing.T) {
 		},
 	}.compare(t, got)
 	if s := got.Submission; s.ControllerRuntime != "v0.14.1" || s.Module != "example.com/icecream-operator" || s.Go != "1.19" {
-		t.Errorf("the submission is %+v", s)
+		t.Errorf("submission is %+v", s)
 	}
 }
 
@@ -131,7 +130,7 @@ func testLolcowOperator(t *testing.T) {
 		skipped: []string{"degraded-image", "degraded-crash", "events", "restart", "story", "metrics", "bad-day"},
 	}.compare(t, got)
 	if s := got.Submission; s.ControllerRuntime != "v0.12.3" || s.Module != "example.com/lolcow-operator" || s.Go != "1.18" {
-		t.Errorf("the submission is %+v", s)
+		t.Errorf("submission is %+v", s)
 	}
 }
 
@@ -181,24 +180,24 @@ func testIcecreamOperator019(t *testing.T) {
 			skipped: []string{"all-at-once", "keeps", "idempotent", "old-objects", "bad-day"},
 		}},
 	} {
-		// One after the other: its webhooks insist on one port.
+		// These run one after the other, because the operator's webhooks need a fixed port.
 		t.Run("lab "+test.lab, func(t *testing.T) {
 			options := options(t, test.lab, dir)
 			options.Fetch, options.BuildCache = true, cache
 			got := grade(t.Context(), t, options)
 			test.want.compare(t, got)
 			if s := got.Submission; s.ControllerRuntime != "v0.19.0" || s.Module != "example.com/icecream-operator" || s.Go != "1.22.0" {
-				t.Errorf("the submission is %+v", s)
+				t.Errorf("submission is %+v", s)
 			}
 		})
 	}
 }
 
-// busyFactor is how many times as long a report may take on a machine on which all cores are busy with something else.
+// busyFactor is how many times as long a report may take on a machine whose cores are all busy.
 const busyFactor = 4
 
-// gradeWithin grades an operator of others that has been built before, and requires a report within a limit, which is
-// for a machine on which the other tests run at the same time, and nothing else.
+// gradeWithin grades a third-party operator that has been built before, and requires a report within a limit. The
+// limit is for a machine that runs only the other tests at the same time.
 func gradeWithin(t *testing.T, limit time.Duration, options Options) *report.Report {
 	t.Helper()
 	options.Fetch, options.BuildCache = true, t.TempDir()
@@ -206,12 +205,13 @@ func gradeWithin(t *testing.T, limit time.Duration, options Options) *report.Rep
 	got := grade(t.Context(), t, options)
 	t.Logf("the report took %.1f s: %+v", got.Seconds, got.Steps)
 	if got.Seconds > busyFactor*limit.Seconds() {
-		t.Errorf("the report took %.1f s, and must be there within %s, or %d times that: %+v", got.Seconds, limit, busyFactor, got.Steps)
+		t.Errorf("the report took %.1f s, want at most %s, or %d times that: %+v", got.Seconds, limit, busyFactor, got.Steps)
 	}
 	return got
 }
 
-// prebuild downloads and compiles a submission, unless it can't be opened: a report says why.
+// prebuild downloads and compiles a submission. It does nothing if the submission can't be opened, because the report
+// then contains the reason.
 func prebuild(t *testing.T, options Options) {
 	t.Helper()
 	opened, err := submission.Open(options.Dir, options.Main)
@@ -228,9 +228,9 @@ func prebuild(t *testing.T, options Options) {
 	}
 }
 
-// The operator of the lecture that is on the web: see testdata/operators/lecture-v0.16/README.md. What it does differs
-// from run to run, and the verdict does not: what it deletes by chance, it can't delete rightly in a crowd of three
-// flavours at once.
+// The operator of the lecture that is on the web: see testdata/operators/lecture-v0.16/README.md. Its actions differ
+// from run to run, but the verdict does not: it deletes at random, and can't delete correctly among three flavours at
+// once.
 func testLectureOperator(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -246,19 +246,19 @@ func testLectureOperator(t *testing.T) {
 	}.compare(t, got)
 	if explained := got.Explained(); explained == nil || explained.ID != "newest-goes" || got.Score != 27 ||
 		got.Reason != "" || len(got.Forbidden) > 0 {
-		t.Errorf("what is explained is %+v; the reason is %q, and it was forbidden %+v", explained, got.Reason, got.Forbidden)
+		t.Errorf("explained check is %+v; reason is %q, forbidden is %+v", explained, got.Reason, got.Forbidden)
 	}
 	if len(got.Notices) != 1 ||
 		!strings.HasPrefix(got.Notices[0], "its go.mod says go 1.20: before 1.22 all rounds of a loop share one variable") {
-		t.Errorf("the notices are %q", got.Notices)
+		t.Errorf("notices are %q", got.Notices)
 	}
 	if s := got.Submission; s.ControllerRuntime != "v0.16.1" || s.Module != "example.com/lecture" || s.Go != "1.20" {
-		t.Errorf("the submission is %+v", s)
+		t.Errorf("submission is %+v", s)
 	}
 }
 
-// Operators of others: of other kinds, ages and layouts. What each is, and which of its habits is tried here, says its
-// README.md in testdata/operators.
+// These are third-party operators of other kinds, ages and layouts. The README.md of each in testdata/operators
+// describes it, and which of its habits is tested here.
 func TestPublishedOperators(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -267,19 +267,20 @@ func TestPublishedOperators(t *testing.T) {
 		leases      = "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gelateria-system,resources=leases,verbs=get;create;update"
 		noRights    = "^it may do nothing: there are neither .kubebuilder:rbac markers nor a config/rbac/role.yaml; "
 	)
-	anything := []string{"3"} // the lab in which it only has to get going
+	anything := []string{"3"} // the lab in which it only has to start
 	type row struct {
 		name, main string
 		labs       []string
 		outcome    report.Outcome
 		reason     string
-		// within is the time within which there must be a report, when the operator has been built before.
+		// within is the time limit for a report, if the operator has been built before.
 		within time.Duration
 		// failed is the failed check that the report explains, and observed what it observed.
 		failed, observed string
-		// notices are expressions, one each.
+		// notices are regular expressions, one for each notice.
 		notices []string
-		// forbidden are the markers for all that it was forbidden, and arguments what it was started with.
+		// forbidden are the markers for everything that it was forbidden, and arguments the arguments with which it was
+		// started.
 		forbidden, arguments []string
 	}
 	for _, test := range []row{
@@ -343,7 +344,7 @@ func TestPublishedOperators(t *testing.T) {
 			notices: []string{"^its own `make manifests` leaves out all descriptions"},
 		},
 		{
-			// It is waited for as long as an operator may take to begin.
+			// The grader waits for it as long as an operator may take to begin.
 			name: "elected-v0.24", main: "./cmd/operator", labs: []string{"2"}, within: time.Minute, outcome: report.NotStarted,
 			reason:    "^it waits for leader election, but its role does not allow it to use the Lease: add the marker below",
 			forbidden: []string{leases}, arguments: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
@@ -360,7 +361,7 @@ func TestPublishedOperators(t *testing.T) {
 				options.Main = test.main
 				got := gradeWithin(t, test.within, options)
 				if got.Outcome != test.outcome {
-					t.Errorf("the outcome is %s and must be %s\n%s", got.Outcome, test.outcome, strings.Join(got.OperatorLog, "\n"))
+					t.Errorf("outcome is %s, want %s\n%s", got.Outcome, test.outcome, strings.Join(got.OperatorLog, "\n"))
 				}
 				match(t, "the reason", got.Reason, test.reason)
 				failed, observed := "", ""
@@ -368,11 +369,11 @@ func TestPublishedOperators(t *testing.T) {
 					failed, observed = explained.ID, explained.Observed
 				}
 				if failed != test.failed {
-					t.Errorf("the check that is explained is %q and must be %q", failed, test.failed)
+					t.Errorf("explained check is %q, want %q", failed, test.failed)
 				}
 				match(t, "what was observed", observed, test.observed)
 				if len(got.Notices) != len(test.notices) {
-					t.Errorf("the notices are %q, and must be %d", got.Notices, len(test.notices))
+					t.Errorf("notices are %q, want %d", got.Notices, len(test.notices))
 				}
 				for i, notice := range test.notices[:min(len(test.notices), len(got.Notices))] {
 					match(t, "a notice", got.Notices[i], notice)
@@ -382,17 +383,18 @@ func TestPublishedOperators(t *testing.T) {
 					forbidden = append(forbidden, f.Marker)
 				}
 				if !slices.Equal(forbidden, test.forbidden) {
-					t.Errorf("it was forbidden %q, and must be %q", forbidden, test.forbidden)
+					t.Errorf("forbidden is %q, want %q", forbidden, test.forbidden)
 				}
 				if !slices.Equal(got.Submission.Arguments, test.arguments) {
-					t.Errorf("it was started with %q, and must be with %q", got.Submission.Arguments, test.arguments)
+					t.Errorf("arguments are %q, want %q", got.Submission.Arguments, test.arguments)
 				}
 			})
 		}
 	}
 }
 
-// With the markers that the report names an operator gets on: to the Lease, to the Event about the election, to work.
+// With the markers that the report suggests, an operator gets further in each round: to the Lease, to the Event about
+// the election, to its work.
 func testSuggestedMarkers(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -405,7 +407,7 @@ func testSuggestedMarkers(t *testing.T) {
 		got := gradeWithin(t, time.Minute, options)
 		if len(got.Forbidden) == 0 {
 			if got.Outcome != report.Graded || got.Score != got.MaxScore || round == 0 {
-				t.Errorf("in round %d nothing was forbidden, and the outcome is %s: %s %+v", round, got.Outcome, got.Reason, got.Checks)
+				t.Errorf("in round %d, nothing was forbidden, but the outcome is %s: %s %+v", round, got.Outcome, got.Reason, got.Checks)
 			}
 			break
 		}
@@ -425,6 +427,6 @@ func testSuggestedMarkers(t *testing.T) {
 		"// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gelateria-system,resources=leases,verbs=get;create;update",
 		"// +kubebuilder:rbac:groups=\"\",resources=events,verbs=create;patch",
 	}; !slices.Equal(added, want) {
-		t.Errorf("the markers were %q, and must be %q", added, want)
+		t.Errorf("markers are %q, want %q", added, want)
 	}
 }

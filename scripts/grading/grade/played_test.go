@@ -30,8 +30,8 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// playedChecks are labs for operators that label icecreams (see testdata/submissions/labels.txtar): short, and written
-// with the same kit as the real ones. The grader of the tests below runs this binary as their checks.
+// playedChecks are labs for operators that label icecreams (see testdata/submissions/labels.txtar). They are short,
+// and use the same kit as the real ones. The tests below run this binary as their checks.
 var playedChecks = map[string]check.Features{
 	"01-socket": {
 		"files":     play("files", readsFiles),
@@ -40,11 +40,11 @@ var playedChecks = map[string]check.Features{
 		"faults":    play("faults", armsFaults),
 	},
 	"02-labels": {"labels": play("labels", labels), "bad-day": check.BadDay(labels)},
-	// Of an operator of whatever kind.
+	// This lab accepts an operator of any kind.
 	"03-anything": {"watches": play("watches", watches)},
 }
 
-// played are options for grading a submission by the played checks of this name.
+// played returns options for grading a submission by the played checks of this name.
 func played(t *testing.T, name, dir string) Options {
 	t.Helper()
 	options := options(t, "2", dir)
@@ -65,7 +65,7 @@ func played(t *testing.T, name, dir string) Options {
 	return options
 }
 
-// TestPlayedChecks is not a test: it is the checks of a lab while one of the tests below is the grader.
+// TestPlayedChecks is not a test: it runs the checks of a lab for the tests below, which act as the grader.
 func TestPlayedChecks(t *testing.T) {
 	file := os.Getenv(protocol.RunVariable)
 	if file == "" {
@@ -120,8 +120,8 @@ func labels(ctx context.Context, t *testing.T, c *check.Check) {
 	})
 }
 
-// watches demands that the operator is shown what it asks for first, whatever that is. What it asked for last counts: a
-// client that is refused a streamed list asks for a plain one.
+// watches checks that the operator gets what it requests first, of whatever kind. Its last request counts, because a
+// client that is refused a streamed list requests a plain one.
 func watches(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	c.EventuallyWithin(ctx, t, "its first lists and watches are answered", 5*time.Second, c.Audit.Changed, func() (string, bool) {
@@ -139,7 +139,7 @@ func watches(ctx context.Context, t *testing.T, c *check.Check) {
 	})
 }
 
-// readsFiles reads of testdata/submissions/scripts.txtar.
+// readsFiles reads files of testdata/submissions/scripts.txtar.
 func readsFiles(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	content, err := c.Submission.File(ctx, "zombie/answers.yaml")
@@ -156,7 +156,7 @@ func readsFiles(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 }
 
-// readsManifests has kustomize build config/default of testdata/submissions/scripts.txtar.
+// readsManifests lets kustomize build config/default of testdata/submissions/scripts.txtar.
 func readsManifests(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	objects, err := c.Submission.Manifests(ctx)
@@ -181,7 +181,7 @@ func runsScripts(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 }
 
-// armsFaults has the operator killed once, and looks at how all of it is reported.
+// armsFaults lets a fault kill the operator once, and checks how the faults are reported.
 func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	err := c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{{Kind: "earthquake", Class: faults.Write, At: 1}}})
@@ -193,7 +193,7 @@ func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	}}))
 	labels(ctx, t, c)
 	c.OK(t, "disarming", c.Faults.Disarm(ctx))
-	// The last label may be there before its writer has the answer.
+	// The last label may exist before its writer has the answer.
 	c.OK(t, "waiting for the last answer", wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true,
 		func(ctx context.Context) (bool, error) {
 			log, err := c.Faults.Log(ctx)

@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// TestControlPlaneIsReused lends one control plane three times, and then another, since what was there before was
-// changed.
+// TestControlPlaneIsReused lends one control plane three times, and then another one, because a run changed an object
+// that existed before.
 func TestControlPlaneIsReused(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -65,16 +65,16 @@ func TestControlPlaneIsReused(t *testing.T) {
 		}
 		got := grade(t.Context(), t, options)
 		if got.Outcome != want.Outcome || got.Reason != want.Reason || got.Score != want.Score {
-			t.Errorf("%s: the outcome is %s (%s, %d points), and in a control plane of its own %s (%s, %d points)",
+			t.Errorf("%s: outcome is %s (%s, %d points), but %s (%s, %d points) in a separate control plane",
 				test.name, got.Outcome, got.Reason, got.Score, want.Outcome, want.Reason, want.Score)
 		}
 		for i, check := range got.Checks {
 			if other := want.Checks[i]; check.ID != other.ID || check.Status != other.Status {
-				t.Errorf("%s: %s %s, and in a control plane of its own %s %s", test.name, check.ID, check.Status, other.ID, other.Status)
+				t.Errorf("%s: %s %s, but %s %s in a separate control plane", test.name, check.ID, check.Status, other.ID, other.Status)
 			}
 		}
 		if last := len(lent) - 1; test.another == (last >= 0 && lent[last].Kubeconfig == borrowed.Kubeconfig) {
-			t.Errorf("%s: another control plane: %t, and it must be %t", test.name, !test.another, test.another)
+			t.Errorf("%s: another control plane: %t, want %t", test.name, !test.another, test.another)
 		}
 		lent = append(lent, borrowed)
 		if test.change != nil {
@@ -85,10 +85,10 @@ func TestControlPlaneIsReused(t *testing.T) {
 	if err := pool.Close(); err != nil {
 		t.Error(err)
 	}
-	// That none of their processes is left is seen by TestMain.
+	// TestMain checks that none of their processes is left.
 	for _, cluster := range lent {
 		if _, err := os.Stat(cluster.Kubeconfig); err == nil {
-			t.Errorf("%s is still there", cluster.Kubeconfig)
+			t.Errorf("%s still exists", cluster.Kubeconfig)
 		}
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"lva.io/operators/scripts/grading/stage/stagetest"
 )
 
-// withoutRoute makes this test binary one on a machine of its own, whose only interface is lo.
+// withoutRoute makes this test binary run on a machine without a network, whose only interface is lo.
 const withoutRoute = "OPERATOR_LABS_TEST_WITHOUT_ROUTE"
 
-// A laptop on a train and a container without a network have lo, and no more.
+// A laptop on a train and a container without a network have only lo.
 func TestGradingNeedsNoRoute(t *testing.T) {
 	longtest.Proof(t)
 	if os.Getenv(withoutRoute) != "" {
@@ -47,7 +47,7 @@ func TestGradingNeedsNoRoute(t *testing.T) {
 			machine.Pdeathsig = syscall.SIGKILL
 			if err := run.Start(); err != nil {
 				if os.Getenv(stagetest.NamespacesVariable) == "required" {
-					t.Fatalf("%s=required, and network namespaces can't be had: %v", stagetest.NamespacesVariable, err)
+					t.Fatalf("%s=required, but network namespaces can't be created: %v", stagetest.NamespacesVariable, err)
 				}
 				t.Skipf("network namespaces can't be had, see CI, which sets %s=required: %v", stagetest.NamespacesVariable, err)
 			}
@@ -66,7 +66,7 @@ func gradeWithoutRoute(t *testing.T) {
 	}
 	if _, err := embedded.Start(t.Context(), have.ControlPlane); err == nil || !strings.HasSuffix(err.Error(),
 		"this machine does not reach itself at 127.0.0.1: its loopback interface is down; let root bring it up: ip link set lo up") {
-		t.Errorf("without lo, the error is %v", err)
+		t.Errorf("without lo, Start() error = %v", err)
 	}
 	bringUp(t, "lo")
 	if routes, err := os.ReadFile("/proc/net/route"); err != nil || bytes.Count(routes, []byte("\n")) != 1 {
@@ -76,7 +76,7 @@ func gradeWithoutRoute(t *testing.T) {
 	options.Seed = 1 // a bad day that it survives
 	got := grade(t.Context(), t, options)
 	if got.Outcome != report.Graded || got.Score != got.MaxScore {
-		t.Errorf("the outcome is %s (%s) with %d of %d points", got.Outcome, got.Reason, got.Score, got.MaxScore)
+		t.Errorf("outcome is %s (%s) with %d of %d points", got.Outcome, got.Reason, got.Score, got.MaxScore)
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// spy lays a submission that spies, and tells it of places that it could know of. It tries all its ways, or only some.
+// spy creates a submission that spies, and passes it the paths and addresses that it could know. It tries everything,
+// or only some of it.
 func spy(t *testing.T, only ...string) (_ Options, other string) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
@@ -62,7 +63,7 @@ spec:
 	return options(t, "2", dir), other
 }
 
-// succeeded is what a spy succeeded in.
+// succeeded returns the spy's successes.
 func succeeded(t *testing.T, got *report.Report) (all []string) {
 	t.Helper()
 	tried := false
@@ -73,7 +74,7 @@ func succeeded(t *testing.T, got *report.Report) (all []string) {
 		tried = tried || strings.HasPrefix(line, "TRIED: ")
 	}
 	if !tried {
-		t.Fatalf("the spy has not tried everything: %s (%s)\n%s", got.Outcome, got.Reason, strings.Join(got.OperatorLog, "\n"))
+		t.Fatalf("the spy did not try everything: %s (%s)\n%s", got.Outcome, got.Reason, strings.Join(got.OperatorLog, "\n"))
 	}
 	return all
 }
@@ -91,7 +92,7 @@ func TestSandboxStopsSpy(t *testing.T) {
 	}
 	found := succeeded(t, got)
 	if !slices.Contains(got.Environment.Walls, string(process.PrivateRoot)) {
-		// It can see names then, and change modes.
+		// Without a private root, it can see names and change modes.
 		found = slices.DeleteFunc(found, func(name string) bool { return name == "see the checkout" || name == "open everybody's folder" })
 	}
 	if len(found) > 0 {
@@ -102,7 +103,7 @@ func TestSandboxStopsSpy(t *testing.T) {
 	}
 }
 
-// Without a sandbox the same spy succeeds in much: the ways that it tries are ways.
+// Without a sandbox, the same spy succeeds in much: its attempts would work.
 func TestSpySucceedsWithoutSandbox(t *testing.T) {
 	t.Parallel()
 	ways := []string{
@@ -117,11 +118,11 @@ func TestSpySucceedsWithoutSandbox(t *testing.T) {
 	found := succeeded(t, got)
 	for _, way := range ways {
 		if !slices.Contains(found, way) {
-			t.Errorf("the spy did not succeed: %s; it did in: %s", way, strings.Join(found, "; "))
+			t.Errorf("the spy did not succeed: %s; successes: %s", way, strings.Join(found, "; "))
 		}
 	}
 	if got.Environment.Walls != nil {
-		t.Errorf("the report names walls: %q", got.Environment.Walls)
+		t.Errorf("walls are %q, want none", got.Environment.Walls)
 	}
 }
 
@@ -138,6 +139,6 @@ cat "$0" || ls "$(dirname "$PWD")/.." || ls "$HOME/../.." || echo x >> "$KUBECON
 exit 0`
 	got, err := s.run(t.Context(), "zombie/try.sh", []string{"sh", "-c", try, secret})
 	if err != nil || got.Exit != 4 {
-		t.Errorf("the script ended with %+v, %v, and must end with 4", got, err)
+		t.Errorf("the script ended with %+v, %v, want exit code 4", got, err)
 	}
 }

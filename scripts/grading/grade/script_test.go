@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// scripted runs the scripts of testdata/submissions/scripts.txtar, in a cluster with icecreams and nothing else.
+// scripted returns the scripts of testdata/submissions/scripts.txtar, in a cluster with icecreams and nothing else.
 func scripted(t *testing.T) *scripts {
 	t.Helper()
 	have, err := tools()
@@ -77,11 +77,11 @@ func scripted(t *testing.T) *scripts {
 	}
 }
 
-// administrator runs kubectl with all rights.
+// administrator runs kubectl with all permissions.
 func (s *scripts) administrator(t *testing.T, args ...string) string {
 	t.Helper()
 	output := limited.NewOutput(outputLimit)
-	// The program is one of several, and goes by the name that it is called by.
+	// The multicall program chooses its command by the name with which it is called.
 	name := filepath.Join(s.builder.Scope.Dir, "kubectl")
 	if err := os.Symlink(s.kubectl, name); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestRescuerPermissions(t *testing.T) {
 	before := digest(t, s.builder.Dir)
 	for _, test := range []struct {
 		line string
-		// want is what it prints. Forbidden: the API server refuses it.
+		// want is a part of the output. forbidden means that the API server refuses the request.
 		want string
 	}{
 		{"kubectl auth whoami -o name", "selfsubjectreview.authentication.k8s.io/"},
@@ -143,7 +143,7 @@ func TestRescuerPermissions(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %v", test.line, err)
 		case !strings.Contains(strings.ToLower(got.Text), strings.ToLower(test.want)) || (got.Exit == 0) == (test.want == forbidden):
-			t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
+			t.Errorf("%s: want %q in the output, got exit code %d:\n%s", test.line, test.want, got.Exit, got.Text)
 		}
 	}
 	if digest(t, s.builder.Dir) != before {
@@ -151,7 +151,7 @@ func TestRescuerPermissions(t *testing.T) {
 	}
 }
 
-// forbidden is what kubectl says of a 403, in letters of any size.
+// forbidden is a part of kubectl's error for a 403, in any case.
 const forbidden = "forbidden"
 
 func TestRunScripts(t *testing.T) {
@@ -170,7 +170,7 @@ func TestRunScripts(t *testing.T) {
 	t.Run("separate folder and environment", func(t *testing.T) {
 		first, second := do(t.Context(), t, "try.sh", "pwd"), do(t.Context(), t, "try.sh", "pwd")
 		if !strings.HasPrefix(first.Text, home+"/") || first.Exit != 0 || first.Text == second.Text {
-			t.Errorf("two run in %s and %s, and must in different folders below %s", first.Text, second.Text, home)
+			t.Errorf("two scripts ran in %s and %s, want different folders below %s", first.Text, second.Text, home)
 		}
 		var names []string
 		for line := range strings.Lines(do(t.Context(), t, "try.sh", "env").Text) {
@@ -178,24 +178,24 @@ func TestRunScripts(t *testing.T) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		// The last one is how its processes are found.
+		// OPERATOR_LABS_SCOPE identifies the script's processes.
 		want := []string{"HOME", "KUBECACHEDIR", "KUBECONFIG", "OPERATOR_LABS_SCOPE", "PATH", "PWD", "TMPDIR"}
 		names = slices.DeleteFunc(names, func(name string) bool { return name == "_" || name == "OLDPWD" || name == "SHLVL" }) // some shells
 		if !slices.Equal(names, want) {
-			t.Errorf("its environment has %q, not %q", names, want)
+			t.Errorf("environment is %q, want %q", names, want)
 		}
 	})
 	t.Run("exit code and output", func(t *testing.T) {
 		if got := do(t.Context(), t, "echo.sh", "a", "", "c d"); got.Exit != 7 || got.Text != "[a][][c d]\nto stderr\n" {
-			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
+			t.Errorf("exit code is %d and output %q", got.Exit, got.Text)
 		}
 		if got := do(t.Context(), t, "try.sh", "no-such-command"); got.Exit != 127 || !strings.Contains(got.Text, "no-such-command") {
-			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
+			t.Errorf("exit code is %d and output %q", got.Exit, got.Text)
 		}
 	})
 	t.Run("missing script", func(t *testing.T) {
 		if got, err := s.run(t.Context(), "zombie/none.sh", nil); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("it is %+v, %v", got, err)
+			t.Errorf("run() = %+v, %v", got, err)
 		}
 	})
 	t.Run("Windows line endings", func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestRunScripts(t *testing.T) {
 	t.Run("background process is killed", func(t *testing.T) {
 		got := do(t.Context(), t, "leave.sh")
 		if _, err := strconv.Atoi(strings.TrimSpace(got.Text)); err != nil || got.Exit != 0 {
-			t.Fatalf("it ended with %d and printed %q", got.Exit, got.Text)
+			t.Fatalf("exit code is %d and output %q", got.Exit, got.Text)
 		}
 		wantNone(t, home)
 	})
@@ -229,7 +229,7 @@ func TestRunScripts(t *testing.T) {
 		defer cancel()
 		if got := do(ctx, t, "hang.sh"); got.Exit != -1 ||
 			got.Problem != "the script did not end, and was killed when its check timed out" {
-			t.Errorf("the exit code is %d and the problem %q", got.Exit, got.Problem)
+			t.Errorf("exit code is %d and problem %q", got.Exit, got.Problem)
 		}
 		wantNone(t, home)
 	})
@@ -238,22 +238,22 @@ func TestRunScripts(t *testing.T) {
 		defer cancel()
 		got := do(ctx, t, "flood.sh")
 		if !strings.HasPrefix(got.Text, "again and again\n") || len(got.Text) != outputLimit {
-			t.Errorf("%d bytes of its output are kept, from %.40q", len(got.Text), got.Text)
+			t.Errorf("kept %d bytes of the output, from %.40q", len(got.Text), got.Text)
 		}
 		wantNone(t, home)
 	})
 	t.Run("hanging script is killed", func(t *testing.T) {
 		if limit := s.limit(); limit != scriptTimeout {
-			t.Errorf("a script has %s, want %s", limit, scriptTimeout)
+			t.Errorf("limit() = %s, want %s", limit, scriptTimeout)
 		}
 		s.timeout = 2 * time.Second
 		began := time.Now()
 		if got := do(t.Context(), t, "hang.sh"); got.Exit != -1 || got.Text != "begins\n" ||
 			!strings.HasPrefix(got.Problem, "the script did not end, and was killed after ") {
-			t.Errorf("the exit code is %d, the output %q and the problem %q", got.Exit, got.Text, got.Problem)
+			t.Errorf("exit code is %d, output %q and problem %q", got.Exit, got.Text, got.Problem)
 		}
 		if took := time.Since(began); took < s.timeout {
-			t.Errorf("it took %s", took)
+			t.Errorf("the script was killed after %s", took)
 		}
 		wantNone(t, home)
 	})
@@ -265,19 +265,19 @@ func TestRunScripts(t *testing.T) {
 		began := time.Now()
 		got := do(t.Context(), t, "hang.sh")
 		if took := time.Since(began); got.Exit != -1 || took < 3*s.timeout || s.machine.wasCut() {
-			t.Errorf("it ended with %d after %s, want a third of the time counted", got.Exit, took)
+			t.Errorf("the script ended with %d after %s, want a third of the time counted", got.Exit, took)
 		}
 		s.timeout = scriptTimeout
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if do(ctx, t, "hang.sh"); !s.machine.wasCut() {
-			t.Error("the check ended before the script had its time, and the run is not marked as cut short")
+			t.Error("the check ended before the script's time limit, but the run is not marked as cut short")
 		}
 		wantNone(t, home)
 	})
 }
 
-// In a lab whose checks deploy the submission, scripts look at what runs, several at a time.
+// In a lab whose checks deploy the submission, scripts read its workloads, several scripts at a time.
 func TestWatcherPermissions(t *testing.T) {
 	t.Parallel()
 	s := scripted(t)
@@ -285,7 +285,7 @@ func TestWatcherPermissions(t *testing.T) {
 	var running sync.WaitGroup
 	for _, test := range []struct {
 		line string
-		want string // as in TestRescuerPermissions; what there is none of is not found
+		want string // as in TestRescuerPermissions, and empty for an empty list
 	}{
 		{"kubectl get icecreams -o name", ""},
 		{"kubectl get pods,services,events -A -o name", "service/kubernetes"},
@@ -302,14 +302,14 @@ func TestWatcherPermissions(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s: %v", test.line, err)
 			case !strings.Contains(strings.ToLower(got.Text), test.want) || (got.Exit == 0) == (test.want == forbidden):
-				t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
+				t.Errorf("%s: want %q in the output, got exit code %d:\n%s", test.line, test.want, got.Exit, got.Text)
 			}
 		})
 	}
 	running.Wait()
 }
 
-// wantNone demands that no process runs any more that has a home folder in this one. It waits a little: what is killed
+// wantNone checks that no running process has a home folder in this one. It waits a little, because a killed process
 // takes a moment to die.
 func wantNone(t *testing.T, home string) {
 	t.Helper()
@@ -320,7 +320,7 @@ func wantNone(t *testing.T, home string) {
 		var left []string
 		processes, err := filepath.Glob("/proc/[0-9]*")
 		if err != nil || len(processes) == 0 {
-			t.Fatalf("there are no processes: %v", err)
+			t.Fatalf("found no processes: %v", err)
 		}
 		for _, process := range processes {
 			environment, _ := os.ReadFile(filepath.Join(process, "environ")) // one that ended meanwhile has none
@@ -335,7 +335,7 @@ func wantNone(t *testing.T, home string) {
 		select {
 		case <-tick.C:
 		case <-giveUp:
-			t.Fatalf("these still run: %q", left)
+			t.Fatalf("still running: %q", left)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// A server that knows HTTP and JSON only loses what it lacks, and nothing else: see
+// A server that knows only HTTP and JSON fails only the checks of the features that it lacks: see
 // testdata/operators/farm-plain/README.md.
 func TestServerWithoutKubernetesLibraries(t *testing.T) {
 	t.Parallel()

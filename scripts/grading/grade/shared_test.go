@@ -29,7 +29,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/shared"
 )
 
-// sharedCluster is an embedded cluster that is treated as one of others: only they start it, end it, or read its
+// sharedCluster is an embedded cluster that is treated as a shared one: only its owners start it, end it, or read its
 // audit log.
 type sharedCluster struct {
 	*embedded.Cluster
@@ -54,7 +54,7 @@ func newSharedCluster(t *testing.T) *sharedCluster {
 	return &sharedCluster{Cluster: cluster, client: dynamic.NewForConfigOrDie(cluster.Config())}
 }
 
-// options grade the solution of a lab there.
+// options returns options for grading the solution of a lab there.
 func (e *sharedCluster) options(t *testing.T, lab string) Options {
 	t.Helper()
 	have, err := tools()
@@ -72,7 +72,7 @@ func (e *sharedCluster) options(t *testing.T, lab string) Options {
 
 var icecreamKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// snapshot is all that there is, by identity, but for Events, which come and go.
+// snapshot returns all objects by identity, except Events, which come and go.
 func (e *sharedCluster) snapshot(t *testing.T) map[string]string {
 	t.Helper()
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(e.Config()).ServerPreferredResources()
@@ -99,7 +99,7 @@ func (e *sharedCluster) snapshot(t *testing.T) map[string]string {
 			}
 			for _, one := range found.Items {
 				if kind.Name == "leases" && strings.HasPrefix(one.Name, "apiserver-") {
-					continue // the API server makes that of its identity some time after its start
+					continue // the API server creates its identity's Lease some time after its start
 				}
 				all[fmt.Sprintf("%s %s/%s", kind.Name, one.Namespace, one.Name)] = string(one.UID)
 			}
@@ -108,7 +108,8 @@ func (e *sharedCluster) snapshot(t *testing.T) map[string]string {
 	return all
 }
 
-// settled is the first snapshot with these in it: what the controllers make for a namespace comes a moment after it.
+// settled returns the first snapshot that contains these objects: the controllers create objects for a namespace a
+// moment after it.
 func (e *sharedCluster) settled(t *testing.T, made ...string) (all map[string]string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -129,7 +130,7 @@ func (e *sharedCluster) make(t *testing.T, resource schema.GroupVersionResource,
 	}
 }
 
-// definition is that of icecreams, with a label if one is given.
+// definition returns the CustomResourceDefinition of icecreams, with labels if there are any.
 func definition(labels map[string]any) map[string]any {
 	return map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -149,7 +150,7 @@ func wantFull(t *testing.T, got *report.Report) {
 	if got.FullMarks() {
 		return
 	}
-	t.Errorf("the outcome is %s with %d of %d points: %s\n%s",
+	t.Errorf("outcome is %s with %d of %d points: %s\n%s",
 		got.Outcome, got.Score, got.MaxScore, got.Reason, strings.Join(got.OperatorLog, "\n"))
 	for _, check := range got.Checks {
 		if check.Status != report.Passed {
@@ -158,7 +159,7 @@ func wantFull(t *testing.T, got *report.Report) {
 	}
 }
 
-// One cluster of others has one submission after the other. Each finds what the one before it left.
+// One shared cluster runs one submission after the other. Each finds what the one before it left.
 func TestSharedCluster(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -182,21 +183,21 @@ func (e *sharedCluster) testRestored(t *testing.T) {
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	e.make(t, namespaces, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "somebody"}})
 	before := e.settled(t, "serviceaccounts somebody/default", "configmaps somebody/kube-root-ca.crt")
-	// The lab in which everything is used: an operator that is killed, a service, a script, and things that die hard.
+	// This lab uses everything: an operator that is killed, a service, a script, and objects that are slow to delete.
 	result := grade(t.Context(), t, e.options(t, "3"))
 	wantFull(t, result)
 	if result.Environment.Cluster != "existing" || len(result.Timeline) == 0 {
-		t.Errorf("the report is of the cluster %q, with %d moments", result.Environment.Cluster, len(result.Timeline))
+		t.Errorf("the report names the cluster %q, with %d moments", result.Environment.Cluster, len(result.Timeline))
 	}
 	if after := e.snapshot(t); !maps.Equal(before, after) {
 		for name, uid := range after {
 			if before[name] != uid {
-				t.Errorf("new: %s", name)
+				t.Errorf("created: %s", name)
 			}
 		}
 		for name := range before {
 			if _, there := after[name]; !there {
-				t.Errorf("gone: %s", name)
+				t.Errorf("deleted: %s", name)
 			}
 		}
 	}
@@ -250,15 +251,15 @@ func (e *sharedCluster) testForeignObjects(t *testing.T) {
 	before := e.snapshot(t)
 	result := grade(t.Context(), t, e.options(t, "1"))
 	if result.Outcome != report.Error || result.Score != 0 {
-		t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
+		t.Errorf("outcome is %s with %d points", result.Outcome, result.Score)
 	}
 	match(t, "the reason", result.Reason, "^the CustomResourceDefinition icecreams.demo.lva.io already exists in the cluster .* remove it")
 	if after := e.snapshot(t); !maps.Equal(before, after) {
-		t.Errorf("before there was\n%v\nand after\n%v", before, after)
+		t.Errorf("objects before the run are\n%v\nand after it\n%v", before, after)
 	}
 }
 
-// What a submission asks for on a cluster of others is what a lab's operator needs, and not more.
+// On a shared cluster, a submission gets only the permissions that a lab's operator needs.
 func (e *sharedCluster) testIsolation(t *testing.T) {
 	t.Helper()
 	for _, test := range []struct{ submission, reason string }{
@@ -271,11 +272,11 @@ func (e *sharedCluster) testIsolation(t *testing.T) {
 		o.Dir, o.BuildCache = unpack(t, test.submission), ""
 		result := grade(t.Context(), t, o)
 		if result.Outcome != report.NotGenerated || result.Score != 0 {
-			t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
+			t.Errorf("outcome is %s with %d points", result.Outcome, result.Score)
 		}
 		match(t, "the reason", result.Reason, test.reason)
 		if after := e.snapshot(t); !maps.Equal(before, after) {
-			t.Errorf("before there was\n%v\nand after\n%v", before, after)
+			t.Errorf("objects before the run are\n%v\nand after it\n%v", before, after)
 		}
 	}
 }

@@ -19,19 +19,19 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// unwalled is for tests of what ends and removes what no wall has kept from happening.
+// unwalled turns the sandbox off, for tests of the cleanup after actions that no wall prevented.
 func unwalled(options Options) Options {
 	options.Sandbox = SandboxOff
 	return options
 }
 
-// What a submission leaves behind can't change a report afterwards, and what it does to folders harms no later run.
+// A submission's leftover can't change a report afterwards, and its changes to folders harm no later run.
 func TestDaemonOfSubmissionIsKilled(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", unpack(t, "wants-to-stay")))))
 	if got.Outcome != report.Graded || len(got.Notices) > 0 {
-		t.Errorf("the outcome is %s (%s), with the notices %q", got.Outcome, got.Reason, got.Notices)
+		t.Errorf("outcome is %s (%s), with the notices %q", got.Outcome, got.Reason, got.Notices)
 	}
 	runs, err := process.Root()
 	if err != nil {
@@ -39,7 +39,7 @@ func TestDaemonOfSubmissionIsKilled(t *testing.T) {
 	}
 	alive := filepath.Join(runs, "alive")
 	if err := os.Remove(alive); err != nil {
-		t.Fatalf("there was no daemon: %v", err)
+		t.Fatalf("no daemon ran: %v", err)
 	}
 	<-time.After(time.Second)
 	if _, err := os.Stat(alive); !errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func TestLeftoverIsReportedAsNotice(t *testing.T) {
 	dir := filepath.Dir(filepath.Dir(left[0]))
 	want := "the run folder " + dir + " can't be removed"
 	if got.Outcome != report.Graded || len(got.Notices) != 1 || !strings.HasPrefix(got.Notices[0], want) {
-		t.Errorf("the outcome is %s (%s), with the notices %q, and must be graded, with %q", got.Outcome, got.Reason, got.Notices, want)
+		t.Errorf("outcome is %s (%s), with the notices %q, want graded, with %q", got.Outcome, got.Reason, got.Notices, want)
 	}
 	scope, err := process.NewScope(process.Options{}) // sweeps
 	if err != nil {

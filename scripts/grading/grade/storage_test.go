@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// What is stored in a folder, and in one that is made below it, is a change after which the server is killed.
+// A file that is stored in a folder, or in a new subfolder, is a change after which the server is killed.
 func TestStorageChangeKillsServer(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -35,7 +35,7 @@ func TestStorageChangeKillsServer(t *testing.T) {
 		select {
 		case <-killed:
 		case <-time.After(10 * time.Second):
-			t.Fatalf("it was not killed after %s; the log: %v", why, injector.Log())
+			t.Fatalf("the server was not killed after %s; log: %v", why, injector.Log())
 		}
 	}
 	arm(1)
@@ -59,13 +59,13 @@ func TestStorageChangeKillsServer(t *testing.T) {
 	dies("a file was renamed")
 	log := injector.Log()
 	if last := log[len(log)-1]; last.Verb == "chmod" || last.Resource == "" {
-		t.Errorf("it was killed after %s", last)
+		t.Errorf("the server was killed after %s", last)
 	}
 }
 
 func TestFollowMissingFolder(t *testing.T) {
 	t.Parallel()
 	if _, err := followFolder(filepath.Join(t.TempDir(), "away"), faults.New(nil)); err == nil {
-		t.Error("no error")
+		t.Error("followFolder() of a missing folder returned no error")
 	}
 }

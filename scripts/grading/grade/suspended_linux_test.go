@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// No test suspends the machine: the difference of the two clocks stays the same, and is no date.
+// No test suspends the machine. The difference of the two clocks stays the same, and is no date.
 func TestSuspendedIsStableWhileRunning(t *testing.T) {
 	t.Parallel()
 	before := suspended()
-	<-time.After(50 * time.Millisecond) // in which the clocks must go alike
+	<-time.After(50 * time.Millisecond) // both clocks must advance alike
 	const years = 10 * 365 * 24 * time.Hour
 	if after := suspended(); before < 0 || before > years || (after-before).Abs() >= stallTolerated {
-		t.Errorf("it was suspended for %s, and 50 ms later for %s", before, after)
+		t.Errorf("suspended() = %s, and 50 ms later %s", before, after)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// trialRecorder are the trials that a torture reported: "begins 2 of 5 [kill-before write 1]".
+// trialRecorder records the trials that a torture reported: "begins 2 of 5 [kill-before write 1]".
 type trialRecorder struct {
 	mutex  sync.Mutex
 	trials []string
@@ -41,15 +41,15 @@ func (s *trialRecorder) view(trial protocol.Trial) {
 	s.trials = append(s.trials, fmt.Sprintf("%s %d of %d [%s]", event, trial.Number, trial.Of, trial.Schedule))
 }
 
-// tortured tortures, and demands what must hold of all trials: they are written as JSON and read again, and there is
-// nothing in them of a grade.
+// tortured runs a torture and checks what must hold for all trials: they survive a round trip through JSON, and
+// contain no grade.
 func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 	t.Helper()
 	var recorder trialRecorder
 	trials := Torture(t.Context(), options, random, recorder.view)
 	if len(trials.Run.Checks) != 0 || trials.Run.Score != 0 || trials.Run.MaxScore != 0 ||
 		(trials.Run.Seed == 0) != (trials.Of == 0 && trials.Run.Outcome != report.Crashed) {
-		t.Errorf("the run around the trials has a grade, or no seed: %+v", trials.Run)
+		t.Errorf("the run of the trials has a grade, or no seed: %+v", trials.Run)
 	}
 	content, err := json.Marshal(trials)
 	if err != nil {
@@ -60,7 +60,7 @@ func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 		t.Fatal(err)
 	}
 	if read.Tried != trials.Tried || read.Of != trials.Of || (read.Failure == nil) != (trials.Failure == nil) {
-		t.Errorf("the trials from JSON are %+v, want %+v", read, trials)
+		t.Errorf("trials from JSON are %+v, want %+v", read, trials)
 	}
 	return trials, recorder.trials
 }
@@ -70,8 +70,8 @@ func TestTortureOfCorrectOperator(t *testing.T) {
 	longtest.Proof(t)
 	options := played(t, "02-labels", unpack(t, "labels"))
 	options.Seed = 4711
-	// A good day, two crashes at each of its two writes, and what the seed makes of these two writes, wherever it is
-	// played.
+	// The schedules are: no faults, two crashes at each of its two writes, and the faults that the seed draws for these
+	// two writes, wherever the torture runs.
 	want := []string{"no faults", "kill-before write 1", "kill-after write 1", "kill-before write 2", "kill-after write 2"}
 	const random, writes, reads = 3, 2, 0
 	for n := range random {
@@ -79,21 +79,21 @@ func TestTortureOfCorrectOperator(t *testing.T) {
 	}
 	trials, progress := tortured(t, options, random)
 	if !trials.Survived() || trials.Failure != nil || trials.Tried != len(want) || trials.Of != len(want) || trials.Run.Seed != 4711 {
-		t.Errorf("it does not survive: %d of %d tried with seed %d, %s %s, %+v\n%s", trials.Tried, trials.Of, trials.Run.Seed,
+		t.Errorf("the submission does not survive: %d of %d tried with seed %d, %s %s, %+v\n%s", trials.Tried, trials.Of, trials.Run.Seed,
 			trials.Run.Outcome, trials.Run.Reason, trials.Failure, strings.Join(trials.Run.OperatorLog, "\n"))
 	}
 	var wantProgress []string
 	for i, schedule := range want {
 		of := len(want)
 		if i == 0 {
-			of = 1 // how many there are is not known before the good day is over
+			of = 1 // their number is unknown until the trial without faults is over
 		}
 		for _, event := range []string{"begins", "passed"} {
 			wantProgress = append(wantProgress, fmt.Sprintf("%s %d of %d [%s]", event, i+1, of, schedule))
 		}
 	}
 	if !slices.Equal(progress, wantProgress) {
-		t.Errorf("the progress is\n%s\nwant\n%s", strings.Join(progress, "\n"), strings.Join(wantProgress, "\n"))
+		t.Errorf("progress is\n%s\nwant\n%s", strings.Join(progress, "\n"), strings.Join(wantProgress, "\n"))
 	}
 }
 
@@ -104,10 +104,9 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 		submission string
 		outcome    report.Outcome
 		reason     string
-		// schedule is the one to which it falls; empty: there is none, since it was never tried.
+		// schedule is the schedule under which it fails. It is empty if no schedule was tried.
 		schedule, expected, observed string
-		// tried is how many schedules were played to the end, and evidence what the evidence says, timeline what the timeline
-		// does.
+		// tried is how many schedules were run to the end. evidence and timeline match the evidence and the timeline.
 		tried              int
 		evidence, timeline string
 	}
@@ -115,7 +114,7 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 		{
 			submission: "base", outcome: report.Graded, schedule: "no faults", expected: "^sundae has a cup and a spoon$",
 			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1,
-			// It has listed before the check began. On a busy machine, its watch comes later.
+			// It has listed before the check began. On a busy machine, its watch starts later.
 			evidence: "^what went wrong: no faults\n(the operator has sent no request since this check began\n)?" +
 				".*the check: create icecreams sundae → 201 Created(\n.* watch icecreams → 200 OK)?$",
 			timeline: "^the check: create icecreams sundae(\nwatch icecreams)?$",
@@ -150,18 +149,18 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 			options.Seed = 4711
 			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() {
-				t.Errorf("the outcome is %s, survived: %t\n%s", trials.Run.Outcome, trials.Survived(), strings.Join(trials.Run.OperatorLog, "\n"))
+				t.Errorf("outcome is %s, survived: %t\n%s", trials.Run.Outcome, trials.Survived(), strings.Join(trials.Run.OperatorLog, "\n"))
 			}
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			if test.schedule == "" {
 				if trials.Failure != nil || len(progress) > 0 {
-					t.Errorf("no schedule was tried, but the failure is %+v and the progress %q", trials.Failure, progress)
+					t.Errorf("no schedule was tried, but the failure is %+v, with the progress %q", trials.Failure, progress)
 				}
 				return
 			}
 			failure := trials.Failure
 			if failure == nil || failure.Schedule.String() != test.schedule || trials.Tried != test.tried {
-				t.Fatalf("%d schedules were tried, the failure is %+v and the progress %q", trials.Tried, failure, progress)
+				t.Fatalf("%d schedules were tried, the failure is %+v, with the progress %q", trials.Tried, failure, progress)
 			}
 			match(t, "what was expected", failure.Expected, test.expected)
 			match(t, "what was observed", failure.Observed, test.observed)
@@ -175,7 +174,7 @@ func TestTortureOfFaultyOperators(t *testing.T) {
 	}
 }
 
-// What ends trials before their time. Scripts print what checks would.
+// Some events end trials early. Scripts print the events of the checks.
 func TestIncompleteTrials(t *testing.T) {
 	t.Parallel()
 	event := func(trial protocol.Trial) string {
@@ -194,7 +193,7 @@ func TestIncompleteTrials(t *testing.T) {
 		name, script, submission string
 		outcome                  report.Outcome
 		reason                   string
-		// failure is its schedule and what was observed; empty: none.
+		// failure is the schedule of the failure and what was observed. It is empty if there is none.
 		failure string
 		tried   int
 	}{
@@ -203,7 +202,7 @@ func TestIncompleteTrials(t *testing.T) {
 			"labels", report.Error, "(?s)the trials ended after 2 of 3.*a mistake of ours", "", 2,
 		},
 		{
-			// Then the schedule that is tried at the moment is the one that brought it out.
+			// The schedule that is running at that moment provoked it.
 			"the operator ends while a shorter schedule is looked for", passed(1, 1) + event(protocol.Trial{Number: 2, Of: 9, Schedule: both}) +
 				event(protocol.Trial{Number: 2, Of: 9, Schedule: both, Ended: true}) + event(protocol.Trial{Of: 9, Schedule: kill}) +
 				"touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",
@@ -224,7 +223,7 @@ func TestIncompleteTrials(t *testing.T) {
 			}
 			trials, progress := tortured(t, options, 0)
 			if trials.Run.Outcome != test.outcome || trials.Survived() || trials.Tried != test.tried {
-				t.Errorf("the outcome is %s, %d tried, survived: %t; the progress is %q", trials.Run.Outcome, trials.Tried, trials.Survived(), progress)
+				t.Errorf("outcome is %s, %d tried, survived: %t; progress is %q", trials.Run.Outcome, trials.Tried, trials.Survived(), progress)
 			}
 			match(t, "the reason", trials.Run.Reason, test.reason)
 			failure := ""
@@ -232,13 +231,13 @@ func TestIncompleteTrials(t *testing.T) {
 				failure = trials.Failure.Schedule.String() + ": " + trials.Failure.Observed
 			}
 			if failure != test.failure {
-				t.Errorf("the failure is %q and must be %q", failure, test.failure)
+				t.Errorf("failure is %q, want %q", failure, test.failure)
 			}
 		})
 	}
 }
 
-// A sweep of any length has its time, and one whose time is up blames no schedule.
+// A sweep of any length gets enough time, and one that times out blames no schedule.
 func TestTimeLimitOfTrials(t *testing.T) {
 	t.Parallel()
 	few, many := &torture{random: RandomSchedules}, &torture{random: 1000}
@@ -250,10 +249,10 @@ func TestTimeLimitOfTrials(t *testing.T) {
 		trials.Run.Outcome, trials.Run.Reason, trials.Tried, trials.Of = outcome, "it ended", 7, 9
 		trials.conclude()
 		if blamed != (trials.Failure != nil) || trials.Survived() {
-			t.Errorf("%s: the failure is %v, survived: %t", outcome, trials.Failure, trials.Survived())
+			t.Errorf("%s: failure is %v, survived: %t", outcome, trials.Failure, trials.Survived())
 		}
 		if says := strings.HasSuffix(trials.Run.Reason, "; 7 of 9 schedules were played"); says == blamed {
-			t.Errorf("%s: the reason is %q", outcome, trials.Run.Reason)
+			t.Errorf("%s: reason is %q", outcome, trials.Run.Reason)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// What ends the operator before the upgrade ends the run; after it, only the extension.
+// An exit of the operator before the upgrade ends the run. After the upgrade, it ends only the extension.
 func TestExitAfterUpgradeEndsOnlyExtension(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -40,7 +40,7 @@ func TestExitAfterUpgradeEndsOnlyExtension(t *testing.T) {
 		r.operator.upgraded.Store(upgraded)
 		r.failRunning("it ended by itself")
 		if got := r.endExtension("it ended by itself"); got != upgraded {
-			t.Fatalf("upgraded: %v, and the extension ends: %v", upgraded, got)
+			t.Fatalf("upgraded: %v, but endExtension() = %v", upgraded, got)
 		}
 		if !upgraded {
 			continue
@@ -48,7 +48,7 @@ func TestExitAfterUpgradeEndsOnlyExtension(t *testing.T) {
 		r.conclude(t.Context(), nil)
 		converts, migrates := r.report.Checks[1], r.report.Checks[2]
 		if !r.report.FullMarks() || r.report.Complete() || r.report.Points() != "100 of 100 points, and 0 of 10 of the extension" {
-			t.Errorf("it has %s, full marks: %v", r.report.Points(), r.report.FullMarks())
+			t.Errorf("got %s, full marks: %v", r.report.Points(), r.report.FullMarks())
 		}
 		if converts.Status != report.Failed || converts.Observed != "it ended by itself" ||
 			migrates.Status != report.Skipped || migrates.Reason != "skipped: it ended by itself" {

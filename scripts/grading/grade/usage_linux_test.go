@@ -16,8 +16,8 @@ func TestUsageOf(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skip("this kernel does not count")
 	}
-	// becomes waits until what a program used in a while is as it must be: on a busy machine it may take its time to
-	// start.
+	// becomes waits until a program's usage over a while is as required. On a busy machine, the program may take some
+	// time to start.
 	becomes := func(must string, is func(cpu float64, runs int) bool, name string, args ...string) {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), name, args...)

@@ -211,7 +211,7 @@ const (
 
 	Arm        = "/faults/arm"    // injects faults: a faults.Schedule
 	Disarm     = "/faults/disarm" // ends the injection
-	FaultLog   = "/faults/log"    // GET: the operator's requests after the entry with the ID of the query's Since: []faults.Entry
+	FaultLog   = "/faults/log"    // GET: the operator's requests after the entry whose ID is in Since: []faults.Entry
 	Since      = "since"
 	LastAction = "/faults/last" // GET: the time of the operator's last request that counts, zero if there is none
 
