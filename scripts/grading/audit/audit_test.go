@@ -19,7 +19,7 @@ import (
 
 const student = "system:serviceaccount:operator-system:controller-manager"
 
-// growing is an audit log that a test writes.
+// growing is an audit log to which a test writes.
 type growing struct {
 	t    *testing.T
 	file *os.File
@@ -46,7 +46,7 @@ func (g *growing) write(text string) {
 	}
 }
 
-// line is a request as the API server logs it.
+// line returns a request as the API server logs it.
 func line(at time.Time, user, verb, name string) string {
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete",`+
 		`"requestURI":"/apis/demo.lva.io/v1/icecreams/%s","verb":%q,"user":{"username":%q},`+
@@ -65,7 +65,7 @@ func names(events []Event) []string {
 
 func everything(Event) bool { return true }
 
-// A log without end must not fill the memory, and who waits for it to grow learns of that.
+// An endless log must not fill the memory, and a reader that waits for it to grow must learn of the limit.
 func TestLogSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "audit.log"))
@@ -81,17 +81,17 @@ func TestLogSizeIsLimited(t *testing.T) {
 	g := &growing{t, file}
 	g.write(one + one)
 	if got := log.Now(); got != 2 || log.Err() != nil {
-		t.Fatalf("what the limit allows has %d events, %v", got, log.Err())
+		t.Fatalf("up to the limit, got %d events, %v", got, log.Err())
 	}
 	changed := log.Changed()
 	g.write(one)
 	select {
 	case <-changed:
 	case <-time.After(10 * time.Second):
-		t.Fatal("no change is reported when the log is too long")
+		t.Fatal("no change was reported for a log that is too long")
 	}
 	if _, long := errors.AsType[*limited.LongError](log.Err()); !long || log.Now() != 2 {
-		t.Errorf("the error is %v, with %d events", log.Err(), log.Now())
+		t.Errorf("Err() = %v, with %d events", log.Err(), log.Now())
 	}
 }
 
@@ -101,15 +101,15 @@ func TestPartialLineIsBuffered(t *testing.T) {
 	whole := line(time.Now(), student, "get", "sundae")
 	file.write(line(time.Now(), student, "get", "cone") + whole[:40])
 	if got := names(log.Since(0, everything)); !slices.Equal(got, []string{"cone"}) {
-		t.Fatalf("with half a line written, the log has %v", got)
+		t.Fatalf("with half a line written, got %v", got)
 	}
 	file.write(whole[40:90])
 	if got := log.Now(); got != 1 {
-		t.Fatalf("with more of the line written, the log has %d events", got)
+		t.Fatalf("with more of the line written, got %d events", got)
 	}
 	file.write(whole[90:] + line(time.Now(), student, "get", "cup"))
 	if got := names(log.Since(0, everything)); !slices.Equal(got, []string{"cone", "sundae", "cup"}) {
-		t.Fatalf("when the line is complete, the log has %v", got)
+		t.Fatalf("with the line complete, got %v", got)
 	}
 	if log.Err() != nil {
 		t.Fatal(log.Err())
@@ -122,14 +122,14 @@ func TestSinceBeginsAtTheMark(t *testing.T) {
 	file.write(line(time.Now(), student, "get", "before"))
 	mark := log.Now()
 	if got := log.Since(mark, everything); len(got) != 0 {
-		t.Fatalf("nothing was logged since the mark, and there is %v", got)
+		t.Fatalf("Since() = %v, want no events after the mark", got)
 	}
 	file.write(line(time.Now(), student, "get", "after") + line(time.Now(), "other", "get", "not-ours"))
 	if got := names(log.Since(mark, log.By(student))); !slices.Equal(got, []string{"after"}) {
-		t.Fatalf("since the mark the student asked for %v", got)
+		t.Fatalf("since the mark, the student requested %v", got)
 	}
 	if got := names(log.Since(mark+100, everything)); len(got) != 0 {
-		t.Fatalf("after the end there is %v", got)
+		t.Fatalf("after the end, got %v", got)
 	}
 }
 
@@ -137,15 +137,15 @@ func TestLastReturnsNewestMatch(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
 	if got := log.Last(everything); !got.IsZero() {
-		t.Fatalf("an empty log has a last event at %s", got)
+		t.Fatalf("Last() of an empty log = %s", got)
 	}
 	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	file.write(line(first, student, "update", "a") + line(first.Add(time.Second), student, "watch", "b"))
 	if got := log.Last(log.By(student).And(Writes)); !got.Equal(first) {
-		t.Fatalf("the last write was at %s, Last returns %s", first, got)
+		t.Fatalf("the last write was at %s, but Last() = %s", first, got)
 	}
 	if got := log.Last(Watching); !got.Equal(first.Add(time.Second)) {
-		t.Fatalf("Last returns %s for the watch", got)
+		t.Fatalf("Last() = %s for the watch", got)
 	}
 }
 
@@ -155,14 +155,14 @@ func TestChangedIsClosedWhenTheLogGrows(t *testing.T) {
 	changed := log.Changed()
 	select {
 	case <-changed:
-		t.Fatal("nothing was written, and it changed")
+		t.Fatal("a change was reported although nothing was written")
 	default:
 	}
 	file.write(line(time.Now(), student, "get", "sundae"))
 	wait(t, changed)
 }
 
-// wait waits for what must come at the next read.
+// wait waits for a change, which must be reported at the next read.
 func wait(t *testing.T, changed <-chan struct{}) {
 	t.Helper()
 	select {
@@ -177,23 +177,23 @@ func TestMalformedLineIsError(t *testing.T) {
 	file, log := newLog(t)
 	changed := log.Changed()
 	file.write(line(time.Now(), student, "get", "fine") + "{\"kind\":\n")
-	wait(t, changed) // who waits for the log to grow must learn of it
+	wait(t, changed) // a reader that waits for the log to grow must learn of it
 	log.Now()
 	if err := log.Err(); err == nil || !strings.Contains(err.Error(), "not an audit event") {
-		t.Fatalf("a line is broken, and the error is %v", err)
+		t.Fatalf("Err() = %v, want an error about the broken line", err)
 	}
 	if err := log.Quiet(t.Context(), time.Millisecond, everything); err == nil {
 		t.Fatal("a log that can't be read counts as quiet")
 	}
 	if got := names(log.Since(0, everything)); !slices.Equal(got, []string{"fine"}) {
-		t.Fatalf("what came before the broken line is %v", got)
+		t.Fatalf("before the broken line, got %v", got)
 	}
 }
 
 func TestOpenMissingLog(t *testing.T) {
 	t.Parallel()
 	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "audit.log")); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("there is no log, and the error is %v", err)
+		t.Fatalf("Open() error = %v, want ErrNotExist", err)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestQuietWaitsForAWholeWindow(t *testing.T) {
 	t.Parallel()
 	const window = 200 * time.Millisecond
 	file, log := newLog(t)
-	// A request of another does not matter; one of the operator in the middle of the window begins a new one.
+	// A request of another user does not matter. A request of the operator in the middle of the window begins a new one.
 	began := time.Now()
 	asked := began.Add(window / 2)
 	file.write(line(began.Add(window), "other", "update", "a") + line(asked, student, "update", "a"))
@@ -209,11 +209,11 @@ func TestQuietWaitsForAWholeWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(asked); took < window {
-		t.Fatalf("it was quiet for %s, and the window is %s", took, window)
+		t.Fatalf("Quiet() returned after %s, but the window is %s", took, window)
 	}
 }
 
-// An account that a user makes, or gets a token for, counts as that user.
+// An account that a user creates, or requests a token for, counts as that user.
 func TestByIncludesAccountsOfUser(t *testing.T) {
 	t.Parallel()
 	file, log := newLog(t)
@@ -233,7 +233,7 @@ func TestByIncludesAccountsOfUser(t *testing.T) {
 	}
 	got := names(log.Since(0, log.By(student).And(On("demo.lva.io", "icecreams"))))
 	if want := []string{student, helper, second}; !slices.Equal(got, want) {
-		t.Errorf("the student's are %q and must be %q", got, want)
+		t.Errorf("accounts of the student are %q, want %q", got, want)
 	}
 }
 
@@ -244,6 +244,6 @@ func TestQuietEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
 	if err := log.Quiet(ctx, time.Hour, everything); !errors.Is(err, why) {
-		t.Fatalf("the context ended because %v, and the error is %v", why, err)
+		t.Fatalf("the context ended because %v, but Quiet() error = %v", why, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// The lines are as the API server of a cluster of ours wrote them, shortened.
+// The lines are shortened logs of the API server of one of our clusters.
 func TestEventString(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, line, want string }{
@@ -55,7 +55,7 @@ func TestEventString(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if got := parse(t, test.line).String(); got != test.want {
-				t.Errorf("it reads\n%s\nand must read\n%s", got, test.want)
+				t.Errorf("String() =\n%s\nwant\n%s", got, test.want)
 			}
 		})
 	}
@@ -97,10 +97,10 @@ func TestMatch(t *testing.T) {
 		{"not all of several", log.By("me").And(Writes, Watching), false},
 	} {
 		if got := test.match(event); got != test.want {
-			t.Errorf("%s: %t", test.name, got)
+			t.Errorf("%s: match = %t", test.name, got)
 		}
 	}
-	// Admission says 403, too: it is no missing right.
+	// Admission also returns 403, but no permission is missing then.
 	event.Message = "namespace is being terminated"
 	if Denied(event) {
 		t.Error("a request that admission refused counts as a missing right")
@@ -133,7 +133,7 @@ func TestForbiddenRights(t *testing.T) {
 	for _, right := range rights {
 		got = append(got, fmt.Sprintf("%d × %s: %s", right.Count, strings.Join(right.Verbs, ";"), right.Marker()))
 	}
-	// What is needed next comes with what was asked for first, so that one round is enough.
+	// The marker also contains the verbs that are needed next, so that one round is enough.
 	want := []string{
 		"1 × get: // +kubebuilder:rbac:urls=/metrics,verbs=get",
 		`1 × create: // +kubebuilder:rbac:groups="",resources=configmaps,verbs=create`,
@@ -144,6 +144,6 @@ func TestForbiddenRights(t *testing.T) {
 		"1 × update: // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the markers are\n%s\nand must be\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("markers are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

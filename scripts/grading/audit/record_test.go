@@ -33,7 +33,7 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// The API server's own log is the measure: what is recorded on the way must say the same.
+// The Recorder's events must equal those of the API server's own log.
 func TestRecordsMatchAuditLog(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
@@ -80,13 +80,13 @@ func TestRecordsMatchAuditLog(t *testing.T) {
 	theirs := events(t, cluster.AuditLog, user)
 	recorded := events(t, path, user)
 	if len(theirs) == 0 || len(recorded) != len(theirs) {
-		t.Fatalf("recorded are %d requests, and logged %d\n%v\n%v", len(recorded), len(theirs), recorded, theirs)
+		t.Fatalf("recorded %d requests, but %d are logged\n%v\n%v", len(recorded), len(theirs), recorded, theirs)
 	}
 	for i := range theirs {
 		a, b := plain(t, recorded[i]), plain(t, theirs[i])
 		for field := range b {
 			if !reflect.DeepEqual(a[field], b[field]) {
-				t.Errorf("%s: of the %s recorded is\n%.300v\nand logged\n%.300v", recorded[i], field, a[field], b[field])
+				t.Errorf("%s: %s is recorded as\n%.300v\nbut logged as\n%.300v", recorded[i], field, a[field], b[field])
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func makeKind(t *testing.T, config *rest.Config) {
 	}
 }
 
-// allow lets the user do things with sundaes, and nothing else.
+// allow gives the user permissions on sundaes, and nothing else.
 func allow(t *testing.T, config *rest.Config, user string) {
 	t.Helper()
 	client := dynamic.NewForConfigOrDie(config)
@@ -149,14 +149,14 @@ func allow(t *testing.T, config *rest.Config, user string) {
 	}
 }
 
-// ask asks for something of each kind, one after the other.
+// ask sends a request of each kind, one after the other.
 func ask(t *testing.T, config *rest.Config) {
 	t.Helper()
 	ctx := t.Context()
 	client := dynamic.NewForConfigOrDie(config).Resource(sundaes)
 	sundae := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "demo.lva.io/v1", "kind": "Sundae", "metadata": map[string]any{"generateName": "big-"},
-		"spec": map[string]any{"note": strings.Repeat("cream ", 40000)}, // large enough to be compressed on the way
+		"spec": map[string]any{"note": strings.Repeat("cream ", 40000)}, // large enough to be compressed in transit
 	}}
 	ok := func(err error) {
 		t.Helper()
@@ -171,14 +171,14 @@ func ask(t *testing.T, config *rest.Config) {
 	_, err = client.UpdateStatus(ctx, made, metav1.UpdateOptions{})
 	ok(err)
 	if _, err := client.Update(ctx, old, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-		t.Fatalf("the update of an old version: %v", err)
+		t.Fatalf("Update() of an old version: %v", err)
 	}
 	_, err = client.Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"spec":{"note":"short"}}`), metav1.PatchOptions{})
 	ok(err)
 	_, err = client.List(ctx, metav1.ListOptions{})
 	ok(err)
 	if _, err := client.Get(ctx, "none", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Fatalf("one that is not there: %v", err)
+		t.Fatalf("Get() of a missing object: %v", err)
 	}
 	watching, cancel := context.WithCancel(ctx)
 	changes, err := client.Watch(watching, metav1.ListOptions{})
@@ -192,27 +192,27 @@ func ask(t *testing.T, config *rest.Config) {
 		_, err := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default").
 			Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.CreateOptions{})
 		if !apierrors.IsForbidden(err) {
-			t.Fatalf("what is forbidden: %v", err)
+			t.Fatalf("a forbidden request: %v", err)
 		}
 	}
 	ok(client.Delete(ctx, made.GetName(), metav1.DeleteOptions{}))
 }
 
-// events reads a log when it has come to its end.
+// events reads a log up to its end.
 func events(t *testing.T, path, user string) []audit.Event {
 	t.Helper()
 	log, err := audit.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a watch is logged at its end is written after it was stopped.
+	// The event for the end of a watch is written after the watch was stopped.
 	if err := log.Quiet(t.Context(), time.Second, log.By(user)); err != nil {
 		t.Fatal(err)
 	}
 	return log.Since(0, func(e audit.Event) bool { return e.User == user && !audit.Watching(e) })
 }
 
-// plain is what must be the same, with bodies as values.
+// plain returns the fields that must be equal, with bodies as values.
 func plain(t *testing.T, e audit.Event) map[string]any {
 	t.Helper()
 	body := func(content json.RawMessage) any {
@@ -259,12 +259,12 @@ func TestUnrecordedAnswerIsNotSent(t *testing.T) {
 			answer.Body.Close()
 		}
 		if err == nil || answer != nil {
-			t.Errorf("%s: the answer is %v, with %v", path, answer, err)
+			t.Errorf("%s: answer is %v, with error %v", path, answer, err)
 		}
 	}
 }
 
-// A copy is late: a query waits for what was logged before it.
+// A copy is written late, so a query waits for everything that was logged before it.
 func TestQueryWaitsForDelayedLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -292,11 +292,11 @@ func TestQueryWaitsForDelayedLog(t *testing.T) {
 		return nil
 	})
 	if got := log.Since(0, log.By("operator")); len(got) != 1 || got[0].Name != "sundae" {
-		t.Errorf("it has %v", got)
+		t.Errorf("Since() = %v", got)
 	}
 	log.SetDelayed(func(context.Context, string) error { return errors.New("no server answers") })
 	log.Now()
 	if err := log.Err(); err == nil || !strings.Contains(err.Error(), "no server answers") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Err() = %v", err)
 	}
 }

@@ -25,7 +25,7 @@ func TestSpareRights(t *testing.T) {
 		requests []Event
 		want     []string
 	}{
-		{"what is used", Rules{"": {rule(group, "icecreams", "delete")}}, []Event{did("delete", group, "icecreams", "")}, nil},
+		{"used right", Rules{"": {rule(group, "icecreams", "delete")}}, []Event{did("delete", group, "icecreams", "")}, nil},
 		{
 			"what is not",
 			Rules{"": {rule("", "secrets", "get", "list")}},
@@ -65,8 +65,8 @@ func TestSpareRights(t *testing.T) {
 			[]Event{did("delete", group, "icecreams", "")},
 			[]string{"icecreams.* (delete)"},
 		},
-		{"what is needed on other days", Rules{"": {rule(group, "needed", "get")}}, nil, nil},
-		{"all verbs of what is needed", Rules{"": {rule(group, "needed", "*")}}, nil, []string{"needed.demo.lva.io (*)"}},
+		{"right needed in other situations", Rules{"": {rule(group, "needed", "get")}}, nil, nil},
+		{"wildcard verb of a needed right", Rules{"": {rule(group, "needed", "*")}}, nil, []string{"needed.demo.lva.io (*)"}},
 		{
 			"what is used in another namespace",
 			Rules{"kitchen": {rule("", "pods", "delete")}, "shop": {rule("", "pods", "delete")}},
@@ -90,7 +90,7 @@ func TestSpareRights(t *testing.T) {
 			t.Parallel()
 			got := Describe(test.rules.Spare(test.requests, func(r Right) bool { return r.Resource == "needed" }))
 			if !slices.Equal(got, test.want) {
-				t.Errorf("spare are %q, want %q", got, test.want)
+				t.Errorf("spare rights are %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -13,40 +13,39 @@ import (
 	"testing"
 )
 
-// A program may print without end. The part that is kept is limited, also when it is copied by io.Copy, as package
-// os/exec does.
+// A program may print endlessly. The part that is kept is limited, even if io.Copy writes it, as in package os/exec.
 func TestOutputIsLimited(t *testing.T) {
 	t.Parallel()
 	output := NewOutput(10)
 	if _, err := output.Write([]byte("vanilla, c")); err != nil || output.Full() {
-		t.Errorf("all of it is kept, and it is full: %t, %v", output.Full(), err)
+		t.Errorf("with all of it kept, Full() = %t, %v", output.Full(), err)
 	}
 	for range 2 {
 		n, err := io.Copy(output, struct{ io.Reader }{strings.NewReader("chocolate")})
 		if n != 9 || err != nil {
-			t.Errorf("a program can't go on printing: %d, %v", n, err)
+			t.Errorf("Write() = %d, %v, want no error", n, err)
 		}
 	}
 	if output.String() != "vanilla, c" || string(output.Bytes()) != "vanilla, c" || !output.Full() {
-		t.Errorf("%q was kept", output)
+		t.Errorf("kept %q", output)
 	}
 }
 
-// The end of an output says why a program ended.
+// The end of an output explains why a program ended.
 func TestTailKeepsEnd(t *testing.T) {
 	t.Parallel()
 	tail := NewTail(10)
 	for _, text := range []string{"vanilla, ", "chocolate, ", "matcha"} {
 		if n, err := tail.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("a program can't go on printing: %d, %v", n, err)
+			t.Errorf("Write() = %d, %v, want no error", n, err)
 		}
 	}
 	if tail.String() != "te, matcha" {
-		t.Errorf("%q was kept", tail)
+		t.Errorf("kept %q", tail)
 	}
 }
 
-// A server may answer without end. What has exactly as many bytes as are allowed has an end.
+// A server may answer endlessly. An answer of exactly as many bytes as are allowed is complete.
 func TestReadAllFailsBeyondLimit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -61,23 +60,23 @@ func TestReadAllFailsBeyondLimit(t *testing.T) {
 		content, err := ReadAll(test.from, 7)
 		long, ok := errors.AsType[*LongError](err)
 		if ok != test.long || ok && long.Limit != 7 || err != nil && !ok || len(content) > 7 {
-			t.Errorf("%s: %q, %v", test.name, content, err)
+			t.Errorf("%s: ReadAll() = %q, %v", test.name, content, err)
 		}
 	}
 	from := Reader(endless{}, 7)
 	for range 3 {
 		if n, err := io.Copy(io.Discard, from); !errors.As(err, new(*LongError)) || n > 7 {
-			t.Errorf("%d bytes were read, and the error is %v", n, err)
+			t.Errorf("read %d bytes, error is %v", n, err)
 		}
 	}
 }
 
-// endless has no end.
+// endless is a reader without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// A file may grow between the look at its size and the end of reading it.
+// A file may grow after its size was checked and while it is read.
 func TestGrowingFileIsLimited(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(io.Reader) (int64, error){
@@ -101,7 +100,7 @@ func TestGrowingFileIsLimited(t *testing.T) {
 			}
 			n, err := read(file)
 			if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != tooLarge || n > 1<<10 {
-				t.Errorf("%d bytes were read, and the error is %v", n, err)
+				t.Errorf("read %d bytes, error is %v", n, err)
 			}
 		})
 	}
@@ -145,10 +144,10 @@ func TestCopiesShareALimit(t *testing.T) {
 		t.Error(err)
 	}
 	if err := folders.Folder(filepath.Join(to, "z")); !errors.As(err, new(*TooMuchError)) {
-		t.Errorf("a folder too many is made: %v", err)
+		t.Errorf("Folder() beyond the limit: error = %v", err)
 	}
 	copies := Copies{Files: 1, Bytes: 100}
 	if err := copies.Copy(dir, "pipe", filepath.Join(to, "pipe"), 5); !errors.As(err, new(*FileError)) {
-		t.Errorf("a pipe is copied: %v", err)
+		t.Errorf("Copy() of a pipe: error = %v", err)
 	}
 }

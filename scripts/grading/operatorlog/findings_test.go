@@ -18,7 +18,7 @@ import (
 
 var source = operatorlog.Source{Module: "example.com/icecream", Dir: "/src/icecream"}
 
-// The files hold what one program has logged through each logger: twice a panic that was recovered as
+// The files contain the output of one program through each logger: twice a panic that was recovered as
 // controller-runtime does, which Reconcile then returns as an error, and twice an error of its own.
 func TestReadLoggers(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestReadLoggers(t *testing.T) {
 			t.Parallel()
 			got := operatorlog.Read(logged(t, logger), source)
 			if logger == "funcr-json" {
-				got.Last = want.Last // it has no levels
+				got.Last = want.Last // this logger has no levels
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -51,7 +51,7 @@ func TestReadLoggers(t *testing.T) {
 	}
 }
 
-// What Go itself prints: a program that ended, and a server that caught a panic.
+// These logs contain what Go itself prints: a program that ended, and a server that caught a panic.
 func TestReadCrashes(t *testing.T) {
 	t.Parallel()
 	const controller = "internal/controller/icecream_controller.go:16"
@@ -108,17 +108,17 @@ func TestFindingsLines(t *testing.T) {
 		{"a panic in a library", []string{
 			"panic: no cone", "", "goroutine 7 [running]:", "other.org/lib.Do(...)", "\tother.org/lib@v1.0.0/do.go:7 +0x1", "exit status 2",
 		}, []string{"the operator panicked: no cone"}},
-		{"what was called before a panic is recovered", []string{
+		{"frames of the code that recovered a panic are skipped", []string{
 			"panic: no cone [recovered, repanicked]", "", "goroutine 7 [running]:", "example.com/icecream/cmd.catch()",
 			"\texample.com/icecream/cmd/catch.go:3 +0x1", "panic({0x1, 0x2})", "\truntime/panic.go:1 +0x1", "example.com/icecream/cmd.eat()",
 			"\texample.com/icecream/cmd/eat.go:9 +0x1",
 		}, []string{"the operator panicked: no cone, at cmd/eat.go:9"}},
-		{"a generated or vendored file is nobody's mistake", []string{
+		{"generated and vendored files are skipped", []string{
 			"panic: no cone", "", "goroutine 7 [running]:", "example.com/icecream/vendor/x.Do()", "\texample.com/icecream/vendor/x/do.go:1 +0x1",
 			"example.com/icecream/api/v1.(*Icecream).DeepCopy(...)", "\texample.com/icecream/api/v1/zz_generated.deepcopy.go:4 +0x1",
 			"example.com/icecream/cmd.eat()", "\texample.com/icecream/cmd/eat.go:9 +0x1",
 		}, []string{"the operator panicked: no cone, at cmd/eat.go:9"}},
-		{"one place with several values, and the crash first", []string{
+		{"one position with several values, and the crash first", []string{
 			"2026/01/01 00:00:00 http: panic serving 127.0.0.1:1: no cup",
 			"goroutine 7 [running]:", "example.com/icecream.a()", "\texample.com/icecream/a.go:1 +0x1", "",
 			"2026/01/01 00:00:00 http: panic serving 127.0.0.1:2: no spoon",
@@ -133,7 +133,7 @@ func TestFindingsLines(t *testing.T) {
 			`E0101 00:00:00.000000 1 c.go:1] "Reconciler error" err="delete \"a\": 3 left" controller="icecream" name="a"`,
 			`E0101 00:00:00.000000 1 c.go:1] "Reconciler error" err="delete \"b\": 14 left" controller="icecream" name="b"`,
 		}, []string{`Reconcile returned the same error 2 times: delete "b": 14 left`}},
-		{"of several controllers each is named", []string{
+		{"several controllers are named", []string{
 			`{"msg":"Reconciler error","err":"no cone","controller":"icecream"}`,
 			`{"msg":"Reconciler error","err":"no cone","controller":"icecream"}`,
 			`{"message":"Reconciler error","error":"no cone","controller":"waffle"}`,
@@ -164,7 +164,7 @@ I0101 00:00:00.000000 1 server.go:1] "Registering webhook" path="/convert"
 {"msg":"Registering a webhook for visitors"}`
 	want := []string{"/convert", "/mutate", "/validate-demo-lva-io-v1-icecream"}
 	if got := operatorlog.Read(log, source).Webhooks; !slices.Equal(got, want) {
-		t.Errorf("the paths are %q", got)
+		t.Errorf("paths are %q", got)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestReadObjectsOfErrors(t *testing.T) {
 {"msg":"Reconciler error","error":"x 4"}`
 	got := operatorlog.Read(log, source)
 	if len(got.Errors) != 1 || !maps.Equal(got.Errors[0].Objects, map[string]operatorlog.Returned{"a": {1, "x 2"}, "b": {2, "x 3"}}) {
-		t.Errorf("the errors are %+v, want one of a, and twice of b", got.Errors)
+		t.Errorf("errors are %+v, want one error: once for a, and twice for b", got.Errors)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestReadLastError(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if got := operatorlog.Read(test.log, source).Last; got != test.want {
-				t.Errorf("it is %q, want %q", got, test.want)
+				t.Errorf("Last = %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -19,8 +19,8 @@ import (
 
 const sha = "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
 
-// runner are the variables that Classroom 50's runner sets for an autograder, github those of GitHub Actions for a
-// push.
+// runner are the variables that Classroom 50's runner sets for an autograder, and github those of GitHub Actions for
+// a push.
 var (
 	runner = map[string]string{
 		"CLASSROOM": "operators", "ASSIGNMENT": "lab-2", "ASSIGNMENT_TYPE": "group", "OWNER": "alice", "USERNAME": "somebody",
@@ -82,11 +82,12 @@ func TestClassroom50OfAPush(t *testing.T) {
 	}
 	tag, err := classroom50.FromEnvironment(environment(github, "GITHUB_REF_TYPE=tag", "GITHUB_REF_NAME=submit/mine"))
 	if err != nil || tag.Submission != "submit/mine" {
-		t.Errorf("of a pushed tag the submission is %q (%v), want submit/mine", tag.Submission, err)
+		t.Errorf("for a pushed tag, the submission is %q (%v), want submit/mine", tag.Submission, err)
 	}
 }
 
-// Late is who committed late: the event knows when that was, and the clock of the grader does not.
+// The time of the commit decides whether a submission is late. The event contains this time, and the grader's clock
+// is irrelevant.
 func TestClassroom50UsesCommitTime(t *testing.T) {
 	t.Parallel()
 	event := func(content string) string {
@@ -99,12 +100,12 @@ func TestClassroom50UsesCommitTime(t *testing.T) {
 	push := event(`{"head_commit": {"id": "` + sha + `", "timestamp": "2026-06-01T16:00:00+02:00"}}`)
 	got, err := classroom50.FromEnvironment(environment(github, "SUBMITTED_AT=", push))
 	if err != nil || !got.Submitted.Equal(time.Date(2026, 6, 1, 14, 0, 0, 0, time.UTC)) {
-		t.Errorf("it was submitted at %s (%v), want the time of the commit", got.Submitted, err)
+		t.Errorf("Submitted = %s (%v), want the time of the commit", got.Submitted, err)
 	}
 	other := event(`{"head_commit": {"id": "another", "timestamp": "2026-06-01T16:00:00+02:00"}}`)
 	if got, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", "GITHUB_SHA="+sha, other)); err != nil ||
 		!got.Submitted.IsZero() {
-		t.Errorf("it was submitted at %s (%v), though the event is about another commit", got.Submitted, err)
+		t.Errorf("Submitted = %s (%v), want zero, because the event is about another commit", got.Submitted, err)
 	}
 	_, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", event("<html>")))
 	wantError(t, err, "event of the workflow can't be read")
@@ -126,10 +127,10 @@ func TestClassroom50NamesMissingVariables(t *testing.T) {
 		_, err := classroom50.FromEnvironment(environment(runner, change))
 		wantError(t, err, want)
 		if strings.Contains(err.Error(), ";") && strings.Count(err.Error(), ";") > 1 {
-			t.Errorf("%s: the error names other problems, too: %v", change, err)
+			t.Errorf("%s: error names other problems, too: %v", change, err)
 		}
 	}
-	// Whose repository it is must never be guessed from who pushed.
+	// The owner of a repository must never be inferred from the user who pushed.
 	_, err = classroom50.FromEnvironment(environment(github, "GITHUB_REPOSITORY=course/another-name"))
 	wantError(t, err, `OWNER .* the repository "another-name" is not called operators-lab-2-LOGIN`)
 }

@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/grading/report/gradescope"
 )
 
-// schema compiles what a format demands.
+// schema compiles the schema of a format.
 func schema(t *testing.T, format string) *jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
@@ -48,7 +48,7 @@ func encode(t *testing.T, r report.Report, format formats.Format, o formats.Opti
 	return data
 }
 
-// decode reads JSON as a reader of a format does, who knows nothing of our types.
+// decode reads JSON as a reader of a format does, without our types.
 func decode[T any](t *testing.T, data []byte) T {
 	t.Helper()
 	var value T
@@ -98,27 +98,27 @@ func TestGradescopeOfEachOutcome(t *testing.T) {
 			got := decode[gradescopeFile](t, data)
 			score, maxScore, passed := gradescopeSum(got)
 			if got.Score == nil || *got.Score != float64(r.Score) || score != float64(r.Score) || maxScore != float64(r.MaxScore) {
-				t.Errorf("the score is %v and its tests sum to %v of %v, want %d of %d", *got.Score, score, maxScore, r.Score, r.MaxScore)
+				t.Errorf("score is %v and its tests sum to %v of %v, want %d of %d", *got.Score, score, maxScore, r.Score, r.MaxScore)
 			}
 			if passed != r.FullMarks() {
-				t.Errorf("it looks passed: %v, but full marks: %v", passed, r.FullMarks())
+				t.Errorf("the result looks passed: %v, but full marks: %v", passed, r.FullMarks())
 			}
 			if r.Outcome != report.Graded {
 				first := got.Tests[0]
 				for _, text := range []string{got.Output, first.Output} {
 					if !strings.Contains(text, r.Reason) {
-						t.Errorf("%q does not say why there is no grade: %s", text, r.Reason)
+						t.Errorf("%q lacks the reason why there is no grade: %s", text, r.Reason)
 					}
 				}
 				if first.Status != "failed" || first.Name != r.Outcome.Headline() {
-					t.Errorf("the first test is %+v, want one that failed and is called %q", first, r.Outcome.Headline())
+					t.Errorf("first test is %+v, want one that failed and is named %q", first, r.Outcome.Headline())
 				}
 			}
 			if got.Leaderboard != nil || got.StdoutVisibility != "hidden" || got.Visibility != "visible" {
-				t.Errorf("too much is shown: leaderboard %v, standard output %s", got.Leaderboard, got.StdoutVisibility)
+				t.Errorf("leaderboard is %v and standard output %s, want none and hidden", got.Leaderboard, got.StdoutVisibility)
 			}
 			if bytes.Contains(data, []byte("secret")) {
-				t.Error("it names a folder of the machine")
+				t.Error("the result names a folder of the machine")
 			}
 		})
 	}
@@ -151,11 +151,12 @@ func TestGradescopeOutput(t *testing.T) {
 	}
 }
 
-// What is written while checks run is all there is if the container is ended: it must not look as if it were over.
+// A result that is written while checks run is final if the container is killed. It must not look like the result of
+// a complete run.
 func TestGradescopeWhileChecksRun(t *testing.T) {
 	t.Parallel()
 	r := samples()["timed-out"]
-	r.Outcome, r.Reason, r.Seconds, r.Score = report.Graded, "", 0, 0 // as the run has it before it is concluded
+	r.Outcome, r.Reason, r.Seconds, r.Score = report.Graded, "", 0, 0 // the state before the run is concluded
 	for i := range r.Checks {
 		r.Checks[i].Points = 0
 	}
@@ -165,13 +166,13 @@ func TestGradescopeWhileChecksRun(t *testing.T) {
 	}
 	got := decode[gradescopeFile](t, data)
 	if score, _, passed := gradescopeSum(got); *got.Score != 25 || score != 25 || passed {
-		t.Errorf("the score is %v, of the tests %v, passed %v; want the 25 points of three checks", *got.Score, score, passed)
+		t.Errorf("score is %v, sum of the tests %v, passed %v; want the 25 points of three checks", *got.Score, score, passed)
 	}
 	if !strings.Contains(got.Output, "had not finished") || !strings.Contains(got.Output, "3 of 13 checks") {
-		t.Errorf("the output does not say that the run had not finished: %q", got.Output)
+		t.Errorf("output lacks the note that the run had not finished: %q", got.Output)
 	}
 	if last := got.Tests[12]; last.Output != "It has not run yet." || last.Status != "failed" {
-		t.Errorf("the last check is %+v, want one that has not run yet", last)
+		t.Errorf("last check is %+v, want one that has not run yet", last)
 	}
 }
 
@@ -182,7 +183,7 @@ func TestGradescopeVisibility(t *testing.T) {
 		got := decode[gradescopeFile](t, encode(t, samples()["graded-failed"], formats.Gradescope, options))
 		for _, test := range got.Tests {
 			if got.Visibility != visibility || test.Visibility != visibility {
-				t.Errorf("%s is %s, in a result that is %s; want %s", test.Name, test.Visibility, got.Visibility, visibility)
+				t.Errorf("visibility of %s is %s, and that of the result %s; want %s", test.Name, test.Visibility, got.Visibility, visibility)
 			}
 		}
 	}
@@ -191,7 +192,7 @@ func TestGradescopeVisibility(t *testing.T) {
 	wantError(t, err, `"never": choose one of visible, after_due_date`)
 }
 
-// withoutChecks is a run that ended before it knew what it would check.
+// withoutChecks returns the report of a run that ended before its checks were known.
 func withoutChecks() report.Report {
 	r := ended(report.Error, "the list of labs can't be read")
 	r.Checks = nil
@@ -246,26 +247,26 @@ func TestClassroom50OfEachOutcome(t *testing.T) {
 				}
 			}
 			if got.Score != r.Score || got.MaxScore != r.MaxScore || score != got.Score || maxScore != got.MaxScore {
-				t.Errorf("the score is %d of %d, and the tests sum to %d of %d; want %d of %d",
+				t.Errorf("score is %d of %d, and the tests sum to %d of %d; want %d of %d",
 					got.Score, got.MaxScore, score, maxScore, r.Score, r.MaxScore)
 			}
 			if passed != r.FullMarks() {
-				t.Errorf("it looks passed: %v, but full marks: %v", passed, r.FullMarks())
+				t.Errorf("the result looks passed: %v, but full marks: %v", passed, r.FullMarks())
 			}
 			if r.Outcome != report.Graded && (got.Tests[0].Passed || !strings.Contains(got.Tests[0].Output, r.Reason)) {
-				t.Errorf("the first test is %+v, want one that did not pass, with the reason %q", got.Tests[0], r.Reason)
+				t.Errorf("first test is %+v, want one that did not pass, with the reason %q", got.Tests[0], r.Reason)
 			}
 			if got.Datetime != r.Started.UTC().Format("2006-01-02T15:04:05Z") || got.GradedAt < got.Datetime {
-				t.Errorf("submitted %s and graded %s, want the run's times", got.Datetime, got.GradedAt)
+				t.Errorf("submitted at %s and graded at %s, want the run's times", got.Datetime, got.GradedAt)
 			}
 			if got.SubmittedBy != nil || bytes.Contains(data, []byte("secret")) {
-				t.Error("it has unknown data, or names a folder of the machine")
+				t.Error("the result has unknown data, or names a folder of the machine")
 			}
 		})
 	}
 }
 
-// The schemas of the formats are written by hand: what must not pass does not.
+// The schemas of the formats are written by hand, so this test checks that they reject invalid files.
 func TestFormatSchemasRejectInvalid(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
@@ -297,7 +298,7 @@ func TestFormatSchemasRejectInvalid(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := conforms(schema(t, test.format), data); err == nil {
-				t.Error("the schema lets it pass")
+				t.Error("the schema accepts it")
 			}
 		})
 	}
@@ -314,6 +315,6 @@ func TestUnknownFormatIsRejected(t *testing.T) {
 		}
 	}
 	if !slices.Contains(formats.All, formats.JSON) {
-		t.Error("the report itself is no format")
+		t.Error("formats.All lacks JSON")
 	}
 }

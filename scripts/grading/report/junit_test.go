@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/scripts/grading/report/junit"
 )
 
-// JUnit is read by two parsers: go-junit as a tool that consumes it, and one of our own that is as strict as
-// what the readers of such files demand (names, counts, times, failures with type and message).
+// Two parsers read the JUnit files: go-junit, as a tool that consumes them, and one of our own, which is as strict as
+// readers of such files are (names, counts, times, failures with type and message).
 func TestJUnitOfEachOutcome(t *testing.T) {
 	t.Parallel()
 	for name, r := range samples() {
@@ -66,7 +66,7 @@ func TestJUnitOfEachOutcome(t *testing.T) {
 				case report.Failed:
 					for _, part := range append(slices.Clone(check.Evidence), check.Expected, check.Observed) {
 						if !strings.Contains(text, part) {
-							t.Errorf("the failure of %s lacks %q:\n%s", check.ID, part, text)
+							t.Errorf("failure of %s lacks %q:\n%s", check.ID, part, text)
 						}
 					}
 				case report.Skipped:
@@ -100,11 +100,11 @@ func TestJUnitOfSeveralLabs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(suites) != 2 || suites[0].Name != "01-icecream" || suites[1].Name != "02-reconciler" {
-		t.Errorf("got the suites %+v, want one for each lab", suites)
+		t.Errorf("got suites %+v, want one for each lab", suites)
 	}
 }
 
-// element is any XML element, with what stands directly in it.
+// element is any XML element, with its direct children and text.
 type element struct {
 	XMLName  xml.Name
 	Attrs    []xml.Attr `xml:",any,attr"`
@@ -132,7 +132,7 @@ func (e element) number(t *testing.T, name string) int {
 	return n
 }
 
-// optional is a number whose absence means 0.
+// optional returns a numeric attribute. A missing one means 0.
 func (e element) optional(t *testing.T, name string) int {
 	t.Helper()
 	if !slices.ContainsFunc(e.Attrs, func(a xml.Attr) bool { return a.Name.Local == name }) {
@@ -141,7 +141,7 @@ func (e element) optional(t *testing.T, name string) int {
 	return e.number(t, name)
 }
 
-// count is the number of test cases in a suite, or of those with a child of a name.
+// count returns the number of test cases in a suite, or of those that have a child with this name.
 func (e element) count(child string) int {
 	n := 0
 	for _, testcase := range e.Children {
@@ -155,7 +155,7 @@ func (e element) count(child string) int {
 
 func checkJUnit(t *testing.T, data []byte) {
 	t.Helper()
-	// Strict: undeclared entities, unclosed elements and characters that XML 1.0 forbids are errors.
+	// A strict decoder returns errors for undeclared entities, unclosed elements and characters that XML 1.0 forbids.
 	decoder := xml.NewDecoder(bytes.NewReader(data))
 	var root element
 	if err := decoder.Decode(&root); err != nil {
@@ -163,7 +163,7 @@ func checkJUnit(t *testing.T, data []byte) {
 	}
 	if token, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		if text, ok := token.(xml.CharData); !ok || strings.TrimSpace(string(text)) != "" {
-			t.Fatalf("something follows the root: %v, %v", token, err)
+			t.Fatalf("content after the root: %v, %v", token, err)
 		}
 	}
 	seconds := regexp.MustCompile(`^[0-9]+\.[0-9]{3}$`)
@@ -173,13 +173,13 @@ func checkJUnit(t *testing.T, data []byte) {
 		"testcase":   {"failure", "error", "skipped", "system-out"},
 	}
 	if root.XMLName.Local != "testsuites" {
-		t.Fatalf("the root is <%s>", root.XMLName.Local)
+		t.Fatalf("root is <%s>", root.XMLName.Local)
 	}
 	var walk func(element)
 	walk = func(e element) {
 		for _, child := range e.Children {
 			if names, ok := allowed[e.XMLName.Local]; ok && !slices.Contains(names, child.XMLName.Local) {
-				t.Errorf("<%s> in <%s>", child.XMLName.Local, e.XMLName.Local)
+				t.Errorf("<%s> is not allowed in <%s>", child.XMLName.Local, e.XMLName.Local)
 			}
 			walk(child)
 		}
@@ -222,7 +222,7 @@ func checkJUnit(t *testing.T, data []byte) {
 			sum += suite.optional(t, name)
 		}
 		if total := root.optional(t, name); total != sum {
-			t.Errorf("%s=%d of the root, but those of the suites sum to %d", name, total, sum)
+			t.Errorf("root has %s=%d, but the suites sum to %d", name, total, sum)
 		}
 	}
 }

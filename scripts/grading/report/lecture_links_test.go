@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// lectureLinks are the links of a written page, by what they show, which lead elsewhere than into the page.
+// lectureLinks returns a page's links to other pages, by their texts.
 func lectureLinks(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(dir, report.HTMLFile))
@@ -58,11 +58,11 @@ func TestPageLinksToLectures(t *testing.T) {
 		}
 		file := filepath.Join(dir, filepath.FromSlash(link.Path))
 		if want := filepath.Join(lectures, "03-finalizers.md"); link.IsAbs() || file != want || link.Fragment != "the-finalizer-comes-first" {
-			t.Errorf("in %s the link is %q, which leads to %s; want %s", dir, link, file, want)
+			t.Errorf("in %s, the link is %q, which points to %s; want %s", dir, link, file, want)
 		}
 	}
 
-	// Where there are no lectures, and where a report names something else, there is text and no link.
+	// If there are no lectures, or if a report names something else, the page has text and no link.
 	for _, lecture := range []string{
 		"secret.md", "docs/../secret.md", "../secret.md#x", "docs/page.html", "/etc/passwd.md", "docs/none.md", "docs/../../../../etc/hosts.md",
 		"javascript:pwned=1//.md", "docs/javascript:pwned=1.md", attack,
@@ -75,7 +75,7 @@ func TestPageLinksToLectures(t *testing.T) {
 			t.Fatal(err)
 		}
 		if links := lectureLinks(t, dir); len(links) > 0 {
-			t.Errorf("a check of %q has the links %q", lecture, links)
+			t.Errorf("a check with lecture %q has the links %q", lecture, links)
 		}
 	}
 	elsewhere := t.TempDir()
@@ -83,6 +83,6 @@ func TestPageLinksToLectures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if links := lectureLinks(t, elsewhere); len(links) > 0 {
-		t.Errorf("a report far from the lectures has the links %q", links)
+		t.Errorf("a report outside the checkout has the links %q", links)
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// attack is what a submission would write where it hopes that a browser or a forge takes it for markup.
+// attack is text of a submission that a browser or a forge might take for markup.
 const attack = "</pre></script><script>parent.pwned=1</script><img src=x onerror=pwned=1> ![x](https://evil.example/x.png) " +
 	"[a](javascript:pwned=1) <!-- ```` ``` ` | a | https://evil.example www.evil.example {{.Seed}} \"'><b onmouseover=pwned=1>"
 
-// hostile is a report in which the submission decides as much as it can.
+// hostile returns a report in which the submission controls as much as it can.
 func hostile() report.Report {
 	r := finalizerFailed()
 	r.Title, r.Submission.Dir, r.Submission.Module, r.Submission.Go, r.Submission.ControllerRuntime = attack, attack, attack, attack, attack
@@ -89,16 +89,16 @@ func TestPageEscapesSubmissionText(t *testing.T) {
 		switch element.Data {
 		case "script":
 			if scripts++; element.FirstChild.NextSibling != nil {
-				t.Error("a script holds more than text")
+				t.Error("a script contains more than text")
 			}
 		case "img", "b", "iframe", "object", "embed", "form", "base":
 			// The score is the only thing in bold.
 			if element.Data != "b" || text(element) != "70" {
-				t.Errorf("the page has a <%s>", element.Data)
+				t.Errorf("page has a <%s>", element.Data)
 			}
 		case "a", "link":
 			if href := attribute(element, "href"); !strings.HasPrefix(href, "#") && href != "data:," {
-				t.Errorf("the page has a link to %q", href)
+				t.Errorf("page has a link to %q", href)
 			}
 		}
 		for _, a := range element.Attr {
@@ -108,19 +108,20 @@ func TestPageEscapesSubmissionText(t *testing.T) {
 		}
 	}
 	if scripts != 2 {
-		t.Errorf("the page has %d scripts, want its own and its data", scripts)
+		t.Errorf("page has %d scripts, want two: its code and its data", scripts)
 	}
 	root, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nothing is lost either: there are at least as many as fields that were set.
+	// No text is lost either: the attack is shown at least as often as fields were set.
 	if n := strings.Count(text(root), "<script>parent.pwned=1</script><img src=x onerror=pwned=1>"); n < 20 {
-		t.Errorf("the attack is shown %d times", n)
+		t.Errorf("the attack is shown %d times, want at least 20", n)
 	}
 }
 
-// The policy must name exactly the style and the script that the page has, or a browser shows it bare.
+// The policy must name exactly the style and the script of the page. Otherwise, a browser shows the page without
+// them.
 func TestContentSecurityPolicyAllowsOnlyOwnScript(t *testing.T) {
 	t.Parallel()
 	for name, r := range samples() {
@@ -137,13 +138,14 @@ func TestContentSecurityPolicyAllowsOnlyOwnScript(t *testing.T) {
 		}
 		for _, want := range []string{"default-src 'none';", "style-src " + own["style"] + ";", "script-src " + own["script"] + ";"} {
 			if !strings.Contains(policy, want) {
-				t.Errorf("%s: the policy %q lacks %q", name, policy, want)
+				t.Errorf("%s: policy %q lacks %q", name, policy, want)
 			}
 		}
 	}
 }
 
-// Headings are the map of who listens to a page: one of the first level, none left out, each section named by one.
+// Users of screen readers navigate by headings: there must be one of the first level, no level may be skipped, and
+// each section needs one.
 func TestPageHeadingsAreInOrder(t *testing.T) {
 	t.Parallel()
 	for name, r := range samples() {
@@ -152,7 +154,7 @@ func TestPageHeadingsAreInOrder(t *testing.T) {
 		for _, element := range all {
 			if id := attribute(element, "id"); id != "" {
 				if ids[id] {
-					t.Errorf("%s: the id %s is there twice", name, id)
+					t.Errorf("%s: duplicate id %s", name, id)
 				}
 				ids[id] = true
 			}
@@ -167,11 +169,11 @@ func TestPageHeadingsAreInOrder(t *testing.T) {
 		for _, element := range all {
 			for _, reference := range []string{"aria-labelledby", "aria-describedby", "for"} {
 				if id := attribute(element, reference); id != "" && !ids[id] {
-					t.Errorf("%s: <%s> refers to %q, which is not there", name, element.Data, id)
+					t.Errorf("%s: <%s> refers to %q, which does not exist", name, element.Data, id)
 				}
 			}
 			if href := attribute(element, "href"); strings.HasPrefix(href, "#") && !ids[href[1:]] {
-				t.Errorf("%s: a link leads to %s, which is not there", name, href)
+				t.Errorf("%s: a link points to %s, which does not exist", name, href)
 			}
 		}
 	}
@@ -188,12 +190,12 @@ func TestPageBeginsWithVerdict(t *testing.T) {
 		page := encode(t, all[name], formats.HTML, formats.Options{})
 		headings := slices.DeleteFunc(elements(t, page), func(n *html.Node) bool { return n.Data != "h2" })
 		if got := text(headings[0]); got != want {
-			t.Errorf("%s: the first section is %q, want %q", name, got, want)
+			t.Errorf("%s: first section is %q, want %q", name, got, want)
 		}
 	}
 }
 
-// The student waits for it at the end of each run.
+// The student waits for this write at the end of each run.
 func BenchmarkWrite(b *testing.B) {
 	r := finalizerFull()
 	for len(r.Timeline) < report.MaxTimeline {
@@ -207,7 +209,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// rendered is a summary as GitHub shows it: its Markdown, and HTML in it as it is.
+// rendered returns a summary as GitHub shows it, including the HTML in its Markdown.
 func rendered(t *testing.T, r report.Report) (markdown string, page []byte) {
 	t.Helper()
 	source := encode(t, r, formats.Markdown, formats.Options{})
@@ -226,7 +228,7 @@ func TestSummaryEscapesSubmissionText(t *testing.T) {
 		switch element.Data {
 		case "html", "head", "body", "h2", "h3", "p", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "br", "ul", "li":
 		default:
-			t.Errorf("the summary has a <%s %v>: %s", element.Data, element.Attr, text(element))
+			t.Errorf("summary has a <%s %v>: %s", element.Data, element.Attr, text(element))
 		}
 		if element.Data == "tr" {
 			cells := 0
@@ -241,7 +243,7 @@ func TestSummaryEscapesSubmissionText(t *testing.T) {
 		}
 	}
 	if n := strings.Count(markdown, "pwned"); n < 20 {
-		t.Errorf("the attack is shown %d times", n)
+		t.Errorf("the attack is shown %d times, want at least 20", n)
 	}
 }
 
@@ -271,12 +273,12 @@ func TestSummaryContents(t *testing.T) {
 			}
 		}
 		if strings.Contains(got, "none of") || (name == "not-built" && strings.Contains(got, "toppings-count")) {
-			t.Errorf("%s lists checks that all say the same", name)
+			t.Errorf("%s lists checks with the same reason", name)
 		}
 	}
 }
 
-// GitHub shows no summary at all of one that is larger than 1 MiB.
+// GitHub does not show a summary that is larger than 1 MiB.
 func TestSummaryFitsGitHubLimit(t *testing.T) {
 	t.Parallel()
 	r := graded(func(r *report.Report) {
@@ -289,9 +291,9 @@ func TestSummaryFitsGitHubLimit(t *testing.T) {
 	})
 	markdown, _ := rendered(t, r)
 	if len(markdown) > 1<<20 || !strings.Contains(markdown, "There is more in the report.") {
-		t.Errorf("the summary has %d bytes", len(markdown))
+		t.Errorf("summary has %d bytes", len(markdown))
 	}
 	if n := strings.Count(markdown, "| **failed** |"); n != 100 {
-		t.Errorf("%d checks are in the table, want all", n)
+		t.Errorf("table has %d failed checks, want 100", n)
 	}
 }

@@ -45,12 +45,12 @@ func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
 		{"all passed", func(*report.Report) {}, true},
 		{"crashed after the last check", func(r *report.Report) { r.Outcome = report.Crashed }, false},
 		{"no checks", func(r *report.Report) { r.Checks = nil }, false},
-		{"nothing to get", func(r *report.Report) { r.Score, r.MaxScore = 0, 0 }, false},
+		{"no points to earn", func(r *report.Report) { r.Score, r.MaxScore = 0, 0 }, false},
 		{"one skipped", func(r *report.Report) { skip(r, "burst", "x") }, false},
 		{"one failed", func(r *report.Report) { fail(r, "burst", "x", "y") }, false},
-		{"some can't be decided here", func(r *report.Report) { r.Undecided = 25 }, false},
+		{"undecided checks", func(r *report.Report) { r.Undecided = 25 }, false},
 		{"a score too low", func(r *report.Report) { r.Score-- }, false},
-		{"an extension that was not begun", func(r *report.Report) { extend(r, report.Skipped) }, true},
+		{"an extension that was not started", func(r *report.Report) { extend(r, report.Skipped) }, true},
 		{"an extension that failed", func(r *report.Report) { extend(r, report.Failed) }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -69,11 +69,12 @@ func TestPointsOfPartialRun(t *testing.T) {
 	r := graded(nil)
 	r.Undecided = 25
 	if want := fmt.Sprintf("%d of the %d points that this machine can decide", r.Score, r.MaxScore); r.Points() != want {
-		t.Errorf("it has %s", r.Points())
+		t.Errorf("Points() = %s", r.Points())
 	}
 }
 
-// A partial verdict looks like a grade nowhere: formats that publish one refuse it, and the others say what it is.
+// No format shows a partial verdict as a grade: formats that publish a grade refuse it, and the others mark it as
+// partial.
 func TestPartialVerdictIsNotAGrade(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
@@ -92,7 +93,7 @@ func TestPartialVerdictIsNotAGrade(t *testing.T) {
 		formats.Markdown: "100 of the 100 points that this machine can decide",
 	} {
 		if data := encode(t, r, format, formats.Options{}); !strings.Contains(string(data), want) {
-			t.Errorf("%s does not say %q:\n%s", format, want, data)
+			t.Errorf("%s lacks %q:\n%s", format, want, data)
 		}
 	}
 	if data := encode(t, r, formats.JUnit, formats.Options{}); !strings.Contains(string(data), `errors="1"`) {
@@ -126,7 +127,7 @@ func TestMilestonesAreShownWithTheirPoints(t *testing.T) {
 	r.Score, r.MaxScore = 30, 100
 	const want = "read 30 of 40, write 0 of 40"
 	if got := r.MilestonesText(); got != want {
-		t.Errorf("the milestones are %q, want %q", got, want)
+		t.Errorf("MilestonesText() = %q, want %q", got, want)
 	}
 	r.Schema = report.Schema
 	content, err := json.Marshal(r)
@@ -146,13 +147,13 @@ func TestMilestonesAreShownWithTheirPoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(screen.String(), "milestones: "+want) {
-		t.Errorf("the terminal does not show the milestones:\n%s", screen.String())
+		t.Errorf("terminal output lacks the milestones:\n%s", screen.String())
 	}
 
-	// A run that graded one milestone says its points as the score, and a run without a grade has none.
+	// A run that graded one milestone shows its points as the score, and a run without a grade has none.
 	r.Checks = r.Checks[:2]
 	if got := r.MilestonesText(); got != "" {
-		t.Errorf("with one milestone the text is %q", got)
+		t.Errorf("with one milestone, MilestonesText() = %q", got)
 	}
 }
 
@@ -172,7 +173,7 @@ func TestExtensionPointsAreShownSeparately(t *testing.T) {
 			r := graded(nil)
 			extend(&r, status)
 			if r.Points() != want.points || r.Complete() != want.complete {
-				t.Errorf("it has %s, complete: %v; want %s, %v", r.Points(), r.Complete(), want.points, want.complete)
+				t.Errorf("got %s, complete: %v; want %s, %v", r.Points(), r.Complete(), want.points, want.complete)
 			}
 			r.Schema = report.Schema
 			content, err := json.Marshal(r)

@@ -43,11 +43,11 @@ func TestGoldenReports(t *testing.T) {
 			}
 			r.Sanitize()
 			if diff := cmp.Diff(&r, read); diff != "" {
-				t.Errorf("what was read is not what was written (-written +read):\n%s", diff)
+				t.Errorf("Read() returned another report (-written +read):\n%s", diff)
 			}
 			entries, err := os.ReadDir(dir)
 			if err != nil || len(entries) != 3 {
-				t.Errorf("the folder has %v (%v), want the three files only", entries, err)
+				t.Errorf("folder contains %v (%v), want only the three files", entries, err)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestWriteKeepsCallerSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.OperatorLog[0] != "\x1b[31mred" || r.Checks[0].Title != "a\x07" {
-		t.Errorf("now they are %q and %q", r.OperatorLog[0], r.Checks[0].Title)
+		t.Errorf("the lists changed to %q and %q", r.OperatorLog[0], r.Checks[0].Title)
 	}
 }
 
@@ -89,15 +89,15 @@ func TestValidateRefuses(t *testing.T) {
 		{"a grade without checks", func(r map[string]any) { r["checks"], r["score"] = []any{}, 0 }, "/checks"},
 		{"a failure without expectation", func(r map[string]any) { check0(r)["status"] = "failed" }, "expected"},
 		{"a skip without reason", func(r map[string]any) { check0(r)["status"] = "skipped" }, "/checks/0.*reason"},
-		{"a start that is no time", func(r map[string]any) { r["started"] = "today" }, "/started"},
+		{"a start that is not a time", func(r map[string]any) { r["started"] = "today" }, "/started"},
 		{"a line without end", func(r map[string]any) { r["notices"] = []any{strings.Repeat("x", 501)} }, "/notices/0"},
-		{"points for nothing", func(r map[string]any) { check0(r)["points"] = 3 }, "toppings-count.*3 of 10"},
+		{"partial points", func(r map[string]any) { check0(r)["points"] = 3 }, "toppings-count.*3 of 10"},
 		{"a score that does not add up", func(r map[string]any) { r["score"] = 99 }, "score is 99.*100"},
-		{"a highest score that does not", func(r map[string]any) { r["maxScore"] = 90 }, "90.*100"},
+		{"a highest score that does not add up", func(r map[string]any) { r["maxScore"] = 90 }, "90.*100"},
 		{"a moment of an unknown service", func(r map[string]any) {
 			r["timeline"] = []any{map[string]any{"at": 1, "seconds": 0, "service": "dns", "what": "get"}}
 		}, "/timeline/0/service"},
-		{"a seed that is none", func(r map[string]any) { r["seed"] = 0 }, "/seed"},
+		{"a seed of 0", func(r map[string]any) { r["seed"] = 0 }, "/seed"},
 		{"a check twice", func(r map[string]any) { r["checks"] = append(r["checks"].([]any), check0(r)) }, "twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestReadErrors(t *testing.T) {
 	wantError(t, err, "report.json: .*v0")
 }
 
-// A report that contradicts itself must neither be written nor destroy the one that is there.
+// An inconsistent report must neither be written nor replace the existing file.
 func TestInvalidReportKeepsOldFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -170,7 +170,7 @@ func TestExplainedCheckIsNearestToCause(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		// failed are the checks that failed, and causes what they are caused by.
+		// failed are the checks that failed, and causes the causes that they list.
 		failed []string
 		causes map[string][]string
 		want   string
@@ -240,13 +240,13 @@ func TestExplainedCheckIsNearestToCause(t *testing.T) {
 				also = append(also, check.ID)
 			}
 			if got != test.want || !slices.Equal(also, test.also) {
-				t.Errorf("%q is explained, and also failed %q; want %q and %q", got, also, test.want, test.also)
+				t.Errorf("Explained() = %q and AlsoFailed() = %q, want %q and %q", got, also, test.want, test.also)
 			}
 		})
 	}
 }
 
-// The schema and the Go types are written by hand, so a test holds them together.
+// The schema and the Go types are written by hand, so this test compares them.
 func TestSchemaDescribesEveryField(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any
@@ -272,7 +272,7 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 			}
 			delete(properties, name)
 			if slices.Contains(required, any(name)) == (options == "omitempty") {
-				t.Errorf("%s.%s: must be required, or omitempty, and not both", goType, field.Name)
+				t.Errorf("%s.%s must be either required or omitempty", goType, field.Name)
 			}
 			target := property
 			if items, ok := property["items"].(map[string]any); ok {
@@ -288,14 +288,14 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 			}
 			if unit := regexp.MustCompile("in seconds|in the unit that unit names"); elem.Kind() == reflect.Float64 &&
 				!unit.MatchString(property["description"].(string)) {
-				t.Errorf("the description of %s.%s lacks the unit", goType, field.Name)
+				t.Errorf("description of %s.%s lacks the unit", goType, field.Name)
 			}
 			if text, _ := property["description"].(string); len(text) < 10 {
-				t.Errorf("%s.%s is not described", goType, field.Name)
+				t.Errorf("%s.%s has no description", goType, field.Name)
 			}
 		}
 		for name := range properties {
-			t.Errorf("the schema has %q, and %s has not", name, goType)
+			t.Errorf("the schema has property %q, but %s has no such field", name, goType)
 		}
 	}
 	compare(reflect.TypeFor[report.Report](), schema)
@@ -313,7 +313,7 @@ func TestPosition(t *testing.T) {
 		"":            {Line: 3},
 	} {
 		if got := diagnostic.Position(); got != want {
-			t.Errorf("the position of %+v is %q, want %q", diagnostic, got, want)
+			t.Errorf("Position() of %+v = %q, want %q", diagnostic, got, want)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func wantError(t *testing.T, err error, pattern string) {
 		t.Fatalf("no error, want one that matches %q", pattern)
 	}
 	if !regexp.MustCompile("(?s)" + pattern).MatchString(err.Error()) {
-		t.Errorf("the error is %q, want one that matches %q", err, pattern)
+		t.Errorf("error is %q, want one that matches %q", err, pattern)
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// story tells a run of lab 03 moment by moment, so that its timeline is as a real one: the operator's requests take
-// their time, faults hit some of them, and checks follow each other.
+// story simulates a run of lab 03 moment by moment, so that its timeline resembles a real one: the operator's
+// requests take some time, faults hit some of them, and checks follow each other.
 type story struct {
 	report.Report
 	now float64
-	// vary is what the lengths of requests are made from: always the same.
+	// vary is the state from which the durations of requests are generated. It always starts with the same value.
 	vary uint32
 }
 
@@ -40,7 +40,7 @@ func newStory() *story {
 	return s
 }
 
-// took is a plausible length of a request, in seconds.
+// took returns a plausible duration of a request, in seconds.
 func (s *story) took() float64 {
 	s.vary = s.vary*1664525 + 1013904223
 	return 0.0012 + float64(s.vary>>20)/4096*0.006
@@ -60,7 +60,7 @@ func (s *story) request(service, what string, code int, fault string) {
 	s.now += took + 0.004
 }
 
-// operator is what happens to the operator; once it runs, it lists and watches.
+// operator adds an event of the operator. After a start, the operator lists and watches.
 func (s *story) operator(what string) {
 	s.Timeline = append(s.Timeline, report.Moment{At: s.now, Service: report.ServiceOperator, What: "the operator was " + what})
 	s.now += 0.06
@@ -73,7 +73,7 @@ func (s *story) operator(what string) {
 	}
 }
 
-// arrives is how an icecream gets its finalizer, its ingredients and its status.
+// arrives adds the requests that give an icecream its finalizer, its ingredients and its status.
 func (s *story) arrives(name string) {
 	s.request(report.ServiceAPI, "update icecreams "+name, 200, "")
 	s.request(report.ServiceFreezer, "put movements "+name+":1:out:topping:cream", 201, "")
@@ -81,7 +81,7 @@ func (s *story) arrives(name string) {
 	s.request(report.ServiceAPI, "update icecreams/status "+name, 200, "")
 }
 
-// leaves is how everything is returned, and then the finalizer removed.
+// leaves adds the requests that return everything and then remove the finalizer.
 func (s *story) leaves(name string) {
 	s.request(report.ServiceFreezer, "get owners "+name, 200, "")
 	s.request(report.ServiceFreezer, "put movements "+name+":2:in:topping:cream", 201, "")
@@ -89,7 +89,7 @@ func (s *story) leaves(name string) {
 	s.request(report.ServiceAPI, "patch icecreams "+name, 200, "")
 }
 
-// check is a check that passes while something happens.
+// check adds a check that passes while something happens.
 func (s *story) check(id string, points int, title string, happens func()) *report.Check {
 	began := s.now
 	happens()
@@ -111,7 +111,7 @@ func (s *story) end() report.Report {
 	return s.Report
 }
 
-// play tells the whole run; forgets is true of an operator that removes its finalizer though the freezer did not
+// play simulates the whole run. If forgets is true, the operator removes its finalizer although the freezer did not
 // answer.
 func (s *story) play(forgets bool) {
 	s.check("finalizer-added", 10, "An icecream gets the finalizer", func() { s.arrives("sundae") })

@@ -11,7 +11,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// samples are runs of every outcome. Their golden files in testdata are also what report/terminal is tested with.
+// samples returns runs of every outcome. The tests of report/terminal use their golden files in testdata, too.
 func samples() map[string]report.Report {
 	all := map[string]report.Report{}
 
@@ -176,7 +176,7 @@ func check(id string, points int, title string) report.Check {
 	}
 }
 
-// graded is a run of lab 02 in which all checks pass, save what edit changes.
+// graded returns a run of lab 02 in which all checks pass, except for what edit changes.
 func graded(edit func(*report.Report)) report.Report {
 	r := base()
 	if edit != nil {
@@ -188,7 +188,7 @@ func graded(edit func(*report.Report)) report.Report {
 	return r
 }
 
-// ended is a run that came to no check.
+// ended returns a run that ended before its first check.
 func ended(outcome report.Outcome, reason string) report.Report {
 	r := base()
 	r.Outcome, r.Reason, r.Seconds = outcome, reason, 2.1

@@ -21,19 +21,19 @@ import (
 func TestSafe(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, text, want string }{
-		{"plain text stays", "a <b> & \"c\"\n\tä 冰", "a <b> & \"c\"\n\tä 冰"},
-		{"colours go", "\x1b[1;31mERROR\x1b[0m done", "ERROR done"},
-		{"cursor and screen go", "\x1b[2J\x1b[10;20Hx\x1b[?25l", "x"},
-		{"window titles and links go", "\x1b]0;owned\x07a\x1b]8;;http://x\x1b\\b", "ab"},
-		{"character sets go", "\x1b(0x\x1b=", "x"},
+		{"plain text is kept", "a <b> & \"c\"\n\tä 冰", "a <b> & \"c\"\n\tä 冰"},
+		{"colours are removed", "\x1b[1;31mERROR\x1b[0m done", "ERROR done"},
+		{"cursor and screen sequences are removed", "\x1b[2J\x1b[10;20Hx\x1b[?25l", "x"},
+		{"window titles and links are removed", "\x1b]0;owned\x07a\x1b]8;;http://x\x1b\\b", "ab"},
+		{"character sets are removed", "\x1b(0x\x1b=", "x"},
 		{"an open sequence swallows nothing", "\x1b]0;the rest", `\x1b]0;the rest`},
 		{"a half sequence at the end", "x\x1b[31", `x\x1b[31`},
-		{"control characters are seen", "a\x00b\x07c\x7f", `a\x00b\x07c\x7f`},
+		{"control characters are escaped", "a\x00b\x07c\x7f", `a\x00b\x07c\x7f`},
 		{"8-bit control sequences", "\u009b31mred", `\x9b31mred`},
 		{"Windows lines", "a\r\nb", "a\nb"},
-		{"a line that hides itself", "bad\rgood", `bad\x0dgood`},
+		{"a carriage return", "bad\rgood", `bad\x0dgood`},
 		{"invalid UTF-8", "a\xff\xfeb", "a\uFFFDb"},
-		{"text that turns around", "a\u202eb\u2066c\u2028d", `a\u202eb\u2066c\u2028d`},
+		{"bidirectional controls", "a\u202eb\u2066c\u2028d", `a\u202eb\u2066c\u2028d`},
 		{"characters that XML forbids", "a\uFFFEb\uFFFFc", "a\uFFFDb\uFFFDc"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSafe(t *testing.T) {
 				t.Errorf("Safe(%q) = %q, want %q", test.text, got, test.want)
 			}
 			if again := report.Safe(test.want); again != test.want {
-				t.Errorf("a second time it is %q", again)
+				t.Errorf("a second call returns %q", again)
 			}
 		})
 	}
@@ -54,15 +54,16 @@ func FuzzSafe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		safe := report.Safe(text)
 		if !utf8.ValidString(safe) || strings.ContainsAny(safe, "\x00\x07\x1b\r\x7f\u009b\u202e\uFFFE\uFFFF") {
-			t.Errorf("Safe(%q) = %q", text, safe)
+			t.Errorf("Safe(%q) = %q, which is not safe", text, safe)
 		}
 		if again := report.Safe(safe); again != safe {
-			t.Errorf("a second time %q is %q", safe, again)
+			t.Errorf("Safe(%q) = %q, want no change", safe, again)
 		}
 	})
 }
 
-// The worst that a submission can put into a report still makes valid JSON and well-formed XML of a limited size.
+// The worst that a submission can put into a report still results in valid JSON and well-formed XML of a limited
+// size.
 func TestHostileSubmission(t *testing.T) {
 	t.Parallel()
 	hostile := "]]><testcase name=\"forged\"/>\x1b[2J\x00\xff\r\n\uFFFE</failure>" + strings.Repeat("冰", 10_000)
@@ -92,18 +93,18 @@ func TestHostileSubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := suites[0].Totals.Tests; n != len(r.Checks) {
-		t.Errorf("there are %d test cases, want %d: one was forged or lost", n, len(r.Checks))
+		t.Errorf("got %d test cases, want %d: one was forged or lost", n, len(r.Checks))
 	}
 	read, err := report.Read(filepath.Join(dir, report.JSONFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := len(read.OperatorLog); n != report.MaxLogLines || read.OperatorLog[n-1] != "the last line" {
-		t.Errorf("of the log %d lines are kept, the last one is %q", n, read.OperatorLog[n-1])
+		t.Errorf("kept %d lines of the log, the last one is %q", n, read.OperatorLog[n-1])
 	}
 	burst := find(read, "burst")
 	if n := len(burst.Evidence); n != report.MaxEvidence || burst.Evidence[n-1] != "… and 151 more" {
-		t.Errorf("of the evidence %d lines are kept, the last one is %q", n, burst.Evidence[n-1])
+		t.Errorf("kept %d lines of the evidence, the last one is %q", n, burst.Evidence[n-1])
 	}
 	if n := utf8.RuneCountInString(burst.Evidence[0]); n != report.MaxLine {
 		t.Errorf("a line of evidence has %d characters, want %d", n, report.MaxLine)
@@ -123,7 +124,7 @@ func TestMeasurementString(t *testing.T) {
 		"little: 1.2e-07":  {Name: "little", Value: 0.00000012},
 	} {
 		if got := measurement.String(); got != want {
-			t.Errorf("%+v is %q, want %q", measurement, got, want)
+			t.Errorf("String() of %+v = %q, want %q", measurement, got, want)
 		}
 	}
 }
@@ -138,11 +139,11 @@ func TestInvalidMeasurementsAreDropped(t *testing.T) {
 	read := writeAndRead(t, r)
 	kept := find(read, "burst").Measurements
 	if len(kept) != report.MaxMeasurements || kept[0] != (report.Measurement{Name: "kept", Value: 1}) {
-		t.Errorf("%d measurements are kept, the first is %+v", len(kept), kept[0])
+		t.Errorf("kept %d measurements, the first is %+v", len(kept), kept[0])
 	}
 }
 
-// Of an operator that runs in circles, the moments that say something must not be crowded out by thousands of reads.
+// Thousands of reads of an operator in an endless loop must not displace the important moments.
 func TestTimelineKeepsImportantMoments(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
@@ -160,31 +161,31 @@ func TestTimelineKeepsImportantMoments(t *testing.T) {
 	}
 	read := writeAndRead(t, r)
 	if len(read.Timeline) != report.MaxTimeline {
-		t.Fatalf("%d moments are kept, want %d", len(read.Timeline), report.MaxTimeline)
+		t.Fatalf("kept %d moments, want %d", len(read.Timeline), report.MaxTimeline)
 	}
 	count := map[string]int{}
 	for i, moment := range read.Timeline {
 		count[moment.What+" "+moment.Fault]++
 		if i > 0 && moment.At < read.Timeline[i-1].At {
-			t.Fatalf("the moment %d is before the one before it", i)
+			t.Fatalf("moment %d is earlier than the one before it", i)
 		}
 	}
 	want := map[string]int{
 		"update icecreams banana ": 100, "get icecreams banana server-error": 100, `killed\x07 `: 100, "get icecreams banana ": 1700,
 	}
 	if diff := cmp.Diff(want, count); diff != "" {
-		t.Errorf("kept are (-want +got):\n%s", diff)
+		t.Errorf("kept moments (-want +got):\n%s", diff)
 	}
 	again := *read
 	again.Sanitize()
 	if diff := cmp.Diff(*read, again); diff != "" {
-		t.Errorf("a second time it changes:\n%s", diff)
+		t.Errorf("a second call changes the report:\n%s", diff)
 	}
 
 	writes := graded(nil)
 	writes.Timeline = slices.Repeat([]report.Moment{{At: 1, Service: "api", What: "update icecreams banana", Code: 200}}, 3000)
 	if read := writeAndRead(t, writes); len(read.Timeline) != report.MaxTimeline {
-		t.Errorf("of 3000 writes %d are kept, want %d", len(read.Timeline), report.MaxTimeline)
+		t.Errorf("kept %d of 3000 writes, want %d", len(read.Timeline), report.MaxTimeline)
 	}
 }
 

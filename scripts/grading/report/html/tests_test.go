@@ -37,7 +37,7 @@ func TestTestsPage(t *testing.T) {
 	if err := WriteTests(&page, r); err != nil {
 		t.Fatal(err)
 	}
-	if file := os.Getenv("TESTS_PAGE"); file != "" { // to look at it
+	if file := os.Getenv("TESTS_PAGE"); file != "" { // for a look at the page
 		if err := os.WriteFile(file, page.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -49,10 +49,10 @@ func TestTestsPage(t *testing.T) {
 		"they pass (3 tests, 1 of them skip themselves, 5 s)", "<code>all-rights</code>",
 	} {
 		if !strings.Contains(page.String(), want) {
-			t.Errorf("the page does not have %q", want)
+			t.Errorf("page lacks %q", want)
 		}
 	}
 	if strings.Contains(page.String(), "<script") {
-		t.Error("the page has a script")
+		t.Error("page has a script")
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"lva.io/operators/scripts/grading/report/replay"
 )
 
-// recorded are the real runs that the site shows.
+// recorded returns the real runs that the site shows.
 func recorded(t *testing.T) map[string]*report.Report {
 	t.Helper()
 	files, err := filepath.Glob("../../../../docs/runs/*/*.json")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no recorded runs: %v", err)
+		t.Fatalf("found no recorded runs: %v", err)
 	}
 	all := map[string]*report.Report{}
 	for _, file := range files {
@@ -35,8 +35,8 @@ func recorded(t *testing.T) map[string]*report.Report {
 	return all
 }
 
-// Whatever was recorded, each moment is in one step at most, the steps are in the order of time, and each question can
-// be answered.
+// In every recorded run, each moment is in at most one step, the steps are in the order of time, and each question
+// can be answered.
 func TestStepsOfRealRuns(t *testing.T) {
 	questions := 0
 	for file, r := range recorded(t) {
@@ -44,7 +44,7 @@ func TestStepsOfRealRuns(t *testing.T) {
 			last, seen := -1.0, map[int]bool{}
 			for _, step := range replay.Steps(r, &r.Checks[i]) {
 				if step.At < last-1e-9 {
-					t.Errorf("%s, %s: a step at %.3f comes after one at %.3f", file, r.Checks[i].ID, step.At, last)
+					t.Errorf("%s, %s: a step at %.3f follows one at %.3f", file, r.Checks[i].ID, step.At, last)
 				}
 				last = step.At
 				for _, moment := range step.Moments {
@@ -59,20 +59,20 @@ func TestStepsOfRealRuns(t *testing.T) {
 				questions++
 				if !slices.Contains(step.Choices, step.Request) || !slices.IsSorted(step.Choices) ||
 					len(slices.Compact(slices.Clone(step.Choices))) != len(step.Choices) {
-					t.Errorf("%s, %s: the choices for %q are %q", file, r.Checks[i].ID, step.Request, step.Choices)
+					t.Errorf("%s, %s: choices for %q are %q", file, r.Checks[i].ID, step.Request, step.Choices)
 				}
 				if n := len(step.Choices); n < 3 || n > 4 {
-					t.Errorf("%s, %s: there are %d choices", file, r.Checks[i].ID, n)
+					t.Errorf("%s, %s: got %d choices, want 3 or 4", file, r.Checks[i].ID, n)
 				}
 			}
 		}
 	}
 	if questions < 200 {
-		t.Errorf("all recorded runs together have %d questions", questions)
+		t.Errorf("all recorded runs together have %d questions, want at least 200", questions)
 	}
 }
 
-// outage is a run in which an operator tries, waits and tries again.
+// outage returns a run in which an operator tries, waits and tries again.
 func outage() *report.Report {
 	at := func(at float64, what string, code int, fault string) report.Moment {
 		return report.Moment{At: at, Seconds: 0.01, Service: report.ServiceAPI, What: what, Code: code, Fault: fault}
@@ -127,7 +127,7 @@ func TestSteps(t *testing.T) {
 		"? update icecreams/status apricot",
 	}
 	if !slices.Equal(have, want) {
-		t.Errorf("the steps are\n%s\nwant\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
+		t.Errorf("steps are\n%s\nwant\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
 	}
 	if steps := replay.Steps(r, &r.Checks[2]); steps != nil {
 		t.Errorf("a check that did not run has the steps %v", steps)
@@ -146,9 +146,9 @@ func TestChoose(t *testing.T) {
 		check, err := replay.Choose(r, test.id)
 		switch {
 		case test.problem == "" && (err != nil || check.ID != test.want):
-			t.Errorf("%q: %v, %v", test.id, check, err)
+			t.Errorf("Choose(%q) = %v, %v", test.id, check, err)
 		case test.problem != "" && (err == nil || !strings.Contains(err.Error(), test.problem)):
-			t.Errorf("%q: the error is %v, want %q", test.id, err, test.problem)
+			t.Errorf("Choose(%q) error = %v, want %q", test.id, err, test.problem)
 		}
 	}
 	if _, err := replay.Choose(&report.Report{}, ""); err == nil {
@@ -173,7 +173,7 @@ func TestPlay(t *testing.T) {
 			"put movements cce76f…, and 1 request like it → 201", "fault unavailable: It was answered with 503",
 		} {
 			if !strings.Contains(out.String(), wanted) {
-				t.Errorf("with the input %q the output lacks %q:\n%s", input, wanted, out.String())
+				t.Errorf("with the input %q, the output lacks %q:\n%s", input, wanted, out.String())
 			}
 		}
 		return out.String()
@@ -193,17 +193,17 @@ func TestPlay(t *testing.T) {
 			output := play(test.input)
 			for _, wanted := range test.wanted {
 				if !strings.Contains(output, wanted) {
-					t.Errorf("the output lacks %q:\n%s", wanted, output)
+					t.Errorf("output lacks %q:\n%s", wanted, output)
 				}
 			}
 			if test.unwanted != "" && strings.Contains(output, test.unwanted) {
-				t.Errorf("the output has %q:\n%s", test.unwanted, output)
+				t.Errorf("output contains %q:\n%s", test.unwanted, output)
 			}
 		})
 	}
 }
 
-// A terminal gives no line until there is one, so Ctrl-C must end the wait.
+// A read from a terminal blocks until a line is entered, so Ctrl-C must end the wait.
 func TestCancelEndsPrompt(t *testing.T) {
 	ended := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -211,6 +211,6 @@ func TestCancelEndsPrompt(t *testing.T) {
 	cancel(ended)
 	r := outage()
 	if err := replay.Play(ctx, io.Discard, in, r, &r.Checks[1]); !errors.Is(err, ended) {
-		t.Errorf("it returns %v", err)
+		t.Errorf("Play() error = %v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// lab is the command, built once for all of these tests.
+// lab is the path of the lab command, built once for all of these tests.
 var lab string
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// workspace makes the folder of a job: Operator Labs as a course has it, with all that was built of this checkout, and
-// a submission, which is a repository of its own.
+// workspace creates the folder of a job: a checkout of Operator Labs as a course has it, with everything that was
+// built for this checkout, and a submission in its own repository.
 func workspace(t *testing.T, submission func(dir string)) string {
 	t.Helper()
 	here, err := checkout.Find()
@@ -83,7 +83,7 @@ func workspace(t *testing.T, submission func(dir string)) string {
 	for _, tool := range tools {
 		link(t, tool, filepath.Join(root, ".cache", "bin", filepath.Base(tool)))
 	}
-	// The command finds its checkout by where it is, so it is no link.
+	// The command finds its checkout by its own path, so it must be a copy and not a link.
 	content, err := os.ReadFile(lab)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func workspace(t *testing.T, submission func(dir string)) string {
 	if err := os.WriteFile(filepath.Join(root, ".cache", "bin", "lab"), content, 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
-	// As the cache brings it.
+	// A cache hit restores these files.
 	for _, number := range []string{"1", "2"} {
 		if err := os.WriteFile(filepath.Join(root, ".cache", "full-marks-"+number), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func link(t *testing.T, target, name string) {
 	}
 }
 
-// solution puts the solution of lab 1 into a folder of the submission.
+// solution copies the solution of lab 1 into a folder of the submission.
 func solution(t *testing.T, folder string) func(string) {
 	t.Helper()
 	return func(dir string) {
@@ -137,7 +137,7 @@ func solution(t *testing.T, folder string) func(string) {
 func newRunner(t *testing.T, dir string) *runner {
 	t.Helper()
 	sha := "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
-	// The machine stays as it is.
+	// The stand-in for sudo leaves the machine unchanged.
 	bin := filepath.Join(dir, "bin")
 	if err := errors.Join(
 		os.MkdirAll(bin, 0o755),
@@ -145,7 +145,7 @@ func newRunner(t *testing.T, dir string) *runner {
 	); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing of who runs the tests: a workflow of GitHub may do that too.
+	// The environment contains nothing of the job that runs the tests, which may be a workflow of GitHub, too.
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "GITHUB_") || slices.Contains([]string{"MAKELEVEL", "MAKEFLAGS", "USERNAME", "OWNER"}, name)
@@ -191,19 +191,19 @@ func TestWorkflowGradesFullSubmission(t *testing.T) {
 		t.Fatalf("the workflow failed:\n%s", &r.log)
 	}
 	if !strings.HasPrefix(r.summary, "## Lab 1, ") || !strings.Contains(r.summary, ": 100 of 100 points") {
-		t.Errorf("the summary is %q", r.summary)
+		t.Errorf("summary is %q", r.summary)
 	}
 	for _, want := range []string{"1 of 1 labs have full marks", "sudo sysctl -q -e -w kernel.apparmor_restrict_unprivileged_userns=0"} {
 		if !strings.Contains(r.log.String(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, &r.log)
+			t.Errorf("log lacks %q:\n%s", want, &r.log)
 		}
 	}
 	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
 	if result.Score != 100 || result.MaxScore != 100 || result.Owner != "alice" || result.Datetime != "2026-06-01T14:32:05Z" ||
 		result.Submission != "submit/2026-06-01T14-32-05Z-a1b2c3d" {
-		t.Errorf("the result for Classroom 50 is %+v", result)
+		t.Errorf("result for Classroom 50 is %+v", result)
 	}
-	// What the artifact takes.
+	// The artifact contains these files.
 	reports := checkout.ReportsOf(filepath.Join(dir, "submission", "01-icecream"))
 	for _, name := range []string{"report.json", "report.html", "junit.xml"} {
 		if _, err := os.Stat(filepath.Join(dir, "operator-labs", "out", "submissions", reports, "01-icecream", name)); err != nil {
@@ -229,16 +229,16 @@ func TestWorkflowFailsIfSubmissionDoesNotBuild(t *testing.T) {
 			r.values["steps.grade.outputs.there"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
 	}
 	if !strings.Contains(r.summary, "**It does not build.**") || !strings.Contains(r.summary, "cmd/broken.go:3:13") {
-		t.Errorf("the summary does not say why:\n%s", r.summary)
+		t.Errorf("summary lacks the reason:\n%s", r.summary)
 	}
 	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
 	if result.Score != 0 || result.MaxScore != 100 ||
 		result.Tests[0].Passed || !strings.Contains(result.Tests[0].Output, "cmd/broken.go:3:13") {
-		t.Errorf("the result for Classroom 50 is %+v", result)
+		t.Errorf("result for Classroom 50 is %+v", result)
 	}
 }
 
-// A lab whose solution fails on this machine is not graded, the others are, and what was built is kept.
+// A lab whose solution fails on this machine is not graded. The other labs are, and their programs are cached.
 func TestWorkflowSkipsLabsWhoseSolutionFails(t *testing.T) {
 	longtest.Proof(t)
 	dir := workspace(t, func(dir string) {
@@ -266,7 +266,7 @@ func TestWorkflowSkipsLabsWhoseSolutionFails(t *testing.T) {
 	}
 	if !strings.Contains(r.log.String(), "::error::Lab 2 is not graded: ") ||
 		strings.Contains(r.summary, "## Lab 2") || !strings.Contains(r.summary, "## Lab 1") {
-		t.Errorf("the log or the summary is wrong:\n%s\n%s", &r.log, r.summary)
+		t.Errorf("log or summary is wrong:\n%s\n%s", &r.log, r.summary)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestWorkflowFailsWithoutLabs(t *testing.T) {
 	r := newRunner(t, dir)
 	r.run(parsed)
 	if !r.failed || !strings.Contains(r.log.String(), "::error::Nothing was graded") {
-		t.Errorf("the workflow did not fail, or not with a reason:\n%s", &r.log)
+		t.Errorf("the workflow did not fail, or gave no reason:\n%s", &r.log)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestClassroom50Autograder(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no python3, in which Classroom 50 wants its autograders")
 	}
-	// The repository of a student has several labs.
+	// A student's repository contains several labs.
 	dir := workspace(t, func(dir string) {
 		for _, folder := range []string{"labs/01-icecream", "labs/02-reconciler"} {
 			solution(t, folder)(dir)
@@ -302,10 +302,10 @@ func TestClassroom50Autograder(t *testing.T) {
 	submission := filepath.Join(dir, "submission")
 	result := readResult(t, filepath.Join(submission, "result.json"))
 	if result.Score != 100 || result.Owner != "alice" || result.Submission != "submit/2026-06-01T14-32-05Z-a1b2c3d" {
-		t.Errorf("the result is %+v", result)
+		t.Errorf("result is %+v", result)
 	}
 	if body := read(t, filepath.Join(submission, "release-body.md")); !strings.Contains(body, "100 of 100 points") {
-		t.Errorf("the text of the release is %q", body)
+		t.Errorf("text of the release is %q", body)
 	}
 }
 
@@ -327,7 +327,8 @@ func classroom50(t *testing.T, python, dir string, env ...string) (output string
 	return string(combined), err
 }
 
-// gradescope runs one of Gradescope's two scripts in a folder of the test, with stand-ins for what only root may do.
+// gradescope runs one of Gradescope's two scripts in a folder of the test, with stand-ins for commands that only root
+// may run.
 func gradescope(t *testing.T, dir, script string, env ...string) (output string, err error) {
 	t.Helper()
 	for _, folder := range []string{"stand-ins", "autograder/source", "autograder/results", "home"} {
@@ -354,7 +355,7 @@ func gradescope(t *testing.T, dir, script string, env ...string) (output string,
 	command := exec.CommandContext(t.Context(), file)
 	command.Dir = dir
 	command.Env = append(newRunner(t, dir).env, "AUTOGRADER="+filepath.Join(dir, "autograder"), "GRADER_HOME="+filepath.Join(dir, "home"),
-		// Home moves, and what was built does not move with it.
+		// The home folder changes, but Go's caches do not.
 		"GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"),
 		"PATH="+filepath.Join(dir, "stand-ins")+string(os.PathListSeparator)+os.Getenv("PATH"))
 	command.Env = append(command.Env, env...)
@@ -407,14 +408,14 @@ func TestGradescopeAutograder(t *testing.T) {
 		}
 	}
 	if grade(); result.Score != 100 || result.Visibility != "visible" || len(result.Tests) == 0 {
-		t.Errorf("the result is %+v, want full marks", result)
+		t.Errorf("result is %+v, want full marks", result)
 	}
-	// A submission that has no module of the lab has a result too, which says so.
+	// A submission without the lab's module also gets a result, which contains the reason.
 	if err := os.RemoveAll(filepath.Join(dir, "autograder", "submission", "operators-main", "labs", "01-icecream")); err != nil {
 		t.Fatal(err)
 	}
 	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" ||
 		!strings.Contains(result.Tests[0].Output, "none of its Go modules is that of lab 1") {
-		t.Errorf("the result is %+v, want one that reports a missing module", result)
+		t.Errorf("result is %+v, want one that reports a missing module", result)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// job is the folder of a job whose lab command grades nothing: `lab grade` runs a script in the folder of the
-// submission instead, as hostile as a submission may be, and ends with its exit code. All other commands are the real
+// job is the folder of a job whose lab command grades nothing. Instead, `lab grade` runs a script in the folder of
+// the submission, as hostile as a submission may be, and ends with its exit code. All other commands are the real
 // ones.
 type job struct{ dir, root, submission string }
 
@@ -63,10 +63,10 @@ func newJob(t *testing.T, grade string, modules ...string) job {
 	return j
 }
 
-// forged is a report that a submission writes of itself: it has full marks.
+// forged is a report that a submission writes about itself, with full marks.
 const forged = `{"score": 100, "tests": [{"name": "mine", "score": 100}]}`
 
-// onGradescope runs run_autograder with the job's command, and returns where its result is.
+// onGradescope runs run_autograder with the job's command, and returns the path of its result.
 func (j job) onGradescope(t *testing.T) (results, output string, err error) {
 	t.Helper()
 	if err := errors.Join(
@@ -87,7 +87,7 @@ func (j job) onGradescope(t *testing.T) (results, output string, err error) {
 	return results, output, err
 }
 
-// The file of a run that failed or was killed is no result, whatever is in it.
+// The file of a run that failed or was killed is no result, whatever it contains.
 func TestFailedRunIsNotPublished(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -99,7 +99,7 @@ func TestFailedRunIsNotPublished(t *testing.T) {
 			t.Parallel()
 			results, output, err := newJob(t, "echo '"+forged+"' > $RESULTS; "+end, ".").onGradescope(t)
 			if _, there := os.Lstat(results); err == nil || !errors.Is(there, fs.ErrNotExist) || !strings.Contains(output, "The run has no result") {
-				t.Errorf("the script ended with %v, and its result is there (%v):\n%s", err, there, output)
+				t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, there, output)
 			}
 		})
 		t.Run("Classroom 50, "+name, func(t *testing.T) {
@@ -109,30 +109,30 @@ func TestFailedRunIsNotPublished(t *testing.T) {
 			for _, file := range []string{"result.json", "release-body.md"} {
 				if _, there := os.Lstat(filepath.Join(j.submission, file)); err == nil || !errors.Is(there, fs.ErrNotExist) ||
 					!strings.Contains(output, "There is no result") {
-					t.Errorf("the script ended with %v, and %s is there (%v):\n%s", err, file, there, output)
+					t.Errorf("the script ended with %v, and %s exists (%v):\n%s", err, file, there, output)
 				}
 			}
 		})
 	}
-	// It has an exit code like that of a verdict, and no report of a run.
+	// The run has an exit code like that of a verdict, but no report.
 	t.Run("Classroom 50, without a report", func(t *testing.T) {
 		t.Parallel()
 		j := newJob(t, "mkdir -p result.json/x; chmod 555 result.json; exit 1", ".")
 		output, err := classroom50(t, python, j.dir)
 		if _, there := os.Lstat(filepath.Join(j.submission, "result.json")); err == nil || !errors.Is(there, fs.ErrNotExist) {
-			t.Errorf("the script ended with %v, and its result is there (%v):\n%s", err, there, output)
+			t.Errorf("the script ended with %v, and its result exists (%v):\n%s", err, there, output)
 		}
 	})
 }
 
-// solutionEnds makes the job's command end so when it grades the course's own solution.
+// solutionEnds makes the job's command end with this exit code when it grades the course's own solution.
 func (j job) solutionEnds(t *testing.T, code int) {
 	t.Helper()
 	program := filepath.Join(j.root, ".cache", "bin", "lab")
 	const ends = "*--solution* ]]; then exit "
 	script := read(t, program)
 	if strings.Count(script, ends+"0") != 1 {
-		t.Fatalf("the command is %s", script)
+		t.Fatalf("command is %s", script)
 	}
 	changed := strings.Replace(script, ends+"0", fmt.Sprintf("%s%d", ends, code), 1)
 	if err := os.WriteFile(program, []byte(changed), 0o755); err != nil { //nolint:gosec // a program
@@ -140,7 +140,7 @@ func (j job) solutionEnds(t *testing.T, code int) {
 	}
 }
 
-// A machine on which the course's own solution fails grades no student.
+// If the course's own solution fails on a machine, no student is graded there.
 func TestFailingSolutionPreventsGrading(t *testing.T) {
 	t.Parallel()
 	t.Run("Classroom 50", func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestFailingSolutionPreventsGrading(t *testing.T) {
 			_, result := os.Lstat(filepath.Join(j.submission, "result.json"))
 			refused := strings.Contains(output, "Lab 1 is not graded: the course's own solution has not had full marks on this machine.\n")
 			if err == nil || refused != (code != 0) || errors.Is(graded, fs.ErrNotExist) != (code != 0) || !errors.Is(result, fs.ErrNotExist) {
-				t.Errorf("the solution ended with %d, the script with %v; the submission: %v, its result: %v\n%s", code, err, graded, result, output)
+				t.Errorf("solution ended with %d, script with %v; submission: %v, result: %v\n%s", code, err, graded, result, output)
 			}
 		}
 	})
@@ -174,14 +174,14 @@ func TestFailingSolutionPreventsGrading(t *testing.T) {
 			refused := strings.Contains(output, "Lab 1 can't be graded in this container: "+
 				"the course's own solution has not had full marks, for the reason above.\n")
 			if (err == nil) != (code == 0) || refused != (code != 0) {
-				t.Errorf("the solution ended with %d, and the script with %v\n%s", code, err, output)
+				t.Errorf("solution ended with %d, script with %v\n%s", code, err, output)
 			}
 		}
 	})
 }
 
-// The runners of GitHub forbid namespaces, and their limits of inotify are low. On a machine of the course's own
-// nothing is changed.
+// GitHub's runners forbid namespaces, and their limits of inotify are low. On a course's own machine, the workflows
+// change nothing.
 func TestWorkflowsPrepareGitHubRunners(t *testing.T) {
 	t.Parallel()
 	settings := []string{
@@ -217,15 +217,15 @@ func TestWorkflowsPrepareGitHubRunners(t *testing.T) {
 	for where, prepared := range map[string]bool{"github-hosted": true, "self-hosted": false} {
 		output, _ := classroom50(t, python, newJob(t, "exit 1", ".").dir, "RUNNER_ENVIRONMENT="+where) // it ends without a report
 		if want := "sudo -n sysctl -q -e -w " + strings.Join(settings, " ") + "\n"; strings.Contains(output, want) != prepared {
-			t.Errorf("on a runner that is %s, output with %q: want %t; the output is\n%s", where, want, prepared, output)
+			t.Errorf("on a runner that is %s, output with %q: want %t; got\n%s", where, want, prepared, output)
 		}
 	}
 }
 
-// gradesOrTests are commands that run Pods.
+// gradesOrTests matches commands that run Pods.
 var gradesOrTests = regexp.MustCompile(`lab grade|make (test|prove)|\.ci/run`)
 
-// Exit codes 0 and 1 are verdicts, and the result is what the run wrote.
+// Exit codes 0 and 1 are verdicts, and the result is the file that the run wrote.
 func TestVerdictIsPublished(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"0", "1"} {
@@ -235,17 +235,17 @@ func TestVerdictIsPublished(t *testing.T) {
 			t.Fatalf("%v\n%s", err, output)
 		}
 		if got := read(t, results); got != forged+"\n" {
-			t.Errorf("the result is %q", got)
+			t.Errorf("result is %q", got)
 		}
 		dir := filepath.Dir(filepath.Dir(filepath.Dir(results)))
 		option := "--dir " + filepath.Join(dir, "home", "submission", "x-main", "labs", "01-icecream") + " "
 		if graded := read(t, filepath.Join(dir, "graded")); !strings.Contains(graded, option) {
-			t.Errorf("what was graded is %s", graded)
+			t.Errorf("graded with %s", graded)
 		}
 	}
 }
 
-// If no module or several can be that of the lab, nothing is graded, and the student reads why.
+// If no module or more than one can be that of the lab, nothing is graded, and the student reads why.
 func TestMissingModuleIsReported(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -275,7 +275,7 @@ func TestMissingModuleIsReported(t *testing.T) {
 			}
 			if result.Score != 0 || len(result.Tests) == 0 || result.Tests[0].Status != "failed" ||
 				!strings.Contains(result.Tests[0].Output, test.want) {
-				t.Errorf("the result is %+v, want %q", result, test.want)
+				t.Errorf("result is %+v, want %q", result, test.want)
 			}
 		})
 		t.Run("Classroom 50, "+name, func(t *testing.T) {
@@ -287,10 +287,10 @@ func TestMissingModuleIsReported(t *testing.T) {
 			}
 			result := readResult(t, filepath.Join(j.submission, "result.json"))
 			if result.Score != 0 || result.MaxScore != 100 || result.Tests[0].Passed || !strings.Contains(result.Tests[0].Output, test.want) {
-				t.Errorf("the result is %+v, want %q", result, test.want)
+				t.Errorf("result is %+v, want %q", result, test.want)
 			}
 			if _, graded := os.Lstat(filepath.Join(j.dir, "graded")); graded == nil {
-				t.Error("something was graded")
+				t.Error("a submission was graded")
 			}
 		})
 	}

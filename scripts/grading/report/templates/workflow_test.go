@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/authoring/docs"
 )
 
-// workflow is what these tests read of a workflow of GitHub Actions.
+// workflow contains the parts of a workflow of GitHub Actions that these tests read.
 type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Env         map[string]string `json:"env"`
@@ -43,7 +43,7 @@ const (
 	pagesFile = "../../../../docs/templates/pages.yml"
 )
 
-// pinned are the actions of a workflow that are named by a commit.
+// pinned matches the actions of a workflow that are pinned to a commit.
 var pinned = regexp.MustCompile(`(?m)uses: [a-z-]+/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 
 func gradeWorkflow(t *testing.T) (parsed workflow, text string) {
@@ -63,12 +63,12 @@ func readWorkflow(t *testing.T, file string) (parsed workflow, text string) {
 	return parsed, string(content)
 }
 
-// A workflow that courses copy must not give a student's code more than it needs.
+// A workflow that courses copy must give a student's code only the permissions that it needs.
 func TestWorkflowIsHardened(t *testing.T) {
 	t.Parallel()
 	parsed, text := gradeWorkflow(t)
 	if len(parsed.Permissions) != 1 || parsed.Permissions["contents"] != "read" {
-		t.Errorf("the permissions are %v, want contents: read", parsed.Permissions)
+		t.Errorf("permissions are %v, want contents: read", parsed.Permissions)
 	}
 	for _, bad := range []string{"pull_request_target", "secrets.", "github.token", "write-all"} {
 		if strings.Contains(text, bad) {
@@ -85,7 +85,7 @@ func TestWorkflowIsHardened(t *testing.T) {
 		saved, graded := -1, -1
 		for i, s := range job.Steps {
 			if strings.Contains(s.Run, "${{") {
-				t.Errorf("%s: an expression within a script would be run as one: hand it over in env", s.Name)
+				t.Errorf("%s: an expression in a script would be run as a part of it: pass it in env", s.Name)
 			}
 			if strings.HasPrefix(s.Uses, "actions/checkout@") && s.With["persist-credentials"] != false {
 				t.Errorf("%s: the checkout leaves a token behind", s.Name)
@@ -98,15 +98,15 @@ func TestWorkflowIsHardened(t *testing.T) {
 			}
 		}
 		if saved < 0 || graded < saved {
-			t.Errorf("what was built is kept in step %d, after the student's code ran in step %d", saved, graded)
+			t.Errorf("step %d saves the cache, after the student's code ran in step %d", saved, graded)
 		}
 		if last := job.Steps[len(job.Steps)-1]; last.Name != "Verdict" || !strings.Contains(last.If, "!cancelled()") {
-			t.Errorf("the last step is %+v, want the verdict, whatever happened before", last)
+			t.Errorf("last step is %+v, want the verdict, even after a failure", last)
 		}
 	}
 }
 
-// The job that may publish runs nothing of the repository: only what another job has built leaves it.
+// The job that may publish runs no code of the repository. It publishes only what another job has built.
 func TestPublishingJobRunsNoRepositoryCode(t *testing.T) {
 	t.Parallel()
 	parsed, text := readWorkflow(t, pagesFile)
@@ -114,15 +114,15 @@ func TestPublishingJobRunsNoRepositoryCode(t *testing.T) {
 		t.Errorf("of %d actions %d are pinned to a commit, with their version as a comment", uses, good)
 	}
 	if len(parsed.Permissions) != 1 || parsed.Permissions["contents"] != "read" || len(parsed.Jobs["build"].Permissions) > 0 {
-		t.Errorf("the permissions are %v, and those of the build %v, want contents: read", parsed.Permissions, parsed.Jobs["build"].Permissions)
+		t.Errorf("permissions are %v, and those of the build %v, want contents: read", parsed.Permissions, parsed.Jobs["build"].Permissions)
 	}
 	deploy := parsed.Jobs["deploy"]
 	if len(deploy.Permissions) != 2 || deploy.Permissions["pages"] != "write" || deploy.Permissions["id-token"] != "write" {
-		t.Errorf("the job that publishes may do %v", deploy.Permissions)
+		t.Errorf("permissions of the publishing job are %v", deploy.Permissions)
 	}
 	for _, s := range deploy.Steps {
 		if s.Run != "" || strings.HasPrefix(s.Uses, "actions/checkout@") {
-			t.Errorf("the job that publishes runs %s", s.Name)
+			t.Errorf("the publishing job runs %s", s.Name)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestPagesWorkflowMatchesTemplate(t *testing.T) {
 	}
 }
 
-// A change of a page that does not publish the site is not noticed for a long time.
+// If a change of a page does not publish the site, nothing shows it for a long time.
 func TestEveryPageTriggersPublishing(t *testing.T) {
 	t.Parallel()
 	var parsed struct {
@@ -155,7 +155,7 @@ func TestEveryPageTriggersPublishing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(parsed.On.Push.Branches, []string{"main"}) || !strings.Contains(string(content), "\n  workflow_dispatch:\n") {
-		t.Errorf("it runs on %+v, want pushes to main, and requests", parsed.On)
+		t.Errorf("the workflow runs on %+v, want pushes to main, and workflow_dispatch", parsed.On)
 	}
 	pages, err := docs.Pages("../../../..")
 	if err != nil {
@@ -166,7 +166,7 @@ func TestEveryPageTriggersPublishing(t *testing.T) {
 			continue // It is the source of a lab's page.
 		}
 		if !slices.ContainsFunc(parsed.On.Push.Paths, func(pattern string) bool {
-			// A pattern of GitHub has ** for any folders, which path.Match does not know.
+			// GitHub's patterns use ** for any folders, which path.Match does not support.
 			folder, below := strings.CutSuffix(pattern, "**")
 			matches, err := path.Match(pattern, page)
 			return err == nil && matches || below && strings.HasPrefix(page, folder)
@@ -176,12 +176,12 @@ func TestEveryPageTriggersPublishing(t *testing.T) {
 	}
 }
 
-// runner plays GitHub's runner as far as the scripts of a workflow need one.
+// runner implements as much of GitHub's runner as the scripts of a workflow need.
 type runner struct {
 	t         *testing.T
 	workspace string
 	env       []string
-	// values are those of expressions, by their text.
+	// values are the values of expressions, by their text.
 	values  map[string]string
 	summary string
 	failed  bool
@@ -199,7 +199,7 @@ func (r *runner) expand(text string) string {
 func (r *runner) value(name string) string {
 	value, known := r.values[name]
 	if !known && strings.HasPrefix(name, "steps.") {
-		return "" // as GitHub has it for a step that did not run or set it
+		return "" // GitHub's value for a step that did not run or set it
 	}
 	if !known {
 		r.t.Fatalf("these tests do not know the expression %q", name)
@@ -207,10 +207,10 @@ func (r *runner) value(name string) string {
 	return value
 }
 
-// comparison is the only kind of condition that the workflow has, besides !cancelled().
+// comparison matches the only kind of condition in the workflow, besides !cancelled().
 var comparison = regexp.MustCompile(`^(\S+) (==|!=) '(.*)'$`)
 
-// wanted decides whether a step runs.
+// wanted reports whether a step runs.
 func (r *runner) wanted(condition string) bool {
 	if match := expression.FindStringSubmatch(condition); match != nil {
 		condition = match[1]

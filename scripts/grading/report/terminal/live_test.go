@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// replay shows a stored run as it would have been seen while it was going on.
+// replay shows a stored run as Live would have shown it.
 func replay(live *Live, r *report.Report) {
 	for _, step := range r.Steps {
 		live.StepStarted(step.Name)
@@ -34,7 +34,7 @@ func replay(live *Live, r *report.Report) {
 	live.Close()
 }
 
-// settle is what stays on a screen after all that was cleared again.
+// settle returns the text that remains on a screen after all cleared lines.
 func settle(text string) string {
 	var screen strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {
@@ -55,7 +55,7 @@ func TestLiveAndVerdictShowWhatRenderShows(t *testing.T) {
 		}
 		got, want := settle(out.String()), render(t, r, options(screen))
 		if screen.Interactive {
-			// On a terminal the steps differ: a line each, or all in one.
+			// On a terminal the steps differ: one line each, or all of them in one.
 			cut := func(text string) string { return text[strings.Index(text, "✓"):] }
 			got, want = cut(got), cut(want)
 		}
@@ -65,7 +65,7 @@ func TestLiveAndVerdictShowWhatRenderShows(t *testing.T) {
 	}
 }
 
-// A student who fixes a check reads its verdict while the others still run.
+// A student who fixes a check can read its verdict while the other checks still run.
 func TestFirstVerdictIsShownAtOnce(t *testing.T) {
 	t.Parallel()
 	r := reports(t)["graded-failed"]
@@ -87,13 +87,13 @@ func TestFirstVerdictIsShownAtOnce(t *testing.T) {
 		live.CheckDone(test.first)
 		for _, want := range test.want {
 			if !strings.Contains(out.String(), want) {
-				t.Errorf("after the first check it has printed\n%s\nwithout %q", out.String(), want)
+				t.Errorf("output after the first check is\n%s\nwithout %q", out.String(), want)
 			}
 		}
 		before := out.Len()
 		live.CheckDone(report.Check{ID: "another", Title: "Another", Status: report.Passed, MaxPoints: 5, Points: 5})
 		if output := out.String()[before:]; strings.Contains(output, "Checking") || strings.Contains(output, "ixed:") {
-			t.Errorf("for another check the output is %q", output)
+			t.Errorf("for another check, the output is %q", output)
 		}
 		live.Close()
 	}
@@ -114,11 +114,11 @@ func TestLiveLastLine(t *testing.T) {
 		line := lastLine()
 		for _, part := range parts {
 			if !strings.Contains(line, part) {
-				t.Errorf("the last line is %q, want %q in it", line, part)
+				t.Errorf("last line is %q, want %q in it", line, part)
 			}
 		}
 		if lipgloss.Width(line[strings.LastIndex(line, "\n")+1:]) >= 120 {
-			t.Errorf("the last line %q fills the screen", line)
+			t.Errorf("last line %q fills the screen", line)
 		}
 	}
 	live.StepStarted("cluster")
@@ -132,7 +132,7 @@ func TestLiveLastLine(t *testing.T) {
 	want("· cluster", "Kubernetes v1.36.3", "⠋ build ", "0.0 s")
 	live.StepDone("build", time.Second, "")
 	if strings.Contains(lastLine(), "⠋") {
-		t.Errorf("the spinner turns for nothing: %q", lastLine())
+		t.Errorf("the spinner runs without an activity: %q", lastLine())
 	}
 	before := out.Len()
 	live.CheckStarted(report.Check{ID: "burst", Title: "Thirty end right"})
@@ -144,7 +144,7 @@ func TestLiveLastLine(t *testing.T) {
 	want("⠋ burst ", "Thirty end right", "2.0 s")
 	live.Close()
 	if got := lastLine(); got != "" {
-		t.Errorf("after Close the last line is %q", got)
+		t.Errorf("after Close, the last line is %q", got)
 	}
 	closed := out.String()
 	live.Close()
@@ -152,7 +152,7 @@ func TestLiveLastLine(t *testing.T) {
 	live.StepDone("late", time.Second, "")
 	live.CheckDone(report.Check{ID: "late", Title: "late", Status: report.Passed})
 	if out.String() != closed {
-		t.Errorf("after Close it printed %q", out.String()[len(closed):])
+		t.Errorf("after Close, it printed %q", out.String()[len(closed):])
 	}
 }
 
@@ -165,11 +165,11 @@ func TestLiveAnimates(t *testing.T) {
 	select {
 	case <-seen.two:
 	case <-time.After(30 * time.Second):
-		t.Error("the spinner does not turn")
+		t.Error("the spinner does not run")
 	}
 }
 
-// frames closes a channel once it saw two pictures of the spinner.
+// frames closes a channel once it has seen two frames of the spinner.
 type frames struct {
 	mutex     sync.Mutex
 	different map[string]bool
@@ -230,10 +230,10 @@ func TestLiveFromSeveralGoroutines(t *testing.T) {
 	text := settle(out.String())
 	for i := range 50 {
 		if n := strings.Count(text, fmt.Sprintf("· step-%02d ", i)); n != 1 {
-			t.Errorf("step %d is there %d times", i, n)
+			t.Errorf("step %d is printed %d times", i, n)
 		}
 	}
 	if n := strings.Count(text, "\n"); n != 53 {
-		t.Errorf("there are %d lines, want 50 and a header of 3:\n%s", n, text)
+		t.Errorf("got %d lines, want 50 and a header of 3:\n%s", n, text)
 	}
 }

@@ -38,7 +38,7 @@ func options(screen Screen) Options {
 	}
 }
 
-// reports are the golden reports of package report, of which there is one for each outcome.
+// reports returns the golden reports of package report, at least one for each outcome.
 func reports(t *testing.T) map[string]*report.Report {
 	t.Helper()
 	files, err := filepath.Glob("../testdata/*.json")
@@ -86,7 +86,7 @@ func TestLinesFitTheScreen(t *testing.T) {
 	for name, r := range reports(t) {
 		for _, width := range []int{50, 64, 80, 99, 100, 120, 250} {
 			for line := range strings.SplitSeq(render(t, r, options(columns(width))), "\n") {
-				// Markers and positions stay whole, since they are there to be copied.
+				// Markers and positions are never wrapped, so that they can be copied.
 				if strings.Contains(line, "//+kubebuilder") || strings.Contains(line, ".go:") {
 					continue
 				}
@@ -94,7 +94,7 @@ func TestLinesFitTheScreen(t *testing.T) {
 					t.Errorf("%s at %d columns has a line of %d: %q", name, width, got, line)
 				}
 				if line != strings.TrimRight(line, " ") {
-					t.Errorf("%s at %d columns has spaces at a line's end: %q", name, width, line)
+					t.Errorf("%s at %d columns has trailing spaces: %q", name, width, line)
 				}
 			}
 		}
@@ -116,12 +116,12 @@ func TestPointsAreAligned(t *testing.T) {
 			}
 		}
 		if n != 13 || len(ends) != 1 {
-			t.Errorf("at %d columns the points of %d checks end in the columns %v, want 13 in one", width, n, ends)
+			t.Errorf("at %d columns, the points of %d checks end in the columns %v, want 13 in one", width, n, ends)
 		}
 	}
 }
 
-// In a pipe each line begins with its word, so that scripts and people can grep.
+// In a pipe, each line begins with a keyword, so that scripts and people can grep.
 func TestPlainLinesHaveKeywords(t *testing.T) {
 	t.Parallel()
 	words := []string{
@@ -132,7 +132,7 @@ func TestPlainLinesHaveKeywords(t *testing.T) {
 	for name, r := range reports(t) {
 		text := render(t, r, options(plain))
 		if strings.Contains(text, "\x1b") || strings.Contains(text, "\r") {
-			t.Errorf("%s: the text is not plain", name)
+			t.Errorf("%s: text is not plain", name)
 		}
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		want := fmt.Sprintf("%d of %d points; ", r.Score, r.MaxScore)
@@ -140,11 +140,11 @@ func TestPlainLinesHaveKeywords(t *testing.T) {
 			want = "no grade; "
 		}
 		if !strings.HasPrefix(lines[len(lines)-1], want) {
-			t.Errorf("%s: the last line is %q, want it to begin with %q", name, lines[len(lines)-1], want)
+			t.Errorf("%s: last line is %q, want it to begin with %q", name, lines[len(lines)-1], want)
 		}
 		for _, line := range lines[:len(lines)-2] {
 			if line != "" && !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(line, word) }) {
-				t.Errorf("%s: the line %q begins with no known word", name, line)
+				t.Errorf("%s: line %q begins with no keyword", name, line)
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func TestControlCharactersAreRemoved(t *testing.T) {
 	}
 }
 
-// A command that the caller does not know must not be made up.
+// The output must not suggest a command that the caller did not pass.
 func TestNoSuggestionsWithoutCommands(t *testing.T) {
 	t.Parallel()
 	for name, r := range reports(t) {
@@ -221,7 +221,7 @@ func TestDetect(t *testing.T) {
 		}
 	}
 	if got := Detect(&bytes.Buffer{}, environment()); got != plain {
-		t.Errorf("a buffer is %+v, want plain", got)
+		t.Errorf("Detect() of a buffer = %+v, want plain", got)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
@@ -229,7 +229,7 @@ func TestDetect(t *testing.T) {
 	}
 	defer file.Close()
 	if got := Detect(file, environment("TERM", "xterm")); got != plain {
-		t.Errorf("a file is %+v, want plain", got)
+		t.Errorf("Detect() of a file = %+v, want plain", got)
 	}
 	for _, test := range []struct {
 		name   string
@@ -267,8 +267,8 @@ func TestWrap(t *testing.T) {
 		{"at a space", "aaaaaaaaaa bbbbbbbbbb cc", 20, []string{"aaaaaaaaaa", "bbbbbbbbbb cc"}},
 		{"just fitting", "aaaaaaaaa bbbbbbbbbb cc", 20, []string{"aaaaaaaaa bbbbbbbbbb", "cc"}},
 		{"a long word", strings.Repeat("x", 45), 20, []string{strings.Repeat("x", 20), strings.Repeat("x", 20), "xxxxx"}},
-		{"spaces inside stay", "GET   a   200", 20, []string{"GET   a   200"}},
-		{"indentation goes on", "  aaaaaaaaaa bbbbbbbbbb", 20, []string{"  aaaaaaaaaa", "  bbbbbbbbbb"}},
+		{"inner spaces are kept", "GET   a   200", 20, []string{"GET   a   200"}},
+		{"indentation is repeated", "  aaaaaaaaaa bbbbbbbbbb", 20, []string{"  aaaaaaaaaa", "  bbbbbbbbbb"}},
 		{"an indented long word", "  " + strings.Repeat("x", 30), 20, []string{"  " + strings.Repeat("x", 18), "  " + strings.Repeat("x", 12)}},
 		{"lines", "a\nb", 20, []string{"a", "b"}},
 		{"wide characters", strings.Repeat("冰", 12), 20, []string{strings.Repeat("冰", 10), "冰冰"}},
@@ -299,7 +299,7 @@ func TestBar(t *testing.T) {
 		{120, 100, "##########"},
 	} {
 		if got := p.bar(test.score, test.maxScore, 10); got != test.want {
-			t.Errorf("the bar of %d of %d is %q, want %q", test.score, test.maxScore, got, test.want)
+			t.Errorf("bar of %d of %d is %q, want %q", test.score, test.maxScore, got, test.want)
 		}
 	}
 }
