@@ -42,7 +42,7 @@ func followFolder(folder string, injector *faults.Injector) (end func(), err err
 				if !ok {
 					return
 				}
-				// This comes first, because a change in a new folder goes unseen until the folder is watched.
+				// This comes first, because a change in a new folder is not seen until the folder is watched.
 				if event.Has(fsnotify.Create) {
 					_ = watchBelow(watcher, event.Name) // a file, or already deleted
 				}

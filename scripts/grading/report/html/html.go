@@ -56,7 +56,8 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 // page is the data of the template.
 type page struct {
 	*report.Report
-	// Reached are the points, and Of is the text after them: "of 100 points". For a run without a grade, they say so.
+	// Reached are the points, and Of is the text after them: "of 100 points". For a run without a grade, they are "no"
+	// and "grade".
 	Reached, Of string
 	Style       template.CSS
 	Script      template.JS

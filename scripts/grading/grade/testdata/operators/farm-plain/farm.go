@@ -322,7 +322,7 @@ func (q *request) stream(w http.ResponseWriter) func(kind string, o object) erro
 		if kind != "ERROR" && kind != "BOOKMARK" {
 			o = q.form(o)
 		}
-		_ = flush.SetWriteDeadline(time.Now().Add(10 * time.Second)) // who does not read is not waited for
+		_ = flush.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a client that does not read must not block
 		if _, err := w.Write(append(encode(object{"type": kind, "object": o}), '\n')); err != nil {
 			return err
 		}
@@ -373,7 +373,7 @@ func (f *farm) watch(w http.ResponseWriter, q *request) error {
 	for _, o := range now {
 		if chosen(o) {
 			if err := send("ADDED", o); err != nil {
-				return nil // it is gone
+				return nil // the client has disconnected
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func decode(r io.Reader) (object, error) {
 func encode(o any) []byte {
 	content, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // what came as JSON goes as JSON
+		panic(err) // a value read from JSON can be written as JSON
 	}
 	return content
 }
@@ -88,7 +88,7 @@ func open(path string) (*herd, error) {
 		return nil, err
 	}
 	h := &herd{file: file, llamas: map[string]object{}, news: make(chan struct{})}
-	var whole int64 // what comes after the last whole line was never acknowledged
+	var whole int64 // data after the last complete line was never acknowledged
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -145,7 +145,7 @@ func (h *herd) put(kind string, o object) error {
 	if _, err = h.file.Write(append(encode(c), '\n')); err == nil {
 		err = h.file.Sync()
 	}
-	if err != nil { // nobody may ever read half of it
+	if err != nil { // an incomplete line must never be read
 		if undo := h.file.Truncate(at); undo != nil {
 			panic(undo)
 		}

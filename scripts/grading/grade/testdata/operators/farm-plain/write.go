@@ -46,7 +46,7 @@ func (q *request) llama(o object) (object, error) {
 	clean := object{"apiVersion": groupVersion, "kind": "Llama", "metadata": metadata, "spec": object{}}
 	metadata["namespace"] = q.namespace
 	delete(metadata, "managedFields")
-	delete(metadata, "finalizers") // none is served: a delete is done at once
+	delete(metadata, "finalizers") // finalizers are not supported: a delete takes effect at once
 	name := metadata.text("name")
 	for field, value := range spec {
 		if field != "weight" && field != "height" {

@@ -142,7 +142,7 @@ func (strategy) WarningsOnUpdate(_ context.Context, _, _ runtime.Object) []strin
 func (strategy) Validate(_ context.Context, o runtime.Object) field.ErrorList {
 	var wrong field.ErrorList
 	llama := o.(*Llama).Spec
-	for _, message := range validation.NameIsDNSSubdomain(o.(*Llama).Name, false) { // the library demands less
+	for _, message := range validation.NameIsDNSSubdomain(o.(*Llama).Name, false) { // the library requires less
 		wrong = append(wrong, field.Invalid(field.NewPath("metadata", "name"), o.(*Llama).Name, message))
 	}
 	for name, number := range map[string]*float64{"weight": llama.Weight, "height": llama.Height} {
