@@ -31,7 +31,7 @@ import (
 )
 
 // ProxyAPI serves the API of a cluster at another address: with TLS, over HTTP/2, with a certificate of an authority of
-// its own. From the configuration it takes the cluster's address and authority, and no credentials: a request without a
+// its own. It takes the cluster's address and authority from the configuration, but no credentials: a request without a
 // token is anonymous. See Exchange for the operator's token.
 func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err error) {
 	target, err := url.Parse(config.Host)
@@ -46,10 +46,10 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 	if err != nil {
 		return "", nil, err
 	}
-	// What the operator asks for is asked of the API server as it is; its compression, too.
+	// Requests pass unchanged, including the compression that the operator asks for.
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true, DisableCompression: true}
 	if config.Proxy != nil {
-		transport.Proxy = config.Proxy // the kubeconfig says by which way the cluster is reached
+		transport.Proxy = config.Proxy // the proxy-url of the kubeconfig
 	}
 	var through http.RoundTripper = transport
 	if i.API != nil {
@@ -70,7 +70,8 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 	return "https://" + address, ca, nil
 }
 
-// newIdentity is by what the proxy is known, and the authority that a client needs for that.
+// newIdentity returns the proxy's TLS configuration, with a certificate for the address, and the authority in PEM that
+// a client needs to verify it.
 func newIdentity(address string) (identity *tls.Config, ca []byte, err error) {
 	const name = "operator-labs-faults"
 	authority, err := certificates.NewAuthority(name)
@@ -88,11 +89,11 @@ func newIdentity(address string) (identity *tls.Config, ca []byte, err error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, authority.PEM, nil
 }
 
-// api is how the API server itself reads requests.
+// api parses requests as the API server itself does.
 var api = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
 func parseAPI(r *http.Request) request {
-	// An error leaves what is known; the API server will refuse it.
+	// On an error, info holds what could be parsed. The API server will refuse the request.
 	info, _ := api.NewRequestInfo(r)
 	asked := request{entry: Entry{
 		Service: API, Verb: info.Verb, Namespace: info.Namespace, Name: info.Name,
@@ -115,8 +116,9 @@ func parseAPI(r *http.Request) request {
 	return asked
 }
 
-// besides is true of requests that are no part of an operator's work on its objects: leader election, events, and
-// questions about rights and tokens. They come when they like, so that with them no count would be the same twice.
+// besides reports whether a request is not part of an operator's work on its objects: leader election, events, and
+// reviews of access and tokens. Such requests arrive at arbitrary times, so counting them would make the numbers differ
+// between runs.
 func besides(info *apirequest.RequestInfo) bool {
 	switch info.APIGroup {
 	case "coordination.k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io":
@@ -125,8 +127,8 @@ func besides(info *apirequest.RequestInfo) bool {
 	return info.APIGroup == "" && info.Resource == "events"
 }
 
-// nameInBody is the name of the object that is created: the address does not have it. It is empty if the body can't be
-// read, or leaves the name to the API server.
+// nameInBody returns the name of the object that a request creates, which the URL does not contain. It is empty if the
+// body can't be read, or leaves the name to the API server.
 func nameInBody(r *http.Request) string {
 	body, whole := peek(r)
 	if !whole {
@@ -138,7 +140,7 @@ func nameInBody(r *http.Request) string {
 	case runtime.ContentTypeJSON:
 		_ = json.Unmarshal(body, &object)
 	case runtime.ContentTypeProtobuf:
-		// Four bytes that say so, an envelope, and the object, whose metadata have the same number in all kinds:
+		// A magic number of four bytes, an envelope, and the object. The metadata have the same field number in all kinds:
 		// k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
 		var envelope runtime.Unknown
 		if len(body) > 4 && envelope.Unmarshal(body[4:]) == nil {
@@ -149,7 +151,7 @@ func nameInBody(r *http.Request) string {
 }
 
 // peek reads the body of a request, which can be read again afterwards. whole is false if it is larger than any service
-// takes.
+// accepts.
 func peek(r *http.Request) (body []byte, whole bool) {
 	if r.Body == nil {
 		return nil, true
@@ -160,19 +162,19 @@ func peek(r *http.Request) (body []byte, whole bool) {
 	return start.Bytes(), errors.Is(err, io.EOF)
 }
 
-// resource is the resource that a request to the API is about, without its subresource.
+// resource returns the resource that a request to the API is about, without its subresource.
 func (asked *request) resource() schema.GroupResource {
 	resource, _, _ := strings.Cut(asked.entry.Resource, "/")
 	return schema.GroupResource{Group: asked.group, Resource: resource}
 }
 
-// answerOf is an error of the API as the API server sends it.
+// answerOf returns an error of the API in the form in which the API server sends it.
 func answerOf(err *apierrors.StatusError) refusal {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	body, marshalErr := json.Marshal(status)
 	if marshalErr != nil {
-		panic(marshalErr) // a Status can always be written
+		panic(marshalErr) // a Status can always be marshalled
 	}
 	return refusal{code: int(status.Code), mediaType: runtime.ContentTypeJSON, body: body}
 }
@@ -180,9 +182,9 @@ func answerOf(err *apierrors.StatusError) refusal {
 // sendInitialEvents is the parameter of a watch that asks for a streaming list.
 const sendInitialEvents = "sendInitialEvents"
 
-// refuseStreamingList replaces an answer by that of an API server without streaming lists, which is what the embedded
-// one is (docs/decisions/0011). Where a cluster has them, an operator without the right to list would work there and
-// nowhere else: a grade would depend on the cluster. A client lists instead.
+// refuseStreamingList replaces an answer by that of an API server without streaming lists, such as the embedded one
+// (docs/decisions/0011). If a cluster supported them, an operator without permission to list would work there and on no
+// other cluster: its grade would depend on the cluster. After the refusal, a client lists instead.
 func refuseStreamingList(answer *http.Response) {
 	refused := answerOf(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
 		field.Forbidden(field.NewPath(sendInitialEvents),

@@ -55,19 +55,19 @@ func TestRequestsToTheAPIServerPassAndAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := maps.Update(ctx, made, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-		t.Errorf("an update of an old version gives %v", err)
+		t.Errorf("Update() of an old version: error = %v, want a conflict", err)
 	}
 	got, err := maps.Get(ctx, "a", metav1.GetOptions{})
 	if err != nil || len(got.Data["value"]) != 300<<10 || got.Labels["x"] != "y" {
-		t.Errorf("it reads back as %d bytes with the labels %v: %v", len(got.Data["value"]), got.Labels, err)
+		t.Errorf("Get() returned %d bytes with the labels %v: error = %v", len(got.Data["value"]), got.Labels, err)
 	}
 	if list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: "x=y", Limit: 1}); err != nil || len(list.Items) != 1 {
-		t.Errorf("the list has %d items: %v", len(list.Items), err)
+		t.Errorf("List() returned %d items, want 1: error = %v", len(list.Items), err)
 	}
 	absent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
 	_, err = client.AppsV1().Deployments(b.namespace).UpdateStatus(ctx, absent, metav1.UpdateOptions{})
 	if !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
-		t.Errorf("the status of what is not there gives %v", err)
+		t.Errorf("UpdateStatus() of an absent Deployment: error = %v", err)
 	}
 	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -88,14 +88,14 @@ func TestRequestsToTheAPIServerPassAndAreLogged(t *testing.T) {
 	}
 	lines := b.lines()
 	if len(lines) == len(want) && strings.HasPrefix(lines[6], want[6]) && strings.HasSuffix(lines[6], "(write 5)") {
-		want[6] = lines[6] // which of the two errors it is, is for the API server to say
+		want[6] = lines[6] // the API server chooses one of the two errors
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("the log (-want +got):\n%s", diff)
 	}
 	for _, entry := range b.Log() {
 		if entry.Service != API || entry.Namespace != b.namespace {
-			t.Errorf("the log has %+v", entry)
+			t.Errorf("unexpected log entry: %+v", entry)
 		}
 	}
 }
@@ -113,12 +113,12 @@ func TestAPIProxySpeaksHTTP2AndAuthenticatesByToken(t *testing.T) {
 	}
 	answer.Body.Close()
 	if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
-		t.Errorf("the answer is %s, %s", answer.Proto, answer.Status)
+		t.Errorf("got %s, %s, want HTTP/2 and 200 OK", answer.Proto, answer.Status)
 	}
 	review, err := b.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
 		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if want := "system:serviceaccount:" + b.namespace + ":operator"; err != nil || review.Status.UserInfo.Username != want {
-		t.Errorf("it is known as %q, want %q: %v", review.Status.UserInfo.Username, want, err)
+		t.Errorf("got user name %q, want %q: error = %v", review.Status.UserInfo.Username, want, err)
 	}
 	for name, token := range map[string]string{"no token": "", "an unknown token": "made-up"} {
 		config := rest.CopyConfig(b.operator)
@@ -127,10 +127,10 @@ func TestAPIProxySpeaksHTTP2AndAuthenticatesByToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The administrator's certificate, which the injector knows, must not become theirs.
+		// The injector must not use the administrator's certificate for these clients.
 		_, err = stranger.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{})
 		if !apierrors.IsUnauthorized(err) {
-			t.Errorf("%s gets %v, want 401", name, err)
+			t.Errorf("%s: error = %v, want 401", name, err)
 		}
 	}
 	config := rest.CopyConfig(b.operator)
@@ -140,7 +140,7 @@ func TestAPIProxySpeaksHTTP2AndAuthenticatesByToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := foreign.Discovery().ServerVersion(); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("its certificate is trusted by the cluster's authority: %v", err)
+		t.Errorf("the cluster's authority verifies the proxy's certificate: error = %v", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestUncountedRequestsGetNoFaults(t *testing.T) {
 			_, err := client.CoreV1().Events(b.namespace).Create(ctx, event, metav1.CreateOptions{})
 			return err
 		},
-		"a question about rights": func() error {
+		"an access review": func() error {
 			_, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 					NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "get"},
@@ -186,23 +186,23 @@ func TestUncountedRequestsGetNoFaults(t *testing.T) {
 		},
 	} {
 		if err := ask(); err != nil {
-			t.Errorf("%s was hit: %v", name, err)
+			t.Errorf("%s got a fault: %v", name, err)
 		}
 	}
 	log := b.Log()
 	if len(log) < 8 {
-		t.Errorf("not all of it is logged: %v", log)
+		t.Errorf("the log is incomplete: %v", log)
 	}
 	for _, entry := range log {
 		if entry.Number != 0 || entry.Fault != "" {
-			t.Errorf("%s counts", entry)
+			t.Errorf("%s was counted or got a fault", entry)
 		}
 	}
 	if _, err := client.CoreV1().ConfigMaps(b.namespace).List(ctx, metav1.ListOptions{}); err == nil {
-		t.Error("a read was not hit")
+		t.Error("a counted read got no fault")
 	}
 	if got := b.Log()[len(log)]; got.Number != 1 {
-		t.Errorf("%s is not the first read", got)
+		t.Errorf("got entry %s, want read 1", got)
 	}
 }
 
@@ -214,13 +214,13 @@ func TestWriteWithALostAnswerTakesEffect(t *testing.T) {
 	err := set(t.Context(), b.client(t), b.namespace, "x", "done")
 	var answer apierrors.APIStatus
 	if err == nil || errors.As(err, &answer) {
-		t.Errorf("the answer is %v", err)
+		t.Errorf("set() error = %v", err)
 	}
 	if got := b.value(t, "x"); got != "done" {
-		t.Errorf("its value is %q", got)
+		t.Errorf("got value %q", got)
 	}
 	if got := b.Log()[1]; got.Code != http.StatusOK || got.Injected || got.Fault != LostAnswer {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("unexpected log entry: %+v", got)
 	}
 }
 
@@ -233,10 +233,10 @@ func TestUnansweredWriteHasNoEffect(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if err := set(ctx, client, b.namespace, "x", "done"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the answer is %v", err)
+		t.Errorf("set() error = %v", err)
 	}
 	if got := b.value(t, "x"); got != "" {
-		t.Errorf("its value is %q", got)
+		t.Errorf("got value %q", got)
 	}
 	if err := set(t.Context(), client, b.namespace, "x", "later"); err != nil {
 		t.Error(err)
@@ -258,11 +258,11 @@ func TestStoppedAPIServerIsADroppedConnection(t *testing.T) {
 	_, err = client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 	var answer apierrors.APIStatus
 	if err == nil || errors.As(err, &answer) {
-		t.Errorf("no API server runs, and the answer is %v", err)
+		t.Errorf("List() without an API server: error = %v, want a dropped connection", err)
 	}
 	for _, host := range []string{"", "127.0.0.1:6443", "http://127.0.0.1:6443"} {
 		if _, _, err := injector.ProxyAPI(&rest.Config{Host: host}); err == nil || !strings.Contains(err.Error(), "must begin with https://") {
-			t.Errorf("the address is %q, and the error %v", host, err)
+			t.Errorf("ProxyAPI() with the address %q: error = %v", host, err)
 		}
 	}
 }
@@ -286,10 +286,10 @@ func TestNameOfACreatedObjectIsReadFromItsBody(t *testing.T) {
 		r.Header.Set("Content-Type", test.mediaType)
 		asked := parseAPI(r)
 		if asked.entry.Name != test.want || asked.entry.Verb != "create" || asked.entry.Resource != "icecreams" || asked.group != "demo.lva.io" {
-			t.Errorf("%.40q is %+v", test.body, asked)
+			t.Errorf("parseAPI() of the body %.40q = %+v", test.body, asked)
 		}
 		if body, err := io.ReadAll(r.Body); err != nil || string(body) != test.body {
-			t.Errorf("of %d bytes of a body, %d are left: %v", len(test.body), len(body), err)
+			t.Errorf("a body of %d bytes has %d bytes after parseAPI(): error = %v", len(test.body), len(body), err)
 		}
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ours are goroutines of an injector, or of a server or a client that only injectors have here.
+// ours matches the stacks of an injector's goroutines, and of those of servers and clients that only injectors use in
+// these tests.
 var ours = regexp.MustCompile(`scripts/grading/faults\.\(\*|net/http\.\(\*(conn|Server|http2serverConn)\)|httputil\.`)
 
 func left() []string {
@@ -44,7 +45,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	client := b.client(t)
 	open := follow(t, client, b.namespace)
 	next(t, open, "ADDED x=")
-	// Everything that lasts, each at a write of its own; and a connection on which neither side ever writes.
+	// Every fault that lasts, each at a write of its own, and a connection on which neither side ever writes.
 	schedule := []Fault{
 		{Kind: NoAnswer, Class: Write, At: 1},
 		{Kind: Slow, Class: Write, At: 2, For: lasting(long)},
@@ -99,34 +100,34 @@ func TestCloseEndsEverything(t *testing.T) {
 		defer b.mutex.Unlock()
 		return b.closed
 	})
-	dying.dead <- nil // it waits for the kill only
+	dying.dead <- nil // Close waits only for the kill
 	select {
 	case <-closed:
 	case <-time.After(patience):
-		t.Fatalf("Close hangs; what is left:\n%s", strings.Join(left(), "\n\n"))
+		t.Fatalf("Close() hangs; remaining goroutines:\n%s", strings.Join(left(), "\n\n"))
 	}
 	for range 4 {
 		if err := <-errs; err == nil {
-			t.Error("a request was answered by Close")
+			t.Error("Close() answered a request")
 		}
 	}
-	for range open { // ends, too
+	for range open { // the watch ends, too
 	}
 	if _, err := client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "x", metav1.GetOptions{}); err == nil {
-		t.Error("it still answers")
+		t.Error("the closed injector still answers")
 	}
 	if _, _, err := b.ProxyAPI(cluster.Config()); !errors.Is(err, errClosed) {
-		t.Errorf("a new proxy gives %v", err)
+		t.Errorf("ProxyAPI() after Close: error = %v", err)
 	}
 	if log := b.Log(); len(log) < 6 {
-		t.Errorf("the log is gone: %v", log)
+		t.Errorf("the log after Close is incomplete: %v", log)
 	}
 	b.Disarm()
 	b.Note("killed")
 	if err := errors.Join(b.Close(), b.past.Close()); err != nil {
-		t.Errorf("the second Close gives %v", err)
+		t.Errorf("second Close() error = %v", err)
 	}
-	// The servers' own goroutines learn of it a moment later.
+	// The servers' own goroutines end a moment later.
 	eventually(t, "nothing of it is left", func() bool {
 		b.mutex.Lock()
 		defer b.mutex.Unlock()
@@ -138,7 +139,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// A server that counts its connections, since the API server of all tests has those of others as well.
+// The test uses a server that counts its connections, because the API server that all tests share has those of other
+// tests as well.
 func TestCloseEndsTheConnectionsToTheAPIServer(t *testing.T) {
 	t.Parallel()
 	var mutex sync.Mutex
@@ -177,7 +179,7 @@ func TestCloseEndsTheConnectionsToTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := open(); got != 1 || protocol != "HTTP/2.0" {
-		t.Errorf("the injector has %d connections, and speaks %s", got, protocol)
+		t.Errorf("the injector has %d connections with the protocol %s, want 1 with HTTP/2.0", got, protocol)
 	}
 	if err := injector.Close(); err != nil {
 		t.Error(err)

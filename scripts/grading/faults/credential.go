@@ -12,11 +12,11 @@ import (
 	"sync"
 )
 
-// credentials are what the operator shows to the proxy of the API, and what the proxy shows to the API server in its
-// place.
+// credentials holds the tokens that the operator sends to the proxy of the API, and those that the proxy sends to the
+// API server instead.
 type credentials struct {
 	mutex  sync.Mutex
-	tokens map[string]string // by what the operator shows
+	tokens map[string]string // by the token that the operator sends
 	mark   string
 	sent   int
 }
@@ -41,13 +41,13 @@ func (i *Injector) Exchange(token string) (shown string) {
 // program knows this prefix.
 func (i *Injector) AuditMark() string { return i.credentials.mark }
 
-// auditID is how a request names itself in the audit log, and an answer the request.
+// auditID is the header in which a request sets its audit ID, and in which the answer repeats it.
 // (k8s.io/apiserver/pkg/apis/audit, HeaderAuditID)
 const auditID = "Audit-ID"
 
 const bearer = "Bearer "
 
-// show puts what the API server knows into the place of what the operator has shown, and marks the request.
+// show replaces the operator's token by the one that the API server accepts, and marks the request.
 func (c *credentials) show(r *httputil.ProxyRequest) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -59,5 +59,5 @@ func (c *credentials) show(r *httputil.ProxyRequest) {
 	}
 }
 
-// hide keeps the mark from the operator.
+// hide removes the mark from an answer to the operator.
 func hide(answer *http.Response) { answer.Header.Del(auditID) }

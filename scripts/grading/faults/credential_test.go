@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The operator's credential gives access to the API server through the proxy, and by no other way.
+// The operator's credential gives access to the API server only through the proxy.
 func TestCredentialIsValidOnlyAtTheProxy(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -33,11 +33,11 @@ func TestCredentialIsValidOnlyAtTheProxy(t *testing.T) {
 	_, err = client.CoreV1().ConfigMaps(b.namespace).Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "past"}}, metav1.CreateOptions{})
 	if !apierrors.IsUnauthorized(err) {
-		t.Errorf("past the proxy it must be unauthorized: %v", err)
+		t.Errorf("Create() past the proxy: error = %v, want unauthorized", err)
 	}
 }
 
-// The audit log distinguishes what came through the proxy from what did not, by a mark that an operator never sees and
+// The audit log distinguishes requests through the proxy from all others by a mark that an operator never sees and
 // can't choose.
 func TestAuditMark(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestAuditMark(t *testing.T) {
 	answer.Body.Close()
 	for name, values := range answer.Header {
 		if strings.Contains(strings.Join(values, " "), b.AuditMark()) {
-			t.Errorf("the operator learns of the mark by %s", name)
+			t.Errorf("the operator sees the mark in the header %s", name)
 		}
 	}
 	log, err := os.ReadFile(cluster.AuditLog)

@@ -5,8 +5,8 @@
 // faults by a schedule: conflicts, refusals, lost answers, late watches, and SIGKILL before or after a certain write.
 // It neither starts the operator nor judges it.
 //
-// A Schedule says which fault is injected at which request. Schedules come from Sweep, Random and Mild, or are written
-// by hand. The table in kinds.go says what each kind of fault is and does. An Injector holds the proxies, counts
-// requests, and injects the faults of the schedule with which it is armed. Without a schedule it passes on everything
-// except streaming lists. It always refuses these, so that an operator behaves the same on all clusters.
+// A Schedule defines which fault is injected at which request. Schedules come from Sweep, Random and Mild, or are
+// written by hand. The table in kinds.go describes each kind of fault. An Injector holds the proxies, counts requests,
+// and injects the faults of the schedule with which it is armed. Without a schedule it passes on everything except
+// streaming lists. It always refuses these, so that an operator behaves the same on all clusters.
 package faults

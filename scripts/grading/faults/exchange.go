@@ -14,23 +14,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errLost is why an answer does not reach the operator.
+// errLost is the error of an answer that is not delivered to the operator.
 var errLost = errors.New("the answer is not delivered")
 
-// request is what a service makes of an HTTP request.
+// request is an HTTP request as a service understands it.
 type request struct {
-	// entry has the fields that say what is asked for.
+	// entry has the fields that describe the request.
 	entry Entry
-	// counts is false of what is no part of the operator's work: it is never hit.
+	// counts is false for a request that is not part of the operator's work. Such a request never gets a fault.
 	counts bool
 	// group is the API group.
 	group string
 	watch bool
-	// endless is true of an answer that continues until the client disconnects, as that of a log that is followed.
+	// endless is true if the answer continues until the client disconnects, as when a log is followed.
 	endless bool
-	// streamingList is true of a watch that is to begin with all objects that exist.
+	// streamingList is true for a watch that starts with all existing objects.
 	streamingList bool
-	// cached is true of a list that any cache of the API server may answer, however old it is.
+	// cached is true for a list that the API server may answer from any cache, however old it is.
 	cached bool
 }
 
@@ -42,8 +42,8 @@ type exchange struct {
 	logged     *Entry
 	fault      *Fault    // nil: none
 	effect     behaviour // of the fault; empty: nothing
-	plan       *plan     // that the fault is of
-	// kills says that the operator is killed before the request is done, and marked are its connections.
+	plan       *plan     // to which the fault belongs
+	// kills is true if the operator is killed before the request is executed. marked then holds its connections.
 	kills  bool
 	marked []*connection
 	dead   bool               // the request came from an operator that is being killed
@@ -52,10 +52,10 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// enter logs and counts a request, and finds the fault that it meets.
+// enter logs and counts a request, and finds its fault.
 func (i *Injector) enter(asked request, from *connection) *exchange {
 	x := &exchange{request: asked, injector: i, connection: from}
-	// Counted and logged in one go, so that numbers ascend in the log.
+	// The request is counted and logged under one lock, so that numbers ascend in the log.
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	entry := asked.entry
@@ -76,8 +76,8 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 	return x
 }
 
-// mark marks the operator for the kill. From this moment nothing else of it is done: that is what makes the crash the
-// same every time. The injector is locked.
+// mark marks the operator for the kill. From then on, none of its requests are executed, so that the crash is the same
+// in every run. The injector is locked.
 func (x *exchange) mark() { x.marked, x.kills = x.injector.markForKill(x.plan, x.connection) }
 
 // kill kills the operator, unless it is being killed because of another request.
@@ -93,15 +93,15 @@ func (x *exchange) holdEvents() { x.plan.stale = x.fault.For.Duration }
 // wait waits as long as the fault lasts, unless the operator gives up.
 func (x *exchange) wait(ctx context.Context) { wait(ctx, x.fault.For.Duration, x.plan.over) }
 
-// handed logs that the answer is handed over from now on. It is called before that happens: what the operator does
-// because of the answer has a later time in the log.
+// handed logs that the answer is about to be handed over. It is called before that happens, so that the operator's
+// reaction to the answer has a later time in the log.
 func (x *exchange) handed(code int) {
 	x.injector.record.update(x.logged, func(e *Entry) {
 		e.Code, e.Seconds = code, x.injector.record.now().Sub(e.Time).Seconds()
 	})
 }
 
-// ended logs how long something took that was not answered, or a watch lasted.
+// ended logs how long an unanswered request took, or how long a watch lasted.
 func (x *exchange) ended() {
 	x.injector.record.update(x.logged, func(e *Entry) {
 		if e.Code == 0 || x.watch {
@@ -113,7 +113,7 @@ func (x *exchange) ended() {
 // cutOff ends a request without an answer.
 func cutOff() { panic(http.ErrAbortHandler) }
 
-// serve answers a request, by itself or by the service.
+// serve answers a request itself or forwards it to the service.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	defer x.ended()
 	if x.dead {
@@ -164,7 +164,8 @@ func (x *exchange) atVersion(r *http.Request) *http.Request {
 	return r
 }
 
-// answered is called with the service's answer, before any of it is handed over. With an error nothing is.
+// answered is called with the service's answer, before any of it is handed over. If it returns an error, nothing is
+// handed over.
 func (x *exchange) answered(answer *http.Response) error {
 	code := answer.StatusCode
 	hide(answer)
@@ -174,7 +175,7 @@ func (x *exchange) answered(answer *http.Response) error {
 	}
 	switch {
 	case code == http.StatusSwitchingProtocols:
-		// From here it is no HTTP any more, and has no end to wait for.
+		// The connection no longer carries HTTP, and there is no end to wait for.
 	case x.effect.answer != nil:
 		if whole, err := x.effect.answer(x, answer); err != nil || !whole {
 			return err
@@ -190,13 +191,15 @@ func (x *exchange) answered(answer *http.Response) error {
 }
 
 const (
-	// answerLimit is how much of an answer is held, in bytes, and answerTime how long: the API server answers in a piece.
+	// answerLimit is the maximum number of bytes of an answer that are held, and answerTime the maximum time. The API
+	// server sends an answer in one piece.
 	answerLimit = 16 << 20
 	answerTime  = 2 * time.Second
 )
 
-// hold reads an answer until it ends, since the request is done then, and leaves it to be read again. One that has no
-// end, is too large or takes too long is done when it has begun.
+// hold reads an answer until it ends, because the request has been executed by then. The answer can be read again
+// afterwards. If the answer has no end, is too large or takes too long, the request counts as executed when the answer
+// has begun.
 func (x *exchange) hold(answer *http.Response) error {
 	if x.endless {
 		return nil
@@ -212,11 +215,11 @@ func (x *exchange) hold(answer *http.Response) error {
 	return err
 }
 
-// delay keeps an answer as long as the fault lasts.
+// delay holds back an answer as long as the fault lasts.
 func (x *exchange) delay(answer *http.Response) (whole bool, err error) {
 	ctx := answer.Request.Context()
 	x.wait(ctx)
-	return true, context.Cause(ctx) // with one, the operator has given up
+	return true, context.Cause(ctx) // not nil if the operator has given up
 }
 
 // halve hands over half of an answer, and lets the client wait for the rest until it gives up, or the fault is over.
@@ -233,7 +236,7 @@ func (x *exchange) halve(answer *http.Response) (whole bool, err error) {
 	return false, nil
 }
 
-// never is the rest of a body that does not come: it waits, and then fails.
+// never is the rest of a body that does not arrive. Reading it waits, and then fails.
 type never func()
 
 // Read implements io.Reader.
@@ -242,14 +245,14 @@ func (n never) Read([]byte) (int, error) {
 	return 0, errLost
 }
 
-// readCloser is a body of which a part was read.
+// readCloser is a body that has been read in part.
 type readCloser struct {
 	io.Reader
 	io.Closer
 }
 
-// lose keeps an answer from the operator, and kills it if that is the fault. If the schedule was over before the
-// request was done, nothing happens.
+// lose drops an answer, and kills the operator if the fault is a kill. If the schedule ended before the request was
+// executed, the answer is delivered.
 func (x *exchange) lose(answer *http.Response) (whole bool, err error) {
 	if err := x.hold(answer); err != nil {
 		return false, err
@@ -274,7 +277,7 @@ func (x *exchange) lose(answer *http.Response) (whole bool, err error) {
 	return false, errLost
 }
 
-// wait waits until the operator gives up, some time has passed (0: any), or what it waits for is over.
+// wait waits until the operator gives up, the limit has passed (0: no limit), or over is closed.
 func wait(ctx context.Context, limit time.Duration, over <-chan struct{}) {
 	var passed <-chan time.Time
 	if limit > 0 {
@@ -289,13 +292,13 @@ func wait(ctx context.Context, limit time.Duration, over <-chan struct{}) {
 	}
 }
 
-// bodyLimit is how much of a request's body is read before it is answered by the injector, in bytes. The API server
-// takes no more either.
+// bodyLimit is the maximum number of bytes of a request's body that the injector reads before it answers. The API
+// server has the same limit.
 const bodyLimit = 3 << 20
 
-// complete reads a request's body before it is forwarded. The API server answers what it forbids without having read
-// it. Such an answer, handed on while the operator still sends, is now and then never taken for complete by its HTTP/2
-// client, which then hangs.
+// complete reads a request's body before it is forwarded. The API server answers a forbidden request without reading
+// its body. If such an answer is handed over while the operator still sends, its HTTP/2 client occasionally never
+// regards the answer as complete, and hangs.
 func complete(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody || r.Header.Get("Upgrade") != "" {
 		return nil
@@ -308,7 +311,7 @@ func complete(r *http.Request) error {
 	case err != nil:
 		return err
 	default:
-		// More than the API server takes: it shall say so.
+		// The body is larger than the API server accepts. The API server reports that itself.
 		r.Body = io.NopCloser(io.MultiReader(&prefix, r.Body))
 	}
 	return nil

@@ -25,13 +25,14 @@ func Sweep(writes int) []Schedule {
 }
 
 const (
-	// mostFaults is how many a made-up schedule has at most.
+	// mostFaults is the maximum number of faults in a generated schedule.
 	mostFaults = 5
-	// retryAfter is what a 429 costs: client-go waits as long as Retry-After says.
+	// retryAfter is how long a 429 delays an operator: client-go waits for the time in Retry-After.
 	retryAfter = time.Second
-	// staleWaits is how many waits one stale stands for: it holds back every event, and a story has several.
+	// staleWaits is the number of waits that one Stale fault counts as: it holds back every event, and a story has
+	// several.
 	staleWaits = 3
-	// mildWait is how long all faults of a mild schedule let an operator wait together.
+	// mildWait is how long all faults of a mild schedule together may delay an operator.
 	mildWait = 1900 * time.Millisecond
 )
 
@@ -56,7 +57,7 @@ func Mild(seed uint32, writes, reads int) Schedule {
 	return draw(seed, dice, 2+dice.IntN(3), writes, reads, func(class Class) (Fault, bool) {
 		kind := pick(dice, class, survivable)
 		if first && class == Write {
-			// The one that every operator meets sooner or later.
+			// Every operator meets a conflict sooner or later.
 			kind = Conflict
 		}
 		first = false
@@ -71,7 +72,7 @@ func Mild(seed uint32, writes, reads int) Schedule {
 	})
 }
 
-// pick draws one of the tickets that kinds have at a request of this class.
+// pick draws a kind for a request of this class, weighted by tickets.
 func pick(dice *rand.Rand, class Class, among []behaviour) Kind {
 	var tickets, atWrites []Kind
 	for _, b := range among {
@@ -84,13 +85,13 @@ func pick(dice *rand.Rand, class Class, among []behaviour) Kind {
 	return tickets[dice.IntN(len(tickets))]
 }
 
-// draw makes a schedule of up to so many faults, each at a request of its own.
+// draw returns a schedule of up to the given number of faults, each at a request of its own.
 func draw(seed uint32, dice *rand.Rand, faults, writes, reads int, roll func(Class) (Fault, bool)) Schedule {
 	type position struct {
 		class Class
 		at    int
 	}
-	// Writes come first in both lists: the first fault is at one, since an operator without any has nothing to get wrong.
+	// The first fault is always at a write, because an operator without writes has nothing to get wrong.
 	var ofWrites, ofReads []position
 	for at := 1; at <= max(writes, 1); at++ {
 		ofWrites = append(ofWrites, position{Write, at})
@@ -101,7 +102,7 @@ func draw(seed uint32, dice *rand.Rand, faults, writes, reads int, roll func(Cla
 	schedule := Schedule{Seed: seed, Faults: []Fault{}}
 	for i := range faults {
 		from := &ofWrites
-		// Two of three at writes, as long as there are any.
+		// Two of three faults are at writes, as long as any are left.
 		if i > 0 && len(ofReads) > 0 && (len(ofWrites) == 0 || dice.IntN(3) == 0) {
 			from = &ofReads
 		}
@@ -124,7 +125,7 @@ func draw(seed uint32, dice *rand.Rand, faults, writes, reads int, roll func(Cla
 
 const tenth = 100 * time.Millisecond
 
-// tenths are the durations between so many tenths of a second, both included; without a last one, there is none.
+// tenths is a range of durations in tenths of a second, both ends included. If to is 0, there is no duration.
 type tenths struct{ from, to int }
 
 func (t tenths) roll(dice *rand.Rand) metav1.Duration {

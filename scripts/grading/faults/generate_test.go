@@ -22,11 +22,11 @@ func TestSweepHasEverySingleCrashAtAWrite(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := Sweep(0); len(got) != 0 {
-		t.Errorf("an operator that writes nothing has the crashes %v", got)
+		t.Errorf("Sweep(0) = %v, want no schedules", got)
 	}
 }
 
-// A report of last year says a seed: the schedules must still be the same. If this fails, old seeds are worth nothing.
+// An old report names a seed, which must still give the same schedules. If this test fails, old seeds are useless.
 func TestSeedDeterminesSchedules(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -43,7 +43,7 @@ func TestSeedDeterminesSchedules(t *testing.T) {
 		{"Mild(42)", Mild(42, 8, 4), "unavailable write 4, conflict write 5, conflict write 6, slow read 2 for 600ms"},
 	} {
 		if got := test.got.String(); got != test.want {
-			t.Errorf("%s gives\n%s\nand always gave\n%s", test.name, got, test.want)
+			t.Errorf("%s: got\n%s\nwant\n%s", test.name, got, test.want)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestRandomSchedules(t *testing.T) {
 		for n := range 25 {
 			schedule := Random(seed+1, n, writes, reads)
 			if again := Random(seed+1, n, writes, reads); !cmp.Equal(schedule, again) {
-				t.Fatalf("the same arguments give %s and %s", schedule, again)
+				t.Fatalf("the same arguments returned %s and %s", schedule, again)
 			}
 			if err := New(func() error { return nil }).Arm(schedule); err != nil {
 				t.Fatal(err)
@@ -89,11 +89,11 @@ func TestRandomSchedules(t *testing.T) {
 		t.Errorf("the sizes of the schedules are %v", sizes)
 	}
 	if len(texts) < 800 { // of those with one fault, there are not so many
-		t.Errorf("of a thousand schedules %d are different", len(texts))
+		t.Errorf("of a thousand schedules only %d are different", len(texts))
 	}
 }
 
-// demandPlaces looks whether each fault is at a request that exists, and no two at the same.
+// demandPlaces checks that each fault is at an existing request, and that no two are at the same one.
 func demandPlaces(t *testing.T, schedule Schedule, writes, reads int) {
 	t.Helper()
 	places := map[Fault]bool{}
@@ -103,11 +103,11 @@ func demandPlaces(t *testing.T, schedule Schedule, writes, reads int) {
 			t.Fatalf("%s: %s is beyond the last %s, %d", schedule, fault, fault.Class, last)
 		}
 		if fault.Class == Read && (fault.Kind.Kills() || fault.Kind == Conflict) {
-			t.Fatalf("%s: %s is for writes", schedule, fault)
+			t.Fatalf("%s: %s is only for writes", schedule, fault)
 		}
 		place := Fault{Class: fault.Class, At: fault.At}
 		if places[place] {
-			t.Fatalf("%s: two faults are at one request, and only one can happen", schedule)
+			t.Fatalf("%s: two faults are at the same request", schedule)
 		}
 		places[place] = true
 	}
@@ -119,7 +119,7 @@ func TestSchedulesForOperatorsWithFewRequests(t *testing.T) {
 		for _, asks := range [][2]int{{0, 0}, {1, 0}, {0, 2}, {1, 1}, {-1, -1}} {
 			for _, schedule := range []Schedule{Random(1, n, asks[0], asks[1]), Mild(uint32(n), asks[0], asks[1])} {
 				if len(schedule.Faults) == 0 {
-					t.Fatalf("for %d writes and %d reads there are no faults", asks[0], asks[1])
+					t.Fatalf("a schedule for %d writes and %d reads has no faults", asks[0], asks[1])
 				}
 				demandPlaces(t, schedule, asks[0], max(asks[1], 0))
 			}
@@ -133,7 +133,7 @@ func TestMildSchedulesAreShortAndKillNoOperator(t *testing.T) {
 	for seed := range uint32(2000) {
 		schedule := Mild(seed, 6, 3)
 		if again := Mild(seed, 6, 3); !cmp.Equal(schedule, again) {
-			t.Fatalf("the same arguments give %s and %s", schedule, again)
+			t.Fatalf("the same arguments returned %s and %s", schedule, again)
 		}
 		demandPlaces(t, schedule, 6, 3)
 		var waits time.Duration
@@ -142,15 +142,15 @@ func TestMildSchedulesAreShortAndKillNoOperator(t *testing.T) {
 			kinds[fault.Kind]++
 			switch {
 			case fault.Kind.Kills():
-				t.Fatalf("%s kills", schedule)
+				t.Fatalf("%s kills the operator", schedule)
 			case fault.Kind == Stale && fault.For.Duration > 300*time.Millisecond:
-				t.Fatalf("%s: what it sees is too old", schedule)
+				t.Fatalf("%s: the events are held back for too long", schedule)
 			case fault.Kind == Stale: // for each event
 				waits += 3 * fault.For.Duration
 			case fault.Kind == NoAnswer && fault.For.Duration == 0:
-				t.Fatalf("%s: a client without a limit would wait for ever", schedule)
+				t.Fatalf("%s: a client without a timeout would wait forever", schedule)
 			case fault.Kind == TooManyRequests:
-				waits += time.Second // what Retry-After says
+				waits += time.Second // the value of Retry-After
 			case fault.Kind == Conflict:
 				conflicts++
 			}
@@ -159,10 +159,10 @@ func TestMildSchedulesAreShortAndKillNoOperator(t *testing.T) {
 			}
 		}
 		if waits >= 2*time.Second {
-			t.Fatalf("%s: an operator waits for %s", schedule, waits)
+			t.Fatalf("%s: an operator waits for %s, want less than 2s", schedule, waits)
 		}
 		if conflicts == 0 {
-			t.Fatalf("%s: there is no conflict, which each operator meets", schedule)
+			t.Fatalf("%s: the schedule has no conflict", schedule)
 		}
 	}
 	for _, kind := range Kinds() {

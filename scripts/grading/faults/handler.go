@@ -17,8 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Describer is a handler that can say what a request is about if its URL does not tell: "topping cream out". It returns
-// an empty string if it can't.
+// Describer is a handler that can describe a request whose URL is not enough: "topping cream out". It returns an empty
+// string if it can't.
 type Describer interface {
 	Describe(r *http.Request, body []byte) string
 }
@@ -55,10 +55,10 @@ func (i *Injector) Proxy(name string, handler http.Handler) (url string, err err
 	return "http://" + address, nil
 }
 
-// version is the first part of a path as /v1/movements.
+// version matches the first part of a path such as /v1/movements.
 var version = regexp.MustCompile(`^v[0-9]+$`)
 
-// parseHTTP reads a request as /v1/collection/name.
+// parseHTTP parses a request to a path such as /v1/collection/name.
 func parseHTTP(service string, r *http.Request) request {
 	parts := strings.SplitN(strings.Trim(r.URL.Path, "/"), "/", 3)
 	if version.MatchString(parts[0]) {
@@ -71,11 +71,11 @@ func parseHTTP(service string, r *http.Request) request {
 	}}
 }
 
-// problemLimit is how much of a problem is read, in bytes.
+// problemLimit is the maximum number of bytes of a problem that are read.
 const problemLimit = 64 << 10
 
-// detailOf is why a service refuses a request, if it says so in a problem (RFC 9457). The answer can still be handed
-// on.
+// detailOf returns the reason why a service refuses a request, if its answer is a problem (RFC 9457). The answer can
+// still be handed on.
 func detailOf(answer *http.Response) string {
 	if answer.StatusCode < http.StatusBadRequest || answer.Header.Get("Content-Type") != problemType {
 		return ""
@@ -95,7 +95,7 @@ func detailOf(answer *http.Response) string {
 // problemType is the media type of a problem.
 const problemType = "application/problem+json"
 
-// problemOf is an error as a problem (RFC 9457).
+// problemOf returns an error as a problem (RFC 9457).
 func problemOf(err *apierrors.StatusError) refusal {
 	code := int(err.Status().Code)
 	body, marshalErr := json.Marshal(struct {
@@ -104,19 +104,19 @@ func problemOf(err *apierrors.StatusError) refusal {
 		Status int    `json:"status"`
 	}{http.StatusText(code), "an injected fault: try again later", code})
 	if marshalErr != nil {
-		panic(marshalErr) // strings and a number can always be written
+		panic(marshalErr) // strings and a number can always be marshalled
 	}
 	return refusal{code: code, mediaType: problemType, body: body}
 }
 
-// inProcess has requests done by a handler of this program.
+// inProcess is a transport that passes requests to a handler of this program.
 type inProcess struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (h inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r = r.Clone(r.Context())
-		r.Body = http.NoBody // a handler is promised one
+		r.Body = http.NoBody // a handler expects a body that is not nil
 	}
 	w := &answerWriter{header: http.Header{}}
 	h.ServeHTTP(w, r)
@@ -128,7 +128,7 @@ func (h inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answerWriter keeps what a handler answers.
+// answerWriter holds the answer of a handler.
 type answerWriter struct {
 	header, sent http.Header
 	code         int

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// errClosed is why requests end, and nothing new begins.
+// errClosed is the error with which requests end and new ones fail after Close.
 var errClosed = errors.New("the fault injector is closed")
 
 // Injector proxies the requests of one operator to the services that it calls. All methods are safe for concurrent use.
@@ -31,7 +31,7 @@ type Injector struct {
 	record      *record
 	credentials *credentials
 
-	// ctx ends with Close, and all that was begun with it; running is what Close waits for.
+	// ctx ends with Close, and so does everything that was started with it. Close waits for running.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -49,7 +49,7 @@ type Injector struct {
 	refusing    bool
 }
 
-// counted is what a request is counted as: its class, and its service or "" for all of them.
+// counted is the key of a counter: a class of requests, and a service or "" for all services.
 type counted struct {
 	class   Class
 	service string
@@ -58,11 +58,12 @@ type counted struct {
 // plan is a schedule from Arm to Disarm.
 type plan struct {
 	schedule Schedule
-	// over is closed at Disarm: what was held back continues.
+	// over is closed by Disarm, which releases everything that is held back.
 	over chan struct{}
-	// kills are those that it has begun. Changed under the injector's mutex, as long as the plan is the injector's.
+	// kills counts the kills of this plan that are in progress. A kill is added under the injector's mutex, while the plan
+	// is the injector's.
 	kills sync.WaitGroup
-	// stale is for how long watch events are held back by now.
+	// stale is how long watch events are held back at present.
 	stale time.Duration
 }
 
@@ -135,8 +136,8 @@ func (i *Injector) Close() error {
 	return nil
 }
 
-// begin makes Close wait for something, until the function that it returns is called. Close calls stop, if there is
-// one, to hasten that. False if it is closed already.
+// begin makes Close wait until the returned function is called. Close calls stop, if there is one, to hasten that. If
+// the injector is already closed, ok is false.
 func (i *Injector) begin(stop func()) (end func(), ok bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -150,7 +151,7 @@ func (i *Injector) begin(stop func()) (end func(), ok bool) {
 	return i.running.Done, true
 }
 
-// count gives a request its number, and the fault that it meets; nil if it meets none. The injector is locked.
+// count returns the number of a request, and its fault, or nil if it has none. The injector is locked.
 func (i *Injector) count(asked *request) (number int, fault *Fault, during *plan) {
 	class, service := asked.entry.Class(), asked.entry.Service
 	i.counts[counted{class, ""}]++
@@ -172,14 +173,14 @@ func (i *Injector) count(asked *request) (number int, fault *Fault, during *plan
 	return i.counts[counted{class, ""}], nil, i.plan
 }
 
-// delay is for how long watch events are held back now, and what ends that.
+// delay returns how long watch events are held back at present, and a channel that is closed when that ends.
 func (i *Injector) delay() (time.Duration, <-chan struct{}) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	return i.plan.stale, i.plan.over
 }
 
-// endWatches ends all watches that there are.
+// endWatches ends all open watches with an error.
 func (i *Injector) endWatches(why error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -188,10 +189,11 @@ func (i *Injector) endWatches(why error) {
 	}
 }
 
-// markForKill marks all connections of the operator, which is about to be killed. There may be none. Requests that come
-// on a marked connection are not done, as if the operator were dead already. If ok, the caller kills the operator. Not
-// ok: the injector is closed, or the operator that sent the request was killed for another request meanwhile. asked is
-// nil if no request is the reason. The caller holds the mutex.
+// markForKill marks all connections of the operator, which is about to be killed. There may be none. Requests on a
+// marked connection are not executed, as if the operator were dead already. If ok is true, the caller must kill the
+// operator. It is false if the injector is closed, or if the operator that sent the request has been marked for another
+// request in the meantime. asked is the connection of the request that causes the kill, or nil if no request does. The
+// caller holds the mutex.
 func (i *Injector) markForKill(during *plan, asked *connection) (marked []*connection, ok bool) {
 	if i.closed || (asked != nil && asked.marked) {
 		return nil, false
@@ -217,7 +219,7 @@ func (i *Injector) Refuse() {
 	}
 }
 
-// Admit says that new connections are those of another operator. It closes the connections that were refused.
+// Admit accepts new connections again, as those of another operator. It closes the connections that were refused.
 func (i *Injector) Admit() {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -237,7 +239,7 @@ func (i *Injector) killOperator(during *plan, marked []*connection) {
 	if err := i.kill(); err != nil {
 		i.record.add(Entry{Service: Operator, Verb: "not restarted", Message: err.Error()})
 	}
-	// They ended with it. If they did not, since it has handed them to another process, they do now.
+	// The connections normally end with the operator. If it has handed them to another process, they end now.
 	for _, c := range marked {
 		c.end()
 	}

@@ -21,14 +21,14 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// take is a movement out of the freezer.
+// take returns a movement out of the freezer.
 func take(id string) freezer.Movement {
 	return freezer.Movement{
 		ID: id, Owner: "sundae", Direction: freezer.Out, Ingredient: freezer.Ingredient{Kind: freezer.Topping, Ingredient: "cream"},
 	}
 }
 
-// booked are the ids of what the freezer has booked.
+// booked returns the IDs of the movements that the freezer has booked.
 func (b *bench) booked(t *testing.T) []string {
 	t.Helper()
 	movements, err := b.inventory.Movements(t.Context(), "")
@@ -49,7 +49,7 @@ func (b *bench) demandBooked(t *testing.T, want ...string) {
 	}
 }
 
-// lines are the entries of a log, without what differs from run to run.
+// lines returns the entries of the log without their times.
 func (b *bench) lines() []string {
 	lines := []string{}
 	for _, entry := range b.Log() {
@@ -94,12 +94,12 @@ func TestRequestsToAServicePassAndAreLogged(t *testing.T) {
 	for n, entry := range b.Log() {
 		if entry.ID != n+1 || entry.Service != "freezer" || entry.Injected || entry.Time.Before(before.Add(-time.Second)) ||
 			entry.Answered().Before(entry.Time) || entry.Answered().After(time.Now().Add(time.Second)) {
-			t.Errorf("the log has %+v", entry)
+			t.Errorf("unexpected log entry: %+v", entry)
 		}
 	}
 }
 
-// A check reads the log in another process: when something was answered must survive that to the nanosecond.
+// A check reads the log in another process. The times of answers must survive that to the nanosecond.
 func TestALogAsJSON(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
@@ -122,7 +122,7 @@ func TestALogAsJSON(t *testing.T) {
 			t.Fatalf("%+v\nwas read as\n%+v", log[n], read[n])
 		}
 		if n > 0 && read[n].Time.Before(read[n-1].Answered()) {
-			t.Errorf("%s was asked before %s was answered, and the client waited for that", read[n], read[n-1])
+			t.Errorf("%s arrived before %s was answered, but the client waited for the answer", read[n], read[n-1])
 		}
 	}
 }
@@ -152,17 +152,17 @@ func TestRefusals(t *testing.T) {
 			}
 			if answer.StatusCode != code || problem.Status != code || problem.Detail != "an injected fault: try again later" ||
 				answer.Header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("the answer is %d, %+v", answer.StatusCode, problem)
+				t.Errorf("got status %d with %+v", answer.StatusCode, problem)
 			}
 			if got := answer.Header.Get("Retry-After"); (got == "1") != (kind == TooManyRequests) {
-				t.Errorf("Retry-After is %q", got)
+				t.Errorf("got Retry-After %q", got)
 			}
 			if _, err := b.freezer.Book(t.Context(), take("two")); err != nil {
-				t.Errorf("the third write is refused, too: %v", err)
+				t.Errorf("Book() error = %v at the third write", err)
 			}
 			b.demandBooked(t, "one", "two")
 			if got := b.Log()[1]; got.Fault != kind || !got.Injected || got.Code != code || got.Number != 2 || !got.Write {
-				t.Errorf("the log has %+v", got)
+				t.Errorf("unexpected log entry: %+v", got)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestLostAnswerTakesEffect(t *testing.T) {
 	}
 	b.demandBooked(t, "one")
 	if got := b.Log()[0]; got.Code != http.StatusCreated || got.Fault != LostAnswer || got.Injected || !got.Answered().IsZero() {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("unexpected log entry: %+v", got)
 	}
 }
 
@@ -199,11 +199,11 @@ func TestHalfAnswerTakesEffectAndDoesNotEnd(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client gives up, and the error is %v", err)
+		t.Errorf("error = %v, want that of the client that gave up", err)
 	}
 	b.demandBooked(t, "one")
 	if got := b.Log()[0]; got.Fault != HalfAnswer || got.Injected || !got.Answered().IsZero() {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("unexpected log entry: %+v", got)
 	}
 }
 
@@ -212,15 +212,15 @@ func TestResetHasNoEffect(t *testing.T) {
 	b := newFreezerBench(t, nil)
 	b.arm(t, Fault{Kind: Reset, Class: Write, Service: freezer.Service, At: 1})
 	if _, err := b.freezer.Book(t.Context(), take("one")); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the error is %v, want a connection that was reset", err)
+		t.Errorf("Book() error = %v, want a reset connection", err)
 	}
 	b.demandBooked(t)
 	if got := b.Log()[0]; got.Fault != Reset || !got.Injected || got.Code != 0 {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("unexpected log entry: %+v", got)
 	}
 }
 
-// What was asked for before a client went away is done; only the end of all things ends it.
+// A request is executed even if its client disconnects. Only Close ends it.
 func TestLostAnswerTakesEffectWithoutTheClient(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
@@ -244,7 +244,7 @@ func TestLostAnswerTakesEffectWithoutTheClient(t *testing.T) {
 	<-arrived
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client gives up, and the error is %v", err)
+		t.Errorf("error = %v, want that of the client that gave up", err)
 	}
 	select {
 	case <-ended:
@@ -257,7 +257,7 @@ func TestLostAnswerTakesEffectWithoutTheClient(t *testing.T) {
 	select {
 	case err := <-closed:
 		close(release)
-		t.Fatalf("Close does not wait until it is done: %v", err)
+		t.Fatalf("Close() returned before the request ended: error = %v", err)
 	case <-time.After(200 * time.Millisecond): // in which it would have ended
 	}
 	close(release)
@@ -276,10 +276,10 @@ func TestSlowAnswerTakesEffectAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < 200*time.Millisecond {
-		t.Errorf("the answer took %s", took)
+		t.Errorf("the answer took %s, want at least 200ms", took)
 	}
 	if got := b.Log()[0]; got.Seconds < 0.2 || got.Code != http.StatusCreated {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("unexpected log entry: %+v", got)
 	}
 	answered := make(chan error, 1)
 	go func() {
@@ -289,12 +289,12 @@ func TestSlowAnswerTakesEffectAtOnce(t *testing.T) {
 	eventually(t, "the movement is booked", func() bool { return len(b.booked(t)) == 2 })
 	select {
 	case err := <-answered:
-		t.Fatalf("it is answered: %v", err)
+		t.Fatalf("the second request was answered before Disarm: error = %v", err)
 	default:
 	}
 	b.Disarm()
 	if err := <-answered; err != nil {
-		t.Errorf("at the end of the schedule the answer is %v", err)
+		t.Errorf("Book() error = %v at the end of the schedule", err)
 	}
 
 	// A client that gives up gets no answer, but its write is done.
@@ -302,11 +302,11 @@ func TestSlowAnswerTakesEffectAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := b.freezer.Book(ctx, take("three")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the client did not wait until it gave up: %v", err)
+		t.Errorf("Book() error = %v, want an exceeded deadline", err)
 	}
 	eventually(t, "the injector notices", func() bool { return b.Log()[2].Seconds > 0 })
 	if got := b.Log()[2]; got.Code != 0 || got.Injected || !got.Answered().IsZero() {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("unexpected log entry: %+v", got)
 	}
 	b.demandBooked(t, "one", "two", "three")
 }
@@ -318,14 +318,14 @@ func TestNoAnswerUntilTheClientGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := b.freezer.Book(ctx, take("one")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the client did not wait until it gave up: %v", err)
+		t.Errorf("Book() error = %v, want an exceeded deadline", err)
 	}
 	eventually(t, "the injector notices", func() bool { return b.Log()[0].Seconds > 0 })
 	if got := b.Log()[0]; got.Code != 0 || got.Fault != NoAnswer || !got.Injected || got.Seconds > patience.Seconds() {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("unexpected log entry: %+v", got)
 	}
 
-	// Another one has no limit: the end of the schedule is its end.
+	// A second request has no timeout. It ends with the schedule.
 	ended := make(chan error, 1)
 	go func() {
 		_, err := b.freezer.Book(t.Context(), take("two"))
@@ -334,13 +334,13 @@ func TestNoAnswerUntilTheClientGivesUp(t *testing.T) {
 	eventually(t, "it is there", func() bool { return len(b.Log()) == 2 })
 	b.Disarm()
 	if err := <-ended; err == nil {
-		t.Error("it was answered")
+		t.Error("the request was answered")
 	}
 
-	// And a third is let go after some time.
+	// The connection of a third request is cut after the fault's duration.
 	b.arm(t, Fault{Kind: NoAnswer, Class: Write, For: lasting(50 * time.Millisecond)})
 	if _, err := b.freezer.Book(t.Context(), take("three")); err == nil {
-		t.Error("it was answered")
+		t.Error("the request was answered")
 	}
 	b.demandBooked(t)
 }
@@ -380,7 +380,7 @@ func TestOnlyScheduledRequestsGetFaults(t *testing.T) {
 	)
 	got := []int{oven(http.MethodGet), stock(), oven(http.MethodGet), oven(http.MethodPost), oven(http.MethodDelete), stock()}
 	if want := []int{500, 503, 429, 200, 200, 500}; !slices.Equal(got, want) {
-		t.Errorf("the answers are %v, want %v", got, want)
+		t.Errorf("got codes %v, want %v", got, want)
 	}
 	want := []string{
 		"get bake cake → 500 Internal Server Error (read 1, server-error)",
@@ -394,18 +394,18 @@ func TestOnlyScheduledRequestsGetFaults(t *testing.T) {
 		t.Errorf("the log (-want +got):\n%s", diff)
 	}
 
-	// Disarm ends it; the next schedule counts from its own beginning.
+	// Disarm ends the schedule. The next schedule counts from 1 again.
 	b.Disarm()
 	if got := stock(); got != http.StatusOK || b.Log()[6].Number != 5 {
-		t.Errorf("after the end the answer is %d, %+v", got, b.Log()[6])
+		t.Errorf("read after Disarm: got %d, %+v", got, b.Log()[6])
 	}
 	b.arm(t, Fault{Kind: Unavailable, Class: Read, At: 1})
 	if got := stock(); got != http.StatusServiceUnavailable || b.Log()[7].Number != 1 {
-		t.Errorf("the first of the new schedule is %d, %+v", got, b.Log()[7])
+		t.Errorf("first read of the new schedule: got %d, %+v", got, b.Log()[7])
 	}
 	b.arm(t)
 	if got := stock(); got != http.StatusOK || b.Log()[8].Number != 1 {
-		t.Errorf("the first of a schedule without faults is %d, %+v", got, b.Log()[8])
+		t.Errorf("first read of a schedule without faults: got %d, %+v", got, b.Log()[8])
 	}
 }
 
@@ -415,7 +415,7 @@ func TestReservedServiceNamesAreRejected(t *testing.T) {
 	defer injector.Close()
 	for _, name := range []string{"", API, Operator} {
 		if _, err := injector.Proxy(name, freezer.New()); err == nil || !strings.Contains(err.Error(), "choose another name") {
-			t.Errorf("%q is taken, and the error is %v", name, err)
+			t.Errorf("Proxy() with the reserved name %q: error = %v", name, err)
 		}
 	}
 }
@@ -443,7 +443,7 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 			t.Fatalf("%d entries are kept", kept)
 		}
 	}
-	// What was dropped may still be going on.
+	// The request of a dropped entry may still be in progress.
 	injector.record.update(first, func(e *Entry) { e.Code = 200 })
 	log := injector.Log()
 	for n := range log[1:] {
@@ -456,8 +456,8 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 	}
 }
 
-// A submission that stands in for a service may answer without end. No more of it is read than a problem may have, and
-// all of it is handed on.
+// A submission that replaces a service may answer without end. The injector reads no more than problemLimit for the
+// detail, and hands on the whole answer.
 func TestDetailOfALongRefusalIsOmitted(t *testing.T) {
 	t.Parallel()
 	long := `{"detail":"` + strings.Repeat("x", 2*problemLimit) + `"}`

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The program counts from 0 to goal, one write for each number. So the log says exactly what was done when it died.
+// The program counts from 0 to goal, one write for each number. So the log shows exactly what was done when it died.
 func TestProgramKilledAtAWriteContinues(t *testing.T) {
 	t.Parallel()
 	v := &victim{t: t}
@@ -74,13 +74,13 @@ func TestProgramKilledAtAWriteContinues(t *testing.T) {
 				t.Errorf("the log (-want +got):\n%s", diff)
 			}
 			if v.kills != 1 {
-				t.Errorf("it was killed %d times for one fault", v.kills)
+				t.Errorf("the program was killed %d times for one fault", v.kills)
 			}
 		})
 	}
 }
 
-// killed is an operator that is only said to be killed: the test decides when it is dead.
+// killed simulates an operator that is being killed. The test decides when it is dead.
 type killed struct {
 	begins chan struct{}
 	dead   chan error
@@ -101,7 +101,7 @@ func TestRequestsOfADyingOperatorHaveNoEffect(t *testing.T) {
 	b.create(t, "y")
 	client := b.client(t)
 	if _, err := client.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Fatal(err) // it has a connection now
+		t.Fatal(err) // the client has a connection now
 	}
 	b.arm(t, Fault{Kind: KillBefore, Class: Write, At: 1})
 	write := func(name string) error {
@@ -127,10 +127,10 @@ func TestRequestsOfADyingOperatorHaveNoEffect(t *testing.T) {
 	}
 	operator.dead <- nil
 	if errFirst, errSecond := <-first, <-second; errFirst == nil || errSecond == nil {
-		t.Errorf("a write of the dead was answered: %v, %v", errFirst, errSecond)
+		t.Errorf("a write of the killed operator was answered: %v, %v", errFirst, errSecond)
 	}
 	if x, y := b.value(t, "x"), b.value(t, "y"); x != "" || y != "" {
-		t.Errorf("a write of the dead was done: %q, %q", x, y)
+		t.Errorf("a write of the killed operator was executed: %q, %q", x, y)
 	}
 	b.demandBooked(t, "one")
 	log := b.Log()
@@ -139,7 +139,7 @@ func TestRequestsOfADyingOperatorHaveNoEffect(t *testing.T) {
 		last[1].Number != 0 || !last[1].Injected || last[1].Code != 0 || last[2].Number != 2 {
 		t.Errorf("the log ends with\n%s\n%s\n%s", last[0], last[1], last[2])
 	}
-	// Its connections are gone, and with a new one it comes through.
+	// The marked connections are closed. A request on a new one is executed.
 	if err := write("y"); err != nil {
 		t.Error(err)
 	}
@@ -150,7 +150,7 @@ func TestTwoSimultaneousFaultsKillTheOperatorOnce(t *testing.T) {
 	kills := 0 // one at a time
 	injector := New(func() error { kills++; return nil })
 	t.Cleanup(func() { injector.Close() })
-	// Both requests are in the service, then both are done.
+	// The service answers neither request before both have arrived.
 	var arrived sync.WaitGroup
 	arrived.Add(2)
 	url, err := injector.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Done(); arrived.Wait() }))
@@ -196,7 +196,7 @@ func TestFailedRestartIsLogged(t *testing.T) {
 	b := newFreezerBench(t, func() error { return errors.New("its program is gone") })
 	b.arm(t, Fault{Kind: KillBefore, Class: Write, At: 1})
 	if _, err := b.freezer.Book(t.Context(), take("one")); err == nil {
-		t.Error("it was answered")
+		t.Error("the request was answered")
 	}
 	b.demandBooked(t)
 	if log := b.Log(); log[len(log)-1].Service != Operator || log[len(log)-1].Message != "its program is gone" {
@@ -223,23 +223,23 @@ func TestDisarmWaitsForAKillAndPreventsTheNext(t *testing.T) {
 	})
 	select {
 	case <-disarmed:
-		t.Fatal("Disarm does not wait")
+		t.Fatal("Disarm() returned before the kill ended")
 	default:
 	}
 	dead := time.Now()
 	operator.dead <- nil
 	if at := <-disarmed; at.Before(dead) {
-		t.Error("Disarm did not wait until the operator was started again")
+		t.Error("Disarm() returned before the operator was started again")
 	}
 	if _, err := b.freezer.Book(t.Context(), take("two")); err != nil {
-		t.Errorf("after Disarm: %v", err)
+		t.Errorf("Book() after Disarm: error = %v", err)
 	}
 }
 
-// A request that was sent under one schedule and done under the next is no reason to kill the operator.
+// A request that was sent under one schedule and executed under the next must not kill the operator.
 func TestKillIsSkippedAfterTheScheduleEnds(t *testing.T) {
 	t.Parallel()
-	b := New(func() error { t.Error("it was killed"); return nil })
+	b := New(func() error { t.Error("the operator was killed"); return nil })
 	t.Cleanup(func() { b.Close() })
 	arrived, proceed := make(chan struct{}), make(chan struct{})
 	url, err := b.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(arrived); <-proceed }))
@@ -255,14 +255,14 @@ func TestKillIsSkippedAfterTheScheduleEnds(t *testing.T) {
 	b.Disarm()
 	close(proceed)
 	if err := <-ended; err != nil {
-		t.Errorf("after the end of the schedule it is not even answered: %v", err)
+		t.Errorf("error = %v after the end of the schedule", err)
 	}
 	if entry := b.Log()[0]; entry.Fault != "" || entry.Code != http.StatusOK {
 		t.Errorf("the log has %s", entry)
 	}
 }
 
-// One that takes a moment to die connects again meanwhile, and nothing of that is done.
+// An operator that takes a moment to die may connect again in the meantime. None of its requests are executed.
 func TestRefusedOperatorHasNoEffect(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
@@ -281,7 +281,7 @@ func TestRefusedOperatorHasNoEffect(t *testing.T) {
 	for _, client := range []*http.Client{before, lone(t)} {
 		both.Go(func() {
 			if err := send(t.Context(), client, http.MethodPut, url); err == nil {
-				t.Error("it was answered")
+				t.Error("the request was answered")
 			}
 		})
 	}
@@ -289,15 +289,15 @@ func TestRefusedOperatorHasNoEffect(t *testing.T) {
 	injector.Admit()
 	both.Wait()
 	if err := send(t.Context(), lone(t), http.MethodPut, url); err != nil {
-		t.Errorf("the operator after it: %v", err)
+		t.Errorf("the next operator: error = %v", err)
 	}
 	if got := done.Load(); got != 2 {
-		t.Errorf("%d requests were done, and must be the first and the last", got)
+		t.Errorf("%d requests were executed, want 2: the first and the last", got)
 	}
 }
 
-// The client may have disconnected before the request is looked at. The operator is killed all the same, and Disarm
-// waits for that alone.
+// The client may have disconnected before the request is handled. The operator is killed all the same, and Disarm waits
+// only for the kill.
 func TestKillAfterTheClientDisconnected(t *testing.T) {
 	t.Parallel()
 	kills := 0
@@ -317,7 +317,7 @@ func TestKillAfterTheClientDisconnected(t *testing.T) {
 	}()
 	i.Disarm()
 	if kills != 1 {
-		t.Errorf("it was killed %d times", kills)
+		t.Errorf("the operator was killed %d times, want 1", kills)
 	}
 	if err := i.Close(); err != nil {
 		t.Error(err)

@@ -59,8 +59,8 @@ const (
 	KillAfter Kind = "kill-after"
 )
 
-// kinds has everything that the package knows of each kind. The order and the tickets decide which schedules a seed
-// gives: TestSeedDeterminesSchedules fails if a change alters old ones.
+// kinds holds everything that the package knows about each kind. The order and the tickets decide which schedules a
+// seed gives: TestSeedDeterminesSchedules fails if a change alters old ones.
 var kinds = []behaviour{
 	{kind: Conflict, refuse: conflict, atWrites: 2},
 	{
@@ -113,25 +113,28 @@ var kinds = []behaviour{
 type behaviour struct {
 	kind Kind
 
-	// Which faults of this kind there can be: lasts is what their For says, versioned whether they have a Version, and
-	// servers are the classes besides Write and Read. valid is what else a fault must fulfil, and invalid why.
+	// The valid faults of this kind: lasts is the meaning of their For, versioned is true if they have a Version, and
+	// servers lists the classes that they may have besides Write and Read. valid checks further conditions, and invalid is
+	// the message if they are not met.
 	lasts     span
 	versioned bool
 	servers   []Class
 	valid     func(Fault) bool
 	invalid   string
 
-	// meets is true of the requests that it happens to. Nil: to all that the fault names.
+	// meets reports whether the fault applies to a request. Nil: it applies to all requests that the fault names.
 	meets func(*request) bool
-	// kills says that it ends the operator, and loses that the operator doesn't get the answer whose code is logged.
+	// kills is true if the fault kills the operator. loses is true if the operator doesn't get the answer whose code is
+	// logged.
 	kills, loses bool
 
-	// What happens to a request, in this order; nil: nothing. With refuse or override, the service does not get the
+	// The effects on a request, in this order. Nil: no effect. With refuse or override, the service does not get the
 	// request. The methods are in exchange.go.
 	//
 	// enter is called before anything else, when the request has its number. The injector is locked.
 	enter func(*exchange)
-	// refuse is the answer of the API instead of the service's. Other services answer with a problem of the same code.
+	// refuse returns the error with which the API answers instead of the service. Other services answer with a problem of
+	// the same code.
 	refuse func(*request) *apierrors.StatusError
 	// override is called instead of the service. Then the connection is cut. ctx ends when the client gives up.
 	override func(x *exchange, ctx context.Context)
@@ -144,30 +147,31 @@ type behaviour struct {
 	// after is called when the answer has been handed over.
 	after func(*exchange)
 
-	// How Random and Mild draw it. It has so many tickets at each request, and so many more at writes: some have two,
-	// since what happens between two writes is what this is about. The tests in generate_test.go name the kinds without
-	// tickets. Mild leaves out what kills. random and mild are how long it lasts. In a mild schedule the operator waits
-	// for costs, and besides as often as waits says (0: once) for as long as the fault lasts.
+	// The fields with which Random and Mild draw the kind. It has tickets at each request, and atWrites more at writes.
+	// Some kinds have two of these, because the schedules test above all what happens between two writes. The tests in
+	// generate_test.go name the kinds without tickets. Mild leaves out kinds that kill. random and mild are the ranges of
+	// the duration. In a mild schedule the operator waits for costs, and additionally waits times (0: once) for the
+	// duration of the fault.
 	tickets, atWrites int
 	random, mild      tenths
 	costs             time.Duration
 	waits             int
 }
 
-// span is what a fault's For says.
+// span is the meaning of a fault's For.
 type span int
 
 const (
-	moment span = iota // nothing: there may be none
-	atMost             // for how long it lasts at most; it may be left out
-	always             // for how long it lasts; it must be there
-	later              // at a Request only: how long after that was sent it happens; it may be left out
+	moment span = iota // must be absent
+	atMost             // the maximum duration, optional
+	always             // the duration, required
+	later              // only at a Request: the time from sending the request to the fault, optional
 )
 
 // reachesService reports whether the service gets the request.
 func (b behaviour) reachesService() bool { return b.refuse == nil && b.override == nil }
 
-// behaviour is the kind's entry, and an empty one if there is no such kind.
+// behaviour returns the kind's entry, or an empty one if there is no such kind.
 func (k Kind) behaviour() behaviour {
 	i := slices.IndexFunc(kinds, func(b behaviour) bool { return b.kind == k })
 	if i < 0 {
@@ -192,14 +196,14 @@ func kindsWhere(match func(behaviour) bool) (some []Kind) {
 func (k Kind) Kills() bool { return k.behaviour().kills }
 
 var (
-	// errModified is what the API server says of an object that changed since it was read:
+	// errModified is the API server's message about an object that changed since it was read:
 	// k8s.io/apiserver/pkg/registry/generic/registry.OptimisticLockErrorMsg.
 	errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 	errInjected = errors.New("an injected fault")
 	serverError = apierrors.NewInternalError(errInjected)
 )
 
-// answerWith returns the same error for each request.
+// answerWith returns a function that returns the same error for each request.
 func answerWith(err *apierrors.StatusError) func(*request) *apierrors.StatusError {
 	return func(*request) *apierrors.StatusError { return err }
 }
@@ -208,8 +212,8 @@ func forbidden(asked *request) *apierrors.StatusError {
 	return apierrors.NewForbidden(asked.resource(), asked.entry.Name, errInjected)
 }
 
-// conflict is one only for a request to the API that changes an object: what 409 means to another service, only that
-// service knows.
+// conflict returns a conflict only for a request to the API that changes an object. For another service, the meaning of
+// 409 depends on that service.
 func conflict(asked *request) *apierrors.StatusError {
 	if asked.entry.Service == API && slices.Contains([]string{"update", "patch", "delete"}, asked.entry.Verb) {
 		return apierrors.NewConflict(asked.resource(), asked.entry.Name, errModified)

@@ -43,7 +43,7 @@ type Entry struct {
 	Resource  string `json:"resource,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// About says what the request is about if its URL does not tell, in the service's own words: "topping cream out". See
+	// About describes the request in the service's own words, if its URL is not enough: "topping cream out". See
 	// Describer.
 	About string `json:"about,omitempty"`
 	// Code is the HTTP status with which the service or the injector answered. It is 0 if there was no answer. If the
@@ -62,8 +62,8 @@ type Entry struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Answered returns the time at which the answer was handed over to the operator. Before that, the operator can't have
-// known it. It returns the zero time if there was no answer.
+// Answered returns the time at which the answer was handed over to the operator. The operator can't have known the
+// answer before. It returns the zero time if there was no answer.
 func (e Entry) Answered() time.Time {
 	if e.Code == 0 || e.Fault.behaviour().loses {
 		return time.Time{}
@@ -140,10 +140,10 @@ type record struct {
 
 func newRecord() *record { return &record{began: time.Now()} }
 
-// now is the time on a clock that cannot be set: Time and Seconds of all entries can be compared.
+// now returns the time of a monotonic clock, so that Time and Seconds of all entries can be compared.
 func (r *record) now() time.Time { return r.began.Add(time.Since(r.began)).Round(0) }
 
-// add logs an entry that begins now. Until it is finished it may be changed by change only.
+// add logs an entry that begins now. Until it is finished, only update may change it.
 func (r *record) add(entry Entry) *Entry {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

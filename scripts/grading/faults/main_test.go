@@ -28,7 +28,7 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// TestMain runs the tests; or, with these variables, what they kill.
+// TestMain runs the tests. If the variables below are set, it runs the program that the tests kill.
 func TestMain(m *testing.M) {
 	if host := os.Getenv(hostVariable); host != "" {
 		fmt.Fprintln(os.Stderr, count(host, os.Getenv(caVariable), os.Getenv(tokenVariable), os.Getenv(nameVariable)))
@@ -44,13 +44,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is for what must happen, on the slowest machine; long is for what must not end by itself.
+// patience is the time limit for what must happen, even on the slowest machine. long is the duration of what must not
+// end by itself.
 const (
 	patience = 30 * time.Second
 	long     = time.Hour
 )
 
-// cluster is that of all tests, nil as long as none has needed it.
+// cluster is shared by all tests. It is nil until a test needs it.
 var (
 	cluster      *embedded.Cluster
 	startCluster = sync.OnceValue(func() error {
@@ -66,22 +67,22 @@ var (
 	})
 )
 
-// bench is an injector in front of a real API server and a freezer, and ways past it.
+// bench is an injector in front of a real API server and a freezer, and clients that bypass the injector.
 type bench struct {
 	*Injector
-	// operator is how the one comes to the API server that is tormented: with a token, through the injector.
+	// operator is the configuration of the operator under test: a token, and the address of the injector.
 	operator *rest.Config
-	// direct is the administrator's way.
+	// direct is the administrator's client, which bypasses the injector.
 	direct *kubernetes.Clientset
 	// namespace is for this test alone.
 	namespace string
 	freezer   *freezer.Client // through the injector
 	url       string          // of the freezer
 	inventory *freezer.Client // past the injector
-	past      *Injector       // by which that goes
+	past      *Injector       // used by inventory
 }
 
-// newBench starts one. kill may be nil.
+// newBench starts a bench. kill may be nil.
 func newBench(t *testing.T, kill func() error) *bench {
 	t.Helper()
 	if err := startCluster(); err != nil {
@@ -108,7 +109,7 @@ func newBench(t *testing.T, kill func() error) *bench {
 	return b
 }
 
-// newFreezerBench has a freezer only, for what does not differ between services.
+// newFreezerBench starts a bench with a freezer only, for behaviour that does not differ between services.
 func newFreezerBench(t *testing.T, kill func() error) *bench {
 	t.Helper()
 	b := &bench{Injector: New(kill)}
@@ -133,7 +134,7 @@ func newFreezerBench(t *testing.T, kill func() error) *bench {
 	return b
 }
 
-// account makes a ServiceAccount that may do what the tests do, and returns its token.
+// account creates a ServiceAccount that may do what the tests do, and returns its token.
 func (b *bench) account(t *testing.T) string {
 	t.Helper()
 	ctx, all := t.Context(), []string{"*"}
@@ -164,7 +165,7 @@ func (b *bench) account(t *testing.T) string {
 	return token.Status.Token
 }
 
-// client is the operator's.
+// client returns the operator's client.
 func (b *bench) client(t *testing.T) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(b.operator)
@@ -174,7 +175,7 @@ func (b *bench) client(t *testing.T) *kubernetes.Clientset {
 	return client
 }
 
-// make creates a ConfigMap past the injector.
+// create creates a ConfigMap past the injector.
 func (b *bench) create(t *testing.T, name string) *corev1.ConfigMap {
 	t.Helper()
 	made, err := b.direct.CoreV1().ConfigMaps(b.namespace).Create(t.Context(),
@@ -185,7 +186,7 @@ func (b *bench) create(t *testing.T, name string) *corev1.ConfigMap {
 	return made
 }
 
-// value is what a ConfigMap of the API server has under "value" now.
+// value returns the entry "value" that a ConfigMap of the API server has now.
 func (b *bench) value(t *testing.T, name string) string {
 	t.Helper()
 	got, err := b.direct.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -202,7 +203,7 @@ func (b *bench) arm(t *testing.T, faults ...Fault) {
 	}
 }
 
-// eventually asks again and again until it holds.
+// eventually polls until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -212,13 +213,13 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			t.Fatalf("after %s it is still not so that %s", patience, what)
+			t.Fatalf("condition not met after %s: %s", patience, what)
 		}
 	}
 }
 
-// The program that is killed: it counts in a ConfigMap, one write for each number, until goal is reached, and then
-// watches.
+// The program that is killed counts in a ConfigMap, with one write for each number, until it reaches goal. Then it
+// waits.
 const (
 	hostVariable  = "FAULTS_TEST_HOST"
 	caVariable    = "FAULTS_TEST_CA"
@@ -242,7 +243,7 @@ func count(host, ca, token, namespace string) error {
 		}
 		reached, _ := strconv.Atoi(counter.Data["value"])
 		if reached == goal {
-			select {} // its work is done; a real one would watch
+			select {} // its work is done, and a real operator would watch
 		}
 		counter.Data = map[string]string{"value": strconv.Itoa(reached + 1)}
 		if _, err := client.CoreV1().ConfigMaps(namespace).Update(ctx, counter, metav1.UpdateOptions{}); err != nil {
@@ -251,7 +252,7 @@ func count(host, ca, token, namespace string) error {
 	}
 }
 
-// victim is that program, in a process of its own.
+// victim runs that program in a process of its own.
 type victim struct {
 	t       *testing.T
 	bench   *bench

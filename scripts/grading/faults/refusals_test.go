@@ -61,26 +61,26 @@ func TestConflictMatchesTheAPIServers(t *testing.T) {
 	b.arm(t, Fault{Kind: Conflict, Class: Write})
 	got := status()
 	if log := b.Log(); log[len(log)-1].Fault != Conflict {
-		t.Fatalf("that was %s", log[len(log)-1])
+		t.Fatalf("no conflict was injected: %s", log[len(log)-1])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the conflict (-want +got):\n%s", diff)
 	}
 	if want := `Operation cannot be fulfilled on deployments.apps "x": the object has been modified; please apply your changes ` +
 		"to the latest version and try again"; got.Message != want {
-		t.Errorf("the message is %q", got.Message)
+		t.Errorf("got message %q", got.Message)
 	}
-	// A patch and a deletion can meet one, a creation cannot.
+	// A patch and a deletion can get a conflict, a creation cannot.
 	if _, err := deployments.Patch(ctx, "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{}); !apierrors.IsConflict(err) {
-		t.Errorf("a patch gets %v", err)
+		t.Errorf("Patch() error = %v, want a conflict", err)
 	}
 	if err := deployments.Delete(ctx, "x", metav1.DeleteOptions{}); !apierrors.IsConflict(err) {
-		t.Errorf("a deletion gets %v", err)
+		t.Errorf("Delete() error = %v, want a conflict", err)
 	}
 	_, err = client.CoreV1().ConfigMaps(b.namespace).Create(ctx,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "y"}}, metav1.CreateOptions{})
 	if !apierrors.IsInternalError(err) {
-		t.Errorf("a creation gets %v", err)
+		t.Errorf("Create() error = %v, want an internal error", err)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.create(t, "x")
-	// client-go itself waits and asks again after a 429: this client does not.
+	// client-go itself waits and retries after a 429. This client does not.
 	client, err := rest.HTTPClientFor(b.operator)
 	if err != nil {
 		t.Fatal(err)
@@ -115,20 +115,19 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 		answer.Body.Close()
 		if got.Kind != "Status" || got.APIVersion != "v1" || got.Status != metav1.StatusFailure || got.Code != want.Code ||
 			got.Reason != want.Reason || got.Message != want.Message || answer.StatusCode != int(want.Code) {
-			t.Errorf("%s answers %d with %+v", kind, answer.StatusCode, got)
+			t.Errorf("%s: got status %d with %+v", kind, answer.StatusCode, got)
 		}
 		if got := answer.Header.Get("Content-Type"); got != "application/json" {
-			t.Errorf("%s has the type %q", kind, got)
+			t.Errorf("%s: got Content-Type %q", kind, got)
 		}
 		if got := answer.Header.Get("Retry-After"); (got == "1") != (kind == TooManyRequests) {
-			t.Errorf("%s has Retry-After %q", kind, got)
+			t.Errorf("%s: got Retry-After %q", kind, got)
 		}
 	}
 }
 
-// What every operator does: ask again when the answer says so.
-// The API server answers what it forbids without having read it: once, that was answered in a way in which an HTTP/2
-// client waited for ever for the rest.
+// The API server answers a forbidden request without reading its body. The proxy once handed on such an answer in a way
+// that made an HTTP/2 client wait forever for the rest.
 func TestForbiddenRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -153,7 +152,7 @@ func TestForbiddenRequestsAreAnswered(t *testing.T) {
 		uid := types.UID("1")
 		err := client.CoreV1().Secrets("default").Delete(ctx, "none", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		if !apierrors.IsForbidden(err) {
-			t.Fatalf("deletion %d ended with %v", n, err)
+			t.Fatalf("deletion %d: error = %v, want forbidden", n, err)
 		}
 	}
 }
@@ -172,22 +171,22 @@ func TestRetryingClientSucceeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.value(t, "x"); got != "done" {
-		t.Errorf("its value is %q", got)
+		t.Errorf("got value %q", got)
 	}
 	var codes []int
 	for _, entry := range b.Log() {
 		codes = append(codes, entry.Code)
 	}
 	if want := []int{200, 409, 429, 200, 409, 200, 200}; !slices.Equal(codes, want) {
-		t.Errorf("the answers were %v, want %v", codes, want)
+		t.Errorf("got codes %v, want %v", codes, want)
 	}
 	if log := b.Log(); log[3].Time.Sub(log[2].Time) < time.Second {
 		t.Errorf("the client did not wait for a second:\n%s\n%s", log[2], log[3])
 	}
 }
 
-// A cluster of others has streaming lists, and the embedded one has none. Through the proxy both answer alike, and a
-// client lists instead.
+// Other clusters have streaming lists, and the embedded one has none. Through the proxy both give the same answer, and
+// a client lists instead.
 func TestAStreamingListIsRefusedOnEveryCluster(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -237,10 +236,10 @@ func TestAStreamingListIsRefusedOnEveryCluster(t *testing.T) {
 			defer answer.Body.Close()
 			var status metav1.Status
 			if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || status.Message != test.want {
-				t.Errorf("the answer is %d, %q (%v), want %q", answer.StatusCode, status.Message, err, test.want)
+				t.Errorf("got %d, %q (error = %v), want %q", answer.StatusCode, status.Message, err, test.want)
 			}
 			if log := injector.Log(); len(log) != 1 || log[0].Code != answer.StatusCode {
-				t.Errorf("the answer has the code %d, and the log %+v", answer.StatusCode, log)
+				t.Errorf("the answer has the code %d, but the log is %+v", answer.StatusCode, log)
 			}
 		})
 	}

@@ -29,18 +29,18 @@ const (
 // API is the name of the API server among the services. The caller of Injector.Proxy names the others.
 const API = "api"
 
-// Fault is one thing that happens to one request, or to each.
+// Fault is one fault, which is injected at one request or at each.
 type Fault struct {
 	Kind  Kind  `json:"kind"`
 	Class Class `json:"class"`
 	// Service is the service whose requests are counted. If it is empty, the requests of all services are counted
 	// together.
 	Service string `json:"service,omitempty"`
-	// At says at which of these requests the fault happens: the n-th since Arm, counted from 1. If it is 0, the fault
-	// happens at each.
+	// At is the number of the request at which the fault happens, counted from 1 since Arm. If it is 0, the fault happens
+	// at each.
 	At int `json:"at,omitempty"`
-	// For is how long the fault lasts, or lasts at most, as its kind says. For KillBefore at a Request, it is the time
-	// from sending the request to the kill. Most kinds do not use it.
+	// For is how long the fault lasts, or lasts at most, depending on its kind. For KillBefore at a Request, it is the
+	// time from sending the request to the kill. Most kinds do not use it.
 	For metav1.Duration `json:"for,omitzero"`
 	// Version is the resourceVersion of the list with which Behind answers.
 	Version string `json:"version,omitempty"`
@@ -70,7 +70,7 @@ func (f Fault) String() string {
 	return strings.Join(words, " ")
 }
 
-// Validate returns an error if the fault would do nothing, or something other than it says.
+// Validate returns an error if the fault would do nothing, or something other than it describes.
 func (f Fault) Validate() error {
 	effect := f.Kind.behaviour()
 	switch {
@@ -99,7 +99,7 @@ func (f Fault) Validate() error {
 	return nil
 }
 
-// enumerate is "slow, stale and behind".
+// enumerate returns the kinds as text: "slow, stale and behind".
 func enumerate(kinds []Kind) string {
 	text := strings.Join(strings.Fields(strings.Trim(fmt.Sprint(kinds), "[]")), ", ")
 	if last := strings.LastIndex(text, ", "); last >= 0 {
@@ -108,7 +108,7 @@ func enumerate(kinds []Kind) string {
 	return text
 }
 
-// Schedule is what happens to an operator from Arm to Disarm.
+// Schedule holds the faults that an operator gets from Arm to Disarm.
 type Schedule struct {
 	// Seed is the seed from which the schedule was generated. It is 0 if the schedule was written by hand.
 	Seed uint32 `json:"seed,omitempty"`

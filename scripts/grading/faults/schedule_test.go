@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lasting is a duration as a fault has it.
+// lasting returns a duration of the type that a fault has.
 func lasting(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
 func TestAScheduleIsOneLine(t *testing.T) {
@@ -28,7 +28,7 @@ func TestAScheduleIsOneLine(t *testing.T) {
 		"no-answer api read 2 for 1.5s":  {{Kind: NoAnswer, Class: Read, Service: "api", At: 2, For: lasting(1500 * time.Millisecond)}},
 	} {
 		if got := (Schedule{Faults: faults}).String(); got != want {
-			t.Errorf("it reads %q, want %q", got, want)
+			t.Errorf("String() = %q, want %q", got, want)
 		}
 	}
 }
@@ -45,14 +45,14 @@ func TestAScheduleAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(content) != want {
-		t.Errorf("it is written as\n%s\nwant\n%s", content, want)
+		t.Errorf("got JSON\n%s\nwant\n%s", content, want)
 	}
 	var got Schedule
 	if err := json.Unmarshal(content, &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(schedule, got); diff != "" {
-		t.Errorf("read again it differs (-want +got):\n%s", diff)
+		t.Errorf("the schedule read from JSON (-want +got):\n%s", diff)
 	}
 }
 
@@ -80,10 +80,10 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		injector := New(nil)
 		err := injector.Arm(Schedule{Faults: []Fault{{Kind: Conflict, Class: Write}, test.fault}})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: the error must say %q and is %v", test.name, test.want, err)
+			t.Errorf("%s: want an error that contains %q, got %v", test.name, test.want, err)
 		}
 		if len(injector.plan.schedule.Faults) != 0 {
-			t.Errorf("%s: half of the schedule is armed", test.name)
+			t.Errorf("%s: a part of the schedule is armed", test.name)
 		}
 	}
 	for _, kind := range Kinds() {

@@ -19,19 +19,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// service is one proxy: what it stands in front of, and how it speaks.
+// service is the proxy of one service. It forwards requests, parses them and refuses them as that service would.
 type service struct {
 	injector *Injector
 	proxy    *httputil.ReverseProxy
-	// parse says what a request asks for.
+	// parse returns what a request asks for.
 	parse func(*http.Request) request
-	// refuse is an error as the service would answer with it.
+	// refuse returns an error in the form in which the service would send it.
 	refuse func(*apierrors.StatusError) refusal
-	// detail says why the service refused a request by itself. Nil: no reason is known.
+	// detail returns the reason why the service itself refused a request. Nil: no reason is known.
 	detail func(*http.Response) string
 }
 
-// refusal is an answer of the injector's own.
+// refusal is an answer of the injector itself.
 type refusal struct {
 	code      int
 	mediaType string
@@ -54,7 +54,7 @@ func (s *service) forward(transport http.RoundTripper, rewrite func(*httputil.Pr
 	s.proxy = &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite:   rewrite,
-		// At once: a watch is a body that never ends.
+		// Flush at once, because a watch is a body that never ends.
 		FlushInterval: -1,
 		ModifyResponse: func(answer *http.Response) error {
 			x := answer.Request.Context().Value(exchangeKey{}).(*exchange)
@@ -64,13 +64,13 @@ func (s *service) forward(transport http.RoundTripper, rewrite func(*httputil.Pr
 			}
 			return x.answered(answer)
 		},
-		// Whatever kept the answer away, the operator sees a connection that drops, as it does without a proxy.
+		// Whatever prevented the answer, the operator sees a dropped connection, as it does without a proxy.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { cutOff() },
 		ErrorLog:     silent,
 	}
 }
 
-// silent is for what servers have to say about clients that die: that is what they do here.
+// silent discards the messages of servers about clients that die, which is expected here.
 var silent = log.New(io.Discard, "", 0)
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -82,8 +82,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.injector.enter(s.parse(r), connectionOf(r.Context())).serve(w, r, s)
 }
 
-// listen serves on a port of this machine until Close, and returns where the operator reaches it. With a TLS
-// configuration it speaks HTTP/2 as well.
+// listen serves on a port of this machine until Close, and returns the address by which the operator reaches it. With a
+// TLS configuration it serves HTTP/2 as well.
 func (s *service) listen(config *tls.Config) (address string, err error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(s.injector.address(), "0"))
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *service) listen(config *tls.Config) (address string, err error) {
 	}
 	serving, ok := s.injector.begin(func() {
 		_ = server.Close()
-		_ = listener.Close() // the server knows it only once it serves
+		_ = listener.Close() // the server closes it only if it serves already
 	})
 	if !ok {
 		listener.Close()
@@ -104,7 +104,7 @@ func (s *service) listen(config *tls.Config) (address string, err error) {
 	}
 	go func() {
 		defer serving()
-		// Both end with Close, and say only that.
+		// Both return when the server is closed, and their error reports only that.
 		if config != nil {
 			_ = server.ServeTLS(listener, "", "")
 		} else {
@@ -115,19 +115,20 @@ func (s *service) listen(config *tls.Config) (address string, err error) {
 	return net.JoinHostPort(s.injector.advertiseAddress(), port), err
 }
 
-// loopback is where only this machine gets.
+// loopback is an address that only this machine can reach.
 const loopback = "127.0.0.1"
 
 func (i *Injector) address() string { return cmp.Or(i.Address, loopback) }
 
 func (i *Injector) advertiseAddress() string { return cmp.Or(i.AdvertiseAddress, i.address()) }
 
-// connection is one of the operator's to a proxy. They distinguish an operator from the one that is started after it.
+// connection is a connection of the operator to a proxy. Connections distinguish an operator from the one that is
+// started after it.
 type connection struct {
 	net.Conn
-	// marked says that the operator at the other end is being killed. The injector's mutex guards it.
+	// marked is true if the operator at the other end is being killed. The injector's mutex guards it.
 	marked bool
-	// ended is closed when nothing comes from it any more.
+	// ended is closed when the connection has ended.
 	ended chan struct{}
 	once  sync.Once
 }

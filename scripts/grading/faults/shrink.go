@@ -12,7 +12,7 @@ import (
 // tries the small ones first, because most bugs need only one fault and each try takes a run. It does not try the given
 // schedule again. If nothing smaller fails, it returns the given schedule.
 func Shrink(schedule Schedule, fails func(Schedule) bool) Schedule {
-	// What would take hundreds of runs is first made smaller by leaving out one fault after the other.
+	// A schedule that would take hundreds of runs is first reduced by leaving out one fault after the other.
 	for i := 0; i < len(schedule.Faults) && len(schedule.Faults) > mostFaults; {
 		without := schedule
 		without.Faults = slices.Delete(slices.Clone(schedule.Faults), i, i+1)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// numbered is a schedule of faults that differ only in where they are.
+// numbered returns a schedule of faults that differ only in At.
 func numbered(at ...int) Schedule {
 	schedule := Schedule{Seed: 9}
 	for _, n := range at {
@@ -57,13 +57,13 @@ func TestShrinkFindsTheSmallestScheduleThatFails(t *testing.T) {
 				})
 			})
 			if got.String() != test.want.String() || got.Seed != 9 {
-				t.Errorf("it shrinks to %s, want %s", got, test.want)
+				t.Errorf("Shrink() = %s, want %s", got, test.want)
 			}
 			if tries > test.tries {
-				t.Errorf("that took %d tries, want at most %d", tries, test.tries)
+				t.Errorf("Shrink() took %d tries, want at most %d", tries, test.tries)
 			}
 			if test.given.String() != before {
-				t.Errorf("the given schedule was %s and is %s", before, test.given)
+				t.Errorf("the given schedule changed from %s to %s", before, test.given)
 			}
 		})
 	}

@@ -47,8 +47,8 @@ func SweepStorage(changes, requests int) []Schedule {
 	return schedules
 }
 
-// mostKills is how many kills a random schedule has at most, and longestRequest about how long a server works on a
-// request.
+// mostKills is the maximum number of kills in a random schedule. longestRequest is about the longest time that a server
+// works on a request.
 const (
 	mostKills      = 3
 	longestRequest = 12 * time.Millisecond

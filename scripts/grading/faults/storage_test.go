@@ -24,7 +24,7 @@ func TestServerIsKilledAfterTheScheduledChange(t *testing.T) {
 	for i, want := range []int{0, 1, 1} {
 		injector.Changed("write", "log")
 		if kills != want {
-			t.Fatalf("after change %d it was killed %d times, want %d", i+1, kills, want)
+			t.Fatalf("after change %d the server was killed %d times, want %d", i+1, kills, want)
 		}
 	}
 	var got []string
@@ -39,7 +39,7 @@ func TestServerIsKilledAfterTheScheduledChange(t *testing.T) {
 	injector.Disarm()
 	injector.Changed("write", "log")
 	if kills != 1 {
-		t.Errorf("without a schedule it was killed, too")
+		t.Errorf("the server was killed without a schedule")
 	}
 }
 
@@ -58,7 +58,7 @@ func TestRandomServerSchedules(t *testing.T) {
 	t.Parallel()
 	const requests = 5
 	if got, want := RandomStorage(42, 1, 12).String(), RandomStorage(42, 1, 12).String(); got != want {
-		t.Errorf("the same arguments give %s and %s", got, want)
+		t.Errorf("the same arguments returned %s and %s", got, want)
 	}
 	sizes, kinds := map[int]bool{}, map[string]bool{}
 	for n := range 200 {
@@ -77,12 +77,12 @@ func TestRandomServerSchedules(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[int]bool{1: true, 2: true, 3: true}, sizes); diff != "" {
-		t.Errorf("how many kills there are (-want +got):\n%s", diff)
+		t.Errorf("numbers of kills (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]bool{
 		"kill-after change": true, "kill-after request": true, "kill-before request": true,
 	}, kinds); diff != "" {
-		t.Errorf("which kills there are (-want +got):\n%s", diff)
+		t.Errorf("kinds of kills (-want +got):\n%s", diff)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestInvalidServerFaults(t *testing.T) {
 		{Kind: KillBefore, Class: Write, At: 1, For: metav1.Duration{Duration: time.Second}},
 	} {
 		if fault.Validate() == nil {
-			t.Errorf("%s can be made", fault)
+			t.Errorf("Validate() of %s returned no error", fault)
 		}
 	}
 }

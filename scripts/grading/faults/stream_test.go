@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// streams is an API server whose answers do not end: they are quiet after a line, or a flood that counts what was taken
-// of it.
+// streams starts an API server whose answers do not end. They send nothing after a line, or a flood of bytes, which are
+// counted in taken.
 func streams(t *testing.T) (config *rest.Config, taken *atomic.Int64) {
 	t.Helper()
 	taken = &atomic.Int64{}
@@ -71,16 +71,16 @@ func TestEndlessAnswerIsLostOnceItHasBegun(t *testing.T) {
 			began := time.Now()
 			content, err := client.CoreV1().RESTClient().Get().RequestURI(test.path).MaxRetries(0).Timeout(patience).DoRaw(t.Context())
 			if took := time.Since(began); err == nil || len(content) > 0 || took >= test.within {
-				t.Errorf("after %s it has the answer %q: %v", took, content, err)
+				t.Errorf("after %s: got %q, error = %v", took, content, err)
 			}
 			if got := injector.Log()[0]; got.Code != http.StatusOK || got.Fault != test.kind {
-				t.Errorf("the log has %+v", got)
+				t.Errorf("unexpected log entry: %+v", got)
 			}
 			if want := map[Kind]int32{KillAfter: 1}[test.kind]; kills.Load() != want {
 				t.Errorf("the operator was killed %d times, want %d", kills.Load(), want)
 			}
 			if most := int64(2 * answerLimit); taken.Load() > most {
-				t.Errorf("%d bytes were taken of an answer that is lost, want at most %d", taken.Load(), most)
+				t.Errorf("%d bytes were read of a lost answer, want at most %d", taken.Load(), most)
 			}
 		})
 	}

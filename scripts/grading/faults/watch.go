@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A watch that is cut ends as if the API server had sent all that it has. That is what client-go makes of a connection
-// that drops, too: it watches on from the last event. A stream that is broken off (RST_STREAM) it takes for a failure
-// of the server, lists again, and from one time to the next waits longer before it does.
+// errCut ends a watch as if the API server had sent everything. client-go treats a dropped connection the same: it
+// continues the watch from the last event. It treats an aborted stream (RST_STREAM) as a failure of the server. It then
+// lists again, and waits longer each time before it does.
 var errCut = io.EOF
 
-// errBroken breaks a stream off.
+// errBroken aborts a stream.
 var errBroken = errors.New("the watch was interrupted")
 
-// watch is the body of a watch on its way to the operator. What the API server sends is taken at once and handed on
-// when it is due, in order: as a network does whose packets take long. Where an event begins does not matter to that.
+// watch is the body of a watch on its way to the operator. It reads the API server's data at once and hands the data on
+// in order, when it is due, like a slow network. The boundaries of events do not matter for that.
 type watch struct {
 	injector *Injector
 	ctx      context.Context
@@ -45,9 +45,9 @@ type piece struct {
 }
 
 const (
-	// pieceSize is how much is read at once, in bytes.
+	// pieceSize is the maximum number of bytes that are read at once.
 	pieceSize = 32 << 10
-	// heldPieces is how many are held back; then the API server has to wait.
+	// heldPieces is the maximum number of pieces that are held back. Beyond it, the API server has to wait.
 	heldPieces = 1024
 )
 
@@ -112,7 +112,7 @@ func (w *watch) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// due waits until a piece may be handed on. What ends the watch meanwhile, or has ended it, is the error.
+// due waits until a piece may be handed on. It returns an error if the watch has ended by then.
 func (w *watch) due(p piece) error {
 	if left := time.Until(p.due); left > 0 {
 		timer := time.NewTimer(left)
@@ -132,7 +132,7 @@ func (w *watch) due(p piece) error {
 	}
 }
 
-// end lets nothing more through.
+// end ends the watch with an error. Nothing more is handed on.
 func (w *watch) end(why error) {
 	w.ending.Do(func() {
 		w.err = why

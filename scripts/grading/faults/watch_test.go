@@ -20,13 +20,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// seen is what a watch reports, and when.
+// seen is an event of a watch, and the time of its arrival.
 type seen struct {
 	event string // "ADDED x=1"
 	at    time.Time
 }
 
-// follow watches the ConfigMaps that a test makes, until it is over or the watch ends.
+// follow watches the ConfigMaps that a test creates, until the test or the watch ends.
 func follow(t *testing.T, client *kubernetes.Clientset, namespace string) <-chan seen {
 	t.Helper()
 	watching, err := client.CoreV1().ConfigMaps(namespace).Watch(t.Context(), metav1.ListOptions{
@@ -50,7 +50,7 @@ func follow(t *testing.T, client *kubernetes.Clientset, namespace string) <-chan
 	return events
 }
 
-// next waits for an event, which must be this one.
+// next waits for the next event, which must be the given one.
 func next(t *testing.T, events <-chan seen, want string) time.Time {
 	t.Helper()
 	select {
@@ -92,7 +92,7 @@ func TestWatchesPassInTheirEncoding(t *testing.T) {
 	}
 	for _, entry := range b.Log() {
 		if entry.Verb != "watch" || entry.Resource != "configmaps" || entry.Code != 200 || entry.Number != 0 || entry.Write {
-			t.Errorf("the log has %+v", entry)
+			t.Errorf("unexpected log entry: %+v", entry)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestAnInformerFollowsThroughCuts(t *testing.T) {
 	factory.Start(stop)
 	t.Cleanup(func() { close(stop); factory.Shutdown() })
 	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-		t.Fatal("the informer does not begin")
+		t.Fatal("the informer does not sync")
 	}
 	b.create(t, "x")
 	names := func() []string { return informer.GetStore().ListKeys() }
@@ -115,7 +115,7 @@ func TestAnInformerFollowsThroughCuts(t *testing.T) {
 
 	b.arm(t, Fault{Kind: Cut, Class: Write, At: 1})
 	if err := set(t.Context(), client, b.namespace, "x", "1"); err != nil {
-		t.Fatalf("the request at which watches are cut is done, and answered: %v", err)
+		t.Fatalf("set() error = %v at the request that cuts the watches", err)
 	}
 	watches := func() (all []Entry) {
 		for _, entry := range b.Log() {
@@ -129,12 +129,12 @@ func TestAnInformerFollowsThroughCuts(t *testing.T) {
 	b.create(t, "y")
 	eventually(t, "the informer knows y", func() bool { return slices.Contains(names(), b.namespace+"/y") })
 	if first := watches()[0]; first.Seconds <= 0 {
-		t.Errorf("the watch that was cut is %+v", first)
+		t.Errorf("unexpected entry of the watch that was cut: %+v", first)
 	}
-	// It did not take it for a failure of the server, after which it would wait longer and longer.
+	// The informer did not treat the cut as a failure of the server, after which it would wait longer and longer.
 	for _, entry := range b.Log() {
 		if entry.Verb == "list" && entry.Time.After(watches()[0].Time) {
-			t.Errorf("it lists again: %s", entry)
+			t.Errorf("the informer lists again: %s", entry)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 	factory.Start(stop)
 	t.Cleanup(func() { close(stop); factory.Shutdown() })
 	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-		t.Fatal("the informer does not begin")
+		t.Fatal("the informer does not sync")
 	}
 	b.create(t, "x")
 	b.create(t, "y")
@@ -161,11 +161,10 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 		keys := informer.GetStore().ListKeys()
 		return slices.Contains(keys, b.namespace+"/x") && slices.Contains(keys, b.namespace+"/y")
 	})
-	// Only while the write is on its way nothing else may happen to y: it is deleted when the watch has gone, and before
-	// the next list.
+	// y is deleted after the watch has ended, and before the next list.
 	b.arm(t, Fault{Kind: Break, Class: Write, At: 1})
 	if err := set(t.Context(), client, b.namespace, "x", "1"); err != nil {
-		t.Fatalf("the request at which watches break is done, and answered: %v", err)
+		t.Fatalf("set() error = %v at the request that breaks the watches", err)
 	}
 	eventually(t, "the watch ends", func() bool {
 		return slices.ContainsFunc(b.Log(), func(e Entry) bool { return e.Verb == "watch" && e.Code == http.StatusOK && e.Seconds > 0 })
@@ -176,7 +175,7 @@ func TestAnInformerListsAgainAfterABreak(t *testing.T) {
 	select {
 	case object := <-gone:
 		if _, unknown := object.(cache.DeletedFinalStateUnknown); !unknown {
-			t.Errorf("the deletion of y is a %T", object)
+			t.Errorf("the deletion of y was delivered as %T", object)
 		}
 	case <-time.After(patience):
 		t.Error("no deletion of y")
@@ -205,7 +204,7 @@ func TestCutEndsAllOpenWatches(t *testing.T) {
 			t.Errorf("the last event is %q", last)
 		}
 	}
-	// A new one works. It may begin before the write: the API server's cache follows its storage.
+	// A new watch works. It may start before the write, because the API server's cache follows its storage.
 	third := follow(t, client, b.namespace)
 	select {
 	case got := <-third:
@@ -244,22 +243,22 @@ func TestStaleEventsAreLateAndInOrder(t *testing.T) {
 		write(value)
 	}
 	if got := b.value(t, "x"); got != "4" {
-		t.Errorf("the request at which it begins, and those after it, are done: the value is %q", got)
+		t.Errorf("got value %q, want that of the last write", got)
 	}
 	var last time.Time
 	for n, value := range []string{"2", "3", "4"} {
 		there := next(t, direct, "MODIFIED x="+value)
 		here := next(t, late, "MODIFIED x="+value)
-		// The event left the API server after the write began. Which of the two connections is faster is not ours.
+		// The event left the API server after the write began. Either of the two connections may be faster.
 		if here.Sub(began) < lag {
 			t.Errorf("%s is late by %s, want %s", value, here.Sub(there), lag)
 		}
 		if here.Before(last) {
-			t.Errorf("%s came before the one before it", value)
+			t.Errorf("event %s arrived before the previous one", value)
 		}
 		last = here
 		if n == 2 && here.Sub(there) > patience/2 {
-			t.Errorf("each event is held back, not all one after the other: the last came %s late", here.Sub(there))
+			t.Errorf("the last event came %s late, want each held back by itself", here.Sub(there))
 		}
 	}
 }
@@ -279,7 +278,7 @@ func TestHeldEventsArriveWhenTheScheduleEnds(t *testing.T) {
 		}
 		next(t, direct, "MODIFIED x="+value)
 	}
-	// A watch that begins now sees old things late, too.
+	// A watch that begins now gets existing objects late, too.
 	second := follow(t, client, b.namespace)
 	if _, err := client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "x", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
@@ -337,12 +336,12 @@ func TestCacheStartsWithAnOldList(t *testing.T) {
 		select {
 		case got := <-values:
 			if got != want {
-				t.Fatalf("the cache has the value %q, and it must have %q", got, want)
+				t.Fatalf("the cache has the value %q, want %q", got, want)
 			}
 			if want == "" {
 				began = time.Now()
 			} else if took := time.Since(began); took < lag/2 {
-				t.Errorf("the cache caught up within %s, and what has changed must be %s late", took, lag)
+				t.Errorf("the cache caught up within %s, want changes to be %s late", took, lag)
 			}
 		case <-time.After(patience):
 			t.Fatalf("the cache never has the value %q", want)
@@ -351,10 +350,10 @@ func TestCacheStartsWithAnOldList(t *testing.T) {
 	configMaps := client.CoreV1().ConfigMaps(b.namespace)
 	got, err := configMaps.Get(t.Context(), "x", metav1.GetOptions{})
 	if err != nil || got.Data["value"] != "1" {
-		t.Errorf("a get returns %v (%v)", got, err)
+		t.Errorf("Get() = %v, error = %v", got, err)
 	}
 	all, err := configMaps.List(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "x").String()})
 	if err != nil || len(all.Items) != 1 || all.Items[0].Data["value"] != "1" {
-		t.Errorf("a consistent list returns %v (%v)", all, err)
+		t.Errorf("List() = %v, error = %v", all, err)
 	}
 }
