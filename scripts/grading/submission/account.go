@@ -3,7 +3,7 @@
 
 package submission
 
-// The operator's account, as kubebuilder's manifests would make it.
+// The operator's account, as kubebuilder's manifests would create it.
 const (
 	AccountNamespace = "operator-system"
 	AccountName      = "controller-manager"

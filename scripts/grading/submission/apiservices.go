@@ -13,13 +13,13 @@ import (
 // APIServices is the resource of APIServices, which register aggregated APIs in a cluster.
 var APIServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// delegating are the roles of Kubernetes to which an aggregated API server may be bound: the ConfigMap with the front
-// proxy's authority, and reviews of tokens and of access.
+// delegating lists the roles of Kubernetes to which an aggregated API server may be bound. They allow it to read the
+// ConfigMap with the front proxy's authority, and to create reviews of tokens and of access.
 // (https://kubernetes.io/docs/tasks/extend-kubernetes/setup-extension-api-server/)
 var delegating = []string{"extension-apiserver-authentication-reader", "system:auth-delegator"}
 
 // readAPIServices reads config/apiservice, and the bindings of config/rbac to the roles of Kubernetes that an
-// aggregated API server needs. Nothing needs to be there.
+// aggregated API server needs. All of these are optional.
 func (m *Manifests) readAPIServices(from *Submission) error {
 	objects, err := from.readYAML("config/apiservice/*.yaml")
 	if err != nil {

@@ -34,16 +34,16 @@ import (
 const (
 	buildTimeout = 15 * time.Minute
 	outputLimit  = 1 << 20 // bytes of a tool's output that are kept
-	fewLines     = 3       // messages that say the same of one module after another
+	fewLines     = 3       // messages that repeat the same for one module after another
 )
 
 // offline is the environment in which a submission is built: nothing is downloaded. Compiler, linker and controller-gen
-// live for a second; collecting less garbage saves them a quarter of it, for some more memory.
+// run for a second. Less garbage collection saves them a quarter of that time, for some more memory.
 func offline() []string { return append(gobuild.Environment(), "GOPROXY=off", "GOGC=400") }
 
-// Problem is an error of the submission, not of ours.
+// Problem is an error of the submission, not of the grader.
 type Problem struct {
-	// Reason is a sentence that says what is wrong and, where that is known, what to do.
+	// Reason is a sentence that describes what is wrong and, where that is known, what to do.
 	Reason string
 	// Diagnostics are the messages of the compiler or of controller-gen.
 	Diagnostics []report.Diagnostic
@@ -75,22 +75,21 @@ type Builder struct {
 	// ProxyOnly makes Fetch download only from module proxies, because a stranger's go.mod may name any host, from which
 	// the go command would clone.
 	ProxyOnly bool
-	// Urgent says that a person waits only for the build. Default: the build has a lower priority than a cluster that
+	// Urgent is true if a person waits only for the build. Default: the build has a lower priority than a cluster that
 	// starts.
 	Urgent bool
 	// System is the operating system that the program is built for. Default: this one.
 	System string
-	// Walled says that programs and scripts of the submission run in a sandbox: they see and reach only what their lab
+	// Walled makes programs and scripts of the submission run in a sandbox: they see and reach only what their lab
 	// provides.
 	Walled bool
-	// Strict says that nothing is started if a wall is missing without which a submission could read or reach what is not
-	// its own.
+	// Strict prevents every start if one of the RequiredWalls is missing.
 	Strict bool
 
-	// Launch says how the program is started outside of a Pod. Build sets it.
+	// Launch describes how the program is started outside of a Pod. Build sets it.
 	Launch Launch
 
-	generated []*unstructured.Unstructured // what controller-gen made
+	generated []*unstructured.Unstructured // the objects that controller-gen generated
 }
 
 // RequiredWalls returns the walls without which a submission could read the grader's files, reach other services, or
@@ -159,14 +158,14 @@ func (w *Builder) buildKept(ctx context.Context) error {
 	return environmentError(gobuild.Install(kept, w.Program()))
 }
 
-// littleGarbage lets a program of the Go tools collect hardly any garbage. Where it was built before, little is
-// compiled, and there is memory for that: the linker takes a third less time.
+// littleGarbage makes a Go tool collect hardly any garbage. If the program was built before, little is compiled and
+// there is enough memory for that, and the linker takes a third less time.
 var littleGarbage = []string{"GOGC=2000", "GOMEMLIMIT=1GiB"}
 
 func (w *Builder) build(ctx context.Context, program string, environment []string) error {
 	args := append([]string{"build"}, gobuild.Flags...)
-	// Without debug information it links in half the time, and panics name file and line all the same.
-	// Nor does it need to know its commit: asking git takes time, and fails in a folder of another user.
+	// Without debug information the program links in half the time, and panics still name file and line. It does not need
+	// its commit either: git takes time, and fails in a folder of another user.
 	args = append(args, "-buildvcs=false", "-ldflags=-s -w", "-o", program, w.Main)
 	environment = append(offline(), environment...)
 	if w.System != "" {
@@ -183,8 +182,7 @@ func (w *Builder) build(ctx context.Context, program string, environment []strin
 	return err
 }
 
-// problem distinguishes what is wrong with the submission from faults of the machine, and both from what is wrong with
-// us.
+// problem distinguishes errors of the submission from faults of the machine, and both from errors of the grader.
 func problem(err error, output, reason, tooLong string) error {
 	if err == nil {
 		return nil
@@ -208,19 +206,19 @@ func problem(err error, output, reason, tooLong string) error {
 
 var errTooLong = errors.New("it took too long")
 
-// tool is a program of ours that is run in the submission's folder.
+// tool is a program of the grader that runs in the submission's folder.
 type tool struct {
 	path        string // a file, or a name to be looked for on PATH
 	args        []string
 	environment []string
 	timeout     time.Duration
-	// stdout gets what it prints to its standard output. Default: that is returned with the rest.
+	// stdout gets the tool's standard output. Default: it is returned with the rest.
 	stdout io.Writer
-	// stderr gets a copy of what it prints to its standard error. Default: there is no copy.
+	// stderr gets a copy of the tool's standard error. Default: there is no copy.
 	stderr io.Writer
 }
 
-// tool runs a program of ours and returns its messages, with positions relative to the submission's folder.
+// tool runs a program of the grader and returns its messages, with positions relative to the submission's folder.
 func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error) {
 	path, err := exec.LookPath(t.path)
 	if err != nil && t.path == "go" {
@@ -234,7 +232,7 @@ func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 		return "", err
 	}
 	if dir != w.Dir {
-		t.environment = append(t.environment, "PWD="+dir) // by which the go command calls the folder as we do
+		t.environment = append(t.environment, "PWD="+dir) // makes the go command use the same path of the folder
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, errTooLong)
 	defer cancel()
@@ -245,9 +243,9 @@ func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	}
 	p, err := w.Scope.Start(process.Spec{
 		Path: path, Args: t.args, Dir: dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
-		// Temporary files of the go command are in the run's folder, which goes with the run whatever ends that.
+		// Temporary files of the go command are in the run's folder, which is removed with the run, whatever ends it.
 		Env: append(t.environment, "GOTMPDIR="+w.Scope.Dir),
-		// Mostly a cluster starts meanwhile, which takes longer: it must not wait for us.
+		// Usually a cluster starts at the same time, which takes longer and must not wait for the build.
 		Background: !w.Urgent,
 	})
 	if err != nil {
@@ -257,8 +255,8 @@ func (w *Builder) tool(ctx context.Context, t tool) (messages string, err error)
 	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
 }
 
-// toolDir is the submission's folder for a program of ours. The go command passes controller-gen paths in JSON, which
-// can't hold a name that is not UTF-8: such a folder gets a link.
+// toolDir returns the submission's folder for a program of the grader. The go command passes controller-gen paths in
+// JSON, which can't hold a name that is not UTF-8: such a folder gets a link.
 func (w *Builder) toolDir() (string, error) {
 	if utf8.ValidString(w.Dir) {
 		return w.Dir, nil
@@ -270,19 +268,19 @@ func (w *Builder) toolDir() (string, error) {
 	return link, nil
 }
 
-// position is how compilers begin a message: file:line:column: or file:line:.
+// position matches the beginning of a compiler's message: file:line:column: or file:line:.
 var position = regexp.MustCompile(`^(?:vet: )?(\S[^:]*\.go|go\.mod):(\d+)(?::(\d+))?: (.*)$`)
 
-// chatter are lines of the go command and of controller-gen that tell a student nothing.
+// chatter matches lines of the go command and of controller-gen that do not help a student.
 var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|run `controller-gen |\tgo (get|mod download) )")
 
-// diagnostics reads the messages of the go command and of controller-gen. Lines that name no place are kept as they
-// are; controller-gen says the same for each package that it meets it in.
+// diagnostics parses the messages of the go command and of controller-gen. It keeps lines without a position as they
+// are, and leaves out the duplicates that controller-gen prints for each package.
 func diagnostics(output string) []report.Diagnostic {
 	const most = 20
 	var all []report.Diagnostic
 	for line := range strings.Lines(output) {
-		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), "; to add:") // what comes next is chatter
+		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), "; to add:") // the next lines are chatter
 		if line == "" || chatter.MatchString(line) {
 			continue
 		}
@@ -303,8 +301,8 @@ func diagnostics(output string) []report.Diagnostic {
 	return all
 }
 
-// moduleProblem recognises what the go command says of a go.mod or go.sum that it can't work with; nil: it says
-// something else.
+// moduleProblem recognises the go command's errors about an unusable go.mod or go.sum. It returns nil for all other
+// output.
 func moduleProblem(output string) *Problem {
 	reason := missingModule(output)
 	if reason == "" {
@@ -314,7 +312,8 @@ func moduleProblem(output string) *Problem {
 	return &Problem{Reason: reason, Diagnostics: found[:min(len(found), fewLines)]}
 }
 
-// missingModule says what helps where the go command has failed for want of a module; empty: it has failed otherwise.
+// missingModule returns advice if the go command failed because of a module, and an empty string if it failed for
+// another reason.
 func missingModule(output string) string {
 	switch {
 	case strings.Contains(output, "module lookup disabled by GOPROXY=off"):

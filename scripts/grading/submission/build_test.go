@@ -11,7 +11,8 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// A submission that can't be built says why, and what helps, whether it is downloaded before or not.
+// The error of a submission that can't be built contains the reason and advice, whether or not modules are downloaded
+// first.
 func TestBuildProblems(t *testing.T) {
 	t.Parallel()
 	const (
@@ -20,9 +21,9 @@ func TestBuildProblems(t *testing.T) {
 	)
 	for _, test := range []struct {
 		name, files, reason string
-		// diagnostics begin so.
+		// diagnostics are the beginnings of the messages.
 		diagnostics []string
-		// fetch says that downloading finds it out.
+		// fetch is true if Fetch reports the problem.
 		fetch bool
 	}{
 		{
@@ -80,7 +81,7 @@ func TestBuildProblems(t *testing.T) {
 			w := builder(t, samples.Lay(t, test.files))
 			err := w.Fetch(t.Context(), func(int, int) {})
 			if (err != nil) != test.fetch {
-				t.Fatalf("downloading found %v", err)
+				t.Fatalf("Fetch() error = %v", err)
 			}
 			for _, err := range slices.Compact([]error{w.Build(t.Context()), err}) {
 				if err == nil {
@@ -91,17 +92,17 @@ func TestBuildProblems(t *testing.T) {
 				for _, d := range problem.Diagnostics {
 					diagnostics = append(diagnostics, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
 				}
-				promises := func(diagnostic string) bool { return strings.HasSuffix(diagnostic, ":") } // what does not follow
+				promises := func(diagnostic string) bool { return strings.HasSuffix(diagnostic, ":") } // advice that is missing
 				if problem.Reason != test.reason ||
 					!slices.EqualFunc(diagnostics, test.diagnostics, strings.HasPrefix) || slices.ContainsFunc(diagnostics, promises) {
-					t.Errorf("the reason is %q, and the diagnostics are %q", problem.Reason, diagnostics)
+					t.Errorf("got reason %q and diagnostics %q", problem.Reason, diagnostics)
 				}
 			}
 		})
 	}
 }
 
-// Where there are several programs, --main names the operator; the example is the one that looks like it.
+// If there are several programs, --main selects the operator. The example in the error is the most likely one.
 func TestSeveralPrograms(t *testing.T) {
 	t.Parallel()
 	two := samples.Module + "-- cmd/flavours/main.go --\n" + samples.Program +
@@ -127,10 +128,10 @@ func TestSeveralPrograms(t *testing.T) {
 			got, err := Open(samples.Lay(t, two), test.main)
 			if test.wrong != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), test.wrong) {
-					t.Errorf("the error must begin %q and is %v", test.wrong, err)
+					t.Errorf("want an error with the prefix %q, got %v", test.wrong, err)
 				}
 			} else if err != nil || got.Main != test.found {
-				t.Errorf("it is %+v, %v", got, err)
+				t.Errorf("Open() = %+v, error = %v", got, err)
 			}
 		})
 	}

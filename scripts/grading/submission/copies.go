@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// generatedCopies begins the names of the files into which `make generate` writes how types are copied.
+// generatedCopies is the prefix of the names of the files into which `make generate` writes the code that copies types.
 const generatedCopies = "zz_generated.deepcopy"
 
-// copyNotices finds generated code that is older than its types: a copy of an object shares what such code leaves out,
-// so a change of the copy changes the original, which may be in the cache. What can't be read is for the compiler to
-// say.
+// copyNotices finds generated code that is older than its types: a copy of an object shares the fields that such code
+// leaves out, so a change of the copy changes the original, which may be in the cache. The compiler reports files that
+// can't be parsed.
 func (w *Builder) copyNotices() (notices []string) {
 	for _, folder := range w.sources.folders() {
 		for _, name := range w.sources[folder] {
@@ -34,13 +34,13 @@ func (w *Builder) copyNotices() (notices []string) {
 	return notices
 }
 
-// leftOut names a field or a type that generated code does not copy; empty if it copies all.
+// leftOut returns the name of a field or a type that generated code does not copy, or an empty string if it copies all.
 func (w *Builder) leftOut(generated string, sources []string) string {
 	copied := w.parse(generated)
 	if copied == nil {
 		return ""
 	}
-	// mentions are the fields that each generated function names.
+	// mentions holds the fields that each generated function names.
 	mentions := map[string]map[string]bool{}
 	for _, declaration := range copied.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
@@ -99,7 +99,7 @@ func (w *Builder) parse(name string) *ast.File {
 	return file
 }
 
-// collect takes the types of a file, and those that have a DeepCopyInto of their own.
+// collect adds the types of a file to types, and those with a handwritten DeepCopyInto to handmade.
 func collect(file *ast.File, types map[string]ast.Expr, handmade map[string]bool) {
 	for _, declaration := range file.Decls {
 		if function, ok := declaration.(*ast.FuncDecl); ok && function.Name.Name == "DeepCopyInto" && function.Recv != nil {
@@ -117,7 +117,8 @@ func collect(file *ast.File, types map[string]ast.Expr, handmade map[string]bool
 	}
 }
 
-// sharing says whether copies of a field share something unless it is copied on purpose: a pointer, a slice or a map.
+// sharing reports whether copies of a field share memory unless the field is copied explicitly: a pointer, a slice or a
+// map.
 func sharing(field ast.Expr, types map[string]ast.Expr) bool {
 	for range types { // named types of named types, and no circles
 		name, ok := field.(*ast.Ident)
@@ -135,7 +136,8 @@ func sharing(field ast.Expr, types map[string]ast.Expr) bool {
 	return false
 }
 
-// needsCopy says whether a struct of the package has a field that copies would share, also in its own structs.
+// needsCopy reports whether a struct of the package has a field that copies would share, directly or in a nested
+// struct.
 func needsCopy(name string, types map[string]ast.Expr, seen map[string]bool) bool {
 	structure, ok := types[name].(*ast.StructType)
 	if !ok || seen[name] {
@@ -147,7 +149,7 @@ func needsCopy(name string, types map[string]ast.Expr, seen map[string]bool) boo
 	})
 }
 
-// baseName is the name of a type of the same package, without what stands around it: Icecream of []*Icecream.
+// baseName returns the name of a type of the same package without the types that wrap it: Icecream for []*Icecream.
 func baseName(expression ast.Expr) string {
 	switch e := expression.(type) {
 	case *ast.Ident:
@@ -162,7 +164,7 @@ func baseName(expression ast.Expr) string {
 	return ""
 }
 
-// namesOf are the names of a field; that of an embedded one is its type's.
+// namesOf returns the names of a field. The name of an embedded field is that of its type.
 func namesOf(field *ast.Field) []string {
 	if len(field.Names) == 0 {
 		return []string{baseName(field.Type)}

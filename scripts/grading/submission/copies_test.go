@@ -34,14 +34,14 @@ type (
 )
 `
 
-// The code is controller-gen's, for these very types.
+// controller-gen generates the code for exactly these types.
 func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+iceTypes)
 	w := builder(t, dir)
 	copies := generateCopies(t, w)
 	if got := w.copyNotices(); len(got) > 0 {
-		t.Errorf("the notices are %q, of\n%s", got, copies)
+		t.Errorf("got notices %q for\n%s", got, copies)
 	}
 	for _, test := range []struct{ name, find, replace, want string }{
 		{"a new text", "\tName     string\n", "\tName     string\n\tMore string\n", ""},
@@ -57,7 +57,7 @@ func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 	} {
 		types := strings.Replace(iceTypes, test.find, test.replace, 1)
 		if types == iceTypes {
-			t.Fatalf("%s: %q is not there", test.name, test.find)
+			t.Fatalf("%s: the types do not contain %q", test.name, test.find)
 		}
 		other := "package v1\n\ntype (\n\tstruct2 struct{ Tags []string }\n\tstruct3 struct{ Tag string }\n)\n\n" +
 			"type Other struct{ Tags []string }\n\n" +
@@ -72,12 +72,12 @@ func TestCompleteDeepCopyGetsNoNotice(t *testing.T) {
 		}
 		got := changed.copyNotices()
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: the notices are %q, want %q", test.name, got, want)
+			t.Errorf("%s: got notices %q, want %q", test.name, got, want)
 		}
 	}
 }
 
-// generateCopies has controller-gen write the copies, and returns them.
+// generateCopies runs controller-gen, and returns the code that it generated.
 func generateCopies(t *testing.T, w *Builder) string {
 	t.Helper()
 	output, err := w.tool(t.Context(), tool{
@@ -90,7 +90,7 @@ func generateCopies(t *testing.T, w *Builder) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Submission, err = Open(w.Dir, ""); err != nil { // which now has a file more
+	if w.Submission, err = Open(w.Dir, ""); err != nil { // which now has one more file
 		t.Fatal(err)
 	}
 	return string(content)

@@ -57,7 +57,7 @@ func TestCopyCopiesOnlyRegularFiles(t *testing.T) {
 	}
 	var wrong *FileError
 	if err := opened.Copy(filepath.Join(t.TempDir(), "again")); !errors.As(err, &wrong) || wrong.Path != "cmd/out.go" {
-		t.Errorf("a source leads out of the folder, and the error is %v", err)
+		t.Errorf("Copy() of a source that is a link out of the folder: error = %v", err)
 	}
 }
 
@@ -75,6 +75,6 @@ func TestCopyIsLimited(t *testing.T) {
 	}
 	var much *limited.TooMuchError
 	if err := opened.Copy(filepath.Join(t.TempDir(), "copy")); !errors.As(err, &much) {
-		t.Errorf("a submission of %d folders is copied: %v", copyFiles, err)
+		t.Errorf("Copy() of %d folders: error = %v, want a TooMuchError", copyFiles, err)
 	}
 }

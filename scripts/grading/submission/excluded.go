@@ -14,11 +14,11 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// tagsFlag is how a project passes build tags to the go command: -tags production,netgo
+// tagsFlag matches the flag that passes build tags to the go command: -tags production,netgo
 var tagsFlag = regexp.MustCompile(`\s-{1,2}tags[= ]["']?([\w.]+(?:,[\w.]+)*)`)
 
-// excluded names the files that the project's own build compiles and ours does not: those that need cgo, and those that
-// need build tags which its Makefile or Dockerfile sets. What is undefined may be declared there.
+// excluded returns the files that the project's own build compiles and grading does not: those that need cgo, and those
+// that need build tags which its Makefile or Dockerfile sets. Undefined names may be declared in these files.
 func (s *Submission) excluded() (files []report.Diagnostic) {
 	ours, tagged := s.buildContext(), s.buildContext()
 	tagged.BuildTags = s.buildTags()
@@ -26,7 +26,7 @@ func (s *Submission) excluded() (files []report.Diagnostic) {
 	withCgo.CgoEnabled = true
 	for _, folder := range s.sources.folders() {
 		compiled := func(context build.Context) []string {
-			// What is wrong with a package is for the compiler to say.
+			// The compiler reports errors of a package.
 			pkg, _ := context.ImportDir(filepath.Join(s.Dir, filepath.FromSlash(folder)), 0)
 			return slices.Concat(pkg.GoFiles, pkg.CgoFiles)
 		}
@@ -47,7 +47,7 @@ func (s *Submission) excluded() (files []report.Diagnostic) {
 	return files
 }
 
-// buildTags are those that the project sets where it builds.
+// buildTags returns the build tags that the project's own build sets.
 func (s *Submission) buildTags() (tags []string) {
 	for _, pattern := range slices.Concat(optionFiles, []string{"Dockerfile", "Containerfile"}) {
 		files, err := s.glob(pattern)

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// fileLimit is the largest file of a submission that we read, in bytes: those are written by hand, or made from what
-	// is.
+	// fileLimit is the maximum size of a file of a submission that the grader reads, in bytes. Such files are written by
+	// hand, or generated from such files.
 	fileLimit = 1 << 20
-	// sourceLimit is the largest Go file that the compiler and controller-gen get to read, in bytes. Generated ones are
-	// long.
+	// sourceLimit is the maximum size of a Go file that the compiler and controller-gen read, in bytes. Generated files
+	// are long.
 	sourceLimit = 16 << 20
 )
 
-// FileError says that a file of a submission is not read because it is not a regular file, is too large, or is outside
-// the folder.
+// FileError is the error for a file of a submission that is not read because it is not a regular file, is too large, or
+// is outside the folder.
 type FileError = limited.FileError
 
 // ReadFile reads a file of the submission. No other function reads one. For a link to a place outside the folder, a
@@ -40,8 +40,8 @@ func (s *Submission) ReadFile(name string) ([]byte, error) {
 	return limited.ReadFile(s.Dir, name, fileLimit)
 }
 
-// walk visits the files and folders below a folder, that among them. It passes over folders that can't be opened or
-// whose name is not UTF-8.
+// walk visits a folder and the files and folders below it. It skips folders that can't be opened or whose name is not
+// UTF-8.
 func (s *Submission) walk(from string, visit func(root *os.Root, name string, entry fs.DirEntry) error) error {
 	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Submission) walk(from string, visit func(root *os.Root, name string, en
 		case err != nil:
 			return fmt.Errorf("reading the submission's folder: %w", err)
 		case entry.IsDir() && !utf8.ValidString(entry.Name()):
-			return fs.SkipDir // it can be no package, and package io/fs refuses to open it
+			return fs.SkipDir // it can't be a package, and package io/fs refuses to open it
 		}
 		return visit(root, name, entry)
 	})
@@ -99,11 +99,11 @@ func (s *Submission) readYAML(pattern string) ([]*unstructured.Unstructured, err
 	return objects, nil
 }
 
-// sources are the folders of the module's packages and their Go files, slash-separated from the submission's folder:
-// what `./...` means to the go command. A module below this one is another, and not looked at.
+// sources maps the folders of the module's packages to their Go files, slash-separated and relative to the submission's
+// folder. These are the packages that `./...` means to the go command, without nested modules.
 type sources map[string][]string
 
-// folders are those in which there are Go files, in the order of their names.
+// folders returns the folders with Go files, in the order of their names.
 func (s sources) folders() []string {
 	var all []string
 	for folder := range s {
@@ -114,7 +114,7 @@ func (s sources) folders() []string {
 }
 
 // survey finds the module's sources. Compiler and controller-gen would wait for a pipe, and read a device to its end,
-// so a source that is no regular file is a *FileError.
+// so survey returns a *FileError for a source that is not a regular file.
 func (s *Submission) survey() (sources, error) {
 	found := sources{}
 	if err := s.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
@@ -133,7 +133,7 @@ func (s *Submission) survey() (sources, error) {
 			return nil
 		}
 		if err := limited.Check(root, name, sourceLimit); errors.Is(err, fs.ErrNotExist) {
-			return nil // a link that leads nowhere is for the compiler to name
+			return nil // the compiler reports a broken link
 		} else if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (s *Submission) survey() (sources, error) {
 	return found, nil
 }
 
-// ignored are folders in which the go command looks for no packages (`go help packages`).
+// ignored reports whether the go command ignores a folder of this name (`go help packages`).
 func ignored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "vendor"
 }
@@ -157,7 +157,7 @@ func isModule(root *os.Root, dir string) bool {
 	return err == nil
 }
 
-// isSource recognizes what a compiler of Go programs reads. (`go help packages`)
+// isSource reports whether the go command compiles a file of this name. (`go help packages`)
 func isSource(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
 		return false

@@ -18,7 +18,8 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// special files can't be committed, so they are made here. Each would hang who opens it, or be read without an end.
+// special holds files that can't be committed, so the tests create them. A program that opens one would hang, or read
+// without end.
 var special = map[string]struct {
 	create func(file string) error
 	what   string
@@ -38,7 +39,8 @@ var special = map[string]struct {
 	}, "larger than that"},
 }
 
-// listen leaves a socket behind. A socket's name may have about a hundred bytes, so it is made elsewhere.
+// listen leaves a socket behind. A socket's path is limited to about 100 bytes, so it is created elsewhere and then
+// renamed.
 func listen(file string) error {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -53,7 +55,7 @@ func listen(file string) error {
 	return errors.Join(listener.Close(), os.Rename(filepath.Join(dir, "s"), file))
 }
 
-// replace puts a special file into the place of another.
+// replace replaces a file by a special one.
 func replace(t *testing.T, dir, name, kind string) {
 	t.Helper()
 	file := filepath.Join(dir, filepath.FromSlash(name))
@@ -72,7 +74,7 @@ func TestReadFile(t *testing.T) {
 			replace(t, dir, "zombie/answers.yaml", kind)
 			_, err := (&Submission{Dir: dir}).ReadFile("zombie/answers.yaml")
 			if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != file.what || wrong.Path != "zombie/answers.yaml" {
-				t.Errorf("it must be refused as %s, and the error is %v", file.what, err)
+				t.Errorf("want a FileError for %s, got %v", file.what, err)
 			}
 		})
 	}
@@ -83,12 +85,12 @@ func TestReadFile(t *testing.T) {
 		}
 		content, err := (&Submission{Dir: dir}).ReadFile("zombie/answers.yaml")
 		if err != nil || string(content) != "zombie: sundae\n" {
-			t.Errorf("it is read: %q, %v", content, err)
+			t.Errorf("ReadFile() = %q, error = %v", content, err)
 		}
 	})
 }
 
-// Whatever a submission has in the place of a source, it is said at once: no compiler waits for it.
+// Open reports special files among the sources at once, so that no compiler waits for them.
 func TestOpenSpecialFiles(t *testing.T) {
 	for _, name := range []string{"go.mod", "go.sum", "cmd/main.go", "cmd/other.go", "api/v1/types.go", "cmd/fast.s"} {
 		for kind, file := range special {
@@ -100,15 +102,15 @@ func TestOpenSpecialFiles(t *testing.T) {
 				switch {
 				case folder && name == "cmd/main.go":
 					if err == nil || !strings.Contains(err.Error(), "there is no program") {
-						t.Errorf("its program is gone, and the error is %v", err)
+						t.Errorf("want an error about the missing program, got %v", err)
 					}
 				case folder:
 					if err != nil {
-						t.Errorf("the go command passes over it, and the error is %v", err)
+						t.Errorf("Open() error = %v for a folder that the go command ignores", err)
 					}
 				default:
 					if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != file.what || wrong.Path != name {
-						t.Errorf("it must be refused as %s, and the error is %v", file.what, err)
+						t.Errorf("want a FileError for %s, got %v", file.what, err)
 					}
 				}
 			})
@@ -126,13 +128,13 @@ func TestGenerateSpecialFiles(t *testing.T) {
 			replace(t, dir, "config/rbac/role.yaml", kind)
 			got, err := builder(t, dir).Generate(t.Context())
 			if err != nil || !slices.ContainsFunc(got.Notices, func(notice string) bool { return strings.Contains(notice, file.what) }) {
-				t.Errorf("the markers are used, and a notice says what is wrong with the file: %+v, %v", got, err)
+				t.Errorf("Generate() = %+v, error = %v, want manifests from the markers and a notice about the file", got, err)
 			}
 		})
 	}
 }
 
-// Sources are those of this module, as the go command sees it.
+// The sources are those of this module, as the go command finds them.
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
@@ -150,11 +152,11 @@ func TestSurvey(t *testing.T) {
 	}
 	w := &Builder{Submission: opened}
 	if got, want := w.packages(), []string{"./", "./api/v1"}; !slices.Equal(got, want) {
-		t.Errorf("the packages are %q and must be %q", got, want)
+		t.Errorf("packages() = %q, want %q", got, want)
 	}
 }
 
-// A folder's name may be in an old encoding. The go command looks into no such folder, and takes the rest.
+// A folder's name may be in an old encoding. The go command ignores such a folder, and reads the others.
 func TestFolderNameThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	dir := samples.Lay(t, program+defaults+"resources: [map.yaml]\n-- config/default/map.yaml --\n"+configMap)
@@ -166,23 +168,23 @@ func TestFolderNameThatIsNotUTF8(t *testing.T) {
 	}
 	w := builder(t, dir)
 	if err := w.Build(t.Context()); err != nil {
-		t.Errorf("it builds: %v", err)
+		t.Errorf("Build() error = %v", err)
 	}
 	if _, err := w.Generate(t.Context()); err != nil {
-		t.Errorf("it has manifests: %v", err)
+		t.Errorf("Generate() error = %v", err)
 	}
 	if err := w.layOut(filepath.Join(t.TempDir(), "deploy")); err != nil {
-		t.Errorf("it can be deployed: %v", err)
+		t.Errorf("layOut() error = %v", err)
 	}
 	if err := w.Copy(filepath.Join(t.TempDir(), "copy")); err != nil {
-		t.Errorf("it can be copied: %v", err)
+		t.Errorf("Copy() error = %v", err)
 	}
 	if found := w.elsewhere("in %s", "ConfigMap"); found != "in config/default/map.yaml" {
-		t.Errorf("its manifests are looked through: %q", found)
+		t.Errorf("elsewhere() = %q", found)
 	}
 }
 
-// So may the name of the submission's own folder.
+// The name of the submission's own folder may be in an old encoding, too.
 func TestSubmissionFolderNameThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "Entw\xfcrfe")
@@ -191,10 +193,10 @@ func TestSubmissionFolderNameThatIsNotUTF8(t *testing.T) {
 	}
 	w := builder(t, dir)
 	if err := w.Build(t.Context()); err != nil {
-		t.Errorf("it builds: %v", err)
+		t.Errorf("Build() error = %v", err)
 	}
 	if got, err := w.Generate(t.Context()); err != nil || len(got.ClusterRoles) != 1 {
-		t.Errorf("it has manifests: %+v, %v", got, err)
+		t.Errorf("Generate() = %+v, error = %v", got, err)
 	}
 }
 
@@ -229,7 +231,7 @@ func TestReadFilePaths(t *testing.T) {
 	for _, test := range []struct {
 		path string
 		want string // if it can be read
-		// missing: it does not exist; refused: the error says so.
+		// missing is true if the file does not exist. refused is a part of the error.
 		missing bool
 		refused string
 	}{
@@ -253,11 +255,11 @@ func TestReadFilePaths(t *testing.T) {
 		content, err := s.ReadFile(test.path)
 		switch {
 		case test.missing != errors.Is(err, fs.ErrNotExist):
-			t.Errorf("%s: that it is missing must be %t: %v", test.path, test.missing, err)
+			t.Errorf("%s: want missing %t, error = %v", test.path, test.missing, err)
 		case test.refused != "" && (err == nil || !strings.Contains(err.Error(), test.refused)):
-			t.Errorf("%s: the error must say %q and is %v", test.path, test.refused, err)
+			t.Errorf("%s: want an error that contains %q, got %v", test.path, test.refused, err)
 		case (err == nil) != (!test.missing && test.refused == ""), !bytes.Equal(content, []byte(test.want)):
-			t.Errorf("%s: it is %.40q, %v", test.path, content, err)
+			t.Errorf("%s: got %.40q, error = %v", test.path, content, err)
 		}
 	}
 }

@@ -17,8 +17,9 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// portFlags keep the program from listening on ports of this machine, where another one may be graded at the same time.
-// Of each line it gets the first that it knows: scaffolds before 2021 call the first one otherwise and lack the second.
+// portFlags lists flags that keep the program from listening on ports of this machine, where another submission may be
+// graded at the same time. The program gets the first flag of each line that it knows: scaffolds before 2021 have
+// another name for the first line's flag and lack the second.
 var portFlags = [][]string{
 	{"metrics-bind-address", "metrics-addr"},
 	{"health-probe-bind-address"},
@@ -30,20 +31,20 @@ const WebhookPortFlag = "webhook-port"
 // SecurePortFlag is the name of the flag of k8s.io/apiserver for the port of an aggregated API server.
 const SecurePortFlag = "secure-port"
 
-// kubeconfigFlag is how most programs call the flag for the file that says how to reach the cluster. Some of them look
-// nowhere else.
+// kubeconfigFlag is the usual name of the flag for the kubeconfig file. Some programs find the cluster only through
+// this flag.
 const kubeconfigFlag = "kubeconfig"
 
-// delegationFlags are how k8s.io/apiserver calls the flags for the files that lead to the cluster that it delegates to.
-// Without them it looks for a Pod's own account only.
+// delegationFlags lists the flags of k8s.io/apiserver for the kubeconfig files of the cluster to which it delegates.
+// Without them it uses only a Pod's own account.
 var delegationFlags = []string{"authentication-kubeconfig", "authorization-kubeconfig"}
 
-// helpTimeout is for a program that is asked for its flags. It only has to parse them, which takes a tenth of a second,
-// and on a very busy machine some.
+// helpTimeout is the time limit for a program that prints its flags. It only has to parse them, which takes a tenth of
+// a second, and several on a very busy machine.
 const helpTimeout = 10 * time.Second
 
-// flagLine is how packages flag and pflag begin the line of a flag. What they say of it stands further to the right, so
-// a flag that is only spoken of is not taken for one.
+// flagLine matches the beginning of a flag's line in the help of packages flag and pflag. Descriptions are indented
+// further, so a flag that is only mentioned in one does not match.
 var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-9.-]*)(?:[ =]|$)`)
 
 // AskFlags asks the built program for its flags, with -h, because the program would exit if it got an unknown flag. The
@@ -80,8 +81,8 @@ func (w *Builder) AskFlags(ctx context.Context) error {
 	return nil
 }
 
-// help runs the program for its help, without a way to any cluster, and returns the flags that it names there. One that
-// does something else names none.
+// help runs the program with -h, without access to any cluster, and returns the flags in its help. A program that does
+// something else has none.
 func (w *Builder) help(ctx context.Context) (flags []string, err error) {
 	home := w.Home()
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -92,7 +93,7 @@ func (w *Builder) help(ctx context.Context) (flags []string, err error) {
 	output := limited.NewOutput(outputLimit)
 	p, err := w.Scope.Start(process.Spec{
 		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
-		// Not in the background, where it might get no time at all: without its flags, checks would say that it has none.
+		// Not in the background, where it might get no time at all. Checks would then report that it has no flags.
 		Env: w.Variables(os.DevNull), Contained: true, Walls: w.Walls(nil, nil),
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// A program is passed the flags that it knows, and no others: what it only speaks of is none.
+// A program gets only the flags that it knows. A flag that its help only mentions does not count.
 func TestFlagsOfAProgram(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -62,10 +62,10 @@ func TestFlagsOfAProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			if takes := w.Launch.WebhookPort != ""; !slices.Equal(w.Launch.Flags, test.flags) || takes != test.port {
-				t.Errorf("it is passed %q and must be passed %q; a port for webhooks: %t", w.Launch.Flags, test.flags, takes)
+				t.Errorf("got flags %q, want %q; has a flag for the webhook port: %t", w.Launch.Flags, test.flags, takes)
 			}
 			if took := time.Since(began); strings.Contains(test.name, "never ends") && took < helpTimeout {
-				t.Errorf("it was waited for %s", took)
+				t.Errorf("Build() returned after only %s", took)
 			}
 		})
 	}

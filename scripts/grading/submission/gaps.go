@@ -15,8 +15,8 @@ import (
 )
 
 // Gaps lists what the submission's own deployment may have, and an operator that is graded as a process of this machine
-// does not have: manifests in places where they are not read, and changes that kustomize makes to them. operator says
-// whether the operator runs. Otherwise only its API is graded. converted says whether its webhook converts between
+// does not have: manifests in places where they are not read, and changes that kustomize makes to them. operator is
+// true if the operator runs. Otherwise only its API is graded. converted is true if its webhook converts between
 // versions.
 func (w *Builder) Gaps(m *Manifests, operator, converted bool) (notices []string) {
 	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
@@ -52,15 +52,15 @@ func ServedVersions(definition *unstructured.Unstructured) (names []string) {
 	return names
 }
 
-// searched is how many YAML files are looked into for manifests that are elsewhere.
+// searched is the maximum number of YAML files that are searched for manifests in other places.
 const searched = 500
 
-// elsewhere is the text with the first YAML file of the submission that has an object of one of these kinds; empty:
-// none has.
+// elsewhere formats the text with the name of the first YAML file of the submission that has an object of one of these
+// kinds. It returns an empty string if there is none.
 func (w *Builder) elsewhere(text string, kinds ...string) string {
 	kind := regexp.MustCompile(`(?m)^kind: ["']?(` + strings.Join(kinds, "|") + `)["']?\s*$`)
 	found, read := "", 0
-	// What can't be read is not found.
+	// Files that can't be read are ignored.
 	_ = w.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
 		switch {
 		case found != "" || read == searched:

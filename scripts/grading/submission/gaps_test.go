@@ -11,7 +11,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// What an operator lacks on this machine is said, and where it is, if it is in the submission.
+// Notices name what an operator lacks on this machine, and the file that has it, if the submission does.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	const (
@@ -64,7 +64,7 @@ func TestGaps(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := w.Gaps(manifests, test.operator, false); !slices.Equal(got, test.notices) {
-				t.Errorf("the notices are %q\nand must be   %q", got, test.notices)
+				t.Errorf("got notices  %q\nwant notices %q", got, test.notices)
 			}
 		})
 	}

@@ -23,12 +23,13 @@ import (
 
 const (
 	kustomizeTimeout = time.Minute
-	// deployedLimit is how much config/default may come to, in bytes: as much as may be generated from the markers.
+	// deployedLimit is the maximum size of the manifests that config/default renders, in bytes. It is the same as for
+	// those that are generated from the markers.
 	deployedLimit = generatedLimit
 )
 
 // Kustomize renders the submission's manifests as `make deploy` does: config/default, with kustomize and the manifests
-// that Generate made from the markers. kubectl is a program that runs kubectl when its first argument says so. If
+// that Generate made from the markers. kubectl is a program that runs kubectl when its first argument is "kubectl". If
 // kustomize can't build the manifests, the error is a *Problem.
 func (w *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructured.Unstructured, error) {
 	dir := filepath.Join(w.Scope.Dir, "deploy")
@@ -64,13 +65,15 @@ func (w *Builder) Kustomize(ctx context.Context, kubectl string) ([]*unstructure
 }
 
 // kustomizeEnvironment keeps kustomize from the network: it finds no git to clone with, and no proxy that answers.
-// layOutKustomizations names what a kustomization would download, and this holds for what it can't see.
+// layOutKustomizations reports what a kustomization would download, and this environment stops downloads that
+// layOutKustomizations can't detect.
 func kustomizeEnvironment(home string) []string {
 	const unreachable = "http://127.0.0.1:0"
 	return []string{"HOME=" + home, "HTTP_PROXY=" + unreachable, "HTTPS_PROXY=" + unreachable}
 }
 
-// layOut copies what kustomize reads of the submission, and puts what is generated from the markers over it.
+// layOut copies the files of the submission that kustomize reads, and overwrites them with the manifests that are
+// generated from the markers.
 func (w *Builder) layOut(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("laying out the manifests: %w", err)

@@ -17,8 +17,8 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// A kustomization may name what layOutKustomizations does not see. Then kustomize tries to download it, and reaches
-// no server.
+// A kustomization may have references that layOutKustomizations does not detect. kustomize then tries to download them,
+// and reaches no server.
 func TestKustomizeReachesNoNetwork(t *testing.T) {
 	here, err := checkout.Find()
 	if err != nil {
@@ -27,7 +27,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 	if err := here.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// This machine's ways out: a proxy, and a git that calls it.
+	// This machine's connections to the network: a proxy, and a git that records its calls.
 	var asked atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
@@ -45,7 +45,8 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", proxy.URL)
 	t.Setenv("NO_PROXY", "")
 
-	// download puts together what names something elsewhere, and says how often this machine's ways out were used.
+	// download runs kustomize on a kustomization that names a remote resource, and returns the number of requests to the
+	// proxy, whether git was called, and the output.
 	download := func(named string, environment []string) (proxied int32, cloned bool, message string) {
 		t.Helper()
 		dir := t.TempDir()
@@ -58,7 +59,7 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 		kustomize.Args, kustomize.Env = []string{"kubectl", "kustomize", dir}, environment
 		output, err := kustomize.CombinedOutput()
 		if err == nil {
-			t.Errorf("%s was found: %s", named, output)
+			t.Errorf("kustomize built %s without an error: %s", named, output)
 		}
 		_, err = os.Stat(called)
 		if cloned = err == nil; cloned {
@@ -78,11 +79,11 @@ func TestKustomizeReachesNoNetwork(t *testing.T) {
 		{"git@operators.invalid:shop/base", "git"},
 	} {
 		if proxied, cloned, message := download(test.named, os.Environ()); proxied == 0 && !cloned {
-			t.Errorf("with this machine's environment, %s is not looked for: %s", test.named, message)
+			t.Errorf("with this machine's environment, kustomize does not try to download %s: %s", test.named, message)
 		}
 		proxied, cloned, message := download(test.named, kustomizeEnvironment(t.TempDir()))
 		if proxied > 0 || cloned || !strings.Contains(message, test.why) {
-			t.Errorf("of %s, the proxy got %d requests, git was called: %t, and the message is: %s", test.named, proxied, cloned, message)
+			t.Errorf("%s: the proxy got %d requests, git was called: %t, message: %s", test.named, proxied, cloned, message)
 		}
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Launch says how a program is started outside of a Pod. It is started as the submission's own Deployment does, as far
-// as that makes sense outside of a Pod. It must not listen at a fixed port of this machine, because another submission
-// may be graded at the same time.
+// Launch describes how a program is started outside of a Pod. It is started as in the submission's own Deployment, as
+// far as that makes sense outside of a Pod. It must not listen at a fixed port of this machine, because another
+// submission may be graded at the same time.
 type Launch struct {
-	// Command names a subcommand of the program, as in `manager start`. Flags of the Deployment are not taken: they name
-	// files and ports of a Pod.
+	// Command names a subcommand of the program, as in `manager start`. Flags of the Deployment are not used, because they
+	// name files and ports of a Pod.
 	Command []string
-	// Flags are the flags that keep it from listening.
+	// Flags are the flags that keep the program from listening.
 	Flags []string
 	// Environment has the variables that the Deployment sets, as NAME=value.
 	Environment []string
@@ -39,18 +39,20 @@ type Launch struct {
 	DelegationKubeconfigs []string
 }
 
-// deploymentFiles are where kubebuilder and operator-sdk of old put the operator's Deployment.
+// deploymentFiles lists the files into which kubebuilder and old versions of operator-sdk write the operator's
+// Deployment.
 var deploymentFiles = []string{"config/manager/*.yaml", "deploy/operator.yaml"}
 
-// commandWord is an argument that is no flag, no path and no value.
+// commandWord matches an argument that is neither a flag, nor a path, nor a value.
 var commandWord = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// podFields are the fields of its Pod by which a Deployment usually passes the operator where it runs.
+// podFields maps the fields of the Pod that a Deployment usually passes to the operator to their values on this
+// machine.
 var podFields = map[string]string{
 	"metadata.namespace": AccountNamespace, "metadata.name": "controller-manager-0", "spec.serviceAccountName": AccountName,
 }
 
-// deployed reads the Deployment. One that is missing or can't be read says nothing.
+// deployed reads the Deployment. It returns an empty Launch if the Deployment is missing or can't be read.
 func (s *Submission) deployed() (found Launch) {
 	for _, pattern := range deploymentFiles {
 		objects, err := s.readYAML(pattern)
@@ -86,7 +88,7 @@ func newLaunch(container *corev1.Container) (found Launch) {
 		if from := variable.ValueFrom; from != nil && from.FieldRef != nil {
 			value = podFields[from.FieldRef.FieldPath]
 		}
-		// What comes from a Secret or a ConfigMap is not there, and Kubernetes' own variables lead to the Pod's API server.
+		// Values from a Secret or a ConfigMap are not available, and Kubernetes' own variables point to the Pod's API server.
 		if value == "" || strings.Contains(value, "$(") || strings.HasPrefix(variable.Name, "KUBERNETES_") {
 			continue
 		}
@@ -108,9 +110,9 @@ func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 	return &pod.Containers[i], nil
 }
 
-// Variables returns the environment of the program as a process of this machine: what its Deployment sets, what every
-// operator gets, and more, as NAME=value. Later ones replace earlier ones of the same name. Of the user's environment
-// it has only the PATH: no home folder, no other kubeconfig, no proxy.
+// Variables returns the environment of the program as a process of this machine: the variables of its Deployment, those
+// of every operator, and more, as NAME=value. Later ones replace earlier ones of the same name. The only variable of
+// the user's environment is PATH: the program gets no home folder, no other kubeconfig and no proxy.
 func (w *Builder) Variables(kubeconfig string, more ...string) (all []string) {
 	home := w.Home()
 	for _, variable := range slices.Concat(w.Launch.Environment,

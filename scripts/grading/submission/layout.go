@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// layout copies to a folder of ours what kustomize reads of a submission, and refuses what kustomize would read
-// elsewhere.
+// layout copies the files of a submission that kustomize reads to a folder of the run, and refuses references to
+// anything outside the submission.
 type layout struct {
 	*Submission
 	to      string
@@ -29,7 +29,7 @@ type layout struct {
 	visited []string
 }
 
-// layOutKustomizations copies config/, and the folders beside it to which its kustomizations lead. A kustomization that
+// layOutKustomizations copies config/, and the folders beside it that its kustomizations name. A kustomization that
 // names something that is not in the submission is a *Problem, and so is a file that can't be copied.
 func (s *Submission) layOutKustomizations(to string) error {
 	l := &layout{Submission: s, to: to, copies: limited.Copies{Files: copyFiles, Bytes: copyBytes}}
@@ -56,11 +56,11 @@ func (l *layout) copy(folder string) error {
 	})
 }
 
-// kustomizations are the names by which kustomize finds one in a folder.
+// kustomizations lists the file names by which kustomize finds a kustomization in a folder.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// visit follows the kustomization in a folder to the folders that it names. One that can't be read is for kustomize to
-// explain.
+// visit follows the kustomization in a folder to the folders that it names. kustomize itself reports a kustomization
+// that can't be read.
 func (l *layout) visit(folder string) error {
 	if slices.Contains(l.visited, folder) {
 		return nil
@@ -85,7 +85,7 @@ func (l *layout) visit(folder string) error {
 	return nil
 }
 
-// remote is how kustomize recognises what it downloads: a URL, or a repository as in
+// remote matches what kustomize would download: a URL, or a repository as in
 // github.com/kubernetes-sigs/kustomize//examples.
 var remote = regexp.MustCompile(`://|^[\w.-]+@|^git::|^[\w-]+(\.[\w-]+)*\.[a-z]{2,}[:/]`)
 
@@ -112,7 +112,7 @@ func (l *layout) follow(file, named string) error {
 	case outside:
 		return &Problem{Reason: fmt.Sprintf("%s names %s, which is outside of the submission's folder: copy it into the submission", file, named)}
 	}
-	return nil // it is missing, as kustomize says
+	return nil // kustomize reports the missing file
 }
 
 func (l *layout) has(name string) bool {
@@ -132,7 +132,8 @@ var (
 	plugins = []string{"generators", "transformers", "validators"}
 )
 
-// references are the files, folders and URLs that a kustomization in a folder names, and those that its plugins name.
+// references returns the files, folders and URLs that a kustomization in a folder names, and those that its plugins
+// name.
 func (l *layout) references(folder string, kustomization map[string]any) (all []string) {
 	for field, value := range kustomization {
 		field = strings.ToLower(field)
@@ -154,7 +155,7 @@ func (l *layout) references(folder string, kustomization map[string]any) (all []
 			if !written {
 				content, _ = limited.ReadFile(l.to, path.Join(folder, text), fileLimit) // a folder is visited instead
 			}
-			documents, _ := decodeYAML(bytes.NewReader(content)) // what is wrong is for kustomize to say
+			documents, _ := decodeYAML(bytes.NewReader(content)) // kustomize reports errors
 			for _, document := range documents {
 				all = append(all, heldTexts(document.Object)...)
 			}
@@ -164,7 +165,7 @@ func (l *layout) references(folder string, kustomization map[string]any) (all []
 	return all
 }
 
-// heldTexts are the files and URLs that objects name, at whatever depth.
+// heldTexts returns the files and URLs that objects name, at any depth.
 func heldTexts(value any) (all []string) {
 	switch value := value.(type) {
 	case []any:
@@ -179,7 +180,7 @@ func heldTexts(value any) (all []string) {
 			}
 			for _, text := range texts(value) {
 				if key, file, keyed := strings.Cut(text, "="); keyed && !strings.Contains(key, "/") {
-					text = file // behind the key of a generated ConfigMap
+					text = file // after the key of a generated ConfigMap
 				}
 				all = append(all, text)
 			}
@@ -188,7 +189,7 @@ func heldTexts(value any) (all []string) {
 	return all
 }
 
-// texts are a text, or those of a list.
+// texts returns a text, or the texts of a list.
 func texts(value any) (all []string) {
 	list, is := value.([]any)
 	if !is {

@@ -28,8 +28,8 @@ const (
 	outsideDir = "../../../outside"
 )
 
-// What a kustomization names must be in the submission: a run uses no network, and reads none of this machine's
-// folders.
+// Everything that a kustomization names must be in the submission. A run uses no network, and reads none of this
+// machine's folders.
 func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
@@ -127,10 +127,10 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 			objects, err := builder(t, dir).Kustomize(t.Context(), here.ControlPlane.Path)
 			if test.wrong == "" {
 				if err != nil || len(objects) == 0 || objects[0].GetKind() != "ConfigMap" {
-					t.Errorf("it comes to %v, %v", objects, err)
+					t.Errorf("Kustomize() = %v, error = %v", objects, err)
 				}
 			} else if p := problemOf(t, err); !strings.HasPrefix(p.Reason, test.wrong) {
-				t.Errorf("it must say %q and says %q", test.wrong, p.Reason)
+				t.Errorf("want reason %q, got %q", test.wrong, p.Reason)
 			}
 			if n := asked.Load(); n > 0 {
 				t.Errorf("the server got %d requests", n)
@@ -139,7 +139,7 @@ func TestKustomizeReadsOnlyTheSubmission(t *testing.T) {
 	}
 }
 
-// A small kustomization can come to gigabytes.
+// A small kustomization can render gigabytes.
 func TestKustomizeOutputIsLimited(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -158,11 +158,11 @@ func TestKustomizeOutputIsLimited(t *testing.T) {
 	}
 	_, err = builder(t, samples.Lay(t, files)).Kustomize(t.Context(), here.ControlPlane.Path)
 	if p := problemOf(t, err); p.Reason != "config/default renders more than 32 MB of manifests, so it can't be deployed" {
-		t.Errorf("it says %q", p.Reason)
+		t.Errorf("got reason %q", p.Reason)
 	}
 }
 
-// Files that can't be copied are named, and do not fill this machine's disk.
+// The error names files that can't be copied. They do not fill this machine's disk.
 func TestLayOutLimits(t *testing.T) {
 	t.Parallel()
 	for kind, file := range special {
@@ -176,7 +176,7 @@ func TestLayOutLimits(t *testing.T) {
 			p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
 			if !strings.HasPrefix(p.Reason, "it can't be deployed: config/default/map.yaml must be a regular file") ||
 				!strings.HasSuffix(p.Reason, file.what) {
-				t.Errorf("it says %q", p.Reason)
+				t.Errorf("got reason %q", p.Reason)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestLayOutLimits(t *testing.T) {
 		}
 		p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
 		if want := "it can't be deployed: " + (&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
-			t.Errorf("it must say %q and says %q", want, p.Reason)
+			t.Errorf("want reason %q, got %q", want, p.Reason)
 		}
 	})
 	t.Run("many files", func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestLayOutLimits(t *testing.T) {
 		}
 		p := problemOf(t, builder(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
 		if want := "it can't be deployed: " + (&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
-			t.Errorf("it must say %q and says %q", want, p.Reason)
+			t.Errorf("want reason %q, got %q", want, p.Reason)
 		}
 	})
 }

@@ -28,38 +28,38 @@ import (
 
 const (
 	generateTimeout = 2 * time.Minute
-	// generatedLimit is how much controller-gen may make, in bytes. Each kind that holds the template of a Pod takes 0.5
-	// MB.
+	// generatedLimit is the maximum size of controller-gen's output, in bytes. Each kind that contains the template of a
+	// Pod takes 0.5 MB.
 	generatedLimit = 32 << 20
 )
 
-// versionAnnotation is where controller-gen says which it is.
+// versionAnnotation is the annotation with controller-gen's version.
 const versionAnnotation = "controller-gen.kubebuilder.io/version"
 
 // Manifests are the objects of a submission that are installed in a cluster before it runs.
 type Manifests struct {
-	// Notices say where what is committed in config/ differs from what the markers say.
+	// Notices describe differences between the files committed in config/ and the manifests from the markers.
 	Notices []string
 
 	// Definitions are CustomResourceDefinitions. Committed are those of config/crd/bases if the generated ones are used.
 	Definitions, Committed []*unstructured.Unstructured
 	ClusterRoles           []rbacv1.ClusterRole
-	Roles                  []rbacv1.Role // one without a namespace is for the operator's own
-	// Webhooks are webhook configurations of both kinds, and Services the Services by which they are reached.
+	Roles                  []rbacv1.Role // a Role without a namespace applies to the operator's own
+	// Webhooks are webhook configurations of both kinds. Services are the Services by which they are reached.
 	Webhooks, Services []*unstructured.Unstructured
 
 	// APIServices register an aggregated API server, APIServers are the Services by which it is reached, and Delegations
 	// the bindings that allow it to delegate authentication and authorization to the API server.
 	APIServices, APIServers, Delegations []*unstructured.Unstructured
 
-	namePrefix string // which kustomize would put before all names
-	// whole are the definitions before versions were held back; nil: none was. conversions are patches that say how
-	// versions are converted.
+	namePrefix string // the prefix that kustomize would add to all names
+	// whole holds the definitions before versions were held back. It is nil if none were. conversions holds the patches
+	// that configure how versions are converted.
 	whole, conversions []*unstructured.Unstructured
 }
 
 // Generate generates the manifests from the submission's markers. Manifests that were committed below config/ are used
-// only if the markers give nothing. If the two differ, a notice says so. An error of the submission is a *Problem.
+// only if the markers generate nothing. If the two differ, a notice says so. An error of the submission is a *Problem.
 func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
 	committed, committedErr := w.committed()
 	notices, err := w.markerNotices(ctx)
@@ -68,7 +68,7 @@ func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
 	}
 	generators := []string{"rbac", "crd", "webhook"}
 	if committedErr == nil && len(committed.APIServices) > 0 {
-		generators = []string{"rbac"} // its server defines its kinds, whose numbers a CustomResourceDefinition may not have
+		generators = []string{"rbac"} // its server may use numbers that a CustomResourceDefinition can't define
 	}
 	generated, message, err := w.generate(ctx, generators...)
 	if _, wrong := errors.AsType[*Problem](err); wrong && committedErr == nil {
@@ -90,8 +90,8 @@ func (w *Builder) Generate(ctx context.Context) (*Manifests, error) {
 	return generated, nil
 }
 
-// generate runs generators of controller-gen on the packages of the module, and on no module below it. message is the
-// first line of what it printed if it failed.
+// generate runs generators of controller-gen on the packages of the module, without nested modules. If it fails,
+// message is the first line of its output.
 func (w *Builder) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
 	options := w.generatorOptions()
 	var args []string
@@ -105,7 +105,7 @@ func (w *Builder) generate(ctx context.Context, generators ...string) (generated
 	for _, folder := range packages {
 		args = append(args, "paths="+folder)
 	}
-	// To its standard output: names of files come from the markers, and might lead anywhere.
+	// It writes to its standard output, because file names come from the markers and might point anywhere.
 	args = append(args, "output:stdout")
 	kept := w.keptManifests(args)
 	if content, err := os.ReadFile(kept); err == nil {
@@ -129,7 +129,7 @@ func (w *Builder) generate(ctx context.Context, generators ...string) (generated
 	return generated, "", environmentError(keepManifests(kept, content.Bytes()))
 }
 
-// taken are the manifests that controller-gen has printed.
+// taken parses the manifests that controller-gen has printed.
 func (w *Builder) taken(printed []byte) (*Manifests, error) {
 	objects, err := decodeYAML(bytes.NewReader(printed))
 	if err != nil {
@@ -143,11 +143,11 @@ func (w *Builder) taken(printed []byte) (*Manifests, error) {
 	return generated, nil
 }
 
-// packages are the module's packages as the go command wants them named, without those that are only there for tests or
-// for another system.
+// packages returns the module's packages as arguments of the go command, without those that exist only for tests or for
+// another system.
 func (w *Builder) packages() (packages []string) {
 	for _, folder := range w.sources.folders() {
-		// What else is wrong with a package is for controller-gen to say.
+		// controller-gen reports other errors of a package.
 		if pkg, err := w.imported(folder); errors.As(err, new(*build.NoGoError)) || err == nil && len(pkg.GoFiles) == 0 {
 			continue
 		}
@@ -156,9 +156,10 @@ func (w *Builder) packages() (packages []string) {
 	return packages
 }
 
-// instead is what is used when controller-gen fails on the markers. Those of webhooks are another language than they
-// were in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is
-// there, or a marker in today's language is wrong, of which what is committed knows nothing.
+// instead returns the manifests that are used when controller-gen fails on the markers. The syntax of webhook markers
+// has changed since 2020: if all other markers can be read, only the webhooks are taken from the committed files.
+// instead returns nil if nothing is committed, or if a marker with today's syntax is wrong, because the committed files
+// do not reflect such a marker.
 func (w *Builder) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
 	if len(committed.Webhooks) > 0 && message != "" {
 		if generated, _, err := w.generate(ctx, "rbac", "crd"); err == nil {
@@ -171,8 +172,8 @@ func (w *Builder) instead(ctx context.Context, committed *Manifests, message str
 			return generated
 		}
 	}
-	// The types of an aggregated API server are no custom resources: its floats, or its generated OpenAPI, are nothing for
-	// controller-gen.
+	// The types of an aggregated API server are not custom resources. controller-gen can't process its floats or its
+	// generated OpenAPI.
 	if len(committed.Definitions) == 0 && len(committed.APIServices) == 0 {
 		return nil
 	}
@@ -181,8 +182,8 @@ func (w *Builder) instead(ctx context.Context, committed *Manifests, message str
 	return committed
 }
 
-// lacksArguments reports whether controller-gen says of a marker that it does not say enough. Before 2020 it took the
-// rest for granted, so that such a marker is old and not wrong.
+// lacksArguments reports whether controller-gen complains about missing arguments of a marker. Before 2020 these had
+// defaults, so such a marker is old and not wrong.
 func lacksArguments(message string) bool {
 	return strings.Contains(message, "missing argument") || strings.Contains(message, "is required for creating v1")
 }
@@ -202,7 +203,7 @@ func (m *Manifests) Notice(format string, args ...any) {
 	m.Notices = append(m.Notices, fmt.Sprintf(format, args...))
 }
 
-// compare fills what the markers do not give from what is committed, and says where the two differ.
+// compare adds committed manifests where the markers generate none, and adds notices where the two differ.
 func (m *Manifests) compare(committed *Manifests) {
 	if len(m.Definitions) == 0 {
 		m.Definitions = committed.Definitions
@@ -236,7 +237,7 @@ func Find(objects []*unstructured.Unstructured, name string) *unstructured.Unstr
 	return nil
 }
 
-// Rules returns the rules of the roles. A role that names no namespace is for the operator's own.
+// Rules returns the rules of the roles. A Role without a namespace applies to the operator's own.
 func (m *Manifests) Rules() audit.Rules {
 	rules := audit.Rules{}
 	for _, role := range m.ClusterRoles {
@@ -249,7 +250,7 @@ func (m *Manifests) Rules() audit.Rules {
 	return rules
 }
 
-// rights are what the roles allow, however their rules are grouped.
+// rights returns the permissions that the roles grant, independent of how their rules are grouped.
 func (m *Manifests) rights() []string {
 	var all []string
 	add := func(namespace string, rules []rbacv1.PolicyRule) {
@@ -276,8 +277,8 @@ func (m *Manifests) rights() []string {
 	return slices.Compact(all)
 }
 
-// committed reads what lies below config/: CustomResourceDefinitions, roles and webhooks. Of the roles only the
-// manager's count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
+// committed reads the manifests below config/: CustomResourceDefinitions, roles and webhooks. Only the manager's roles
+// count: kubebuilder writes other roles beside them, for people and for metrics. A folder may be missing.
 func (s *Submission) committed() (*Manifests, error) {
 	m := &Manifests{}
 	if err := errors.Join(m.readWebhooks(s), m.readConversions(s), m.readAPIServices(s)); err != nil {

@@ -18,10 +18,12 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// markersTimeout is for asking controller-gen which markers it knows: it takes some hundredths of a second.
+// markersTimeout is the time limit for listing the markers that controller-gen knows, which takes some hundredths of a
+// second.
 const markersTimeout = 30 * time.Second
 
-// markerNotices name what looks like a marker and is none: controller-gen passes over it without a word.
+// markerNotices returns notices about comments that look like markers but are not: controller-gen ignores them
+// silently.
 func (w *Builder) markerNotices(ctx context.Context) ([]string, error) {
 	suspects := w.suspects()
 	if len(suspects) == 0 {
@@ -47,7 +49,7 @@ type suspect struct {
 	text string // after the slashes
 }
 
-// suspects are the comments of the module's packages that may be markers. Those of tests are none.
+// suspects returns the comments of the module's packages that may be markers. It ignores tests.
 func (s *Submission) suspects() (all []suspect) {
 	for _, folder := range s.sources.folders() {
 		for _, file := range s.sources[folder] {
@@ -80,8 +82,8 @@ func looksLikeMarker(comment string) bool {
 	return plus && text != ""
 }
 
-// knownMarkers are the names of all markers that controller-gen knows. Those are true whose arguments have names, as
-// kubebuilder:resource:scope=Cluster.
+// knownMarkers has the names of all markers that controller-gen knows. The value is true if the marker's arguments have
+// names, as in kubebuilder:resource:scope=Cluster.
 type knownMarkers map[string]bool
 
 func (w *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
@@ -113,17 +115,19 @@ func (w *Builder) knownMarkers(ctx context.Context) (knownMarkers, error) {
 	return known, nil
 }
 
-// ours begins the names that are controller-gen's. Other markers belong to other tools, unless they are nearly one of
-// its.
+// ours is the prefix of controller-gen's markers. Other markers belong to other tools, unless they nearly match one of
+// controller-gen's.
 const ours = "kubebuilder"
 
-// foreignMarkers begin with kubebuilder's name and are other tools'.
+// foreignMarkers lists prefixes of markers that begin with kubebuilder's name but belong to other tools.
 var foreignMarkers = []string{"kubebuilder:scaffold", "kubebuilder:docs-gen", "kubebuilder:featuregate"}
 
-// nearly is how many letters a misspelled marker of no known family may be away from what was meant.
+// nearly is the maximum number of letters by which a misspelled marker of no known family may differ from the intended
+// one.
 const nearly = 2
 
-// judge says what is wrong with a comment that looks like a marker, and what was probably meant; empty: nothing is.
+// judge describes what is wrong with a comment that looks like a marker, and what was probably meant. It returns an
+// empty string if nothing is wrong.
 func (k knownMarkers) judge(comment string) string {
 	marker, plus := strings.CutPrefix(comment, "+")
 	name, value, valued := strings.Cut(strings.TrimSpace(marker), "=")
@@ -167,8 +171,8 @@ func (k knownMarkers) judge(comment string) string {
 	return fmt.Sprintf("%s: did you mean `// +%s`?", text, meant)
 }
 
-// knows reports whether a marker is known by its whole name, or without its last part, which is then an argument's:
-// kubebuilder:resource:scope.
+// knows reports whether a marker is known by its whole name, or without its last part, which is then the name of an
+// argument: kubebuilder:resource:scope.
 func (k knownMarkers) knows(name string) bool {
 	if _, known := k[name]; known {
 		return true
@@ -177,7 +181,8 @@ func (k knownMarkers) knows(name string) bool {
 	return k[before]
 }
 
-// nearest is the known marker from which a name is the fewest letters away, with the argument that the name ends with.
+// nearest returns the known marker that differs from a name by the fewest letters, with the argument at the end of the
+// name.
 func (k knownMarkers) nearest(name string) (marker string, away int) {
 	away = -1
 	before, last, _ := cutLast(name, ":")
@@ -193,7 +198,7 @@ func (k knownMarkers) nearest(name string) (marker string, away int) {
 	return marker, away
 }
 
-// apart is how many letters one name is away from another. Case does not count.
+// apart returns the number of letters by which two names differ. It ignores case.
 func apart(a, b string) int {
 	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
 }

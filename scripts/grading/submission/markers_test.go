@@ -17,7 +17,7 @@ func TestMarkerNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ comment, notice string }{
-		// What is right, or not ours, or no marker at all.
+		// Correct markers, markers of other tools, and comments that are not markers.
 		{"+kubebuilder:validation:MaxItems=3", ""},
 		{"+kubebuilder:resource:scope=Cluster", ""},
 		{"+kubebuilder:resource:path=icecreams,scope=Cluster,shortName=ice", ""},
@@ -68,7 +68,7 @@ func TestMarkerNotices(t *testing.T) {
 			got = known.judge(test.comment)
 		}
 		if !strings.Contains(got, test.notice) || test.notice == "" && got != "" {
-			t.Errorf("%s\n  is judged %q\n  and must be %q", test.comment, got, test.notice)
+			t.Errorf("judge(%s)\n  got  %q\n  want %q", test.comment, got, test.notice)
 		}
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"lva.io/operators/clusters/gobuild"
 )
 
-// fetchTimeout is for downloading a submission's modules. Those of a lab are 33 MB.
+// fetchTimeout is the time limit for downloading a submission's modules. Those of a lab are 33 MB.
 const fetchTimeout = 15 * time.Minute
 
 // MissingModules returns how many of the modules that the go.mod in a folder names are not in the module cache. It only
-// looks for their folders, so it takes less than a millisecond. It may count a module that is needed only on another
+// checks for their folders, so it takes less than a millisecond. It may count a module that is needed only on another
 // system, or that is replaced.
 func MissingModules(dir string) int {
 	content, err := (&Submission{Dir: dir}).ReadFile("go.mod")
@@ -46,7 +46,7 @@ func MissingModules(dir string) int {
 	return missing
 }
 
-// isCached reports whether a module is in the module cache, and was not interrupted on its way.
+// isCached reports whether a module is in the module cache, and was downloaded completely.
 // (go.dev/ref/mod#module-cache)
 func isCached(cache string, m modulepath.Version) bool {
 	path, err := modulepath.EscapePath(m.Path)
@@ -76,8 +76,8 @@ func (w *Builder) Fetch(ctx context.Context, progress func(done, total int)) err
 	if w.ProxyOnly {
 		environment = append(environment, proxyOnly(environment)...)
 	}
-	// All packages, since controller-gen reads them all. Listing downloads what they import, and no module that is only
-	// named: that would be five times as much.
+	// All packages are listed, because controller-gen reads them all. `go list` downloads only imported modules. All
+	// modules that go.mod names would be five times as much.
 	args := []string{"list", "-deps", "-f", "{{.ImportPath}}"}
 	if w.Tests {
 		args = append(args, "-test")
@@ -93,11 +93,12 @@ func (w *Builder) Fetch(ctx context.Context, progress func(done, total int)) err
 	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder", "")
 }
 
-// defaultProxy is that of the go command. (go.dev/ref/mod#environment-variables)
+// defaultProxy is the default module proxy of the go command. (go.dev/ref/mod#environment-variables)
 const defaultProxy = "https://proxy.golang.org"
 
-// proxyOnly are settings with which the go command asks only the proxies of an environment for a module. There is
-// always one: the word direct, with which it would ask the host that a module's path names, is removed.
+// proxyOnly returns variables with which the go command downloads modules only from the proxies of an environment. It
+// removes the word direct, with which the go command would contact the host in a module's path. If no proxy is left, it
+// uses the default one.
 func proxyOnly(environment []string) []string {
 	proxies := defaultProxy
 	for _, variable := range environment {
@@ -118,7 +119,7 @@ func proxyOnly(environment []string) []string {
 type downloads struct {
 	progress    func(done, total int)
 	done, total int
-	line        []byte // which is not at its end yet
+	line        []byte // the incomplete last line
 }
 
 func (d *downloads) Write(p []byte) (int, error) {

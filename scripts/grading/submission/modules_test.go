@@ -23,7 +23,7 @@ import (
 // The module that these submissions need is one that this program is made of, so a machine that runs the test has it.
 const needed = "github.com/go-logr/logr"
 
-// needing makes a submission that needs a module, and names a second one that it does not need.
+// needing creates a submission that needs a module, and whose go.mod names a second one that it does not need.
 func needing(t *testing.T) string {
 	t.Helper()
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\npackage main\n\nimport \""+needed+
@@ -64,7 +64,7 @@ func emptyModuleCache(t *testing.T) (proxy string) {
 	t.Setenv("GOCACHE", strings.TrimSpace(string(out)))
 	t.Setenv("GOMODCACHE", cache)
 	t.Setenv("GOSUMDB", "off")
-	// The go command takes away the right to write.
+	// The go command removes the write permission.
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", cache).Run() })
 	return proxy
 }
@@ -78,10 +78,10 @@ func TestOnlyNeededModulesAreFetched(t *testing.T) {
 	}
 	w := builder(t, dir)
 	if got := MissingModules(dir); got != 2 {
-		t.Errorf("of 2 modules in go.mod, none of which is here, %d are missing", got)
+		t.Errorf("MissingModules() = %d, want 2", got)
 	}
 	if problem := problemOf(t, w.Build(t.Context())); !strings.Contains(problem.Reason, "are not on this machine") {
-		t.Errorf("without its modules it says %v", problem)
+		t.Errorf("Build() without the modules: got problem %v", problem)
 	}
 	var steps [][2]int
 	if err := w.Fetch(t.Context(), func(done, total int) { steps = append(steps, [2]int{done, total}) }); err != nil {
@@ -112,7 +112,7 @@ func TestPartiallyDownloadedModuleIsMissing(t *testing.T) {
 	downloads := filepath.Join(gobuild.ModuleCache(), "cache", "download", filepath.FromSlash(needed), "@v")
 	zips, err := filepath.Glob(filepath.Join(downloads, "*.zip"))
 	if err != nil || len(zips) != 1 {
-		t.Fatalf("there are the downloads %v, %v", zips, err)
+		t.Fatalf("got downloads %v, error = %v", zips, err)
 	}
 	if err := os.WriteFile(strings.TrimSuffix(zips[0], ".zip")+".partial", nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestFailingDownload(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		proxy func(*testing.T) string
-		// environment and problem begin the reason; one of them is empty.
+		// environment and problem are prefixes of the reason. One of them is empty.
 		environment, problem string
 	}{
 		{"no answer", func(*testing.T) string { return "http://127.0.0.1:1" }, "modules could not be downloaded, because the network", ""},
@@ -157,11 +157,11 @@ func TestFailingDownload(t *testing.T) {
 			environmentErr, isEnvironment := errors.AsType[*EnvironmentError](err)
 			switch {
 			case isEnvironment != (test.environment != ""):
-				t.Errorf("the error is %v", err)
+				t.Errorf("Fetch() error = %v", err)
 			case isEnvironment && !strings.HasPrefix(environmentErr.Reason, test.environment):
-				t.Errorf("the reason is %s", environmentErr.Reason)
+				t.Errorf("got reason %s", environmentErr.Reason)
 			case !isEnvironment && !strings.HasPrefix(problemOf(t, err).Reason, test.problem):
-				t.Errorf("the problem is %v", err)
+				t.Errorf("got problem %v", err)
 			}
 		})
 	}
@@ -183,12 +183,12 @@ func TestModuleWithAWrongChecksum(t *testing.T) {
 	w := builder(t, dir)
 	if environmentErr, ok := errors.AsType[*EnvironmentError](w.Fetch(t.Context(), func(int, int) {})); !ok ||
 		!strings.HasPrefix(environmentErr.Reason, "a module is not the one that go.sum names (verifying "+needed) {
-		t.Errorf("it says %v", environmentErr)
+		t.Errorf("Fetch() error = %v", environmentErr)
 	}
-	// Where the module is here, it was checked when it was downloaded: then it is go.sum that is wrong.
+	// If the module is on this machine, it was verified when it was downloaded, so go.sum must be wrong.
 	t.Setenv("GOMODCACHE", filepath.Dir(filepath.Dir(strings.TrimPrefix(proxy, "file://"))))
 	if problem := problemOf(t, w.Build(t.Context())); !strings.HasPrefix(problem.Reason, "its go.sum has another checksum") {
-		t.Errorf("it says %v", problem)
+		t.Errorf("Build() problem = %v", problem)
 	}
 }
 
@@ -205,11 +205,11 @@ func TestHangingDownload(t *testing.T) {
 	defer cancel()
 	if environmentErr, ok := errors.AsType[*EnvironmentError](w.Fetch(ctx, func(int, int) {})); !ok ||
 		!strings.HasPrefix(environmentErr.Reason, "its modules were not downloaded within 15m0s: check the connection") {
-		t.Errorf("it says %v", environmentErr)
+		t.Errorf("Fetch() error = %v", environmentErr)
 	}
 }
 
-// Whatever an environment says, a stranger's go.mod decides no host that is asked.
+// Whatever the environment, a stranger's go.mod does not determine which hosts are contacted.
 func TestOnlyModuleProxiesAreUsed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, set, want string }{
@@ -225,7 +225,7 @@ func TestOnlyModuleProxiesAreUsed(t *testing.T) {
 			got = proxyOnly(nil)
 		}
 		if want := []string{"GOPROXY=" + c.want, "GONOPROXY=none", "GOVCS=*:off"}; !slices.Equal(got, want) {
-			t.Errorf("%s: %q, and must be %q", c.name, got, want)
+			t.Errorf("%s: got %q, want %q", c.name, got, want)
 		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// generatorOptions are what a submission's own `make manifests` tells the generators of controller-gen, as far as it
-// changes what comes of it: generator → option → value.
+// generatorOptions holds the options that a submission's own `make manifests` passes to the generators of
+// controller-gen, as far as they change the result: generator → option → value.
 type generatorOptions map[string]map[string]string
 
-// takenOptions are those that are taken, with their values' form: older versions had others, which the pinned one
-// refuses.
+// takenOptions lists the options that are used, with the form of their values. Older versions had other options, which
+// the pinned version refuses.
 var takenOptions = map[string]map[string]*regexp.Regexp{
 	"crd": {
 		"maxDescLen": number, "generateEmbeddedObjectMeta": boolean, "allowDangerousTypes": boolean, "ignoreUnexportedFields": boolean,
@@ -28,20 +28,20 @@ var (
 	boolean = regexp.MustCompile(`^(true|false)$`)
 )
 
-// generatorCall is a generator with options, as on controller-gen's command line:
+// generatorCall matches a generator with options, as on controller-gen's command line:
 // crd:maxDescLen=0,allowDangerousTypes=true
 var generatorCall = regexp.MustCompile(`\b(crd|rbac):([A-Za-z]+=[^\s"',;$]+(?:,[A-Za-z]+=[^\s"',;$]+)*)`)
 
-// optionFiles are where projects call controller-gen.
+// optionFiles lists the files in which projects call controller-gen.
 var optionFiles = []string{
 	"Makefile", "makefile", "GNUmakefile", "*.mk", "PROJECT", "Taskfile.yml", "Taskfile.yaml", "justfile", "magefile.go",
 	"hack/*.sh", "scripts/*.sh", "build/*.mk", "hack/*.mk",
 }
 
-// defaultRole is how kubebuilder's scaffolds call the operator's role.
+// defaultRole is the name of the operator's role in kubebuilder's scaffolds.
 const defaultRole = "manager-role"
 
-// generatorOptions finds the options of the submission. What can't be read has none.
+// generatorOptions finds the options of the submission. It ignores files that can't be read.
 func (s *Submission) generatorOptions() generatorOptions {
 	options := generatorOptions{"crd": {}, "rbac": {"roleName": defaultRole}}
 	for _, pattern := range optionFiles {
@@ -65,7 +65,7 @@ func (s *Submission) generatorOptions() generatorOptions {
 	return options
 }
 
-// withoutComments leaves out the lines that a shell or make would not run.
+// withoutComments removes the lines that a shell or make would not run.
 func withoutComments(content []byte) []byte {
 	var kept []byte
 	for line := range bytes.Lines(content) {
@@ -76,7 +76,7 @@ func withoutComments(content []byte) []byte {
 	return kept
 }
 
-// directives are the `//go:generate` lines of a Go file.
+// directives returns the `//go:generate` lines of a Go file.
 func directives(content []byte) []byte {
 	var kept []byte
 	for line := range bytes.Lines(content) {
@@ -99,7 +99,7 @@ func (o generatorOptions) take(content []byte) {
 	}
 }
 
-// of is a generator with its options, as an argument of controller-gen.
+// of returns a generator with its options, as an argument of controller-gen.
 func (o generatorOptions) of(generator string) string {
 	var options []string
 	for name, value := range o[generator] {

@@ -66,13 +66,13 @@ func TestGeneratorOptions(t *testing.T) {
 			}
 			options := opened.generatorOptions()
 			if crd, rbac := options.of("crd"), options.of("rbac"); crd != test.crd || rbac != test.rbac || options.of("webhook") != "webhook" {
-				t.Errorf("the generators are %q and %q, and must be %q and %q", crd, rbac, test.crd, test.rbac)
+				t.Errorf("got generators %q and %q, want %q and %q", crd, rbac, test.crd, test.rbac)
 			}
 		})
 	}
 }
 
-// What a definition is called decides on no file.
+// The name of a definition does not determine which file is written.
 func TestGroupNameWithPathTraversal(t *testing.T) {
 	t.Parallel()
 	dir := copySolution(t)
@@ -83,14 +83,15 @@ func TestGroupNameWithPathTraversal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Definitions) != 1 || group(got.Definitions[0]) != "../../../escaped" {
-		t.Errorf("the definition is for the API server to refuse: %+v", got.Definitions)
+		t.Errorf("the definition must be left for the API server to refuse: %+v", got.Definitions)
 	}
 	if problem := problemOf(t, w.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason, "check +groupName") {
 		t.Error(problem)
 	}
 }
 
-// A right operator whose definitions are made with options has neither a notice nor a definition that is refused.
+// A correct operator whose definitions are generated with options gets no notice, and none of its definitions is
+// refused.
 func TestGenerateWithOptions(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -101,14 +102,14 @@ func TestGenerateWithOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As `make manifests` there leaves it.
+	// As `make manifests` generates it.
 	without := regexp.MustCompile(`(?m)^ +description:(.*\n( +[^ :]+ .*\n)*)`).ReplaceAll(content, nil)
 	if err := os.WriteFile(definition, without, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := builder(t, dir).Generate(t.Context())
 	if err != nil || len(got.Definitions) != 1 || strings.Contains(fmt.Sprint(got.Definitions[0].Object), "description") {
-		t.Fatalf("no field has a description: %+v, %v", got.Definitions, err)
+		t.Fatalf("Generate() = %+v, error = %v, want definitions without descriptions", got.Definitions, err)
 	}
 }
 

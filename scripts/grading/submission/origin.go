@@ -21,12 +21,13 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// generatedKept is of how many states of its types and markers a submission's manifests are kept.
+// generatedKept is the maximum number of cached manifests, one for each state of a submission's types and markers.
 const generatedKept = 16
 
 // Origin returns a digest of everything in the submission that controller-gen reads: its types, its markers, and its
-// requirements. It does not cover the bodies of functions, so most changes do not change it. It is empty if files
-// outside the submission's packages count, too: with a local module in a replace directive, or a folder vendor.
+// requirements. It does not cover the bodies of functions, so most edits do not change it. It is empty if
+// controller-gen also reads files outside the submission's packages: with a local module in a replace directive, or a
+// folder vendor.
 func (s *Submission) Origin() (string, error) {
 	sum := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -39,7 +40,7 @@ func (s *Submission) Origin() (string, error) {
 			return "", nil
 		}
 	}
-	// Whatever is there, the go command takes it.
+	// Whatever the file contains, the go command uses it.
 	if _, err := s.ReadFile("vendor/modules.txt"); !errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -64,11 +65,11 @@ func hasLocal(content []byte) bool {
 	return err != nil || slices.ContainsFunc(mod.Replace, func(r *modfile.Replace) bool { return r.New.Version == "" })
 }
 
-// markerComment is a comment that controller-gen may read.
+// markerComment matches a comment that controller-gen may read.
 var markerComment = regexp.MustCompile(`^//\s*\+`)
 
-// declarations is a Go file without what its functions do, but for the markers among it. What can't be parsed stays as
-// it is.
+// declarations returns a Go file without the bodies of its functions, except for the markers in them. A file that can't
+// be parsed is returned unchanged.
 func declarations(content []byte) (kept []byte) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", content, parser.ParseComments|parser.SkipObjectResolution)
@@ -98,8 +99,8 @@ func declarations(content []byte) (kept []byte) {
 	return append(kept, content[from:]...)
 }
 
-// keptManifests is the file that keeps what controller-gen makes of the submission with these arguments; empty if none
-// does.
+// keptManifests returns the name of the file that caches controller-gen's output for the submission with these
+// arguments. It is empty if there is no such file.
 func (w *Builder) keptManifests(args []string) string {
 	if w.Generated == "" {
 		return ""
@@ -114,7 +115,7 @@ func (w *Builder) keptManifests(args []string) string {
 	return filepath.Join(w.Generated, "manifests-"+hexadecimal(sum)[:32]+".yaml")
 }
 
-// keepManifests writes such a file, and removes those that were written longest ago.
+// keepManifests writes such a file, and removes the oldest ones.
 func keepManifests(file string, content []byte) error {
 	if file == "" {
 		return nil

@@ -71,7 +71,7 @@ var after = func() int { return 1 }()
 		t.Run(test.name, func(t *testing.T) {
 			after := origin(t, map[string]string{"go.mod": module, "main.go": strings.Replace(code, test.old, test.new, 1)})
 			if (after != before) != test.changes {
-				t.Errorf("it changes: %t, and must: %t", after != before, test.changes)
+				t.Errorf("the origin changes: %t, want %t", after != before, test.changes)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ var after = func() int { return 1 }()
 		if after := origin(t, map[string]string{
 			"go.mod": module, "main.go": code, "go.sum": "example.com/x v1.0.0 h1:x\n",
 		}); after == before || after == "" {
-			t.Errorf("it is %q as before", after)
+			t.Errorf("got the same origin %q as before, or none", after)
 		}
 	})
 	for name, files := range map[string]map[string]string{
@@ -88,7 +88,7 @@ var after = func() int { return 1 }()
 	} {
 		t.Run(name, func(t *testing.T) {
 			if after := origin(t, files); after != "" {
-				t.Errorf("more than its folder decides, and its origin is %s", after)
+				t.Errorf("got origin %s, want none, because files outside the folder count", after)
 			}
 		})
 	}

@@ -81,7 +81,8 @@ func Open(dir, main string) (*Submission, error) {
 
 // Notices returns facts about the module that explain unexpected behaviour.
 func (s *Submission) Notices() []string {
-	// Without a go line, Go 1.16 is meant. (https://go.dev/ref/mod#go-mod-file-go, https://go.dev/blog/loopvar-preview)
+	// Without a go line, the version is Go 1.16. (https://go.dev/ref/mod#go-mod-file-go,
+	// https://go.dev/blog/loopvar-preview)
 	if version.Compare("go"+cmp.Or(s.Go, "1.16"), "go1.22") >= 0 {
 		return nil
 	}
@@ -89,8 +90,8 @@ func (s *Submission) Notices() []string {
 		"points to the last item in the end; `go mod tidy -go=1.22` in its folder changes that", cmp.Or(s.Go, "1.16 (it has no go line)"))}
 }
 
-// findMain finds the program: kubebuilder v4 has it in cmd/, older ones in the module's root, and operator-sdk of old
-// in cmd/manager/.
+// findMain finds the program: kubebuilder v4 has it in cmd/, older ones in the module's root, and old versions of
+// operator-sdk in cmd/manager/.
 func (s *Submission) findMain(named string) (string, error) {
 	if named != "" {
 		folder := path.Clean(filepath.ToSlash(named))
@@ -133,7 +134,8 @@ func (s *Submission) findMain(named string) (string, error) {
 	return "", errors.New(strings.Join(text, "; "))
 }
 
-// likeliest is the first of several programs that imports a client of Kubernetes; of others it is the first.
+// likeliest returns the first of several programs that imports a client of Kubernetes. If none does, it returns the
+// first program.
 func (s *Submission) likeliest(programs []string) string {
 	i := slices.IndexFunc(programs, func(program string) bool {
 		pkg, err := s.imported(path.Clean(program))
@@ -144,10 +146,10 @@ func (s *Submission) likeliest(programs []string) string {
 	return programs[max(i, 0)]
 }
 
-// inModule is a package as the go command wants it named.
+// inModule returns a package in the form that the go command expects.
 func inModule(folder string) string { return "./" + strings.TrimPrefix(folder, ".") }
 
-// below are the folders of packages below one.
+// below returns the folders of packages below a folder.
 func (s *Submission) below(parent string) (folders []string) {
 	for _, folder := range s.sources.folders() {
 		if strings.HasPrefix(folder, parent+"/") {
@@ -167,7 +169,7 @@ func (s *Submission) isMain(folder string) (bool, error) {
 	return err == nil && pkg.Name == "main", err
 }
 
-// imported is the package in a folder, as the go command sees it.
+// imported returns the package in a folder, as the go command finds it.
 func (s *Submission) imported(folder string) (*build.Package, error) {
 	if !slices.Contains(s.sources.folders(), folder) {
 		return nil, &build.NoGoError{Dir: folder}
@@ -176,7 +178,8 @@ func (s *Submission) imported(folder string) (*build.Package, error) {
 	return context.ImportDir(filepath.Join(s.Dir, filepath.FromSlash(folder)), 0)
 }
 
-// buildContext is that of our builds. It reads the submission's files as all of us do.
+// buildContext returns the context of the grader's builds. It reads the submission's files with the same limits as the
+// rest of the package.
 func (s *Submission) buildContext() build.Context {
 	context := build.Default
 	context.CgoEnabled = false

@@ -33,7 +33,7 @@ func TestOpen(t *testing.T) {
 		},
 		{"with a library in cmd", samples.Module + "-- cmd/cmd.go --\npackage cmd\n-- main.go --\n" + samples.Program, "./", ""},
 		{
-			"with a mistake in a function: for the compiler to say",
+			"with a mistake in a function, which the compiler reports",
 			samples.Module + "-- cmd/main.go --\npackage main\n\nfunc main() { return 1 + }\n",
 			"./cmd", "",
 		},
@@ -71,24 +71,24 @@ func TestOpen(t *testing.T) {
 			switch {
 			case test.wrong != "":
 				if err == nil || !strings.Contains(err.Error(), test.wrong) {
-					t.Errorf("the error must say %q and is %v", test.wrong, err)
+					t.Errorf("want an error that contains %q, got %v", test.wrong, err)
 				}
 			case err != nil:
 				t.Error(err)
 			case got.Main != test.main || got.Module != "example.com/icecream" || got.Go != "1.26" || !filepath.IsAbs(got.Dir):
-				t.Errorf("it is %+v", got)
+				t.Errorf("Open() = %+v", got)
 			}
 		})
 	}
 	for _, name := range []string{"submission_test.go", "no-such-folder"} {
 		if _, err := Open(name, ""); err == nil ||
 			!strings.Contains(err.Error(), "is not a folder: name the folder that holds the submission's go.mod") {
-			t.Errorf("%s is no folder, and the error is %v", name, err)
+			t.Errorf("Open(%s) error = %v, want that it is not a folder", name, err)
 		}
 	}
 	got, err := Open(filepath.Join("..", "grade", "testdata", "operators", "icecream-v0.14"), "")
 	if err != nil || got.ControllerRuntime != "v0.14.1" {
-		t.Errorf("an operator of 2023 is %+v, %v", got, err)
+		t.Errorf("Open() of an operator of 2023 = %+v, error = %v", got, err)
 	}
 }
 
@@ -118,18 +118,18 @@ func builder(t *testing.T, dir string) *Builder {
 	return w
 }
 
-// problem is what is wrong with a submission.
+// problemOf returns err as a problem of the submission.
 func problemOf(t *testing.T, err error) *Problem {
 	t.Helper()
 	problem, ok := errors.AsType[*Problem](err)
 	if !ok {
-		t.Fatalf("it must be a problem of the submission, and is %v", err)
+		t.Fatalf("got error %v, want a problem of the submission", err)
 	}
 	return problem
 }
 
 func TestBuildIgnoresTheUsersGoEnvironment(t *testing.T) {
-	// Each of these alone breaks a build, or makes another program.
+	// Each of these variables alone breaks a build, or changes the program.
 	t.Setenv("GOFLAGS", "-mod=mod -tags=broken")
 	t.Setenv("GOWORK", "/nowhere/go.work")
 	t.Setenv("GO111MODULE", "off")
@@ -144,11 +144,11 @@ func TestBuildIgnoresTheUsersGoEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if output, err := exec.CommandContext(t.Context(), w.Program()).CombinedOutput(); err != nil {
-		t.Errorf("it ended with %v: %s", err, output)
+		t.Errorf("the program failed: %v: %s", err, output)
 	}
 }
 
-// A submission in a repository that git refuses to look at (another user's, a broken one) builds all the same.
+// A submission in a repository that git refuses to read (another user's, a broken one) builds all the same.
 func TestBuildDoesNotRunGit(t *testing.T) {
 	t.Parallel()
 	w := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- .git/HEAD --\nnonsense\n"))
@@ -163,10 +163,10 @@ func TestBuildDownloadsNothing(t *testing.T) {
 	w := builder(t, filepath.Join("..", "..", "..", "solutions", "01-icecream"))
 	problem := problemOf(t, w.Build(t.Context()))
 	if !strings.Contains(problem.Reason, "grade it with --fetch") || len(problem.Diagnostics) == 0 {
-		t.Errorf("it says %v", problem)
+		t.Errorf("Build() problem = %v", problem)
 	}
 	if _, err := w.Generate(t.Context()); err != nil {
-		t.Errorf("what is committed can be used: %v", err)
+		t.Errorf("Generate() error = %v, want the committed manifests", err)
 	}
 	_ = filepath.WalkDir(cache, func(path string, entry fs.DirEntry, _ error) error {
 		if !entry.IsDir() && filepath.Ext(path) != ".lock" {
@@ -202,7 +202,7 @@ func TestBuildWithACache(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(w.Program()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it does not compile, and the program of the last time is there: %v", err)
+		t.Errorf("the program of the last build exists although the submission does not compile: %v", err)
 	}
 }
 
@@ -258,10 +258,10 @@ func TestGenerateRoles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if notices := strings.Join(got.Notices, "\n"); !strings.HasPrefix(notices, test.notice) || (test.notice == "" && notices != "") {
-				t.Errorf("the notices are %q and must be %q", notices, test.notice)
+				t.Errorf("got notices %q, want %q", notices, test.notice)
 			}
 			if rights := strings.Join(got.rights(), ", "); rights != test.rights {
-				t.Errorf("it may %q and must be allowed %q", rights, test.rights)
+				t.Errorf("got permissions %q, want %q", rights, test.rights)
 			}
 		})
 	}
@@ -311,7 +311,7 @@ func TestGenerateDefinitions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if notices := strings.Join(got.Notices, "\n"); notices != test.notice || len(got.Definitions) != 1 {
-				t.Errorf("there are %d definitions, and the notices are %q", len(got.Definitions), notices)
+				t.Errorf("got %d definitions and notices %q", len(got.Definitions), notices)
 			}
 		})
 	}
@@ -319,7 +319,7 @@ func TestGenerateDefinitions(t *testing.T) {
 		t.Parallel()
 		got, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+crdFile)).Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 || got.Definitions[0].GetName() != "committed" || len(got.Notices) != 0 {
-			t.Errorf("what is committed must be used: %+v, %v", got, err)
+			t.Errorf("Generate() = %+v, error = %v, want the committed definition", got, err)
 		}
 	})
 	t.Run("markers that can't be read", func(t *testing.T) {
@@ -329,14 +329,14 @@ func TestGenerateDefinitions(t *testing.T) {
 		if err != nil || len(got.Definitions) != 1 || len(got.Notices) != 1 ||
 			!strings.HasPrefix(got.Notices[0], `controller-gen fails on the markers, so what is committed in config/ was used: `+
 				`cmd/main.go:5:1: unknown argument "verb"`) {
-			t.Errorf("what is committed must be used, and a notice say so: %+v, %v", got, err)
+			t.Errorf("Generate() = %+v, error = %v, want the committed definition and a notice", got, err)
 		}
 		_, err = builder(t, samples.Lay(t, wrong)).Generate(t.Context())
 		problem := problemOf(t, err)
 		if !slices.ContainsFunc(problem.Diagnostics, func(d report.Diagnostic) bool {
 			return d.File == "cmd/main.go" && d.Line == 5 && strings.HasPrefix(d.Message, `unknown argument "verb"`)
 		}) {
-			t.Errorf("the diagnostics are %+v", problem.Diagnostics)
+			t.Errorf("got diagnostics %+v", problem.Diagnostics)
 		}
 	})
 	t.Run("more than a megabyte", func(t *testing.T) {
@@ -347,13 +347,13 @@ func TestGenerateDefinitions(t *testing.T) {
 			strings.Repeat("\t// "+strings.Repeat("icecream ", 10)+"\n", 15_000)+"\tAlphabet string `json:\"alphabet,omitempty\"`\n")
 		got, err := builder(t, dir).Generate(t.Context())
 		if err != nil || len(got.Definitions) != 1 {
-			t.Fatalf("there are %+v, %v", got, err)
+			t.Fatalf("Generate() = %+v, error = %v", got, err)
 		}
 		versions, _, _ := unstructured.NestedSlice(got.Definitions[0].Object, "spec", "versions")
 		version := versions[0].(map[string]any)
 		_, read, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "alphabet")
 		if _, whole, _ := unstructured.NestedMap(version, "subresources", "status"); !read || !whole {
-			t.Errorf("it is not what the types say, or ends too early: %q", got.Notices)
+			t.Errorf("the definition does not match the types, or is truncated; notices: %q", got.Notices)
 		}
 	})
 }

@@ -30,13 +30,13 @@ func (w *Builder) CompileTests(ctx context.Context, folder, program string, edit
 	return problem(err, output, "the tests do not compile", fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
 }
 
-// TestEnvironment returns the environment of a test program. Of the user's environment it has only the PATH. assets is
-// the folder in which envtest finds etcd and kube-apiserver, and home an empty folder of the run.
+// TestEnvironment returns the environment of a test program. The only variable of the user's environment is PATH.
+// assets is the folder in which envtest finds etcd and kube-apiserver, and home an empty folder of the run.
 func TestEnvironment(assets, home string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
 		"KUBECONFIG=" + filepath.Join(home, "none"), "KUBEBUILDER_ASSETS=" + assets,
-		// Two test programs may start their API servers at once, while others compile: the default, 20 s, is for a quiet
+		// Two test programs may start their API servers at once, while others compile. The default of 20 s is for an idle
 		// machine.
 		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=60s",
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// conversionPath is where controller-runtime's webhook server converts.
+// conversionPath is the path at which controller-runtime's webhook server converts objects.
 const conversionPath = "/convert"
 
 // Converts reports whether a kind of the submission is served in several versions, between which a webhook has to
@@ -100,8 +100,8 @@ func (m *Manifests) Converted(definition *unstructured.Unstructured, namespace s
 	return definition
 }
 
-// conversionOf is what the submission says of the webhook that converts between the versions of a definition; nil:
-// nothing.
+// conversionOf returns the submission's settings of the webhook that converts between the versions of a definition, or
+// nil if there are none.
 func (m *Manifests) conversionOf(definition *unstructured.Unstructured) map[string]any {
 	webhook, _, _ := unstructured.NestedMap(definition.Object, "spec", "conversion", "webhook")
 	if patch := Find(m.conversions, definition.GetName()); webhook == nil && patch != nil {

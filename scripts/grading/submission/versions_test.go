@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// shops is a definition with versions of these names, of which the last is stored.
+// shops returns a definition with versions of these names. The last is the storage version.
 func shops(versions ...string) *unstructured.Unstructured {
 	var all []any
 	for i, name := range versions {
@@ -24,7 +24,7 @@ func shops(versions ...string) *unstructured.Unstructured {
 	return definition
 }
 
-// versionsOf are the versions of the first definition, and which of them is stored.
+// versionsOf returns the versions of the first definition, and whether each is the storage version.
 func versionsOf(definitions []*unstructured.Unstructured) (described []string) {
 	versions, _, _ := unstructured.NestedSlice(definitions[0].Object, "spec", "versions")
 	for _, one := range versions {
@@ -57,11 +57,11 @@ func TestHoldBack(t *testing.T) {
 			t.Parallel()
 			m := &Manifests{Definitions: []*unstructured.Unstructured{shops(test.versions...)}}
 			if held := m.HoldBack("v1beta1"); held != test.held {
-				t.Errorf("it says %v", held)
+				t.Errorf("HoldBack() = %v", held)
 			}
 			left, whole := versionsOf(m.Definitions), versionsOf(m.AllVersions())
 			if !slices.Equal(left, test.left) || !slices.Equal(whole, test.whole) {
-				t.Errorf("left are %v of %v, want %v of %v", left, whole, test.left, test.whole)
+				t.Errorf("got versions %v of %v, want %v of %v", left, whole, test.left, test.whole)
 			}
 		})
 	}
@@ -103,14 +103,14 @@ metadata: {name: shops.example.com, annotations: {cert-manager.io/inject-ca-from
 			m.Definitions = []*unstructured.Unstructured{definition}
 			m.completeWebhooks()
 			if m.HoldBack("v1beta1"); !m.Converts() || len(m.Services) != 1 || m.Services[0].GetName() != test.service {
-				t.Errorf("its Services are %v", m.Services)
+				t.Errorf("got Services %v", m.Services)
 			}
 			converted := m.Converted(definition, "operators", []byte("CA"))
 			client, _, _ := unstructured.NestedMap(converted.Object, "spec", "conversion", "webhook", "clientConfig")
 			service, _ := client["service"].(map[string]any)
 			if client["caBundle"] != "Q0E=" || service["name"] != test.service ||
 				service["namespace"] != "operators" || service["path"] != test.path {
-				t.Errorf("the client config is %v", client)
+				t.Errorf("got client config %v", client)
 			}
 			alone := shops("v1")
 			if got := m.Converted(alone, "operators", nil); got.Object["spec"].(map[string]any)["conversion"] != nil {

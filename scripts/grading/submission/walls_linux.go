@@ -9,8 +9,8 @@ import (
 	"lva.io/operators/clusters/node/container"
 )
 
-// systemCalls is a filter that allows a program the system calls that a container without privileges has. On a
-// processor for which there is none, the wall is missing.
+// systemCalls is a filter that allows a program the system calls that a container without privileges has. If there is
+// no filter for the processor, the wall is missing.
 var systemCalls = sync.OnceValue(func() []byte {
 	filter, err := container.DefaultFilter()
 	if err != nil {

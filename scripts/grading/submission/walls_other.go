@@ -5,5 +5,5 @@
 
 package submission
 
-// systemCalls is for Linux.
+// systemCalls returns a filter only on Linux.
 func systemCalls() []byte { return nil }

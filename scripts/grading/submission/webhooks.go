@@ -20,7 +20,8 @@ const (
 	defaultServicePort = 443
 	// DefaultWebhookPort is the port at which controller-runtime's webhooks listen by default.
 	DefaultWebhookPort = 9443
-	// CertificateFolder is where controller-runtime looks for a serving certificate, below the folder for temporary files.
+	// CertificateFolder is the folder in which controller-runtime expects a serving certificate, below the folder for
+	// temporary files.
 	CertificateFolder = "k8s-webhook-server/serving-certs"
 )
 
@@ -35,10 +36,10 @@ var Configurations = map[string]schema.GroupVersionResource{
 // HasWebhooks reports whether the submission has admission webhooks.
 func (m *Manifests) HasWebhooks() bool { return len(m.Webhooks) > 0 }
 
-// readWebhooks reads the configurations of webhooks, the Services by which they are reached, and how kustomize would
-// call them.
+// readWebhooks reads the configurations of webhooks, the Services by which they are reached, and the prefix that
+// kustomize would add to their names.
 func (m *Manifests) readWebhooks(from *Submission) error {
-	// Where there is a second file, it is for the clusters of before 2021.
+	// If there is a second file, it is for clusters before 2021.
 	objects, err := from.readYAML("config/webhook/manifests*.yaml")
 	if err != nil {
 		return err
@@ -57,14 +58,14 @@ func (m *Manifests) readWebhooks(from *Submission) error {
 			m.Services = append(m.Services, object)
 		}
 	}
-	// Whatever else is in this file, or wrong with it, is for kustomize.
+	// kustomize handles the other fields of this file, and errors in it.
 	if kustomization, err := from.readYAML("config/default/kustomization.yaml"); err == nil && len(kustomization) > 0 {
 		m.namePrefix, _, _ = unstructured.NestedString(kustomization[0].Object, "namePrefix")
 	}
 	return nil
 }
 
-// addWebhook adds a configuration. Of two with the same name, the one of today's version stays.
+// addWebhook adds a configuration. If two have the same name, the one with the current API version is kept.
 func (m *Manifests) addWebhook(object *unstructured.Unstructured) {
 	same := func(other *unstructured.Unstructured) bool { return NameOf(other) == NameOf(object) }
 	if i := slices.IndexFunc(m.Webhooks, same); i < 0 {
@@ -83,7 +84,7 @@ func isOld(configuration *unstructured.Unstructured) bool {
 	return configuration.GetAPIVersion() == admissionGroup+"/v1beta1"
 }
 
-// compareWebhooks does for webhooks what compare does for the others.
+// compareWebhooks does the same as compare, for webhooks.
 func (m *Manifests) compareWebhooks(committed *Manifests) {
 	m.Services, m.namePrefix = committed.Services, committed.namePrefix
 	switch {
@@ -95,13 +96,13 @@ func (m *Manifests) compareWebhooks(committed *Manifests) {
 	}
 }
 
-// registered is what the configurations say, in whatever order they say it.
+// registered returns the content of the configurations, independent of their order.
 func (m *Manifests) registered() map[string]any {
 	all := map[string]any{}
 	for _, configuration := range m.Webhooks {
 		for _, webhook := range WebhooksOf(configuration) {
 			settings := maps.Clone(webhook)
-			// Generators before 2020 had to put something there.
+			// Generators before 2020 had to set a caBundle.
 			if client, ok := settings["clientConfig"].(map[string]any); ok {
 				settings["clientConfig"] = client["service"]
 			}
@@ -129,8 +130,8 @@ func ServiceOf(webhook map[string]any) (client, service map[string]any) {
 	return client, service
 }
 
-// completeWebhooks brings the configurations to what this API server takes, finds the Service of each, and says what
-// does not fit.
+// completeWebhooks converts the configurations to the version that this API server accepts, finds the Service of each,
+// and adds notices about problems.
 func (m *Manifests) completeWebhooks() {
 	if slices.ContainsFunc(m.Webhooks, isOld) {
 		m.Notice("config/webhook/manifests.yaml is for a Kubernetes before 1.22 (%s/v1beta1): it was used as if it were v1", admissionGroup)
@@ -158,7 +159,7 @@ func (m *Manifests) completeWebhooks() {
 	}
 }
 
-// modernise writes out what v1beta1 took for granted, as far as v1 can say it.
+// modernise sets the defaults of v1beta1 explicitly, as far as v1 allows them.
 func modernise(configuration *unstructured.Unstructured) {
 	configuration.SetAPIVersion(admissionGroup + "/v1")
 	for _, webhook := range WebhooksOf(configuration) {
@@ -185,8 +186,8 @@ func (m *Manifests) Service(name any) *unstructured.Unstructured {
 	return nil
 }
 
-// assumedServices are those that the webhooks name, those of conversions among them, as kubebuilder would have made
-// them.
+// assumedServices returns the Services that the webhooks name, including those for conversions, as kubebuilder would
+// have generated them.
 func (m *Manifests) assumedServices() (services []*unstructured.Unstructured) {
 	named := []string{}
 	for _, configuration := range m.Webhooks {

@@ -18,7 +18,7 @@ import (
 const (
 	webhookMarker = "\n// +kubebuilder:webhook:path=/validate-icecream,mutating=false,failurePolicy=fail,sideEffects=None," +
 		"groups=demo.lva.io,resources=icecreams,verbs=create;update,versions=v1,name=vicecream.kb.io,admissionReviewVersions=v1\n"
-	// What markers were before 2020: without sideEffects and admissionReviewVersions.
+	// A marker as before 2020, without sideEffects and admissionReviewVersions.
 	oldMarker = "\n// +kubebuilder:webhook:path=/validate-icecream,mutating=false,failurePolicy=fail," +
 		"groups=demo.lva.io,resources=icecreams,verbs=create;update,versions=v1,name=vicecream.kb.io\n"
 )
@@ -36,7 +36,7 @@ func TestGenerateWebhooks(t *testing.T) {
 	)
 	for _, test := range []struct {
 		name, files string
-		notices     []string // how they begin
+		notices     []string // their prefixes
 		described   string   // of each webhook: name, operations, Service
 		services    string   // name, ports
 	}{
@@ -123,7 +123,7 @@ func TestGenerateWebhooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.EqualFunc(got.Notices, test.notices, strings.HasPrefix) {
-				t.Errorf("the notices are %q and must be %q", got.Notices, test.notices)
+				t.Errorf("got notices %q, want %q", got.Notices, test.notices)
 			}
 			var described, services []string
 			for _, configuration := range got.Webhooks {
@@ -146,10 +146,10 @@ func TestGenerateWebhooks(t *testing.T) {
 				services = append(services, described)
 			}
 			if strings.Join(described, ", ") != test.described || strings.Join(services, ", ") != test.services {
-				t.Errorf("the webhooks are %q at %q, and must be %q at %q", described, services, test.described, test.services)
+				t.Errorf("got webhooks %q at %q, want %q at %q", described, services, test.described, test.services)
 			}
 			if got.HasWebhooks() != (test.described != "") {
-				t.Errorf("that it has webhooks is %t", got.HasWebhooks())
+				t.Errorf("HasWebhooks() = %t", got.HasWebhooks())
 			}
 		})
 	}
@@ -159,17 +159,17 @@ func TestUnreadableWebhookMarkers(t *testing.T) {
 	t.Parallel()
 	_, err := builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker+crdFile)).Generate(t.Context())
 	if err != nil {
-		t.Errorf("what is committed can be used: %v", err)
+		t.Errorf("Generate() error = %v, want the committed manifests", err)
 	}
 	_, err = builder(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+oldMarker)).Generate(t.Context())
 	problem := problemOf(t, err)
 	if len(problem.Diagnostics) == 0 || !strings.HasPrefix(problem.Diagnostics[0].Message, `missing argument "admissionReviewVersions"`) {
-		t.Errorf("the diagnostics are %+v", problem.Diagnostics)
+		t.Errorf("got diagnostics %+v", problem.Diagnostics)
 	}
 }
 
-// What such a marker asks for can't be registered, and what is committed says something else: it was made from another
-// marker.
+// Such a marker describes a webhook that can't be registered. The committed manifests differ, because they were
+// generated from another marker.
 func TestWrongCurrentMarkerIsReported(t *testing.T) {
 	t.Parallel()
 	for message, wrong := range map[string]string{
@@ -180,12 +180,12 @@ func TestWrongCurrentMarkerIsReported(t *testing.T) {
 		_, err := builder(t, samples.Lay(t, files)).Generate(t.Context())
 		problem := problemOf(t, err)
 		if len(problem.Diagnostics) == 0 || !strings.Contains(problem.Diagnostics[0].Message, message) {
-			t.Errorf("the diagnostics are %+v and must say %s", problem.Diagnostics, message)
+			t.Errorf("got diagnostics %+v, want them to contain %s", problem.Diagnostics, message)
 		}
 	}
 }
 
-// A configuration of 2019 means the same when it is registered as one of today.
+// A configuration of 2019 keeps its meaning when it is registered in today's version.
 func TestOldWebhookDefaultsAreMadeExplicit(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(samples.OldWebhook, "  failurePolicy: Fail\n", "  sideEffects: Some\n", 1)
@@ -199,6 +199,6 @@ func TestOldWebhookDefaultsAreMadeExplicit(t *testing.T) {
 	const want = "map[admissionReviewVersions:[v1beta1] failurePolicy:Ignore " +
 		"matchPolicy:Exact name:vicecream.kb.io sideEffects:None timeoutSeconds:30]"
 	if fmt.Sprint(webhook) != want || got.Webhooks[0].GetAPIVersion() != "admissionregistration.k8s.io/v1" {
-		t.Errorf("it says %s\n%v, and must say\n%s", got.Webhooks[0].GetAPIVersion(), webhook, want)
+		t.Errorf("got %s\n%v, want\n%s", got.Webhooks[0].GetAPIVersion(), webhook, want)
 	}
 }

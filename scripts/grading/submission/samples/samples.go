@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Lay creates a folder with files. In the text, each file begins with a line "-- name --". The folder is removed with
+// Lay creates a folder with files. In the text, each file begins with a line "-- name --". The folder is removed after
 // the test.
 func Lay(tb testing.TB, files string) string {
 	tb.Helper()
@@ -30,13 +30,13 @@ func Lay(tb testing.TB, files string) string {
 const (
 	// Module is a go.mod, for Lay.
 	Module = "-- go.mod --\nmodule example.com/icecream\n\ngo 1.26\n"
-	// Program is the source of a program that ends at once.
+	// Program is the source of a program that exits at once.
 	Program = "package main\n\nfunc main() {}\n"
 )
 
 // The manifests of a webhook as kubebuilder lays them out, for Lay.
 const (
-	// Webhook is its configuration, and OldWebhook the one that kubebuilder v2 made.
+	// Webhook is its configuration. OldWebhook is the one that kubebuilder v2 generated.
 	Webhook = `-- config/webhook/manifests.yaml --
 ---
 apiVersion: admissionregistration.k8s.io/v1
