@@ -26,18 +26,19 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// kubectlTimeout is for what kubectl waits for when things are removed that others hold.
+// kubectlTimeout is how long kubectl waits until deleted objects are gone, such as those with finalizers.
 const kubectlTimeout = 90 * time.Second
 
 // Target is the cluster to which an operator is deployed: the playground, or a kind cluster.
 type Target struct {
 	// Kind is the name of the kind cluster. Empty: the playground.
 	Kind string
-	// Find returns the file by which kubectl gets to the kind cluster. It is not called for the playground.
+	// Find returns the kubeconfig file of the kind cluster. It is not called for the playground.
 	Find func(context.Context) (kubeconfig string, err error)
 }
 
-// Kubeconfig returns the file by which kubectl gets to the cluster. A playground that does not run is an error.
+// Kubeconfig returns the kubeconfig file of the cluster. It returns an error if the cluster is a playground that does
+// not run.
 func (t Target) Kubeconfig(ctx context.Context, here *checkout.Checkout) (string, error) {
 	if t.Kind == "" {
 		_, err := here.Playground().Config()
@@ -46,7 +47,7 @@ func (t Target) Kubeconfig(ctx context.Context, here *checkout.Checkout) (string
 	return t.Find(ctx)
 }
 
-// needNode returns an error if it is the playground and that has no node.
+// needNode returns an error if the target is a playground without a node.
 func (t Target) needNode(ctx context.Context, here *checkout.Checkout) error {
 	if t.Kind != "" {
 		return nil
@@ -62,8 +63,8 @@ func (t Target) needNode(ctx context.Context, here *checkout.Checkout) error {
 	return errors.New("the playground has no node to run the operator: `make up` starts it again with one")
 }
 
-// BuildImage makes an image of the operator for Linux, and keeps it in the checkout's store. What is wrong with the
-// operator is a *submission.Problem.
+// BuildImage builds an image of the operator for Linux, and keeps it in the checkout's store. An error of the operator
+// is a *submission.Problem.
 func (o *Operator) BuildImage(ctx context.Context, reference string) error {
 	return o.withBuilder(ctx, func(ctx context.Context, w *submission.Builder) error {
 		if err := w.Build(ctx); err != nil {
@@ -78,8 +79,8 @@ func (o *Operator) BuildImage(ctx context.Context, reference string) error {
 	})
 }
 
-// LoadImage makes an image of the operator, as BuildImage does, and brings it to the nodes of a cluster. A cluster
-// without nodes is an error.
+// LoadImage builds an image of the operator, as BuildImage does, and loads it into the nodes of a cluster. It returns
+// an error if the cluster has no nodes.
 func (o *Operator) LoadImage(ctx context.Context, reference string, to Target) error {
 	store := images.StoreOf(o.Checkout.Root)
 	if err := to.needNode(ctx, o.Checkout); err != nil {
@@ -95,7 +96,7 @@ func (o *Operator) LoadImage(ctx context.Context, reference string, to Target) e
 			return err
 		}
 		if to.Kind == "" {
-			// The playground's node runs what the store has.
+			// The playground's node runs images from the store.
 			if _, err := store.FromProgram(ctx, reference, w.Program()); err != nil {
 				return err
 			}
@@ -112,8 +113,9 @@ func (o *Operator) LoadImage(ctx context.Context, reference string, to Target) e
 }
 
 // Deploy generates CRD, role and webhooks from the operator's markers again, and applies its config/default, with an
-// image in place of the one that is named there. The image is at the nodes: LoadImage brings it. The freezer comes with
-// an operator that talks to its Service in the cluster. What kubectl refuses is cli.ErrReported.
+// image in place of the one that is named there. The nodes must already have the image: see LoadImage. Deploy also
+// deploys the freezer if the operator calls its Service in the cluster. If kubectl has printed an error, Deploy returns
+// cli.ErrReported.
 func (o *Operator) Deploy(ctx context.Context, image string, to Target) error {
 	if err := to.needNode(ctx, o.Checkout); err != nil {
 		return err
@@ -126,14 +128,14 @@ func (o *Operator) Deploy(ctx context.Context, image string, to Target) error {
 	return o.kubectl(ctx, to, image, "apply", "--server-side", "--force-conflicts", "-f", "-")
 }
 
-// Undeploy removes from a cluster what Deploy has applied, but for the freezer, and waits at most 90 s until it is
-// gone. What kubectl refuses is cli.ErrReported.
+// Undeploy removes from a cluster everything that Deploy has applied, except the freezer, and waits at most 90 s until
+// it is gone. If kubectl has printed an error, Undeploy returns cli.ErrReported.
 func (o *Operator) Undeploy(ctx context.Context, from Target) error {
 	return o.kubectl(ctx, from, "", "delete", "--ignore-not-found", "--timeout", kubectlTimeout.String(), "-f", "-")
 }
 
-// deployFreezer brings the freezer into the cluster, since the operator of the lab talks to its Service there. It stays
-// on undeploy, with its books.
+// deployFreezer deploys the freezer to the cluster, because the operator of the lab calls its Service there. Undeploy
+// keeps the freezer with its data.
 func (o *Operator) deployFreezer(ctx context.Context, to Target) error {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -162,7 +164,7 @@ func (o *Operator) deployFreezer(ctx context.Context, to Target) error {
 	})
 }
 
-// withBuilder does something with the operator. What it builds is for Linux.
+// withBuilder calls do with a builder of the operator, which builds for Linux.
 func (o *Operator) withBuilder(ctx context.Context, do func(context.Context, *submission.Builder) error) (err error) {
 	opened, err := submission.Open(o.Dir, o.Main)
 	if err != nil {
@@ -185,7 +187,7 @@ func (o *Operator) withBuilder(ctx context.Context, do func(context.Context, *su
 	return do(ctx, w)
 }
 
-// kubectl hands what config/default comes to to kubectl at a cluster.
+// kubectl runs kubectl at a cluster with the rendered config/default.
 func (o *Operator) kubectl(ctx context.Context, at Target, image string, args ...string) error {
 	kubeconfig, err := at.Kubeconfig(ctx, o.Checkout)
 	if err != nil {
@@ -207,7 +209,7 @@ func (o *Operator) kubectl(ctx context.Context, at Target, image string, args ..
 	})
 }
 
-// apply hands manifests to kubectl at a cluster, in place of the last argument.
+// apply runs kubectl at a cluster. A file with the manifests replaces the last argument.
 func (o *Operator) apply(
 	ctx context.Context, w *submission.Builder, kubeconfig string, content []byte, args ...string,
 ) error {
@@ -216,7 +218,7 @@ func (o *Operator) apply(
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
 	args[len(args)-1] = file
-	mistakes := limited.NewOutput(1) // whether there are any
+	mistakes := limited.NewOutput(1) // records only whether there are any
 	p, err := w.Scope.Start(process.Spec{
 		Name: "kubectl", Path: o.Checkout.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
 		Env: []string{

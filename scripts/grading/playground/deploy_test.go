@@ -13,13 +13,13 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// That there is no playground is said before anything is downloaded or built.
+// A missing playground is reported before anything is downloaded or built.
 func TestStoppedPlaygroundFailsBeforeTheBuild(t *testing.T) {
 	t.Parallel()
 	operator := &Operator{
 		Checkout: &checkout.Checkout{Root: t.TempDir()}, Dir: t.TempDir(), Out: io.Discard, Err: io.Discard,
 		Fetch: func(context.Context, string, string) error {
-			t.Error("modules are downloaded")
+			t.Error("Fetch was called")
 			return nil
 		},
 	}
@@ -29,12 +29,12 @@ func TestStoppedPlaygroundFailsBeforeTheBuild(t *testing.T) {
 		"undeploy": func() error { return operator.Undeploy(t.Context(), Target{}) },
 	} {
 		if err := do(); !errors.Is(err, embedded.ErrDown) {
-			t.Errorf("%s says %v", name, err)
+			t.Errorf("%s: error = %v", name, err)
 		}
 	}
 }
 
-// kubectl gets to a kind cluster by the file that is found for it, or says why there is none.
+// kubectl uses the kubeconfig that is found for a kind cluster, or fails with the reason why there is none.
 func TestKindTargetUsesTheFoundKubeconfig(t *testing.T) {
 	t.Parallel()
 	none := errors.New("it was not created by this checkout")
@@ -42,7 +42,7 @@ func TestKindTargetUsesTheFoundKubeconfig(t *testing.T) {
 		target := Target{Kind: "labs", Find: func(context.Context) (string, error) { return "/tmp/kind.kubeconfig", want }}
 		file, err := target.Kubeconfig(t.Context(), &checkout.Checkout{Root: t.TempDir()})
 		if !errors.Is(err, want) || file != "/tmp/kind.kubeconfig" {
-			t.Errorf("it is %q, %v", file, err)
+			t.Errorf("Kubeconfig() = %q, error = %v", file, err)
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// BinDir is the folder of the checkout with the programs that a person can call.
+// BinDir returns the folder of the checkout with the programs that a person can call.
 func BinDir(here *checkout.Checkout) string { return filepath.Join(here.Root, ".cache", "bin") }
 
-// kubectlScript is the kubectl of those who have none on their PATH. Their scripts find it there, too, unlike an alias.
+// kubectlScript is the kubectl for users without one on their PATH. Unlike an alias, it also works in their scripts.
 const kubectlScript = `#!/bin/sh
 # kubectl at $KUBECONFIG, or else at the playground; "make up" has written this file. Nothing is remembered of which
 # kinds there are, since in a lab they change from one command to the next.
@@ -23,7 +23,7 @@ export KUBECONFIG="${KUBECONFIG:-$root/%s}" KUBECACHEDIR=/dev/null
 exec "$root/%s" kubectl "$@"
 `
 
-// WriteKubectl writes the script kubectl into BinDir, unless it is there.
+// WriteKubectl writes the script kubectl into BinDir, unless it already exists there.
 func WriteKubectl(here *checkout.Checkout) error {
 	var paths [3]string
 	for i, pair := range [][2]string{

@@ -27,8 +27,9 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// warnOfFinalizers names the objects at the playground that carry a finalizer of another lab, if the operator in a
-// folder does not know it: they can't be deleted while that operator runs, and nothing else would say why.
+// warnOfFinalizers prints the objects of the playground that have a finalizer of another lab, if the operator in a
+// folder does not know the finalizer. They can't be deleted while that operator runs, and nothing else would show the
+// reason.
 func warnOfFinalizers(
 	ctx context.Context, here *checkout.Checkout, config *rest.Config, dir string, out io.Writer,
 ) error {
@@ -48,7 +49,7 @@ func warnOfFinalizers(
 		if err != nil {
 			return err
 		}
-		// A finalizer of no lab is there on purpose: a user plays with it, or `make zombie` has written it.
+		// A finalizer of no lab was set on purpose, by a user or by `make zombie`.
 		if lab == nil {
 			continue
 		}
@@ -80,7 +81,7 @@ func objectsByFinalizer(ctx context.Context, config *rest.Config) (map[string][]
 		}
 		objects, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
-			continue // it is not established
+			continue // the kind is not established
 		}
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
@@ -94,7 +95,7 @@ func objectsByFinalizer(ctx context.Context, config *rest.Config) (map[string][]
 	return held, nil
 }
 
-// servedResource is by which the objects of a definition can be listed, if they can.
+// servedResource returns the resource by which the objects of a definition can be listed, if it has a served version.
 func servedResource(definition *unstructured.Unstructured) (resource schema.GroupVersionResource, served bool) {
 	resource.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")
 	resource.Resource, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "plural")
@@ -123,7 +124,7 @@ func labWithFinalizer(here *checkout.Checkout, finalizer string) (*manifest.Lab,
 	return nil, nil
 }
 
-// hasString reports whether the Go code of a folder has a string.
+// hasString reports whether the Go code of a folder contains a string literal.
 func hasString(dir, text string) (named bool, err error) {
 	literal := []byte(`"` + text + `"`)
 	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {

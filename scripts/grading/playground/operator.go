@@ -14,13 +14,13 @@ import (
 // Operator is an operator in a folder, which a person runs or deploys without a grade.
 type Operator struct {
 	Checkout *checkout.Checkout
-	// Lab is the lab that it solves. Nil: none, so that it gets no services and no node.
+	// Lab is the lab that it solves. Nil: it solves none, and gets no services and no node.
 	Lab *manifest.Lab
 	// Dir is the folder of its module, and Main the package of its program there. Default: where kubebuilder puts it.
 	Dir, Main string
-	// Fetch downloads the modules that the operator in a folder needs, as far as the person expects that. system is as in
+	// Fetch downloads the modules that the operator in a folder needs, as far as the person allows that. system is as in
 	// submission.Builder.
 	Fetch func(ctx context.Context, dir, system string) error
-	// Out gets what the operator and kubectl print, and Err what is said to the person.
+	// Out gets the output of the operator and of kubectl. Err gets messages for the person.
 	Out, Err io.Writer
 }

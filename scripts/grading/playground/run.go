@@ -30,12 +30,12 @@ import (
 	"lva.io/operators/scripts/services"
 )
 
-// Run builds and installs the operator, and runs it on this machine against the playground until the context ends. That
-// is no error, but an operator that ends by itself is one, and so is another one that runs there. What is wrong with
-// the operator's module is a *submission.Problem. A playground that does not run is started.
+// Run builds and installs the operator, and runs it on this machine against the playground until the context ends. The
+// end of the context is not an error, but it is an error if the operator ends by itself, or if another one runs there.
+// An error of the operator's module is a *submission.Problem. Run starts the playground if it does not run.
 //
-// What was installed stays, but for the registration of an aggregated API server. Such a server is built and started
-// again each time one of its files is saved.
+// The installed objects stay, except for the registration of an aggregated API server. Such a server is built and
+// started again each time one of its files is saved.
 func (o *Operator) Run(ctx context.Context) (err error) {
 	builder, manifests, err := o.prepare(ctx)
 	if err != nil {
@@ -43,7 +43,8 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, builder.Scope.Close()) }()
 	playground := o.Checkout.Playground()
-	// A playground keeps what it has. A new one has a node only for a lab that needs Pods: it starts sooner without.
+	// An existing playground stays as it is. A new one has a node only for a lab that needs Pods, because it starts faster
+	// without a node.
 	node, exists := playground.WithNode()
 	if !exists {
 		node = o.Lab != nil && o.Lab.NeedsNode(o.Lab.Stage)
@@ -93,8 +94,9 @@ func (o *Operator) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// RunShared is Run at a cluster that others use as well. find returns it after the operator was built. The
-// cluster's Services lead to this machine for as long as the operator runs. Then what was installed there is removed.
+// RunShared is Run for a cluster that others use as well. find returns the cluster after the operator was built. The
+// cluster's Services are routed to this machine for as long as the operator runs. Then RunShared removes everything
+// that it has installed there.
 func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (shared.Cluster, error)) (err error) {
 	builder, manifests, err := o.prepare(ctx)
 	if err != nil {
@@ -105,7 +107,7 @@ func (o *Operator) RunShared(ctx context.Context, find func(context.Context) (sh
 	if err != nil {
 		return err
 	}
-	there.Audit = nil // what it did is not needed
+	there.Audit = nil // no audit log is needed
 	on, err := there.Start(ctx, o.printWaiting)
 	if err != nil {
 		return err
@@ -165,7 +167,7 @@ func (o *Operator) prepare(ctx context.Context) (_ *submission.Builder, _ *submi
 	return builder, manifests, nil
 }
 
-// submission is what is installed of the operator.
+// submission returns the parts of the operator that are installed.
 func (o *Operator) submission(builder *submission.Builder, manifests *submission.Manifests) stage.Submission {
 	what := stage.Submission{
 		Builder: builder, Manifests: manifests, Webhooks: true, ControlPlane: o.Checkout.ControlPlane.Path,
@@ -207,15 +209,15 @@ func (o *Operator) operate(
 		}
 		started, err = o.replace(operator, started, func() error { return what.AskFlags(ctx) })
 		if err != nil && ctx.Err() != nil {
-			return nil // the user ended it, and the old one has ended
+			return nil // the user ended the run, and the old operator has ended
 		}
 	}
 	return err
 }
 
-// supervise waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and
-// returns so that the one that runs is replaced; one that ended by itself, or does not compile, waits for the next
-// save.
+// supervise waits until an operator has ended, or was ended by the user. With saves, it rebuilds the program after each
+// save, and returns so that the caller replaces the running one. If the program ended by itself or does not compile, it
+// waits for the next save.
 func (o *Operator) supervise(
 	ctx context.Context, on stage.Stage, builder *submission.Builder, started stage.Instance, saves <-chan Save,
 ) (again bool, err error) {
@@ -254,9 +256,9 @@ func (o *Operator) supervise(
 	}
 }
 
-// rebuild builds what was saved. Another save ends the build, and begins it again: an editor may write a file in
-// several steps, of which the first is not worth a message of the compiler. made is the save that was built last, or
-// why no more saves can be reported.
+// rebuild builds the program after a save. Another save cancels the build and restarts it: an editor may write a file
+// in several steps, and a compiler error after the first would be misleading. made is the last save that was built, or
+// the error that prevents further reports of saves.
 func rebuild(ctx context.Context, builder *submission.Builder, first Save, saves <-chan Save) (made Save, err error) {
 	for made = first; made.Err == nil; {
 		build, cancel := context.WithCancelCause(ctx)
@@ -277,10 +279,10 @@ func rebuild(ctx context.Context, builder *submission.Builder, first Save, saves
 	return made, nil
 }
 
-// errSaved ends a build during which a file was saved.
+// errSaved cancels a build during which a file was saved.
 var errSaved = errors.New("a file was saved")
 
-// replace ends what runs, and starts what was built, as soon as it was prepared for.
+// replace prepares the start of the new program, stops the old one, and starts the new one.
 func (o *Operator) replace(
 	operator stage.Operator, old stage.Instance, prepare func() error,
 ) (stage.Instance, error) {
@@ -293,7 +295,7 @@ func (o *Operator) replace(
 	return operator.Start(o.Out)
 }
 
-// printBuildError prints why what was saved can't be run. What ran before keeps running.
+// printBuildError prints why the program can't be built after a save. The old program keeps running.
 func printBuildError(w io.Writer, file string, err error) {
 	problem, ok := errors.AsType[*submission.Problem](err)
 	if !ok {
@@ -306,7 +308,7 @@ func printBuildError(w io.Writer, file string, err error) {
 	}
 }
 
-// printUsage prints what runs, and how to reach it.
+// printUsage prints what is running, and how to reach it.
 func (o *Operator) printUsage(manifests *submission.Manifests, environment []string) {
 	fmt.Fprintln(o.Err, "The operator is running against the playground, under its own account; Ctrl-C stops it.")
 	if manifests.HasWebhooks() {
@@ -329,8 +331,8 @@ func (o *Operator) printWaiting(reason string) {
 	fmt.Fprintf(o.Err, "Waiting: %s. Ctrl-C stops the command.\n", reason)
 }
 
-// lockRun lets one operator at a time run at the playground. Two would have the account, its rights, the way to the
-// webhooks and the freezer's file in common.
+// lockRun allows only one operator at a time to run against the playground. Two would share the account, its rights,
+// the route to the webhooks and the freezer's file.
 func lockRun(playground *embedded.Playground) (unlock func(), err error) {
 	unlock, err = filelock.Try(filepath.Join(playground.Dir, "run.lock"))
 	if errors.Is(err, filelock.ErrHeld) {
@@ -345,15 +347,15 @@ func lockRun(playground *embedded.Playground) (unlock func(), err error) {
 var errRunning = errors.New("another operator is running against the playground: " +
 	"stop it first, with Ctrl-C in its terminal")
 
-// serverData is where the server of a folder stores, as long as the playground exists. Each folder has its own: how one
-// stores, another can't read.
+// serverData returns the data folder of the server in a folder, which exists as long as the playground. Each server has
+// its own, because another server can't read its format.
 func serverData(playground *embedded.Playground, dir string) string {
 	name := fmt.Sprintf("%s-%x", filepath.Base(dir), crc32.ChecksumIEEE([]byte(dir)))
 	return filepath.Join(playground.Dir, "server-data", name)
 }
 
-// unregisterServers removes the APIServices of a server that was killed together with its lab run: while one is
-// registered, no namespace can be deleted. Those of one that runs stay.
+// unregisterServers removes the APIServices of a server that was killed together with its lab run: while they are
+// registered, no namespace can be deleted. It keeps those of a running server.
 func unregisterServers(ctx context.Context, playground *embedded.Playground) error {
 	unlock, err := lockRun(playground)
 	if errors.Is(err, errRunning) {

@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// What the compiler says is output once, with its place.
+// A compiler error is printed once, with its position.
 func TestCompileErrorsArePrintedOnce(t *testing.T) {
 	t.Parallel()
 	var output strings.Builder
@@ -23,11 +23,11 @@ func TestCompileErrorsArePrintedOnce(t *testing.T) {
 	})
 	const want = "shop.go was saved: it does not compile\n    internal/shop.go:7:2: undefined: cone\n"
 	if output.String() != want {
-		t.Errorf("it says %q, want %q", output.String(), want)
+		t.Errorf("got %q, want %q", output.String(), want)
 	}
 }
 
-// Two operators would have the account, its rights and the way to the webhooks in common.
+// Two operators would share the account, its rights and the route to the webhooks.
 func TestPlaygroundRunsOneOperatorAtATime(t *testing.T) {
 	t.Parallel()
 	playground := &embedded.Playground{Dir: t.TempDir()}
@@ -36,12 +36,12 @@ func TestPlaygroundRunsOneOperatorAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := lockRun(playground); !errors.Is(err, errRunning) {
-		t.Errorf("while one runs, a second one gets %v", err)
+		t.Errorf("second lockRun() error = %v, want errRunning", err)
 	}
 	unlock()
 	unlock, err = lockRun(playground)
 	if err != nil {
-		t.Fatalf("after the first one has ended, another gets %v", err)
+		t.Fatalf("lockRun() after unlock: error = %v", err)
 	}
 	unlock()
 }

@@ -17,25 +17,25 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// How long the folder must be quiet before a save is reported: editors write a file in several steps. What is begun a
-// step too early and costs nothing, as a build, need not wait for them.
+// How long the folder must be quiet before a save is reported, because editors write a file in several steps. A build
+// need not wait for all of them, because an unnecessary build costs nothing.
 const (
-	// SaveWindow is for what is begun once for a save, such as a grading run.
+	// SaveWindow is for actions that start once for each save, such as a grading run.
 	SaveWindow  = 50 * time.Millisecond
 	buildWindow = 5 * time.Millisecond
 )
 
-// Save is a file that was saved, or why nothing more can be told.
+// Save is a file that was saved, or the error after which no more saves are reported.
 type Save struct {
-	// File is its name without its folder.
+	// File is the file's name without its folder.
 	File string
-	// Err is why no more saves can be seen. It comes last.
+	// Err is the reason why no more saves can be detected. The Save with it is the last one.
 	Err error
 }
 
-// WatchFolder tells of files that were saved below a folder, as soon as it was quiet for the time of a window, and
-// until the context ends: what a submission is made of, not what tools leave there. It is an error if the folder can't
-// be watched, as when this user may watch no more files.
+// WatchFolder reports files that were saved below a folder, as soon as the folder was quiet for the time of a window,
+// and until the context ends. It reports only files of a submission, not those of tools. It returns an error if the
+// folder can't be watched, for example if this user may watch no more files.
 func WatchFolder(ctx context.Context, root string, window time.Duration) (<-chan Save, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -53,7 +53,7 @@ func WatchFolder(ctx context.Context, root string, window time.Duration) (<-chan
 	return saves, nil
 }
 
-// watchError adds what to do where this user may watch no more files.
+// watchError adds advice for a user who may watch no more files.
 func watchError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
@@ -68,7 +68,7 @@ func watchError(path string, err error) error {
 	return fmt.Errorf("watching %s: %w", path, err)
 }
 
-// reportSaves reports what a watcher saw, until the context or the watcher ends.
+// reportSaves reports the saves that a watcher detects, until the context or the watcher ends.
 func reportSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, window time.Duration, saves chan<- Save) {
 	var next Save
 	var settled <-chan time.Time
@@ -86,7 +86,7 @@ func reportSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, wi
 			}
 			next, settled = Save{File: filepath.Base(event.Name)}, time.After(window)
 		case err := <-watcher.Errors:
-			// So much was saved at once that the kernel kept no list of it. New folders may be among it.
+			// The kernel's event queue has overflowed. The lost events may include new folders.
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
 				err = addFolders(watcher, root)
 				next, settled = Save{File: "a file"}, time.After(window)

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// watchingWithout makes this test's program watch a folder where the kernel has taken from it what the test says.
+// watchingWithout makes the test binary watch a folder in a process with the given inotify limit set to 0.
 const watchingWithout = "LAB_TEST_WATCHING_WITHOUT"
 
-// A user namespace has limits of its own, which its root may lower.
+// A user namespace has its own limits, which its root user may lower.
 func TestInotifyLimitIsExplained(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(watchingWithout) != "" {
@@ -38,7 +38,7 @@ func TestInotifyLimitIsExplained(t *testing.T) {
 			c.Env = append(os.Environ(), watchingWithout+"="+limit)
 			output, err := c.CombinedOutput()
 			if err == nil || !strings.Contains(string(output), want) || !strings.Contains(string(output), "sysctl -w fs.inotify.") {
-				t.Errorf("it says (%v):\n%s", err, output)
+				t.Errorf("error = %v, output:\n%s", err, output)
 			}
 		})
 	}

@@ -30,39 +30,39 @@ func TestSavesInNewFoldersAreReported(t *testing.T) {
 	write(".main.go.swp", "an editor's")
 	write("main.go", "package main")
 	if got := next(t, saves); got.File != "main.go" || got.Err != nil {
-		t.Errorf("the save is %v", got)
+		t.Errorf("got save %v", got)
 	}
 	if err := os.Mkdir(filepath.Join(root, "internal"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing reports when the new folder is watched.
+	// The test can't observe when the new folder is watched.
 	for written := 1; ; written++ {
 		write("internal/shop.go", strings.Repeat("\n", written))
 		select {
 		case got := <-saves:
 			if got.File != "shop.go" {
-				t.Errorf("the save is %v", got)
+				t.Errorf("got save %v", got)
 			}
 			return
 		case <-time.After(4 * SaveWindow):
 		}
 		if written == 100 {
-			t.Fatal("no save in a new folder is reported")
+			t.Fatal("no save in the new folder was reported")
 		}
 	}
 }
 
-// The kernel keeps a list of limited length. What was lost may be what the student waits for.
+// The kernel's event queue is limited. A lost event may be the save that the student waits for.
 func TestLostEventsCountAsASave(t *testing.T) {
 	t.Parallel()
 	watcher, saves := newWatcher(t)
 	watcher.Errors <- fsnotify.ErrEventOverflow
 	if got := next(t, saves); got.Err != nil || got.File == "" {
-		t.Errorf("the save is %v", got)
+		t.Errorf("got save %v", got)
 	}
 	watcher.Events <- fsnotify.Event{Name: "main.go", Op: fsnotify.Write}
 	if got := next(t, saves); got.Err != nil || got.File != "main.go" {
-		t.Errorf("the next save is %v", got)
+		t.Errorf("got next save %v", got)
 	}
 }
 
@@ -71,11 +71,11 @@ func TestWatcherErrorIsReported(t *testing.T) {
 	watcher, saves := newWatcher(t)
 	watcher.Errors <- errors.New("the device is gone")
 	if got := next(t, saves); got.Err == nil || !strings.Contains(got.Err.Error(), "the device is gone") {
-		t.Errorf("the save is %v", got)
+		t.Errorf("got save %v", got)
 	}
 }
 
-// newWatcher returns a watcher whose events and errors a test makes, and the saves that are reported for them.
+// newWatcher returns a watcher to which a test sends events and errors, and the saves that are reported for them.
 func newWatcher(t *testing.T) (*fsnotify.Watcher, <-chan Save) {
 	t.Helper()
 	watcher, err := fsnotify.NewWatcher()
@@ -94,7 +94,7 @@ func next(t *testing.T, saves <-chan Save) Save {
 	case got := <-saves:
 		return got
 	case <-time.After(10 * time.Second):
-		t.Fatal("no save is reported")
+		t.Fatal("no save was reported")
 		return Save{}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"lva.io/operators/scripts/services"
 )
 
-// serveServices runs what the operator talks to besides the API server, and says in which variables it finds that.
-// Their files are in a folder.
+// serveServices runs the services that the operator calls besides the API server, and returns the variables with their
+// URLs. The services store their files in folder.
 func serveServices(lab *manifest.Lab, folder string) (environment []string, end func() error, err error) {
 	var closers []func() error
 	end = func() error {
@@ -47,7 +47,7 @@ func serveServices(lab *manifest.Lab, folder string) (environment []string, end 
 	return environment, end, nil
 }
 
-// listenAt listens at an address, or at any port of this machine if that is taken.
+// listenAt listens at an address, or at any port of this machine if the address is in use.
 func listenAt(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// A service that another program keeps from its usual port gets another one.
+// A service gets another port if another program uses its usual port.
 func TestServiceWithATakenPortGetsAnotherOne(t *testing.T) {
 	t.Parallel()
 	usual := services.Named([]string{freezer.Service})[0]
@@ -33,11 +33,11 @@ func TestServiceWithATakenPortGetsAnotherOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(environment) != 1 {
-		t.Fatalf("the operator finds %q", environment)
+		t.Fatalf("got environment %q", environment)
 	}
 	url, ok := strings.CutPrefix(environment[0], usual.Variable+"=")
 	if !ok || strings.HasSuffix(url, usual.Address) {
-		t.Errorf("the operator finds %q", environment)
+		t.Errorf("got environment %q", environment)
 	}
 	response, err := http.Get(url + usual.Look)
 	if err != nil {
@@ -46,14 +46,14 @@ func TestServiceWithATakenPortGetsAnotherOne(t *testing.T) {
 	body, err := io.ReadAll(response.Body)
 	response.Body.Close()
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("it answers %s: %s, %v", response.Status, body, err)
+		t.Errorf("got status %s, body %s, error = %v", response.Status, body, err)
 	}
 	if err := end(); err != nil {
 		t.Error(err)
 	}
 	if response, err := http.Get(url + usual.Look); err == nil {
 		response.Body.Close()
-		t.Errorf("after its end it answers %s", response.Status)
+		t.Errorf("the service still answers after its end: %s", response.Status)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestOperatorWithoutALabHasNoServices(t *testing.T) {
 	t.Parallel()
 	environment, end, err := serveServices(nil, t.TempDir())
 	if err != nil || len(environment) > 0 {
-		t.Fatalf("it finds %q, %v", environment, err)
+		t.Fatalf("got environment %q, error = %v, want none", environment, err)
 	}
 	if err := end(); err != nil {
 		t.Error(err)

@@ -11,8 +11,8 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// ShellLines are the lines that bring the playground into a person's shell, each with its end. A kubectl that they have
-// comes before ours.
+// ShellLines returns the lines that configure a person's shell for the playground, each with a line break. An existing
+// kubectl takes precedence over the checkout's.
 func ShellLines(here *checkout.Checkout) string {
 	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=\"$PATH\":%s\n",
 		shellescape.Quote(here.Playground().Kubeconfig()), shellescape.Quote(BinDir(here)))

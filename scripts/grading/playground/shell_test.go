@@ -10,7 +10,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// The lines work in a checkout whatever the name of its folder.
+// The lines work whatever the name of the checkout's folder.
 func TestShellLinesAreQuoted(t *testing.T) {
 	t.Parallel()
 	for _, root := range []string{
@@ -22,7 +22,7 @@ func TestShellLinesAreQuoted(t *testing.T) {
 		want := here.Playground().Kubeconfig() + "\n/bin:" + BinDir(here)
 		read, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output()
 		if err != nil || string(read) != want {
-			t.Errorf("the shell reads %q, want %q: %v", read, want, err)
+			t.Errorf("got %q, want %q: error = %v", read, want, err)
 		}
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// Addons returns the add-ons that the playground has. Where none was ever installed, nothing is asked.
+// Addons returns the add-ons that the playground has. If none was ever installed, it does not contact the API server.
 func Addons(ctx context.Context, here *checkout.Checkout) ([]known.State, error) {
 	installer := here.Installer()
 	if _, err := os.Stat(installer.Program); err != nil {
-		return nil, nil //nolint:nilerr // what installs add-ons was never built
+		return nil, nil //nolint:nilerr // the installer was never built
 	}
 	states, err := installer.States(ctx, here.Playground().Kubeconfig(), known.Names())
 	if err != nil {
@@ -30,8 +30,8 @@ func Addons(ctx context.Context, here *checkout.Checkout) ([]known.State, error)
 	return slices.DeleteFunc(states, func(state known.State) bool { return state.Installed == "" }), nil
 }
 
-// Unusable says why the playground can't be used, or nil: a program of it that has ended explains more than what the
-// API server answers.
+// Unusable returns the reason why the playground can't be used, or nil if it can. It prefers a program that has ended
+// over the API server's answer, because that explains more.
 func Unusable(status *embedded.PlaygroundStatus) error {
 	ended := slices.DeleteFunc(slices.Sorted(maps.Keys(status.Programs)), func(name string) bool {
 		return status.Programs[name]

@@ -10,7 +10,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 )
 
-// `make status` names the program that has ended: what the API server answers is a consequence.
+// `make status` names the program that has ended. The API server's answer is only a consequence.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	silent := errors.New("it is not ready: its checks of etcd fail")
@@ -45,7 +45,7 @@ func TestUnusable(t *testing.T) {
 			got = err.Error()
 		}
 		if got != test.want {
-			t.Errorf("%s: it must say %q and says %q", test.name, test.want, got)
+			t.Errorf("%s: want %q, got %q", test.name, test.want, got)
 		}
 	}
 }

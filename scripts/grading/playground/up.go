@@ -14,9 +14,9 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// Up starts the checkout's playground, with a node or without, unless it runs so, and writes its kubectl. started says
-// that it did not run. It builds what is missing first, and shows how far it is on standard error. Registrations of
-// aggregated API servers that a killed run has left are removed.
+// Up starts the checkout's playground, with a node or without, unless it already runs that way, and writes its kubectl.
+// started is true if it did not run before. Up first builds missing parts, and shows the progress on standard error. It
+// removes registrations of aggregated API servers that a killed run has left.
 func Up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, err error) {
 	var parts embedded.NodeParts
 	if node {
@@ -41,8 +41,8 @@ func Up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, 
 	return started, unregisterServers(ctx, here.Playground())
 }
 
-// InstallAddons installs the add-ons with these names in the playground, and returns when they are usable. What it
-// waits for is said to out. A playground without a node is an error, unless no add-on is named.
+// InstallAddons installs the add-ons with these names in the playground, and returns when they are usable. It prints
+// what it waits for to out. It returns an error if the playground has no node, unless no add-on is named.
 func InstallAddons(ctx context.Context, here *checkout.Checkout, names []string, out io.Writer) error {
 	if len(names) == 0 {
 		return nil

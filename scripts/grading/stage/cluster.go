@@ -14,26 +14,26 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// Cluster describes the cluster of a stage. It holds what differs between a cluster of the run's own and one that
+// Cluster describes the cluster of a stage. It holds the differences between a cluster of the run's own and one that
 // others use, too.
 type Cluster struct {
 	// Version is the Kubernetes release.
 	Version string
-	// Kubeconfig is the file of an administrator's kubeconfig, and Config what it says.
+	// Kubeconfig is the file of an administrator's kubeconfig, and Config is its content.
 	Kubeconfig string
 	Config     *rest.Config
 	// AuditLog is the file of the API server's audit log.
 	AuditLog string
-	// AuditLate says that the file is a copy, which is written a moment later.
+	// AuditLate is true if the file is a copy, which is written a moment later.
 	AuditLate bool
-	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
+	// NodeFollows is true if a node becomes Ready by itself, unless it already is.
 	NodeFollows bool
-	// Recorder writes the audit log where the API server's own is not available. Default: there is no recorder.
+	// Recorder writes the audit log if the API server's own is not available. Default: there is no recorder.
 	Recorder *audit.Recorder
 	// FrontProxy are the files with which the API server authenticates to aggregated API servers. Default: they are not
 	// available.
 	FrontProxy embedded.FrontProxy
-	// Shared says that the cluster has other users, whose objects must not be touched.
+	// Shared is true if the cluster has other users, whose objects must not be changed.
 	Shared bool
 	// Account creates the account that installs a submission. It has the rights that the lab's operators need. Default:
 	// the administrator's account, in a cluster without other users.

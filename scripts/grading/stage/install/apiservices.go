@@ -44,7 +44,7 @@ func (in Into) CheckAPIServices(registrations []*unstructured.Unstructured) erro
 func WithCABundle(registration *unstructured.Unstructured, ca []byte) (*unstructured.Unstructured, error) {
 	registration = registration.DeepCopy()
 	if insecure, _, _ := unstructured.NestedBool(registration.Object, "spec", "insecureSkipTLSVerify"); insecure {
-		unstructured.RemoveNestedField(registration.Object, "spec", "caBundle") // the API server takes only one of them
+		unstructured.RemoveNestedField(registration.Object, "spec", "caBundle") // the API server accepts only one of them
 		return registration, nil
 	}
 	if err := unstructured.SetNestedField(registration.Object, base64.StdEncoding.EncodeToString(ca), "spec", "caBundle"); err != nil {
@@ -54,7 +54,7 @@ func WithCABundle(registration *unstructured.Unstructured, ca []byte) (*unstruct
 }
 
 // AwaitAvailable waits until the API server reaches the servers of APIServices, for as long as it may reasonably take
-// to find that out. It returns no error if the API server does not reach them, because the checks find that.
+// to find that out. It returns no error if the API server does not reach them, because the checks detect that.
 func AwaitAvailable(
 	ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured, patience time.Duration,
 ) error {
@@ -85,8 +85,8 @@ func awaitAvailable(ctx context.Context, client dynamic.Interface, registrations
 	return nil
 }
 
-// Withdraw removes APIServices, because no namespace can be deleted while one of them has no server. In a cluster that
-// has ended there is nothing to remove.
+// Withdraw removes APIServices, because no namespace can be deleted while one of them has no server. It ignores a
+// cluster that has ended, because there is nothing to remove.
 func Withdraw(ctx context.Context, client dynamic.Interface, registrations []*unstructured.Unstructured) error {
 	var problems []error
 	for _, registration := range registrations {

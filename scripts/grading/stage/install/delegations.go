@@ -15,7 +15,7 @@ import (
 )
 
 // Delegate binds the operator's account to the roles of Kubernetes with which an aggregated API server authenticates
-// and authorizes users. It binds the roles that the submission's own bindings name, under names of our own.
+// and authorizes users. It binds the roles that the submission's own bindings name, under its own names.
 func (in Into) Delegate(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	for _, binding := range m.Delegations {
 		binding = binding.DeepCopy()

@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// tokenSeconds is how long the account's token is good for: a day in the playground.
+	// tokenSeconds is the lifetime of the account's token: a day in the playground.
 	tokenSeconds = 24 * 60 * 60
 	// FieldManager is the field manager of everything that this package applies.
 	FieldManager = "operator-labs"
@@ -39,13 +39,13 @@ const (
 // Definitions is the resource of CustomResourceDefinitions.
 var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Into says into which cluster something is installed, and what may be done there.
+// Into describes the cluster into which a submission is installed, and what may be done there.
 type Into struct {
 	// Config is the configuration of the account that installs.
 	Config *rest.Config
-	// Shared says that the cluster has other users, too. Existing objects then belong to others and are not changed: a
-	// conflict with one of them is an error. In a cluster of our own, an existing object is an earlier submission's and is
-	// replaced.
+	// Shared is true if the cluster has other users, too. Existing objects then belong to others and are not changed: a
+	// conflict with one of them is an error. In a cluster of the run's own, an existing object is an earlier submission's
+	// and is replaced.
 	Shared bool
 	// Groups are the API groups that the submission's webhooks and APIServices may handle in a shared cluster.
 	Groups []string
@@ -64,7 +64,7 @@ func (in Into) allowExisting(what string, err error) error {
 	return nil
 }
 
-// ForeignObjectError says that a shared cluster already has an object that the submission would create.
+// ForeignObjectError is the error if a shared cluster already has an object that the submission would create.
 type ForeignObjectError struct {
 	// Object is the kind of the object, with its name.
 	Object string
@@ -128,7 +128,7 @@ func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *sub
 			return err
 		}
 		if in.Shared {
-			continue // there may be several API servers, and they need the time
+			continue // there may be several API servers, which need that time
 		}
 		if err := backdate(ctx, definitions, definition.GetName()); err != nil {
 			return fmt.Errorf("backdating the CustomResourceDefinition %s: %w", definition.GetName(), err)
@@ -138,7 +138,8 @@ func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *sub
 }
 
 // Definition applies a definition to a cluster. If the API server refuses a generated definition, the committed one is
-// applied, because the submission's own `make manifests` may then do what ours does not.
+// applied, because the submission's own `make manifests` may generate a definition that the grader's controller-gen
+// can't.
 func (in Into) Definition(
 	ctx context.Context, definitions dynamic.ResourceInterface, definition *unstructured.Unstructured, m *submission.Manifests,
 ) error {
@@ -158,12 +159,12 @@ func (in Into) Definition(
 	return nil
 }
 
-// discoveryLimit is how long the API server may take to list a kind that it serves already. It took more than 60 ms
-// once.
+// discoveryLimit is how long the API server may take to list a kind that it serves already. It once took more than 60
+// ms.
 const discoveryLimit = 30 * time.Second
 
 // WaitDiscovered waits until a definition's kind is served and the mapper finds it, which is possible a moment later.
-// It returns without an error if the kind will never be served, because the checks then say why.
+// It returns without an error if the kind will never be served, because the checks then report the reason.
 func WaitDiscovered(
 	ctx context.Context, definitions dynamic.ResourceInterface, mapper *restmapper.DeferredDiscoveryRESTMapper,
 	definition *unstructured.Unstructured,
@@ -179,7 +180,7 @@ func WaitDiscovered(
 		mapper.Reset()
 		for _, version := range submission.ServedVersions(definition) {
 			if _, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, version); err != nil {
-				return err.Error(), nil //nolint:nilerr // it asks again until the limit, and then this is the objection
+				return err.Error(), nil //nolint:nilerr // it retries until the limit, and then reports this reason
 			}
 		}
 		return "", nil
@@ -203,8 +204,9 @@ func waitEstablished(ctx context.Context, definitions dynamic.ResourceInterface,
 }
 
 // backdate makes a definition look as if it had been established for a minute. For the first two seconds the API server
-// holds back each create of a new kind for two seconds, so that its replicas learn of the kind; here there are none,
-// and a whole grading run takes but a few seconds. (k8s.io/apiextensions-apiserver, customresource_handler.go)
+// holds back each create of a new kind for two seconds, so that its replicas learn of the kind. This cluster has no
+// replicas, and a whole grading run takes only a few seconds. (k8s.io/apiextensions-apiserver,
+// customresource_handler.go)
 func backdate(ctx context.Context, definitions dynamic.ResourceInterface, name string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		definition, err := definitions.Get(ctx, name, metav1.GetOptions{})
@@ -236,7 +238,7 @@ func ConditionIs(object *unstructured.Unstructured, kind, status string) bool {
 	return false
 }
 
-// account makes the operator's account.
+// account creates the operator's account.
 func (in Into) account(ctx context.Context, client kubernetes.Interface, m *submission.Manifests) error {
 	if err := in.namespace(ctx, client, submission.AccountNamespace); err != nil {
 		return err
@@ -259,8 +261,8 @@ func (in Into) account(ctx context.Context, client kubernetes.Interface, m *subm
 	return nil
 }
 
-// namespace makes a namespace. One that is there is an earlier submission's in a cluster of our own, and in the way in
-// a shared one.
+// namespace creates a namespace. An existing one belongs to an earlier submission in a cluster of the run's own, and is
+// an error in a shared one.
 func (in Into) namespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelled(nil)}}
 	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
@@ -277,15 +279,16 @@ func subjects() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: submission.AccountName, Namespace: submission.AccountNamespace}}
 }
 
-// installError distinguishes what the API server refuses, which is the submission's fault, from what is ours.
+// installError distinguishes objects that the API server refuses, which are errors of the submission, from errors of
+// the grader.
 func installError(what string, err error) error {
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "operator-labs-") {
-		// Said of the account that installs: see existing.Account.
+		// The message is about the account that installs: see existing.Account.
 		return &submission.Problem{Reason: fmt.Sprintf("%s needs rights that no lab's operator has on a cluster "+
 			"that others use, too: grade it on the embedded cluster, or request fewer rights: %v", what, err)}
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
-		err != nil && strings.Contains(err.Error(), "failed to create typed patch object") { // a field that there is not; it has no code
+		err != nil && strings.Contains(err.Error(), "failed to create typed patch object") { // an unknown field
 		return &submission.Problem{Reason: fmt.Sprintf("the API server refuses %s: %v", what, err)}
 	}
 	return fmt.Errorf("installing %s: %w", what, err)
@@ -300,7 +303,7 @@ func (in Into) Apply(
 	}
 	object = object.DeepCopy()
 	object.SetLabels(labelled(object.GetLabels()))
-	object.SetManagedFields(nil) // of a file that was taken from some cluster
+	object.SetManagedFields(nil) // the file may have been copied from a cluster
 	var made *unstructured.Unstructured
 	var err error
 	if in.Shared {

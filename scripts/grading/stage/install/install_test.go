@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }
 
-// A definition that the generator of the submission's own project makes, and ours does not, is the committed one.
+// If only the generator of the submission's own project can generate a valid definition, the committed one is
+// installed.
 func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 	cluster := stagetest.Cluster(t)
 	definition := func(schema string) []*unstructured.Unstructured {
@@ -38,11 +39,11 @@ func TestRefusedDefinitionIsReplacedByTheCommittedOne(t *testing.T) {
 			}
 			_, err := API(t.Context(), Into{Config: cluster.Config()}, m)
 			if test.problem == "" && err != nil || test.problem != "" && !strings.Contains(stagetest.ProblemOf(t, err).Reason, test.problem) {
-				t.Errorf("the error must say %q and is %v", test.problem, err)
+				t.Errorf("want an error that contains %q, got %v", test.problem, err)
 			}
 			notices := strings.Join(m.Notices, "\n")
 			if test.notice == "" && notices != "" || !regexp.MustCompile(test.notice).MatchString(notices) {
-				t.Errorf("the notices are %q and must match %q", notices, test.notice)
+				t.Errorf("got notices %q, want a match for %q", notices, test.notice)
 			}
 		})
 	}

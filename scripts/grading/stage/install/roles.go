@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// bindClusterRole gives the operator's account the role. One of an earlier submission is replaced: its rights must not
-// help this one.
+// bindClusterRole binds the operator's account to the role. It replaces the role of an earlier submission, whose rights
+// must not help this one.
 func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1Interface, role rbacv1.ClusterRole) error {
 	role.Labels = labelled(role.Labels)
 	_, err := client.ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
@@ -34,14 +34,14 @@ func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1In
 	return in.allowExisting("the ClusterRoleBinding "+role.Name, err)
 }
 
-// bindRole is bindClusterRole for a role of one namespace, which is made if it is missing. A role that names none is
-// for the operator's own, as kustomize would have it.
+// bindRole is bindClusterRole for a role of one namespace, which it creates if it is missing. A role without a
+// namespace applies to the operator's own, as kustomize would set it.
 func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role rbacv1.Role) error {
 	if role.Namespace == "" {
 		role.Namespace = submission.AccountNamespace
 	}
 	role.Labels = labelled(role.Labels)
-	// A namespace that is there already stays as it is, whosever it is: in a shared cluster nothing can be made there.
+	// An existing namespace stays as it is, whoever owns it. In a shared cluster nothing can be created in it.
 	if err := (Into{NamespaceCreated: in.NamespaceCreated}).namespace(ctx, client, role.Namespace); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// labelled are labels with the one by which what was made for a submission is found.
+// labelled returns the labels with the label by which objects created for a submission are found.
 func labelled(labels map[string]string) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {
@@ -33,16 +33,16 @@ func labelled(labels map[string]string) map[string]string {
 // Services is the resource of Services.
 var Services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 
-// staleResources are what an earlier submission may have left. Objects that decide on requests come before those
-// that they need.
+// staleResources lists the resources of which an earlier submission may have left objects. Those whose objects decide
+// on requests come before those that they need.
 var staleResources = append(slices.Collect(maps.Values(submission.Configurations)), submission.APIServices,
 	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicies"},
 	Services,
 )
 
-// removeStale removes what an earlier submission had registered. What this one will register under the same name stays:
-// there is no moment without a webhook or policy that decides.
+// removeStale removes the registrations of an earlier submission. It keeps those that this submission will replace
+// under the same name, so that a webhook or policy decides at every moment.
 func removeStale(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	ours := func(object *unstructured.Unstructured) bool {
 		same := func(other *unstructured.Unstructured) bool {

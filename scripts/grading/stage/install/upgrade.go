@@ -21,7 +21,7 @@ const (
 	// upgradeTimeout is how long the API server may take to serve the versions of a definition. It takes a tenth of a
 	// second.
 	upgradeTimeout = 20 * time.Second
-	// versionPoll is how often it is asked for them.
+	// versionPoll is the interval at which the API server is polled for them.
 	versionPoll = 15 * time.Millisecond
 )
 
@@ -47,8 +47,9 @@ func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstruct
 	return nil
 }
 
-// awaitVersions waits until the API server answers for each version that a definition serves. It begins to store in
-// another version at the same moment. Asked for is an object that there is not, so that nothing has to be converted.
+// awaitVersions waits until the API server serves each served version of a definition. The API server begins to use
+// another storage version at the same moment. awaitVersions requests an object that does not exist, so that nothing has
+// to be converted.
 func awaitVersions(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
 	scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
 	for _, served := range existing.ServedResources(definition) {
@@ -60,7 +61,7 @@ func awaitVersions(ctx context.Context, client dynamic.Interface, definition *un
 		err := wait.PollUntilContextCancel(ctx, versionPoll, true, func(ctx context.Context) (bool, error) {
 			_, err := objects.Get(ctx, "operator-labs-none", metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
-				// Of what is not served the answer has no Status.
+				// For a version that is not served, the answer has no Status.
 				return !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), nil
 			}
 			return err == nil, err

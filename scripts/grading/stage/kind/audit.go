@@ -21,5 +21,5 @@ func (l AuditLog) Follow(ctx context.Context, to io.Writer) error {
 	return docker.Follow(ctx, l.Node, docker.AuditLog, to)
 }
 
-// String says where the log is.
+// String returns the location of the log.
 func (l AuditLog) String() string { return docker.AuditLog + " in the node " + l.Node }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// There is no kind cluster in unit tests: a program in docker's place shows what is asked of docker.
+// Unit tests have no kind cluster. A script replaces docker and checks the command that it gets.
 func TestFrontProxyFilesAreReadableByTheOwnerOnly(t *testing.T) {
 	folder, dir := t.TempDir(), t.TempDir()
 	const cat = "#!/bin/sh\n[ \"$1 $2 $3\" = 'exec lab-control-plane cat' ] && echo \"content of $4\"\n"
@@ -28,14 +28,14 @@ func TestFrontProxyFilesAreReadableByTheOwnerOnly(t *testing.T) {
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil || string(content) != want {
-			t.Errorf("%s: %q, %v", file, content, err)
+			t.Errorf("%s: got %q, error = %v", file, content, err)
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+			t.Errorf("%s: got mode %v, error = %v", file, info.Mode(), err)
 		}
 	}
 	if _, err := (FrontProxy{Node: "another"}).Files(t.Context(), t.TempDir()); err == nil ||
 		!strings.Contains(err.Error(), "from the node another") {
-		t.Errorf("of a node that does not have it the error is %v", err)
+		t.Errorf("Files() from a node without the files: error = %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func (n Nodes) Reach(ctx context.Context, address string) error {
 	return nil
 }
 
-// workers are the nodes on which Pods are run.
+// workers returns the nodes on which Pods run.
 func (n Nodes) workers(ctx context.Context) ([]string, error) {
 	nodes, err := docker.Containers(ctx, n.Cluster)
 	if err != nil {
@@ -70,7 +70,7 @@ func (n Nodes) workers(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Load builds an image of a program and loads it into the nodes that do not have it. The nodes keep the image, and the
+// Load builds an image of a program and loads it into the nodes that do not have it. The nodes keep the image, but the
 // store does not.
 func (n Nodes) Load(ctx context.Context, reference, program string) error {
 	built, release, err := n.Store.Lend(ctx, reference, program)
@@ -124,5 +124,5 @@ func (n Nodes) AwaitGone(ctx context.Context, node, uid string) error {
 	return nil
 }
 
-// endedBefore is what containerd says of a container that can't be killed, since it has ended.
+// endedBefore matches containerd's error about a container that can't be killed because it has already ended.
 var endedBefore = regexp.MustCompile(`not found|already finished`)

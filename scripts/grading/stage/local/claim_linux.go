@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// claimName is a Unix socket without a file. It reaches as far as the port does: to all users of this machine, whatever
-// their folder for temporary files, and not beyond a container's own network.
+// claimName returns the name of an abstract Unix socket. It has the same scope as the port: all users of this machine
+// share it, whatever their folder for temporary files, but a container with its own network does not.
 func claimName(port int) string { return fmt.Sprintf("@operator-labs-port-%d", port) }
 
 // tryClaim claims a port. If another process has claimed it, the error is errClaimed.
@@ -26,7 +26,7 @@ func tryClaim(port int) (*claim, error) {
 	return &claim{port: port, Close: func() { listener.Close() }}, nil
 }
 
-// claimant names the process that has claimed a port, if it can be seen from here.
+// claimant returns the process that has claimed a port as text, if this process can see it.
 func claimant(port int) string {
 	connection, err := net.Dial("unix", claimName(port))
 	if err != nil {

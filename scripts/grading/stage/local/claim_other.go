@@ -14,7 +14,8 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// tryClaim claims a port. If another process has claimed it, the error is errClaimed. It sees what the same user does.
+// tryClaim claims a port. If another process has claimed it, the error is errClaimed. It detects only claims of the
+// same user.
 func tryClaim(port int) (*claim, error) {
 	root, err := process.Root()
 	if err != nil {
@@ -30,5 +31,5 @@ func tryClaim(port int) (*claim, error) {
 	return &claim{port: port, Close: unlock}, nil
 }
 
-// claimant would name the process that has claimed a port.
+// claimant returns an empty string, because the process that has claimed a port is not known.
 func claimant(int) string { return "" }

@@ -21,9 +21,9 @@ import (
 // second.
 const etcdTimeout = 30 * time.Second
 
-// startEtcd starts the etcd of a server that knows a flag for one, and returns when it is healthy. It is no other's,
-// begins empty, and lives on when the server is killed, until Close. It listens on the loopback interface, without TLS,
-// since a flag for its URL is all that is known of the server. What it holds need not survive a power failure.
+// startEtcd starts the etcd of a server that knows a flag for one, and returns when it is healthy. The etcd belongs to
+// this server alone, starts empty, and runs until Close, even if the server is killed. It listens on the loopback
+// interface without TLS, because only the flag for its URL is known. Its data need not survive a power failure.
 func (s *server) startEtcd(ctx context.Context) (err error) {
 	claimed, err := claimAny()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// scaffold is an operator with a webhook, of the standard library alone, so that it builds in no time. It denies
+// scaffold is an operator with a webhook that uses only the standard library, so that it builds quickly. It denies
 // matcha. Its CRD and its webhook's manifests are committed, and it has no markers.
 const scaffold = samples.Module + `-- cmd/main.go --
 package main
@@ -103,7 +103,7 @@ func TestMain(m *testing.M) {
 	os.Exit(stagetest.Main(m))
 }
 
-// fixture is where a submission with webhooks is tried out.
+// fixture is a cluster in which a test runs submissions with webhooks.
 type fixture struct {
 	*embedded.Cluster
 	*testing.T
@@ -114,7 +114,7 @@ func newFixture(t *testing.T) fixture {
 	return fixture{Cluster: stagetest.Cluster(t), T: t}
 }
 
-// operate builds a submission, brings it into the cluster and registers its webhooks. end ends what serves them.
+// operate builds a submission, installs it in the cluster and registers its webhooks. end removes the routes to them.
 func (p fixture) operate(files string) (o *operator, end func()) {
 	p.Helper()
 	prepared, err := p.install(files).Prepare(p.Context(), p.waits)
@@ -130,10 +130,10 @@ func (p fixture) operate(files string) (o *operator, end func()) {
 	return prepared.(*operator), end
 }
 
-// waits is for who need not wait.
-func (p fixture) waits(reason string) { p.Errorf("it waits: %s", reason) }
+// waits fails the test, because its operator must not have to wait.
+func (p fixture) waits(reason string) { p.Errorf("unexpected wait: %s", reason) }
 
-// install builds a submission, and brings its API into the cluster.
+// install builds a submission, and installs its API in the cluster.
 func (p fixture) install(files string) *installed { return p.installVia(ByEgress(p.Egress), files) }
 
 func (p fixture) installVia(via Route, files string) *installed {
@@ -171,7 +171,7 @@ func (p fixture) start(o *operator) (kill func()) {
 	}
 }
 
-// ask asks for an icecream, and leaves none.
+// ask creates an icecream in a dry run.
 func (p fixture) ask(flavour string) error {
 	p.Helper()
 	client, err := dynamic.NewForConfig(p.Config())
@@ -186,8 +186,8 @@ func (p fixture) ask(flavour string) error {
 	return err
 }
 
-// becomes waits until the answer contains some words; "" is an icecream. The API server learns of a configuration a
-// moment after it was made.
+// becomes waits until the error contains the wanted text, or until there is none if the text is empty. The API server
+// learns of a configuration a moment after its creation.
 func (p fixture) becomes(flavour, want string) {
 	p.Helper()
 	deadline := time.After(20 * time.Second)
@@ -201,7 +201,7 @@ func (p fixture) becomes(flavour, want string) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			p.Fatalf("%s is answered with %v, and must be with %q", flavour, err, want)
+			p.Fatalf("create with flavour %s: error = %v, want %q", flavour, err, want)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// seeing prints what a program is started with: a command, flags, its environment, and the kubeconfig in its home.
+// seeing is a program that prints how it was started: its command, flags and environment, and the kubeconfig in its
+// home.
 const seeing = `-- cmd/main.go --
 package main
 
@@ -60,8 +61,7 @@ func main() {
 }
 `
 
-// A program is started as its Deployment starts it, as far as that makes sense outside of a Pod, and finds its
-// kubeconfig.
+// A program is started as in its Deployment, as far as that makes sense outside of a Pod, and finds its kubeconfig.
 func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\n" +
@@ -113,7 +113,7 @@ func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
 			if err := os.WriteFile(kubeconfig, []byte("the kubeconfig"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // it may be started again
+			for range 2 { // the operator may be started again
 				var output strings.Builder
 				started, err := launched(w, kubeconfig, "FREEZER_URL=http://127.0.0.1").Start(&output)
 				if err != nil {
@@ -125,7 +125,7 @@ func TestOperatorIsStartedLikeItsDeployment(t *testing.T) {
 					want += "variable: FREEZER_URL=http://127.0.0.1\n"
 				}
 				if saw != want {
-					t.Errorf("it saw\n%s\nand must see\n%s", saw, want)
+					t.Errorf("got\n%s\nwant\n%s", saw, want)
 				}
 			}
 		})
@@ -153,12 +153,12 @@ func TestKubeconfigFlagCanBeOmitted(t *testing.T) {
 		}
 		<-started.Done()
 		if !strings.Contains(output.String(), want+"\n") {
-			t.Errorf("with %s it saw\n%s\nand must see %q", flag, output.String(), want)
+			t.Errorf("with %s: got\n%s\nwant %q", flag, output.String(), want)
 		}
 	}
 }
 
-// launched is a built program that needs no webhooks.
+// launched returns an operator with a built program that needs no webhooks.
 func launched(w *submission.Builder, kubeconfig string, environment ...string) *operator {
 	return &operator{installed: &installed{Submission: stage.Submission{Builder: w}, kubeconfig: kubeconfig, environment: environment}}
 }
@@ -195,6 +195,6 @@ func main() {
 	<-started.Done()
 	want := "PATH\nHOME\nTMPDIR\nKUBECONFIG\nOPERATOR_LABS_SCOPE\n/run/kubeconfig\ntrue <nil>\n"
 	if output.String() != want {
-		t.Errorf("it saw\n%s\nand must see\n%s", output.String(), want)
+		t.Errorf("got\n%s\nwant\n%s", output.String(), want)
 	}
 }

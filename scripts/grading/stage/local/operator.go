@@ -23,19 +23,19 @@ import (
 )
 
 // listenTimeout is how long the operator's webhooks may take until they listen. Those of a submission without a webhook
-// server never do: that is for the checks to find.
+// server never do, which the checks detect.
 const listenTimeout = 3 * time.Second
 
-// operator is the submission's program, with what serves its webhooks.
+// operator is the submission's program, with the ports, files and routes of its webhooks.
 type operator struct {
 	*installed
 	flags   []string // the flags that set where it listens
 	router  router   // nil: they are not registered
 	claims  []*claim
 	ca      *certificates.Authority
-	host    string      // that the serving certificate is for
+	host    string      // the name in the serving certificate
 	targets map[int]int // the port at which a Service expects the operator, and where it listens
-	files   []string    // that its flags name
+	files   []string    // the files that its flags name
 	data    string      // the folder in which it stores; empty: it has none
 	closed  bool
 }
@@ -43,13 +43,13 @@ type operator struct {
 // User returns the name of the account that Install has created.
 func (i *installed) User() string { return submission.User }
 
-// Prepare creates what the operator needs so that its webhooks can listen: a serving certificate, and a port. Of the
-// operators that insist on the same port, only one runs at a time on this machine. Prepare waits for its turn, as long
-// as the context allows. If another program has the port, the error is not a *submission.Problem.
+// Prepare creates what the operator needs so that its webhooks can listen: a serving certificate, and a port. If
+// several operators insist on the same port, only one of them runs at a time on this machine. Prepare waits for its
+// turn, as long as the context allows. If another program has the port, the error is not a *submission.Problem.
 //
 // If its webhooks are to be registered, Prepare applies their Services and their configurations, as kustomize would
-// render them, and routes the Services to the operator. After Close the webhooks stay registered, and fail as their
-// failure policy says.
+// render them, and routes the Services to the operator. After Close the webhooks stay registered, and fail according to
+// their failure policy.
 func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ stage.Operator, err error) {
 	if i.Aggregated {
 		return i.prepareServer(ctx)
@@ -65,7 +65,7 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 		if err := i.into.CheckWebhooks(i.Manifests.Webhooks); err != nil {
 			return nil, err
 		}
-		// First, since who finds it taken need not wait for a port.
+		// The route is opened first. If it is in use, there is no need to wait for a port.
 		if o.router, err = i.via.open(i.into); err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (o *operator) Arguments() []string {
 // where operators look for one.
 func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.StartWith(log) }
 
-// HasFlag reports whether the program says that it has a flag of this name.
+// HasFlag reports whether the program's help lists a flag of this name.
 func (o *operator) HasFlag(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
 
 // StartWith is Start with more flags. --kubeconfig= leaves out the flag --kubeconfig, which the operator otherwise
@@ -137,8 +137,8 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 	})
 }
 
-// walls are those around the program. It reaches what its gateway forwards to, and itself: a webhook server looks
-// whether it listens.
+// walls returns the walls around the program. It can connect to the services of its gateway, and to its own ports,
+// because a webhook server checks whether it listens.
 func (o *operator) walls() *process.Walls {
 	ports := slices.Clone(o.reached)
 	for _, c := range o.claims {
@@ -155,7 +155,7 @@ func (o *operator) walls() *process.Walls {
 	return walls
 }
 
-// instance is a process of this machine, which can always be ended.
+// instance is a process of this machine, which can always be stopped.
 type instance struct{ *process.Process }
 
 func (i instance) Stop(grace time.Duration) error {

@@ -16,25 +16,25 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// An operator whose webhooks can listen at any port gets one of these. They are below the ephemeral ports of systems,
-// so an operator that is started again finds its port free.
+// An operator whose webhooks can listen at any port gets one of these. They are below the ephemeral ports of all
+// systems, so the port is still free when the operator is started again.
 const (
 	firstPort = 19443
 	portCount = 200
 )
 
 const (
-	// portPoll is how often one looks whether a port is free now.
+	// portPoll is the interval between checks whether a port is free.
 	portPoll = 50 * time.Millisecond
-	// portGrace is how long a port may stay in use that no run has claimed: the operator of a run that was killed ends a
-	// moment after it.
+	// portGrace is how long a port that no run has claimed may stay in use: the operator of a killed run ends a moment
+	// after the run.
 	portGrace = 3 * time.Second
-	// portPatience is how long runs wait for their turn at a port that another one has claimed.
+	// portPatience is how long a run waits for a port that another run has claimed.
 	portPatience = 5 * time.Minute
 )
 
-// claim is a port of this machine at which no other run starts its operator. It goes with its process, whatever ends
-// that.
+// claim is a port of this machine at which no other run starts its operator. It is released when its process ends, for
+// whatever reason.
 type claim struct {
 	port  int
 	Close func()
@@ -61,8 +61,9 @@ func claimAny() (*claim, error) {
 		"webhooks: stop a program that listens there", firstPort, firstPort+portCount-1)}
 }
 
-// claimPort claims the port that an operator insists on. Runs take turns: waits gets the reason for the wait. That
-// it was not its turn within patience, or that another program is there, is a *submission.EnvironmentError.
+// claimPort claims the port that an operator insists on. Runs take turns: waits gets the reason for the wait. If the
+// port stays claimed for longer than patience, or if another program uses it, the error is a
+// *submission.EnvironmentError.
 func claimPort(ctx context.Context, port int, patience time.Duration, waits func(reason string)) (*claim, error) {
 	tick := time.NewTicker(portPoll)
 	defer tick.Stop()
@@ -109,8 +110,8 @@ func (o *operator) PortInUse(port string) bool {
 	return err == nil && !free(number)
 }
 
-// free reports whether an operator could listen at the port. One that only root may listen at counts as free: what
-// comes of that is the operator's to say.
+// free reports whether an operator could listen at the port. A port that only root may use counts as free, because the
+// operator itself then reports the error.
 func free(port int) bool {
 	listener, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 	if err != nil {

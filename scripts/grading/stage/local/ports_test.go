@@ -28,7 +28,7 @@ import (
 // unusedPort returns a port at which no program listens.
 func unusedPort(t *testing.T) int {
 	t.Helper()
-	c, err := claimAny() // given back at once: among so many it stays unused for a while
+	c, err := claimAny() // released at once: among so many it stays unused for a while
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func unusedPort(t *testing.T) int {
 	return c.port
 }
 
-// generated is a submission whose webhooks are not registered, so that it needs no cluster.
+// generated returns a submission whose webhooks are not registered, so that it needs no cluster.
 func generated(t *testing.T, files string) *installed {
 	t.Helper()
 	w := stagetest.Builder(t, samples.Lay(t, files))
@@ -53,7 +53,7 @@ func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 	prepare := func(ctx context.Context, waits func(string)) (stage.Operator, error) {
 		return generated(t, operatorWith(fixedPort, samples.Webhook+serviceAt(port))).Prepare(ctx, waits)
 	}
-	first, err := prepare(t.Context(), func(reason string) { t.Errorf("the first one waits: %s", reason) })
+	first, err := prepare(t.Context(), func(reason string) { t.Errorf("the first operator waits: %s", reason) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,15 +64,15 @@ func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	impatient := errors.New("enough")
 	if _, err := prepare(ctx, func(string) { cancel(impatient) }); !errors.Is(err, impatient) || err.Error() != want+": enough" {
-		t.Errorf("the cancelled wait returns %v", err)
+		t.Errorf("Prepare() with a cancelled context: error = %v", err)
 	}
 
-	// Nor does a claim wait for ever.
+	// A claim does not wait forever, either.
 	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil ||
 		!strings.HasPrefix(err.Error(), want+", and has been for 1s: stop it") {
-		t.Errorf("after the timeout, the error is %v", err)
+		t.Errorf("claimPort() after the timeout: error = %v", err)
 	} else if _, is := errors.AsType[*submission.EnvironmentError](err); !is {
-		t.Errorf("the error is a %T, want an *submission.EnvironmentError", err)
+		t.Errorf("got error type %T, want *submission.EnvironmentError", err)
 	}
 
 	// The others get their turn.
@@ -89,12 +89,12 @@ func TestOperatorsWithTheSameFixedPortTakeTurns(t *testing.T) {
 	}
 	for range 2 {
 		if reason := <-reasons; reason != want {
-			t.Errorf("it waits because %s", reason)
+			t.Errorf("unexpected reason for the wait: %s", reason)
 		}
 	}
 	select {
 	case err := <-done:
-		t.Errorf("one did not wait: %v", err)
+		t.Errorf("an operator did not wait: error = %v", err)
 	default:
 	}
 	if err := first.Close(); err != nil {
@@ -123,7 +123,7 @@ func TestPortIsClaimedOnlyOnce(t *testing.T) {
 	}
 }
 
-// victimVariable makes this test binary a run with webhooks that is killed: it names a port and a socket.
+// victimVariable makes this test binary a run with webhooks that the test kills. It holds a port and a socket.
 const victimVariable = "OPERATOR_LABS_TEST_VICTIM"
 
 func victim() {
@@ -195,10 +195,10 @@ func TestKilledRunReleasesItsPort(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = killed.Process.Kill() })
 	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil || line != "listens\n" {
-		t.Fatalf("it says %q, %v", line, err)
+		t.Fatalf("got line %q, error = %v", line, err)
 	}
 	if _, err := tryClaim(port); !errors.Is(err, errClaimed) {
-		t.Fatalf("it has not claimed its port: %v", err)
+		t.Fatalf("the run has not claimed its port: error = %v", err)
 	}
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestClaimWaitsForAPortToBecomeFree(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		t.Fatalf("it did not wait: %v", err)
+		t.Fatalf("claimPort() did not wait: error = %v", err)
 	case <-time.After(3 * portPoll):
 	}
 	listener.Close()

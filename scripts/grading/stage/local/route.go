@@ -28,7 +28,7 @@ import (
 // Route is how an API server that calls a Service reaches the operator on this machine.
 type Route interface {
 	open(into install.Into) (router, error)
-	// endpoints is the IP address that the endpoints of an aggregated API server on this machine have.
+	// endpoints returns the IP address for the endpoints of an aggregated API server on this machine.
 	endpoints() string
 }
 
@@ -54,7 +54,7 @@ func (w byEgress) open(install.Into) (router, error) {
 	return egressRouter{router}, nil
 }
 
-// endpoints is an address to which no request is sent: the API server only looks whether there are endpoints.
+// endpoints returns an address to which no request is sent: the API server only checks whether endpoints exist.
 func (w byEgress) endpoints() string { return embedded.MachineIP }
 
 type egressRouter struct{ *egress.Router }
@@ -64,7 +64,7 @@ func (egressRouter) adapt(*unstructured.Unstructured) {}
 func (r egressRouter) route(_ context.Context, _ dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
 	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
 	if net.ParseIP(ip) == nil {
-		return nil // a Service without an address: the API server will say what it can't reach
+		return nil // a Service without an address: the API server reports that it can't reach it
 	}
 	for port, local := range ports {
 		r.Route(net.JoinHostPort(ip, strconv.Itoa(int(port))), localAddress(local))
@@ -115,7 +115,7 @@ func (n *nodeRouter) Close() error {
 	defer cancel()
 	var problems []error
 	for _, remove := range n.remove {
-		// With a cluster that has ended meanwhile, its endpoints have gone.
+		// If the cluster has ended in the meantime, the endpoints are gone as well.
 		if err := remove(ctx); err != nil && !apierrors.IsNotFound(err) && !utilnet.IsConnectionRefused(err) {
 			problems = append(problems, fmt.Errorf("removing the endpoints of the operator on this machine: %w", err))
 		}
@@ -148,8 +148,8 @@ func (*addressed) adapt(service *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(service.Object, "spec", "selector")
 }
 
-// NoRoute returns the Route of a cluster that is not known to reach this machine. reason says why. A submission with
-// webhooks can't be prepared there.
+// NoRoute returns the Route of a cluster that is not known to reach this machine. Prepare returns the reason for a
+// submission with webhooks.
 func NoRoute(reason error) Route { return noRoute{reason} }
 
 type noRoute struct{ reason error }
@@ -160,7 +160,7 @@ func (w noRoute) endpoints() string { return "" }
 
 var slicesResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 
-// sliceName is the name of the endpoints of a Service that are here.
+// sliceName returns the name of the EndpointSlice of a Service that points to this machine.
 func sliceName(service *unstructured.Unstructured) string {
 	return service.GetName() + "-operator-labs"
 }
@@ -169,7 +169,7 @@ func (a *addressed) route(ctx context.Context, client dynamic.Interface, made *u
 	return a.routeIf(ctx, client, made, ports, true)
 }
 
-// routeIf is route to an operator that is ready, or not.
+// routeIf is route with the given readiness of the operator.
 func (a *addressed) routeIf(
 	ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int, ready bool,
 ) error {

@@ -26,7 +26,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// register makes the Services, and with webhooks the configurations of those.
+// register creates the Services, and the webhook configurations if webhooks is true.
 func (o *operator) register(ctx context.Context, webhooks bool) error {
 	client, err := dynamic.NewForConfig(o.into.Config)
 	if err != nil {
@@ -49,12 +49,12 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 	return nil
 }
 
-// claimPorts claims where the operator listens: anywhere, if a flag sets it, else where its Services say. Of an
-// operator that brings no webhooks it is unknown whether it listens at all.
+// claimPorts claims the ports at which the operator listens: any port if a flag sets it, and otherwise the target ports
+// of its Services. It is unknown whether an operator without webhooks listens at all.
 func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) error {
 	takes := o.Launch.WebhookPort != ""
 	for _, service := range o.Manifests.Services {
-		ports, _ := portsOf(service) // one that can't be read is refused where it is made
+		ports, _ := portsOf(service) // a Service that can't be read is refused when it is created
 		for _, target := range ports {
 			o.targets[target] = target
 		}
@@ -74,7 +74,7 @@ func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) er
 		o.flags = []string{fmt.Sprintf("%s=%d", o.Launch.WebhookPort, c.port)}
 		return nil
 	}
-	// Always in the same order, so that no two wait for each other.
+	// Always in the same order, so that no two operators wait for each other.
 	for _, target := range slices.Sorted(maps.Keys(o.targets)) {
 		c, err := claimPort(ctx, target, portPatience, waits)
 		if err != nil {
@@ -85,7 +85,7 @@ func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) er
 	return nil
 }
 
-// certify makes the serving certificate and puts it where the operator looks for it.
+// certify issues the serving certificate and writes it into the folder in which the operator expects it.
 func (o *operator) certify() error {
 	var err error
 	if o.ca, err = certificates.NewAuthority("operator-labs-webhooks"); err != nil {
@@ -108,8 +108,8 @@ func (o *operator) certify() error {
 	return nil
 }
 
-// fillFolder creates a folder in the operator's home, and fills it. It replaces what the program has left there, which
-// may be a link to a file of the user, or a pipe without a reader.
+// fillFolder creates a folder in the operator's home, and fills it. It replaces everything that the program has left
+// there, which may be a link to a file of the user, or a pipe without a reader.
 func (o *operator) fillFolder(folder string, fill func(*os.Root) error) error {
 	if err := os.MkdirAll(o.Home(), 0o700); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (o *operator) fillFolder(folder string, fill func(*os.Root) error) error {
 	return errors.Join(fill(inside), inside.Close())
 }
 
-// hostsOf are the names by which the API server knows Services of the operator's namespace.
+// hostsOf returns the host names of Services in the operator's namespace.
 func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
 	for _, service := range services {
 		host := service.GetName() + "." + submission.AccountNamespace + ".svc"
@@ -160,7 +160,7 @@ func (o *operator) route(
 	return made, o.router.route(ctx, client, made, ports)
 }
 
-// portsOf are the ports of a Service: each with the one at which the operator listens, unless a flag sets another.
+// portsOf returns the ports of a Service, each with the port at which the operator listens, unless a flag sets another.
 func portsOf(service *unstructured.Unstructured) (map[int32]int, error) {
 	content, err := json.Marshal(service.Object)
 	if err != nil {
