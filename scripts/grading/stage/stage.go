@@ -52,16 +52,16 @@ type Submission struct {
 	// Groups are the API groups of its kinds. In a shared cluster, its webhooks and APIServices may handle only these
 	// groups.
 	Groups []string
-	// APIOnly says that its operator will not be started.
+	// APIOnly is true if its operator will not be started.
 	APIOnly bool
-	// Webhooks says that its webhooks are registered. Otherwise they only need to be able to listen.
+	// Webhooks is true if its webhooks are registered. Otherwise they only need to be able to listen.
 	Webhooks bool
-	// Conversion says that its webhook converts between the versions of its kinds as soon as it is prepared. Otherwise
-	// there is no conversion, and versions that its manifests hold back come with an Upgrader's Upgrade.
+	// Conversion is true if its webhook converts between the versions of its kinds as soon as it is prepared. Otherwise
+	// there is no conversion, and an Upgrader's Upgrade adds the versions that its manifests hold back.
 	Conversion bool
-	// Aggregated says that it is an aggregated API server, whose APIService is registered.
+	// Aggregated is true if it is an aggregated API server, whose APIService is registered.
 	Aggregated bool
-	// Workloads says that it creates Deployments and Services, and reads Pods.
+	// Workloads is true if it creates Deployments and Services, and reads Pods.
 	Workloads bool
 	// DataDir is the folder in which an aggregated API server stores its data on this machine. Default: one that is
 	// removed with the builder's scope.
@@ -164,7 +164,7 @@ type Upgrader interface {
 	Upgrade(ctx context.Context) error
 }
 
-// Serving says where an aggregated API server can be reached directly, and where it stores its data.
+// Serving describes how an aggregated API server can be reached directly, and where it stores its data.
 type Serving struct {
 	// URL begins with https://. It is empty if the server is reached by its Service. CA, in PEM, is the authority that
 	// issued its certificate, and Name the host name in the certificate.
@@ -180,7 +180,8 @@ type Serving struct {
 // Server is an Operator that is an aggregated API server.
 type Server interface {
 	Operator
-	// Serving says where the server is. It returns nil if the submission was not installed as an aggregated API server.
+	// Serving returns how the server can be reached. It returns nil if the submission was not installed as an aggregated
+	// API server.
 	Serving() *Serving
 	// AwaitServing waits until it accepts connections, or its Pod is ready, as long as the context allows. The error is
 	// then the context's cause.
@@ -198,12 +199,12 @@ type Replacer interface {
 
 // Instance is a running operator, from its start to its end.
 type Instance interface {
-	// Done returns a channel that is closed when the operator has ended. Err then says how it ended: nil means an exit
+	// Done returns a channel that is closed when the operator has ended. Err then returns how it ended: nil means an exit
 	// code of zero.
 	Done() <-chan struct{}
 	Err() error
-	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended. An
-	// error says that it may still be running.
+	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended. If
+	// they return an error, it may still be running.
 	Stop(grace time.Duration) error
 	Kill() error
 }
@@ -212,7 +213,7 @@ type Instance interface {
 // that long.
 const StopGrace = 5 * time.Second
 
-// Ending says how a program ended.
+// Ending describes how a program ended.
 func Ending(err error) string {
 	if err == nil {
 		return "exit status 0"

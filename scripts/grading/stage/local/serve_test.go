@@ -35,7 +35,7 @@ import (
 func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 	longtest.Proof(t)
 	for _, test := range []struct{ name, portFlag, files, version string }{
-		{"of 2025, which can be told its port", anyPort, samples.Webhook + samples.Service, "v1"},
+		{"of 2025, with a flag for its port", anyPort, samples.Webhook + samples.Service, "v1"},
 		{
 			"of 2023, which insists on 9443", fixedPort,
 			strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1\n  - v1beta1\n  client", 1) + samples.Service, "v1",
@@ -59,24 +59,24 @@ func TestWebhooksOfOldScaffoldsAreCalled(t *testing.T) {
 			p.becomes("vanilla", "")
 			if err := p.ask("matcha"); err == nil || !strings.Contains(err.Error(), `admission webhook "vicecream.kb.io" denied the request: `+
 				"no matcha, says webhook-service.operator-system.svc/validate-icecream to admission.k8s.io/"+test.version) {
-				t.Errorf("matcha is answered with %v", err)
+				t.Errorf("matcha: error = %v, want that it is denied", err)
 			}
 			kill()
-			p.becomes("vanilla", "does the operator run?") // at first it may find its old connection dead
+			p.becomes("vanilla", "does the operator run?") // the API server may first find its old connection closed
 			p.start(o)
 			if err := p.ask("vanilla"); err != nil {
-				t.Errorf("after a restart, vanilla is answered with %v", err)
+				t.Errorf("vanilla after a restart: error = %v", err)
 			}
 			end()
 			if err := p.ask("vanilla"); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
-				t.Errorf("all has ended, and vanilla is answered with %v", err)
+				t.Errorf("vanilla after the end of the operator: error = %v", err)
 			}
 		})
 	}
 }
 
-// Pods of a node get here by endpoints of the Service. Where these lead, the node asks as the API server does: at the
-// socket.
+// Pods of a node reach the operator by endpoints of the Service. The node forwards their connections through the
+// socket, as the API server does.
 func TestPodsReachThePreparedOperator(t *testing.T) {
 	longtest.Proof(t)
 	p := newFixture(t)
@@ -102,7 +102,7 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 	}
 	if slice.Labels["kubernetes.io/service-name"] != submission.DefaultService || len(slice.Ports) != 1 || len(slice.Endpoints) != 1 ||
 		strings.Join(slice.Endpoints[0].Addresses, " ") != embedded.MachineIP {
-		t.Fatalf("the endpoints are %+v of %v", slice.Endpoints, slice.Labels)
+		t.Fatalf("got endpoints %+v of %v", slice.Endpoints, slice.Labels)
 	}
 	connection, err := socket.Dial(t.Context(), p.Egress)
 	if err != nil {
@@ -111,14 +111,14 @@ func TestPodsReachThePreparedOperator(t *testing.T) {
 	defer connection.Close()
 	fmt.Fprintf(connection, "CONNECT %s:%d HTTP/1.1\r\nHost: node\r\n\r\n", embedded.MachineIP, *slice.Ports[0].Port)
 	if answer, err := bufio.NewReader(connection).ReadString('\n'); err != nil || !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
-		t.Errorf("a Pod that follows the endpoints is answered %q, %v", answer, err)
+		t.Errorf("a connection to the endpoint got %q, error = %v", answer, err)
 	}
 
 	if err := o.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := slices.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("after the operator, its endpoints are there: %v", err)
+		t.Errorf("Get() of the endpoints after Close: error = %v, want not found", err)
 	}
 }
 
@@ -129,15 +129,16 @@ func TestWebhookWithFailurePolicyIgnore(t *testing.T) {
 	p.becomes("matcha", "no matcha") // it is registered
 	kill()
 	if err := p.ask("matcha"); err != nil {
-		t.Errorf("no webhook listens, and matcha is refused with %v", err)
+		t.Errorf("matcha while no webhook listens: error = %v", err)
 	}
 	end()
 	if err := p.ask("matcha"); err != nil {
-		t.Errorf("all has ended, and matcha is answered with %v", err)
+		t.Errorf("matcha after the end of the operator: error = %v", err)
 	}
 }
 
-// A certificate of another authority is of no use. Here it comes from an operator of an earlier installation.
+// The API server rejects a certificate of another authority. In this test it belongs to an operator of an earlier
+// installation.
 func TestCertificateOfAnotherAuthorityIsNotTrusted(t *testing.T) {
 	longtest.Proof(t)
 	p := newFixture(t)
@@ -172,7 +173,7 @@ func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 		"vicecream", "micecream").Replace(mutating)
 	p.operate(operatorWith(anyPort, samples.Webhook+mutating))
 	p.becomes("vanilla", "failed calling webhook")
-	// A policy of ours is deleted too, and objects of others are kept.
+	// A policy with the grader's label is deleted too, and other objects are kept.
 	for _, policy := range []metav1.ObjectMeta{{Name: "of-a-lab", Labels: map[string]string{existing.Label: "true"}}, {Name: "of-a-student"}} {
 		if _, err := client.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: policy,
@@ -221,7 +222,7 @@ func TestInstallRemovesWebhooksOfThePreviousSubmission(t *testing.T) {
 	} {
 		p.install(operatorWith(anyPort, test.files))
 		if got := names(); got != test.want {
-			t.Errorf("%s: there are %s, and must be %s", test.name, got, test.want)
+			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
 		}
 	}
 	p.becomes("vanilla", "")
@@ -238,7 +239,7 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
-			"a field that there is not", strings.Replace(samples.Webhook, "failurePolicy", "failurepolicy", 1) + samples.Service,
+			"an unknown field", strings.Replace(samples.Webhook, "failurePolicy", "failurepolicy", 1) + samples.Service,
 			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
 		},
 		{
@@ -255,11 +256,11 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 			"a ValidatingWebhookConfiguration of the submission has no name: give it one under metadata",
 		},
 		{
-			"a port that is none", samples.Webhook + strings.Replace(samples.Service, "port: 443\n", "port: 443443\n", 1),
+			"an invalid port", samples.Webhook + strings.Replace(samples.Service, "port: 443\n", "port: 443443\n", 1),
 			"the API server refuses the Service webhook-service: ",
 		},
 		{
-			"a port that is no number", samples.Webhook + strings.Replace(samples.Service, "port: 443\n", "port: https\n", 1),
+			"a port that is not a number", samples.Webhook + strings.Replace(samples.Service, "port: 443\n", "port: https\n", 1),
 			"the Service webhook-service can't be read: ",
 		},
 	} {
@@ -267,9 +268,9 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 			p := newFixture(t)
 			_, err := p.install(operatorWith(fixedPort, test.files)).Prepare(t.Context(), p.waits)
 			if problem := stagetest.ProblemOf(t, err); !strings.HasPrefix(problem.Reason, test.want) {
-				t.Errorf("it says %q, and must begin %q", problem.Reason, test.want)
+				t.Errorf("got %q, want the prefix %q", problem.Reason, test.want)
 			}
-			// Nothing of the attempt stands in the way of the next one.
+			// The failed attempt does not block the next one.
 			router, err := egress.Listen(p.Egress)
 			if err != nil {
 				t.Fatal(err)
@@ -280,7 +281,7 @@ func TestRefusedWebhooksAreTheSubmissionsProblem(t *testing.T) {
 	}
 }
 
-// A Service says where the operator listens, unless a flag sets another port.
+// A Service determines the port at which the operator listens, unless a flag sets another one.
 func TestPortsOfAService(t *testing.T) {
 	t.Parallel()
 	for targets, want := range map[string]map[int32]int{
@@ -291,12 +292,12 @@ func TestPortsOfAService(t *testing.T) {
 		_, content, _ := strings.Cut(file, "\n")
 		got, err := portsOf(stagetest.Objects(t, content)[0])
 		if err != nil || !maps.Equal(got, want) {
-			t.Errorf("they are %v and must be %v: %v", got, want, err)
+			t.Errorf("portsOf() = %v, want %v, error = %v", got, want, err)
 		}
 	}
 }
 
-// That an earlier submission had one of that name does not help.
+// A Service of that name from an earlier submission does not count.
 func TestAPIServerNamesTheMissingService(t *testing.T) {
 	p := newFixture(t)
 	_, end := p.operate(operatorWith(anyPort, samples.Webhook+samples.Service))
@@ -313,20 +314,20 @@ func TestEgressSocketIsUsedByOneOperator(t *testing.T) {
 	p.start(o)
 	p.becomes("vanilla", "")
 	if _, err := p.install(operatorWith(fixedPort, samples.Webhook)).Prepare(t.Context(), p.waits); !errors.Is(err, egress.ErrTaken) {
-		t.Errorf("the second one gets %v", err)
+		t.Errorf("second Prepare() error = %v, want egress.ErrTaken", err)
 	}
 	if err := p.ask("vanilla"); err != nil {
-		t.Errorf("the first one fails: %v", err)
+		t.Errorf("the first operator fails: error = %v", err)
 	}
 }
 
-// Where webhooks are not registered, their server must be able to listen all the same: it would end the operator.
+// Even if webhooks are not registered, their server must be able to listen. Otherwise it would end the operator.
 func TestUnregisteredWebhooksCanListen(t *testing.T) {
 	longtest.Proof(t)
 	for _, portFlag := range []string{anyPort, fixedPort} {
 		t.Run(portFlag, func(t *testing.T) {
 			p := newFixture(t)
-			p.install(operatorWith(portFlag, "")) // out with those of other tests
+			p.install(operatorWith(portFlag, "")) // removes the webhooks of other tests
 			made := p.install(operatorWith(portFlag, samples.Webhook))
 			made.Webhooks = false
 			prepared, err := made.Prepare(t.Context(), p.waits)
@@ -349,13 +350,13 @@ func TestUnregisteredWebhooksCanListen(t *testing.T) {
 				select {
 				case <-tick.C:
 				case <-started.Done():
-					t.Fatalf("it ended: %v", started.Err())
+					t.Fatalf("the operator ended: %v", started.Err())
 				}
 			}
 			p.becomes("matcha", "")
 			if registered, err := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1().ValidatingWebhookConfigurations().
 				Get(t.Context(), "validating-webhook-configuration", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("%v is registered: %v", registered, err)
+				t.Errorf("got registration %v, error = %v, want not found", registered, err)
 			}
 			if err := errors.Join(started.Kill(), prepared.Close()); err != nil {
 				t.Error(err)
@@ -364,7 +365,7 @@ func TestUnregisteredWebhooksCanListen(t *testing.T) {
 	}
 }
 
-// listenSomewhere is a program that is none of ours.
+// listenSomewhere listens at a port like a program outside of the run.
 func listenSomewhere(t *testing.T) (port int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -384,12 +385,12 @@ func TestTakenPortIsAnEnvironmentError(t *testing.T) {
 	port := listenSomewhere(t)
 	_, err := generated(t, operatorWith(fixedPort, samples.Webhook+serviceAt(port))).Prepare(t.Context(), func(string) {})
 	if _, wrong := errors.AsType[*submission.Problem](err); wrong || err == nil {
-		t.Fatalf("it must be an error of ours, and is %v", err)
+		t.Fatalf("got error %v, want one that is not a problem of the submission", err)
 	}
 	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another program on this machine: "+
 		"stop it (`ss -ltnp` shows it)", port)
 	if !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("it says %q, and must begin %q", err, want)
+		t.Errorf("got %q, want the prefix %q", err, want)
 	}
 	claimable(t, port)
 }

@@ -29,32 +29,33 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// server is a submission that is an aggregated API server: its APIService is registered, and its Service leads here.
+// server is a submission that is an aggregated API server: its APIService is registered, and its Service is routed to
+// this machine.
 //
-// As a Pod that is ready, it is an endpoint of its Service while it accepts connections. The API server looks at an
-// APIService again when its endpoints change, so that it learns at once that the server has ended or has been started.
+// Like a ready Pod, it is an endpoint of its Service while it accepts connections. The API server checks an APIService
+// again when its endpoints change, so it learns at once that the server has ended or has been started.
 type server struct {
 	*operator
 	client dynamic.Interface
 	port   int
-	names  []string         // of its certificate
-	etcd   *process.Process // nil: it wants none
+	names  []string         // in its certificate
+	etcd   *process.Process // nil: it needs none
 	made   []*unstructured.Unstructured
 
 	mutex     sync.Mutex // of the endpoints
 	last      followed
 	ending    bool
-	replacing bool // the one that ends is followed by another
+	replacing bool // the instance that ends is replaced by another
 }
 
-// followed is an instance whose endpoint is kept as ready as the instance is.
+// followed is an instance whose readiness is copied to the endpoint.
 type followed struct {
 	stage.Instance
 	// left is closed when the endpoint is no longer updated for this instance.
 	left chan struct{}
 }
 
-// prepareServer is Prepare for an aggregated API server. After Close nothing of it is registered.
+// prepareServer is Prepare for an aggregated API server. Close removes its registrations.
 func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	if len(i.Manifests.APIServices) == 0 || len(i.Manifests.APIServers) == 0 {
 		return nil, &submission.Problem{Reason: "config/apiservice contains no APIService, or no Service: " +
@@ -101,8 +102,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	return s, s.register(ctx)
 }
 
-// certifyServer makes the serving certificate, and the flags by which the server learns of it, of its port and of its
-// folder.
+// certifyServer issues the serving certificate, and adds the flags for the certificate, the port and the data folder.
 func (s *server) certifyServer() (err error) {
 	s.names = hostsOf(s.Manifests.APIServers)
 	if s.ca, err = certificates.NewAuthority("operator-labs-aggregated"); err != nil {
@@ -128,8 +128,8 @@ func (s *server) certifyServer() (err error) {
 	return nil
 }
 
-// register makes the Services, whose endpoint is not ready yet, and the APIServices as they are written, but for the
-// Service's namespace and the authority.
+// register creates the Services, with an endpoint that is not ready yet, and the APIServices. In an APIService, it
+// changes only the namespace of the Service and the authority.
 func (s *server) register(ctx context.Context) error {
 	for _, service := range s.Manifests.APIServers {
 		ports, err := portsOf(service)
@@ -165,10 +165,10 @@ func (s *server) register(ctx context.Context) error {
 	return nil
 }
 
-// setReady says whether the Services' endpoint is ready.
+// setReady sets the readiness of the Services' endpoint.
 func (s *server) setReady(ctx context.Context, ready bool) error {
 	at := &addressed{s.via.endpoints(), s.into}
-	at.into.Shared = false // it is our own, and made already
+	at.into.Shared = false // the endpoint is this run's, and may exist already
 	for _, made := range s.made {
 		ports, err := portsOf(made)
 		if err != nil {
@@ -184,7 +184,7 @@ func (s *server) setReady(ctx context.Context, ready bool) error {
 	return nil
 }
 
-// Serving says where the server is.
+// Serving returns how the server can be reached.
 func (s *server) Serving() *stage.Serving {
 	return &stage.Serving{URL: "https://" + localAddress(s.port), Name: s.names[0], CA: s.ca.PEM, DataDir: s.data}
 }
@@ -203,15 +203,15 @@ func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, erro
 	return started, nil
 }
 
-// awaitLeft waits until the API server knows that the last instance has ended, if it has. Otherwise the API could become
-// Available by the next instance, and unavailable again for a moment when this late update arrives.
+// awaitLeft waits until the API server knows that the last instance has ended, if it has. Otherwise the API could
+// become Available with the next instance, and unavailable again for a moment when this late update arrives.
 func (s *server) awaitLeft() {
 	if s.last.Instance == nil {
 		return
 	}
 	select {
 	case <-s.last.Done():
-		<-s.last.left // a write within closeTimeout
+		<-s.last.left // takes at most closeTimeout
 	default:
 	}
 }
@@ -225,8 +225,8 @@ func (s *server) beginFollow(started stage.Instance, settled func()) {
 	}(s.last.left)
 }
 
-// Replace ends an instance, and starts the program that is there now. The endpoint stays ready in the meantime, so that
-// the API server does not remove the API for a moment. If the connections are routed by this program, clients that
+// Replace stops an instance, and starts the program as it was built last. The endpoint stays ready in the meantime, so
+// that the API server does not remove the API for a moment. If the connections are routed by this program, clients that
 // connect wait until the new instance accepts.
 func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
 	release := func() {}
@@ -266,8 +266,9 @@ func (s *server) setReplacing(replacing bool) {
 	s.replacing = replacing
 }
 
-// follow keeps the endpoint as ready as the server is, and calls settled when it accepts connections or has ended. If
-// the endpoint can't be updated, follow does not say so: no request reaches the server, which the checks see.
+// follow copies the server's readiness to the endpoint, and calls settled when the server accepts connections or has
+// ended. follow does not report that the endpoint can't be updated: no request then reaches the server, which the
+// checks detect.
 func (s *server) follow(started stage.Instance, settled func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -291,7 +292,7 @@ func (s *server) updateEndpoint(ready bool) {
 	if s.ending || !ready && s.replacing {
 		return
 	}
-	// Another one may have been started meanwhile.
+	// Another instance may have been started in the meantime.
 	if !ready && !free(s.port) {
 		return
 	}
@@ -333,7 +334,7 @@ func (s *server) Close() error {
 	defer cancel()
 	var problems []error
 	if s.client != nil {
-		if !s.into.Shared { // there they may be another owner's; ours are removed by an account that may
+		if !s.into.Shared { // a shared cluster's may belong to others, and closing the stage removes this run's
 			problems = append(problems, install.Withdraw(ctx, s.client, s.Manifests.APIServices))
 		}
 		for _, made := range s.made {

@@ -122,8 +122,8 @@ func aggregated(t *testing.T, p fixture, files string) (*server, error) {
 	return prepared.(*server), nil
 }
 
-// The aggregator comes to a server on this machine, learns at once when that ends and when it is started again, and
-// nothing of it stays.
+// The aggregator reaches a server on this machine, and learns at once when the server ends and when it is started
+// again. Close removes all objects of the server.
 func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	p := newFixture(t)
 	s, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1))
@@ -167,16 +167,16 @@ func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	}
 	testReplace(t, p, s, func() { becomes("True") })
 	if _, err := os.Stat(s.Serving().DataDir + "/llamas"); err != nil {
-		t.Errorf("it stores elsewhere: %v", err)
+		t.Errorf("the server does not store its data in DataDir: %v", err)
 	}
-	// Its account gets the roles that delegate, and no others that it names.
+	// Its account gets the roles for delegation, and no others that its bindings name.
 	rbac := kubernetes.NewForConfigOrDie(p.Config()).RbacV1()
 	if _, err := rbac.RoleBindings("kube-system").Get(t.Context(),
 		"operator-labs:extension-apiserver-authentication-reader", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := rbac.ClusterRoleBindings().Get(t.Context(), "operator-labs:cluster-admin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("it is bound to cluster-admin: %v", err)
+		t.Errorf("Get() of the binding to cluster-admin: error = %v, want not found", err)
 	}
 
 	if err := s.Close(); err != nil {
@@ -184,11 +184,11 @@ func TestAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	}
 	if _, err := client.Resource(submission.APIServices).Get(t.Context(),
 		"v1alpha.farm.example.com", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the APIService is there: %v", err)
+		t.Errorf("Get() of the APIService after Close: error = %v, want not found", err)
 	}
 	if _, err := client.Resource(install.Services).Namespace(submission.AccountNamespace).Get(t.Context(),
 		"llama", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the Service is there: %v", err)
+		t.Errorf("Get() of the Service after Close: error = %v, want not found", err)
 	}
 }
 
@@ -218,7 +218,7 @@ func testReplace(t *testing.T, p fixture, s *server, available func()) {
 	}
 }
 
-// What a server keeps in the etcd that it got is there when it was killed, and the etcd ends with the run.
+// The data in a server's etcd survives a kill of the server, and the etcd ends with the run.
 func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 	p := newFixture(t)
 	files := strings.Replace(aggregatedServer, "PORTFLAG", submission.SecurePortFlag, 1)
@@ -235,7 +235,7 @@ func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 	}()
 	i := slices.IndexFunc(s.Arguments(), func(argument string) bool { return strings.HasPrefix(argument, "--etcd-servers=") })
 	if i < 0 {
-		t.Fatalf("it is started with %q", s.Arguments())
+		t.Fatalf("got arguments %q, want --etcd-servers", s.Arguments())
 	}
 	etcd := strings.TrimPrefix(s.Arguments()[i], "--etcd-servers=")
 	ask := func(call, body string) string {
@@ -253,7 +253,7 @@ func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 	}
 	const key, value = "bGxhbWE=", "Y2FybGE=" // llama, carla
 	if got := ask("range", `{"key":"`+key+`"}`); strings.Contains(got, value) {
-		t.Errorf("it does not begin empty: %s", got)
+		t.Errorf("etcd is not empty at the start: %s", got)
 	}
 	started, err := s.Start(os.Stderr)
 	if err != nil {
@@ -264,13 +264,13 @@ func TestServerWithAnEtcdFlagGetsAnEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ask("range", `{"key":"`+key+`"}`); !strings.Contains(got, value) {
-		t.Errorf("after the server was killed it has %s", got)
+		t.Errorf("got %s from etcd after the server was killed", got)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := http.Get(etcd + "/health"); !utilnet.IsConnectionRefused(err) {
-		t.Errorf("after the run it answers: %v", err)
+		t.Errorf("etcd after Close: error = %v, want a refused connection", err)
 	}
 }
 
@@ -278,6 +278,6 @@ func TestServerWithoutAPortFlagIsRefused(t *testing.T) {
 	p := newFixture(t)
 	_, err := aggregated(t, p, strings.Replace(aggregatedServer, "PORTFLAG", "port", 1))
 	if problem := stagetest.ProblemOf(t, err); !strings.Contains(problem.Reason, "--secure-port") {
-		t.Errorf("it says %q", problem.Reason)
+		t.Errorf("got reason %q", problem.Reason)
 	}
 }

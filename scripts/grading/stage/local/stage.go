@@ -70,6 +70,6 @@ type installed struct {
 	into        install.Into
 	via         Route
 	kubeconfig  string   // the file with the access of the operator's account
-	environment []string // what the operator gets besides
+	environment []string // additional variables of the operator
 	reached     []int    // the ports to which it connects
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package node makes stages at embedded clusters with a node. For an operator that is a Pod, it loads the image into
+// Package node creates stages at embedded clusters with a node. For an operator that is a Pod, it loads the image into
 // the node, lets the operator reach this machine, and kills its container at once. An operator may also be a process
 // beside the node. The package starts no cluster and runs no operator: packages embedded, pod and local do.
 package node

@@ -30,13 +30,13 @@ import (
 const (
 	// goneTimeout is how long the kubelet may take to end a Pod whose container was killed.
 	goneTimeout = 20 * time.Second
-	// gonePoll is how often the container runtime is asked for it.
+	// gonePoll is the interval at which the container runtime is polled for the Pod.
 	gonePoll = 50 * time.Millisecond
 )
 
 // Start returns a stage.Start for an embedded cluster with a node, which start starts. The operator is a Pod there. Its
 // image is built in the store, from which the node runs images. start passes what it waits for to say. kubectl is a
-// program that runs kubectl when its first argument says so.
+// program that runs kubectl when its first argument is "kubectl".
 func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
 	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
 		cluster, err := start(ctx, say)
@@ -98,7 +98,7 @@ func podStage(cluster *embedded.Cluster, described *stage.Cluster, store *images
 	return pod.New(described, pod.Options{Nodes: nodes, Address: loopback, AdvertiseAddress: embedded.MachineIP, Kubectl: kubectl}), nil
 }
 
-// loopback is where the proxies listen before an operator: only the node's Pods are led there.
+// loopback is the address at which the operator's proxies listen. Only the node's Pods are routed there.
 const loopback = "127.0.0.1"
 
 // nodes is the node of an embedded cluster. It implements pod.Nodes.
@@ -106,7 +106,7 @@ type nodes struct {
 	store   *images.Store
 	routes  *egress.Router
 	runtime *grpc.ClientConn
-	// lent gives back the images that were made for this run.
+	// lent holds the functions that release the images built for this run.
 	lent []func() error
 }
 
@@ -115,7 +115,7 @@ func open(cluster *embedded.Cluster, store *images.Store) (*nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The name of a socket is short, and folders may be deep: see package socket.
+	// The length of a socket's path is limited, and folders may be deep: see package socket.
 	runtime, err := grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return socket.Dial(ctx, cluster.Runtime()) }))
 	if err != nil {

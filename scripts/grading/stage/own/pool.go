@@ -18,9 +18,9 @@ import (
 	"lva.io/operators/scripts/grading/stage/local"
 )
 
-// Pool lends control planes to runs whose grade says something about the grader, and not about a student, such as runs
-// of mutants. Such a run takes the control plane of an earlier one, which is reset to its initial state. A reset takes
-// one second. Starting a control plane takes three seconds, and five seconds of processor time.
+// Pool lends control planes to runs that test the grader and not a student's submission, such as runs of mutants. Such
+// a run takes the control plane of an earlier one, which is reset to its initial state. A reset takes one second.
+// Starting a control plane takes three seconds, and five seconds of processor time.
 // (docs/decisions/0021-mutants-share-a-control-plane.md)
 type Pool struct {
 	start    func(context.Context) (*embedded.Cluster, error)
@@ -69,10 +69,11 @@ type lent struct {
 }
 
 const (
-	// restoreTimeout is for what takes a second, or some where Pods end: a control plane that is not as it was by then is
-	// given up.
+	// restoreTimeout is the time limit for a reset, which takes a second, or several if Pods have to end. A control plane
+	// that is not reset by then is stopped.
 	restoreTimeout = 20 * time.Second
-	// recordedLimit is how much one control plane may record, in bytes: at 100 MB the API server begins another file.
+	// recordedLimit is the maximum size of all audit logs of one control plane, in bytes. At 100 MB the API server begins
+	// another file.
 	recordedLimit = 50 << 20
 )
 
@@ -96,7 +97,7 @@ func (l *Lease) Start(ctx context.Context, _ func(string)) (stage.Stage, error) 
 	}
 	l.lent.used = true
 	cluster := Describe(l.lent.Cluster)
-	cluster.Stop = func() error { return nil } // what else the run started may not have ended yet
+	cluster.Stop = func() error { return nil } // other parts of the run may not have ended yet
 	return l.pool.stage(l.lent.Cluster, cluster)
 }
 
@@ -153,7 +154,7 @@ func (p *Pool) newLent(ctx context.Context) (*lent, error) {
 	return &lent{Cluster: cluster, baseline: baseline}, nil
 }
 
-// restore removes what an earlier run left, and what was recorded of it.
+// restore removes the objects of an earlier run, and its audit log.
 func (l *lent) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, restoreTimeout, fmt.Errorf("it took longer than %s", restoreTimeout))
 	defer cancel()
@@ -167,7 +168,7 @@ func (l *lent) restore(ctx context.Context) error {
 	if l.recorded += log.Size(); l.recorded > recordedLimit {
 		return errors.New("its audit log is too large")
 	}
-	// The API server appends.
+	// The API server has opened the file for appending.
 	if err := os.Truncate(l.AuditLog, 0); err != nil {
 		return fmt.Errorf("emptying the audit log: %w", err)
 	}

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }
 
 var errNoOther = errors.New("there is no other cluster")
 
-// Runs with Pods share a cluster that outlives them: what one leaves is removed for the next, and a run that ends
-// does not end the cluster. The clusters here have no node, which the pool does not see.
+// Runs with Pods share a cluster that outlives them. The objects of one run are removed before the next, and the end of
+// a run does not stop the cluster. The clusters in this test have no node, which makes no difference to the pool.
 func TestPoolLendsAClusterAgain(t *testing.T) {
 	started, closed := 0, 0
 	pool := NewPoolOfNodes(
@@ -61,33 +61,33 @@ func TestPoolLendsAClusterAgain(t *testing.T) {
 	first := pool.Lease()
 	client := start(first)
 	if closed != 1 {
-		t.Errorf("%d runs have ended their part, want 1", closed)
+		t.Errorf("the stage was stopped %d times, want 1", closed)
 	}
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left"}}
 	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), left, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("after its part the cluster is gone: %v", err)
+		t.Fatalf("Create() after the end of the stage: error = %v", err)
 	}
 	first.Return()
 	second := pool.Lease()
 	client = start(second)
 	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "left", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the next run finds what one has left (%v)", err)
+		t.Errorf("Get() in the next run: error = %v, want not found", err)
 	}
 	if started != 1 {
-		t.Errorf("for two runs, one after the other, %d clusters were started", started)
+		t.Errorf("two consecutive runs started %d clusters, want 1", started)
 	}
-	second.lent.recorded = recordedLimit // with what this run has recorded that is too much
+	second.lent.recorded = recordedLimit // the limit is exceeded together with this run's log
 	if _, err := second.Start(t.Context(), func(string) {}); !errors.Is(err, errNoOther) {
-		t.Errorf("a cluster that has recorded too much was lent again (%v)", err)
+		t.Errorf("Start() after too large audit logs: error = %v, want errNoOther", err)
 	}
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err == nil {
-		t.Error("a cluster that has recorded too much still runs")
+		t.Error("the cluster with too large audit logs still runs")
 	}
 	second.Return()
 	if err := pool.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if pool.take() != nil {
-		t.Error("a pool that is closed lends")
+		t.Error("the closed pool still lends a cluster")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// An operator gets flags behind those of its Deployment, and with the next start it has them no longer.
+// An operator gets extra flags after those of its Deployment. At the next start it no longer has them.
 func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 	longtest.Proof(t)
 	cluster := stagetest.Cluster(t)
@@ -57,11 +57,11 @@ func TestExtraFlagsComeLastAndAreRemoved(t *testing.T) {
 		}
 		container := now.Spec.Template.Spec.Containers[0]
 		if want := slices.Concat(own, flags); !slices.Equal(container.Args, want) || *now.Spec.Replicas != 1 || container.Image != "x" {
-			t.Errorf("with the flags %q it is started %d times, as %s with %q", flags, *now.Spec.Replicas, container.Image, container.Args)
+			t.Errorf("flags %q: got %d replicas of %s with %q", flags, *now.Spec.Replicas, container.Image, container.Args)
 		}
 	}
 	a := adjustable{operator: o, known: []string{"resync"}}
 	if !a.HasFlag("resync") || a.HasFlag("leader-elect") {
-		t.Error("HasFlag does not know the flags of the program")
+		t.Error("HasFlag() does not report the flags of the program")
 	}
 }

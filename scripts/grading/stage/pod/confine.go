@@ -24,9 +24,9 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// allowedKinds are the kinds of Kubernetes itself that config/default may have, by group. The others give access past
-// the operator's roles, as PersistentVolumes do to the node and CertificateSigningRequests to the API server, or are
-// not needed. Kinds of all other groups are allowed.
+// allowedKinds lists the kinds of Kubernetes itself that config/default may contain, by group. Other kinds of these
+// groups can bypass the operator's roles, as PersistentVolumes do for the node and CertificateSigningRequests for the
+// API server, or are not needed. Kinds of all other groups are allowed.
 var allowedKinds = map[string][]string{
 	"": {
 		"ConfigMap", "LimitRange", "Namespace", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount",
@@ -47,18 +47,18 @@ var allowedKinds = map[string][]string{
 	"scheduling.k8s.io":          {"PriorityClass"},
 }
 
-// clusterNamespaces are those of clusters and their add-ons, besides those that begin with kube-: accounts with many
-// rights are there.
+// clusterNamespaces holds the namespaces of clusters and their add-ons, besides those that begin with kube-. They
+// contain accounts with many rights.
 var clusterNamespaces = sets.New("cert-manager", "cilium-secrets", "local-path-storage")
 
-// reviews are the rights behind metrics that not everybody may read, as kubebuilder's config/rbac gives them.
+// reviews holds the rights for protected metrics, as kubebuilder's config/rbac grants them.
 var reviews = []rbacv1.PolicyRule{
 	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 }
 
-// leaderElection are the rights behind --leader-elect in the operator's own namespace, as the scaffolds of all years
-// give them.
+// leaderElection holds the rights for --leader-elect in the operator's own namespace, as the scaffolds of all years
+// grant them.
 var leaderElection = []rbacv1.PolicyRule{
 	{
 		APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"configmaps", "leases"},
@@ -67,21 +67,21 @@ var leaderElection = []rbacv1.PolicyRule{
 	{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 }
 
-// confinement is what a submission's config/default may bring.
+// confinement checks the objects of a submission's config/default.
 type confinement struct {
 	objects []*unstructured.Unstructured
-	// gated says that the operator gets to the API server by a gateway, and must have no other way there.
+	// gated is true if the operator reaches the API server through a gateway, and must have no other access to it.
 	gated     bool
 	manifests *submission.Manifests
-	// namespaces are those that config/default brings, and default; home are those in which its Pods run, and accounts
-	// the ServiceAccounts of its Pods, as namespace/name.
+	// namespaces holds the namespaces in config/default, and default. home holds those in which its Pods run. accounts
+	// holds the ServiceAccounts of its Pods, as namespace/name.
 	namespaces, home, accounts sets.Set[string]
 }
 
-// confine finds what config/default brings that gives the operator more than the submission's markers do, or anyone
-// else anything. That is a *submission.Problem. Beside its markers, an operator may elect a leader in its own namespace
-// and have tokens and access reviewed, as kubebuilder's scaffolds do; an aggregated API server may also read who the
-// front proxy is.
+// confine returns a *submission.Problem if an object in config/default grants the operator more than the submission's
+// markers, or grants anything to anyone else. Besides the rights of its markers, an operator may elect a leader in its
+// own namespace and create reviews of tokens and access, as in kubebuilder's scaffolds. An aggregated API server may
+// also read the front proxy's authority.
 func confine(objects []*unstructured.Unstructured, manifests *submission.Manifests, gated bool) error {
 	c := &confinement{
 		objects: objects, gated: gated, manifests: manifests,
@@ -118,7 +118,7 @@ func (c *confinement) brings(kind, namespace, name string) bool {
 	})
 }
 
-// exceeds is a *submission.Problem with an object of config/default.
+// exceeds returns a *submission.Problem about an object of config/default.
 func exceeds(object *unstructured.Unstructured, format string, args ...any) error {
 	return &submission.Problem{
 		Reason: "config/default contains the " + submission.NameOf(object) + ", " + fmt.Sprintf(format, args...),
@@ -158,7 +158,7 @@ func (c *confinement) object(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkNamespace finds what is put into a namespace that the submission does not bring.
+// checkNamespace returns an error for an object in a namespace that config/default does not contain.
 func (c *confinement) checkNamespace(object *unstructured.Unstructured) error {
 	namespace := object.GetNamespace()
 	if object.GetKind() == "Namespace" {
@@ -183,7 +183,7 @@ func (c *confinement) marked(object *unstructured.Unstructured) bool {
 		slices.ContainsFunc(c.manifests.Roles, func(r rbacv1.Role) bool { return r.Namespace == object.GetNamespace() })
 }
 
-// secret finds a Secret that is a credential for the API server.
+// secret returns an error for a Secret that is a credential for the API server.
 func (c *confinement) secret(object *unstructured.Unstructured) error {
 	kind, _, _ := unstructured.NestedString(object.Object, "type")
 	switch corev1.SecretType(kind) {
@@ -195,18 +195,19 @@ func (c *confinement) secret(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// powerful are the resources whose objects give access, by group; nil: all of the group's. A changed role or binding
-// gives rights, a changed Pod a volume with a token of its own, and a changed Secret is a token. A provisioner's
-// PersistentVolume, changed into hostPath: /, gives a Pod the node's files by a claim that it may have, and a
-// StorageClass decides where the provisioner makes it. A kubelet's CertificateSigningRequest is approved whatever key
-// it was given on the way. A changed claim reaches no more than one that config/default brings.
+// powerful lists the resources whose objects give access, by group. Nil means all resources of the group. A changed
+// role or binding grants rights, a changed Pod can have a volume with a token of its own, and a changed Secret can
+// become a token. A provisioner's PersistentVolume, changed into hostPath: /, gives a Pod the node's files through a
+// claim that is allowed, and a StorageClass determines where the provisioner creates the volume. A kubelet's
+// CertificateSigningRequest is approved even if its key was replaced. A changed claim gives no more access than a claim
+// in config/default.
 var powerful = map[string][]string{
 	rbacv1.GroupName: nil, "apps": nil, "batch": nil, "certificates.k8s.io": nil, "storage.k8s.io": nil,
 	"": {"persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "secrets", "serviceaccounts"},
 }
 
-// mutating finds what would change objects before they are stored that give access: it could write its own rights into
-// those of others, and into the operator's Pods what confine would refuse there.
+// mutating returns an error for a webhook or policy that mutates objects that give access. It could add rights to the
+// roles of others, and could add to the operator's Pods what confine would refuse there.
 func (c *confinement) mutating(object *unstructured.Unstructured) error {
 	rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules")
 	for _, webhook := range submission.WebhooksOf(object) {
@@ -233,18 +234,18 @@ func (c *confinement) mutating(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// givesAccess reports whether a rule about a resource of a group, or about all, is about one that is powerful.
+// givesAccess reports whether a rule's group and resource, which may be wildcards, match a powerful resource.
 func givesAccess(group, resource string) bool {
 	resources, found := powerful[group]
 	name, _, _ := strings.Cut(resource, "/")
 	return group == "*" || found && (resources == nil || name == "*" || slices.Contains(resources, name))
 }
 
-// frontProxyReader is the Role in kube-system by which an aggregated API server reads who the front proxy is.
+// frontProxyReader is the Role in kube-system that allows an aggregated API server to read the front proxy's authority.
 const frontProxyReader = "extension-apiserver-authentication-reader"
 
-// delegates reports whether an object binds a role of Kubernetes by which an aggregated API server, or one that
-// protects its metrics, authenticates its clients.
+// delegates reports whether an object binds a role of Kubernetes with which an aggregated API server, or an operator
+// that protects its metrics, authenticates its clients.
 func delegates(object *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(object.Object, "roleRef", "kind")
 	name, _, _ := unstructured.NestedString(object.Object, "roleRef", "name")
@@ -257,7 +258,8 @@ func delegates(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// binding finds a binding that gives the operator more than its markers say, or anyone else anything.
+// binding returns an error for a binding that grants the operator more than its markers, or grants anything to anyone
+// else.
 func (c *confinement) binding(object *unstructured.Unstructured) error {
 	var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
@@ -289,8 +291,8 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// role is the role that is bound. Patches may make several of one name, of which the last one stays: it has the rules
-// of all.
+// role returns the role that is bound. Patches may create several roles of one name, of which the last one is kept. The
+// result has the rules of all of them.
 func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.RoleBinding) (*rbacv1.ClusterRole, error) {
 	of := binding.RoleRef
 	var found *rbacv1.ClusterRole // a Role has a part of its fields
@@ -320,7 +322,8 @@ func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.Ro
 	return found, nil
 }
 
-// granted is what the operator may be allowed to do in a namespace; empty: in the whole cluster.
+// granted returns the rights that the operator may have in a namespace, or in the whole cluster if the namespace is
+// empty.
 func (c *confinement) granted(namespace string) (rules []rbacv1.PolicyRule) {
 	rules = slices.Clone(reviews)
 	for _, role := range c.manifests.ClusterRoles {
@@ -334,7 +337,7 @@ func (c *confinement) granted(namespace string) (rules []rbacv1.PolicyRule) {
 		rules = append(rules, leaderElection...)
 	}
 	for _, role := range c.manifests.Roles {
-		// By its `namespace:`, kustomize puts all Roles into the operator's own.
+		// With `namespace:`, kustomize moves all Roles to the operator's own namespace.
 		if home || role.Namespace == namespace {
 			rules = append(rules, role.Rules...)
 		}
@@ -342,7 +345,7 @@ func (c *confinement) granted(namespace string) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// describeRule is what a rule that was broken down allows.
+// describeRule describes what a rule allows that was broken down to a single right.
 func describeRule(rule rbacv1.PolicyRule) string {
 	words := strings.Join(slices.Concat(rule.Verbs, rule.NonResourceURLs, rule.Resources, rule.ResourceNames), " ")
 	if group := strings.Join(rule.APIGroups, ""); group != "" {
@@ -351,7 +354,7 @@ func describeRule(rule rbacv1.PolicyRule) string {
 	return words
 }
 
-// markerOf is the marker that allows what a rule does that was broken down.
+// markerOf returns the marker that allows the same as a rule that was broken down to a single right.
 func markerOf(rule rbacv1.PolicyRule) string {
 	if len(rule.NonResourceURLs) > 0 {
 		return audit.Forbidden{Verbs: rule.Verbs, URL: rule.NonResourceURLs[0]}.Marker()
@@ -360,13 +363,13 @@ func markerOf(rule rbacv1.PolicyRule) string {
 	return audit.Forbidden{Verbs: rule.Verbs, Group: rule.APIGroups[0], Resource: resource, Subresource: subresource}.Marker()
 }
 
-// templates are where kinds have the template of their Pods.
+// templates maps kinds to the path of the template of their Pods.
 var templates = map[string][]string{
 	"Pod": {}, "CronJob": {"spec", "jobTemplate", "spec", "template"}, "Job": {"spec", "template"}, "Deployment": {"spec", "template"},
 	"DaemonSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"}, "StatefulSet": {"spec", "template"},
 }
 
-// templateOf is the template of an object's Pods; nil: it has none.
+// templateOf returns the template of an object's Pods, or nil if it has none.
 func templateOf(object *unstructured.Unstructured) (*corev1.PodTemplateSpec, error) {
 	path, has := templates[object.GetKind()]
 	if !has || !scheme.Scheme.IsGroupRegistered(object.GroupVersionKind().Group) {
@@ -383,12 +386,12 @@ func templateOf(object *unstructured.Unstructured) (*corev1.PodTemplateSpec, err
 	return template, nil
 }
 
-// accountOf is the ServiceAccount of a Pod.
+// accountOf returns the name of a Pod's ServiceAccount.
 func accountOf(pod *corev1.PodSpec) string {
 	return cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount, "default")
 }
 
-// pod finds a Pod that gets past its container, or past the gateway.
+// pod returns an error for a Pod that could escape its container, or bypass the gateway.
 func (c *confinement) pod(object *unstructured.Unstructured, template *corev1.PodTemplateSpec) error {
 	pod := &template.Spec
 	standards, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -414,7 +417,8 @@ func (c *confinement) pod(object *unstructured.Unstructured, template *corev1.Po
 	return nil
 }
 
-// volume finds a volume by which a Pod gets another credential than the grader gives it.
+// volume returns an error for a volume that gives a Pod another credential than the grader's, or files from outside the
+// cluster.
 func (c *confinement) volume(object *unstructured.Unstructured, volume corev1.Volume) error {
 	if volume.Projected != nil {
 		for _, source := range volume.Projected.Sources {

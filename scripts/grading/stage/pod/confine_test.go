@@ -35,13 +35,13 @@ func TestSolutionsStayWithinTheirMarkers(t *testing.T) {
 		}
 		for _, gated := range []bool{false, true} {
 			if err := confine(objects, manifests, gated && lab != "6"); err != nil { // lab 06 has no operator, and so no gateway
-				t.Errorf("lab %s, behind a gateway: %t: %v", lab, gated, err)
+				t.Errorf("lab %s: confine() with gateway %t: error = %v", lab, gated, err)
 			}
 		}
 	}
 }
 
-// fields are those of an object in YAML.
+// fields returns the fields of an object in YAML.
 func fields(t *testing.T, content string) (fields map[string]any) {
 	t.Helper()
 	if err := yaml.Unmarshal([]byte(content), &fields); err != nil {
@@ -50,7 +50,7 @@ func fields(t *testing.T, content string) (fields map[string]any) {
 	return fields
 }
 
-// inPod puts something into the Pods of the solution of lab 08.
+// inPod returns a function that adds fields to the Pods of lab 08's solution.
 func inPod(t *testing.T, content string) func([]*unstructured.Unstructured) []*unstructured.Unstructured {
 	t.Helper()
 	more := fields(t, content)
@@ -73,7 +73,7 @@ func inPod(t *testing.T, content string) func([]*unstructured.Unstructured) []*u
 	}
 }
 
-// rule adds a rule to a role of the solution of lab 08.
+// rule returns a function that adds a rule to a role of lab 08's solution.
 func rule(t *testing.T, role, content string) func([]*unstructured.Unstructured) []*unstructured.Unstructured {
 	t.Helper()
 	more := fields(t, content)
@@ -87,7 +87,7 @@ func rule(t *testing.T, role, content string) func([]*unstructured.Unstructured)
 	}
 }
 
-// The solution of lab 08 as kustomize puts it together, and what a submission adds to it.
+// The test adds to the solution of lab 08, as rendered by kustomize, what a submission might contain.
 func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 	w, manifests, kubectl := solution(t, "8")
 	rendered, err := w.Kustomize(t.Context(), kubectl)
@@ -112,8 +112,7 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func([]*unstructured.Unstructured) []*unstructured.Unstructured
-		// delivered is what is wrong with it where no gateway is in front of the operator, and gated where there is one, if
-		// that differs.
+		// delivered is the error without a gateway in front of the operator. gated is the error with one, if it differs.
 		delivered, gated string
 	}{
 		{
@@ -321,19 +320,20 @@ func TestObjectsBeyondTheMarkersAreRefused(t *testing.T) {
 				err := confine(objects, manifests, wanted.gated)
 				if wanted.want == "" {
 					if err != nil {
-						t.Errorf("behind a gateway: %t: it must be allowed: %v", wanted.gated, err)
+						t.Errorf("confine() with gateway %t: error = %v, want none", wanted.gated, err)
 					}
 					continue
 				}
 				if err == nil || !strings.Contains(stagetest.ProblemOf(t, err).Reason, wanted.want) {
-					t.Errorf("behind a gateway: %t: the problem must say %q and is %v", wanted.gated, wanted.want, err)
+					t.Errorf("confine() with gateway %t: want a problem that contains %q, got %v", wanted.gated, wanted.want, err)
 				}
 			}
 		})
 	}
 }
 
-// A Role that a marker puts into another namespace is as good as one in the operator's own, and there alone.
+// A Role that a marker sets for another namespace is allowed there and in the operator's own namespace, and nowhere
+// else.
 func TestRolesInOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	manifests := &submission.Manifests{Roles: []rbacv1.Role{{
@@ -355,12 +355,12 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 	for namespace, allowed := range map[string]bool{"parlour": true, "reach-system": true, "default": false, "kube-system": false} {
 		err := confine(stagetest.Objects(t, manager+strings.ReplaceAll(in, "NAMESPACE", namespace)), manifests, true)
 		if (err == nil) != allowed {
-			t.Errorf("in %s, allowed: %t, and it says %v", namespace, allowed, err)
+			t.Errorf("confine() in the namespace %s: want allowed %t, error = %v", namespace, allowed, err)
 		}
 	}
 }
 
-// A binding of the Role by which the front proxy is known needs no marker, and so config/default must not bring that
+// A binding of the Role that reads the front proxy's authority needs no marker, so config/default must not contain that
 // Role.
 func TestFrontProxyRoleCannotBeReplaced(t *testing.T) {
 	t.Parallel()
@@ -381,12 +381,12 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 `
 	err := confine(stagetest.Objects(t, manager+in), manifests, true)
 	if err == nil || !strings.Contains(err.Error(), "Role extension-apiserver-authentication-reader, which is one of Kubernetes' own") {
-		t.Errorf("it is refused for another reason, or not: %v", err)
+		t.Errorf("confine() error = %v, want a refusal of the Role", err)
 	}
 }
 
-// An object without a namespace is installed where kubectl would put it: in the operator's own namespace, it would
-// replace another one of its name that confine has judged.
+// An object without a namespace is installed in the namespace that kubectl would use. In the operator's own namespace,
+// it would replace an object of the same name that confine has checked.
 func TestObjectsWithoutANamespaceGoToDefault(t *testing.T) {
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config())
@@ -418,7 +418,7 @@ func TestObjectsWithoutANamespaceGoToDefault(t *testing.T) {
 	}
 }
 
-// Neither what is installed nor what is handed to the checks gets further than to kustomize.
+// Neither Install nor Deliver continues after kustomize.
 func TestClusterAdminIsNeitherInstalledNorDelivered(t *testing.T) {
 	longtest.Proof(t)
 	original, _, kubectl := solution(t, "5")
@@ -445,12 +445,12 @@ func TestClusterAdminIsNeitherInstalledNorDelivered(t *testing.T) {
 	_, delivered := p.Deliver(t.Context(), what)
 	for _, err := range []error{installed, delivered} {
 		if reason := stagetest.ProblemOf(t, err).Reason; !strings.Contains(reason, "binds the operator to the ClusterRole cluster-admin") {
-			t.Errorf("it is refused for another reason: %s", reason)
+			t.Errorf("got reason %s, want the binding to cluster-admin", reason)
 		}
 	}
 }
 
-// In a cluster of the run's own, what others are bound to stays what it is.
+// In a cluster of the run's own, a role to which others are bound does not change.
 func TestExistingObjectsAreNotReplaced(t *testing.T) {
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config()).RbacV1().ClusterRoles()
@@ -475,7 +475,7 @@ func TestExistingObjectsAreNotReplaced(t *testing.T) {
 		"rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
 	options := installOptions{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
 	for _, brings := range []string{manager, manager + role} {
-		// The second time, what the first one brought may be replaced.
+		// The second installation may replace the objects of the first one.
 		for range 2 {
 			d, err := newDeployment(stagetest.Objects(t, brings), &submission.Manifests{})
 			if err != nil {
@@ -484,11 +484,11 @@ func TestExistingObjectsAreNotReplaced(t *testing.T) {
 			_, _, err = d.install(t.Context(), install.Into{Config: own.Config()}, options)
 			refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which already exists in the cluster")
 			if refused != strings.Contains(brings, role) {
-				t.Errorf("it is refused: %t: %v", refused, err)
+				t.Errorf("install() refused: %t, error = %v", refused, err)
 			}
 		}
 	}
 	if now, err := admin.Get(t.Context(), name, metav1.GetOptions{}); err != nil || len(now.Rules) != 0 {
-		t.Errorf("the cluster's role says %v now: %v", now.Rules, err)
+		t.Errorf("the cluster's role has the rules %v, error = %v", now.Rules, err)
 	}
 }

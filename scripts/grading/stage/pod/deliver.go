@@ -22,14 +22,15 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// placeholder is the image that kubebuilder's scaffolds write where the submission's own belongs.
+// placeholder is the image in kubebuilder's scaffolds that the submission's own image replaces.
 const placeholder = "controller"
 
-// digestLength is how much of a program's digest its image's tag has: enough to tell programs apart.
+// digestLength is the number of characters of a program's digest in its image's tag, which is enough to distinguish
+// programs.
 const digestLength = 12
 
-// referenceOf names a submission's image. Several submissions may be graded at the same time on one image store, so
-// that the tag identifies the program.
+// referenceOf names a submission's image. Several submissions may be graded at the same time on one image store, so the
+// tag identifies the program.
 func referenceOf(what stage.Submission) (string, error) {
 	digest, err := gobuild.Digest(what.Program())
 	if err != nil {
@@ -65,12 +66,12 @@ func (p *podStage) Deliver(ctx context.Context, what stage.Submission) (*stage.D
 	return delivery, err
 }
 
-// graded begins the references of graded submissions.
+// graded is the prefix of the references of graded submissions.
 const graded = "operator-labs/graded:"
 
-// setImage lets the submission's containers run an image: all whose image is the placeholder and, if there is only one
-// Deployment, its operator. It returns the user of that Deployment's Pods. Where there is no Deployment, this is about
-// DaemonSets.
+// setImage sets the image of the submission's containers: of all whose image is the placeholder and, if there is only
+// one Deployment, of its operator. It returns the user of that Deployment's Pods. If there is no Deployment, the same
+// applies to DaemonSets.
 func setImage(objects []*unstructured.Unstructured, image string) (user string, err error) {
 	workloads, others := ofKind(objects, "Deployment"), ofKind(objects, "DaemonSet")
 	if len(workloads) == 0 {
@@ -109,7 +110,7 @@ func setImage(objects []*unstructured.Unstructured, image string) (user string, 
 	return user, nil
 }
 
-// ofKind are the objects of a kind.
+// ofKind returns the objects of a kind.
 func ofKind(objects []*unstructured.Unstructured, kind string) (found []*unstructured.Unstructured) {
 	for _, object := range objects {
 		if object.GetKind() == kind {
@@ -119,7 +120,7 @@ func ofKind(objects []*unstructured.Unstructured, kind string) (found []*unstruc
 	return found
 }
 
-// asYAML writes objects as documents of YAML.
+// asYAML returns objects as YAML documents.
 func asYAML(objects []*unstructured.Unstructured) ([]byte, error) {
 	var content bytes.Buffer
 	for _, object := range objects {

@@ -34,12 +34,12 @@ import (
 )
 
 const (
-	// accessName is the Secret with the operator's token and the authority that it trusts, and the volume that it comes
-	// by. servingName is the Secret with the webhooks' certificate, and its volume.
+	// accessName is the name of the Secret with the operator's token and the authority that it trusts, and of its volume.
+	// servingName is the name of the Secret with the webhooks' certificate, and of its volume.
 	accessName, servingName = "operator-labs-access", "operator-labs-serving"
-	// accountFolder is where a Pod finds its account.
+	// accountFolder is the folder with the credentials of a Pod's account.
 	accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// servingFolder is where controller-runtime looks for a serving certificate in a Pod.
+	// servingFolder is the folder in which controller-runtime expects a serving certificate in a Pod.
 	servingFolder = "/tmp/" + submission.CertificateFolder
 )
 
@@ -51,16 +51,16 @@ type Deployment struct {
 	// User is the name by which the API server knows the operator.
 	User string
 
-	objects   []*unstructured.Unstructured // all but the Deployment and what registers webhooks
+	objects   []*unstructured.Unstructured // all except the Deployment and the registrations
 	registers []*unstructured.Unstructured // configurations of webhooks
 	// apiServices register an aggregated API server.
 	apiServices []*unstructured.Unstructured
 	manager     *appsv1.Deployment
 	manifests   *submission.Manifests
-	webhooks    *submission.Manifests // that config/default does not bring; nil if it does, or there are none
-	// converting is the authority of a webhook that converts between versions; nil: none does.
+	webhooks    *submission.Manifests // not in config/default; nil if they are, or there are none
+	// converting is the authority of a webhook that converts between versions, or nil if none does.
 	converting *certificates.Authority
-	// upgraded are the definitions that Upgrade has brought, with all their versions.
+	// upgraded holds the definitions that Upgrade has applied, with all their versions.
 	upgraded []*unstructured.Unstructured
 }
 
@@ -162,17 +162,17 @@ func (d *Deployment) Content(image string) ([]byte, error) {
 	return asYAML(slices.Concat(d.objects, d.registers, d.apiServices, []*unstructured.Unstructured{{Object: last}}))
 }
 
-// installOptions say how the operator runs in the cluster: from which image, and through which gateway.
+// installOptions describe how the operator runs in the cluster: from which image, and through which gateway.
 type installOptions struct {
 	reference string
 	gateway   stage.Gateway
-	// aggregated says that it is an aggregated API server, which is registered.
+	// aggregated is true if the operator is an aggregated API server, which is registered.
 	aggregated bool
 }
 
-// install brings all of it into a cluster but the registrations of its webhooks: the operator is there, and does not
-// run yet. register makes those: from then on the API server asks the operator. server is nil but for an aggregated API
-// server.
+// install installs everything in a cluster except the registrations. The operator's Deployment then exists, but does
+// not run yet. register creates the registrations, after which the API server calls the operator. server is nil unless
+// the operator is an aggregated API server.
 func (d *Deployment) install(
 	ctx context.Context, into install.Into, options installOptions,
 ) (register func(context.Context) error, server *apiServer, err error) {
@@ -237,7 +237,8 @@ func (d *Deployment) install(
 	return func(ctx context.Context) error { return in.createAll(ctx, registers) }, server, nil
 }
 
-// createAccess creates what the operator finds where a Pod finds its account: a token, and whose certificates to trust.
+// createAccess creates the Secret that replaces the usual credentials of the Pod's account. It contains a token, and
+// the authority to trust.
 func (in *installation) createAccess(ctx context.Context, gateway stage.Gateway) error {
 	client, err := kubernetes.NewForConfig(in.into.Config)
 	if err != nil {
@@ -259,7 +260,7 @@ func (in *installation) createAccess(ctx context.Context, gateway stage.Gateway)
 	})
 }
 
-// mounts reports whether the operator's container brings something of its own to a folder.
+// mounts reports whether the operator's container mounts a volume at a folder.
 func (d *Deployment) mounts(folder string) bool {
 	container, err := submission.OperatorOf(&d.manager.Spec.Template.Spec)
 	return err == nil && slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
@@ -267,7 +268,8 @@ func (d *Deployment) mounts(folder string) bool {
 	})
 }
 
-// adapt makes of a Deployment one that gets to the API server by the way that it is told. Nothing runs yet.
+// adapt changes a Deployment so that its operator reaches the API server through the gateway. It sets the replicas to
+// 0.
 func adapt(manager *appsv1.Deployment, options installOptions, serving bool) error {
 	server, err := url.Parse(options.gateway.Host)
 	if err != nil {
@@ -292,7 +294,7 @@ func adapt(manager *appsv1.Deployment, options installOptions, serving bool) err
 		container.Env = append(slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name }),
 			corev1.EnvVar{Name: name, Value: value})
 	}
-	// As the kubelet would mount it, but for what is in it.
+	// The volume is mounted as the kubelet would mount it, but with other content.
 	pod.AutomountServiceAccountToken = new(false)
 	pod.Volumes = append(pod.Volumes, corev1.Volume{
 		Name: accessName, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: accessName}},
@@ -309,7 +311,7 @@ func adapt(manager *appsv1.Deployment, options installOptions, serving bool) err
 	return nil
 }
 
-// installation is what is being installed into a cluster.
+// installation is the installation of a Deployment in a cluster.
 type installation struct {
 	into       install.Into
 	client     dynamic.Interface
@@ -326,7 +328,7 @@ func (in *installation) createAll(ctx context.Context, objects []*unstructured.U
 	return nil
 }
 
-// create creates an object. A new kind is waited for: there may be objects of it among those that come.
+// create creates an object. It waits until a new kind is served, because objects of that kind may follow.
 func (in *installation) create(ctx context.Context, object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	mapping, err := in.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -339,7 +341,7 @@ func (in *installation) create(ctx context.Context, object *unstructured.Unstruc
 	}
 	resource := dynamic.ResourceInterface(in.client.Resource(mapping.Resource))
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		// As kubectl does, and as confine has judged it.
+		// As kubectl does, and as confine assumes.
 		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot && !in.into.Shared {
@@ -348,7 +350,7 @@ func (in *installation) create(ctx context.Context, object *unstructured.Unstruc
 		}
 	}
 	if mapping.Resource == install.Definitions {
-		// Versions that the manifests hold back are those that config/default has besides.
+		// The versions that only config/default has are those that the manifests hold back.
 		for _, version := range submission.ServedVersions(object) {
 			if found := submission.Find(in.deployment.manifests.Definitions, object.GetName()); found != nil &&
 				!slices.Contains(submission.ServedVersions(found), version) {
@@ -369,8 +371,8 @@ func (in *installation) create(ctx context.Context, object *unstructured.Unstruc
 	return nil
 }
 
-// checkForeign finds an object that would replace one that no submission has brought, as a ClusterRole that others
-// are bound to.
+// checkForeign returns an error for an object that would replace one that no submission has installed, such as a
+// ClusterRole to which others are bound.
 func (in *installation) checkForeign(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	there, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
 	switch {
@@ -384,7 +386,7 @@ func (in *installation) checkForeign(ctx context.Context, resource dynamic.Resou
 	return nil
 }
 
-// createTyped creates an object of ours in the operator's namespace.
+// createTyped creates an object of the grader in the operator's namespace.
 func (in *installation) createTyped(ctx context.Context, object runtime.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -396,8 +398,9 @@ func (in *installation) createTyped(ctx context.Context, object runtime.Object) 
 	return in.create(ctx, untyped)
 }
 
-// createWebhooks creates what the webhooks need that config/default does not bring: the Services select the operator's
-// Pods. With serving, the operator gets a certificate; otherwise it brings one. It returns what registers them.
+// createWebhooks creates the objects that the webhooks need and config/default does not contain. The Services select
+// the operator's Pods. With serving, the operator gets a certificate. Otherwise it has its own. createWebhooks returns
+// the configurations that register the webhooks.
 func (in *installation) createWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
@@ -408,7 +411,7 @@ func (in *installation) createWebhooks(ctx context.Context, serving bool) (regis
 	for _, service := range d.webhooks.Services {
 		service = service.DeepCopy()
 		service.SetNamespace(d.Namespace)
-		// Whatever it selects in its file, here it is the operator that is behind it.
+		// Whatever the Service selects in its file, it must select the operator here.
 		selector := map[string]any{}
 		for name, value := range d.Selector {
 			selector[name] = value

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// solution is a lab's solution with its manifests, and the program that is kubectl.
+// solution returns a lab's solution with its manifests, and the program that runs kubectl.
 func solution(t *testing.T, number string) (w *submission.Builder, manifests *submission.Manifests, kubectl string) {
 	t.Helper()
 	here, err := checkout.Find()
@@ -41,7 +41,7 @@ func solution(t *testing.T, number string) (w *submission.Builder, manifests *su
 	return w, manifests, here.ControlPlane.Path
 }
 
-// The solution of the lab with webhooks, put together as `make deploy` does.
+// The test renders the solution of the lab with webhooks, as `make deploy` does.
 func TestDeployedSolution(t *testing.T) {
 	w, manifests, kubectl := solution(t, "4")
 	d, err := Render(t.Context(), kubectl, w, manifests)
@@ -50,7 +50,7 @@ func TestDeployedSolution(t *testing.T) {
 	}
 	if d.Namespace != "icecream-system" || d.Name != "icecream-controller-manager" || d.Container != "manager" ||
 		d.User != "system:serviceaccount:icecream-system:icecream-controller-manager" || d.Selector["control-plane"] != "controller-manager" {
-		t.Errorf("it is %+v", d)
+		t.Errorf("Render() = %+v", d)
 	}
 	if d.webhooks == nil {
 		t.Error("its webhooks are not registered")
@@ -61,7 +61,7 @@ func TestDeployedSolution(t *testing.T) {
 	}
 	for _, want := range []string{"image: cone:v7", "kind: CustomResourceDefinition", "name: icecream-manager-role", "kind: ServiceAccount"} {
 		if !strings.Contains(string(content), want) {
-			t.Errorf("what is applied lacks %q", want)
+			t.Errorf("Content() lacks %q", want)
 		}
 	}
 	manager := d.manager.DeepCopy()
@@ -74,7 +74,7 @@ func TestDeployedSolution(t *testing.T) {
 	wantAdapted(t, manager)
 }
 
-// A Deployment may name its account by the older field, which the API server takes for the same.
+// A Deployment may name its account in the older field, which the API server treats the same.
 func TestDeprecatedServiceAccountFieldIsRead(t *testing.T) {
 	t.Parallel()
 	objects := stagetest.Objects(t, strings.Replace(manager, "serviceAccountName:", "serviceAccount:", 1))
@@ -88,7 +88,7 @@ func TestDeprecatedServiceAccountFieldIsRead(t *testing.T) {
 	}
 	const want = "system:serviceaccount:reach-system:manager"
 	if d.User != want || delivered != want {
-		t.Errorf("its user is %s, and %s where the checks deploy it", d.User, delivered)
+		t.Errorf("got user %s, and %s from setImage()", d.User, delivered)
 	}
 }
 
@@ -97,7 +97,7 @@ func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 	pod := manager.Spec.Template.Spec
 	container := pod.Containers[0]
 	if *manager.Spec.Replicas != 0 || container.Image != "cone:v8" || container.ImagePullPolicy != corev1.PullNever {
-		t.Errorf("%d of %s are started, pulled %s", *manager.Spec.Replicas, container.Image, container.ImagePullPolicy)
+		t.Errorf("got %d replicas of %s with policy %s", *manager.Spec.Replicas, container.Image, container.ImagePullPolicy)
 	}
 	environment := map[string]string{}
 	for _, variable := range container.Env {
@@ -105,17 +105,17 @@ func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 	}
 	if environment["KUBERNETES_SERVICE_HOST"] != "172.18.0.1" || environment["KUBERNETES_SERVICE_PORT"] != "40000" ||
 		environment["FREEZER_URL"] != "http://172.18.0.1:40001" {
-		t.Errorf("its environment is %v", environment)
+		t.Errorf("got environment %v", environment)
 	}
 	mounts := map[string]string{}
 	for _, mount := range container.VolumeMounts {
 		mounts[mount.MountPath] = mount.Name
 	}
 	if *pod.AutomountServiceAccountToken || mounts[accountFolder] != accessName || mounts[servingFolder] != servingName {
-		t.Errorf("it has the mounts %v", mounts)
+		t.Errorf("got mounts %v", mounts)
 	}
 	if container.ReadinessProbe.PeriodSeconds != 1 || !*container.SecurityContext.ReadOnlyRootFilesystem {
-		t.Error("the probe, or something else, is not as it must be")
+		t.Error("the readiness probe or the security context is wrong")
 	}
 }
 
@@ -168,7 +168,7 @@ func TestUndeployableSubmissions(t *testing.T) {
 			_, err := newDeployment(stagetest.Objects(t, test.rendered), &submission.Manifests{})
 			problem, wrong := errors.AsType[*submission.Problem](err)
 			if (test.want != "") != wrong || wrong && !strings.Contains(problem.Reason, test.want) {
-				t.Errorf("the error is %v, and must say %q", err, test.want)
+				t.Errorf("got error %v, want one that contains %q", err, test.want)
 			}
 		})
 	}
@@ -179,6 +179,6 @@ func TestWithoutConfigNothingIsDeployed(t *testing.T) {
 	w := stagetest.Builder(t, samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program))
 	_, err := Render(t.Context(), "/nowhere/kubectl", w, &submission.Manifests{})
 	if _, wrong := errors.AsType[*submission.Problem](err); !wrong || !strings.Contains(err.Error(), "there is no config/default") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Render() error = %v", err)
 	}
 }

@@ -34,9 +34,9 @@ import (
 const (
 	// startTimeout is how long it may take until a Pod runs, and until its operator has sent its first request.
 	startTimeout = time.Minute
-	// requestTimeout is for a single request of ours.
+	// requestTimeout is the time limit for a single request of the grader.
 	requestTimeout = 20 * time.Second
-	// poll is how often one looks for the log of a Pod that has just begun to run, and at the ReplicaSets of one that is
+	// poll is the interval of checks for the log of a Pod that has just started, and of the ReplicaSets of a Pod that is
 	// to end.
 	poll = 100 * time.Millisecond
 )
@@ -47,9 +47,9 @@ type operator struct {
 	stage   *podStage
 	gateway stage.Gateway
 	client  kubernetes.Interface
-	server  *apiServer  // nil: it is no aggregated API server
+	server  *apiServer  // nil: not an aggregated API server
 	old     []types.UID // Pods that are no longer the operator
-	flags   []string    // those that its Deployment has now, besides its own
+	flags   []string    // extra flags that its Deployment has now
 }
 
 func (o *operator) pods() corev1client.PodInterface { return o.client.CoreV1().Pods(o.Namespace) }
@@ -58,7 +58,7 @@ func (o *operator) list() metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: apilabels.SelectorFromSet(o.Selector).String()}
 }
 
-// scale says how many Pods there are to be.
+// scale sets the number of the operator's Pods.
 func (o *operator) scale(ctx context.Context, replicas int) error {
 	_, err := o.client.AppsV1().Deployments(o.Namespace).Patch(ctx, o.Name, types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{}, "scale")
@@ -68,8 +68,9 @@ func (o *operator) scale(ctx context.Context, replicas int) error {
 	return nil
 }
 
-// awaitScaled waits until all ReplicaSets of the Deployment know that they are to have no Pods. One that does not yet
-// replaces a Pod that is deleted: there would be another operator for a moment, which takes the Lease with it.
+// awaitScaled waits until all ReplicaSets of the Deployment have observed that they must have no Pods. A ReplicaSet
+// that has not would replace a deleted Pod. For a moment there would be another operator, which might acquire the Lease
+// and keep it.
 func (o *operator) awaitScaled(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		sets, err := o.client.AppsV1().ReplicaSets(o.Namespace).List(ctx, o.list())
@@ -95,7 +96,7 @@ type adjustable struct {
 	known []string
 }
 
-// HasFlag reports whether the program says that it has a flag of this name.
+// HasFlag reports whether the program's help lists a flag of this name.
 func (a adjustable) HasFlag(flag string) bool { return slices.Contains(a.known, flag) }
 
 // StartWith is Start with more flags: arguments of the container, after those that the Deployment has.
@@ -117,7 +118,7 @@ func (o *operator) scaleUp(ctx context.Context, flags []string) error {
 	if err != nil {
 		return err
 	}
-	// In one step: a Pod with the flags of before must not begin.
+	// In one step, because no Pod with the old flags must start.
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
 		"replicas": 1,
 		"template": map[string]any{"spec": map[string]any{"containers": []any{
@@ -171,12 +172,12 @@ func (o *operator) await(ctx context.Context) (running *corev1.Pod, err error) {
 	return running, err
 }
 
-// until watches Pods until done is true of one.
+// until watches Pods until done returns true for one.
 func (o *operator) until(ctx context.Context, which metav1.ListOptions, done func(watch.EventType, *corev1.Pod) bool) error {
 	return await.Change(ctx, o.pods(), which, forPods(done))
 }
 
-// forPods calls done with Pods, and ignores all else that a watch may report.
+// forPods returns a function that calls done with the Pod of an event, and returns an error for any other object.
 func forPods(done func(watch.EventType, *corev1.Pod) bool) func(watch.Event) (bool, error) {
 	return func(change watch.Event) (bool, error) {
 		found, ok := change.Object.(*corev1.Pod)
@@ -187,7 +188,7 @@ func forPods(done func(watch.EventType, *corev1.Pod) bool) func(watch.Event) (bo
 	}
 }
 
-// status is that of the container which is the operator.
+// status returns the status of the operator's container.
 func (o *operator) status(of *corev1.Pod) corev1.ContainerStatus {
 	for _, status := range of.Status.ContainerStatuses {
 		if status.Name == o.Container {
@@ -197,7 +198,7 @@ func (o *operator) status(of *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// inspect reports whether the operator has begun to run in a Pod, or what keeps it.
+// inspect reports whether the operator has started in a Pod, and otherwise the reason.
 func (o *operator) inspect(at *corev1.Pod) (started bool, status string) {
 	state := o.status(at).State
 	switch {
@@ -221,7 +222,7 @@ func (o *operator) AwaitListening(ctx context.Context) error {
 	err := o.ready(waiting)
 	switch {
 	case errors.Is(err, errNotReady):
-		return nil // that is for the checks to find
+		return nil // the checks detect that
 	case err != nil && waiting.Err() == nil:
 		return fmt.Errorf("watching the operator's Pod: %w", err)
 	case err != nil:
@@ -246,7 +247,7 @@ type pod struct {
 	end  context.CancelFunc
 }
 
-// Done returns a channel that is closed when the operator has ended. Err then says how it ended.
+// Done returns a channel that is closed when the operator has ended. Err then returns how it ended.
 func (p *pod) Done() <-chan struct{} { return p.done }
 
 // Err returns nil for an exit code of zero.
@@ -259,8 +260,8 @@ func (p *pod) finish(err error) {
 	})
 }
 
-// watch finds out when the operator ends by itself. An error means that we are being stopped, or will learn of it by
-// the next request.
+// watch detects when the operator ends by itself. It ignores errors: either the run is being stopped, or the next
+// request fails as well.
 func (p *pod) watch(ctx context.Context) {
 	_ = p.until(ctx, p.selector(), func(_ watch.EventType, now *corev1.Pod) bool {
 		status := p.status(now)
@@ -292,7 +293,7 @@ func exited(state *corev1.ContainerStateTerminated) error {
 
 // follow copies the operator's output.
 func (p *pod) follow(ctx context.Context, log io.Writer) {
-	// A container that is not there yet has no log yet.
+	// A container that does not exist yet has no log.
 	_ = wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		stream, err := p.pods().GetLogs(p.name, &corev1.PodLogOptions{Container: p.Container, Follow: true}).Stream(ctx)
 		if err != nil {

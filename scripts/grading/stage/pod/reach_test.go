@@ -45,7 +45,7 @@ spec:
       containers: [{name: manager, image: controller}]
 `
 
-// What config/default brings into a cluster of others is the operator's own: it reaches nothing that was there before.
+// In a cluster of others, config/default may only create objects of its own, which give no access to existing ones.
 func TestDeploymentIsConfinedToItsOwnObjects(t *testing.T) {
 	longtest.Proof(t)
 	own := stagetest.Cluster(t)
@@ -77,7 +77,7 @@ metadata: {name: mallory}
 provisioner: example.com/none
 `, "the StorageClass mallory needs rights that no lab's operator has"},
 		{
-			"a namespace that is there", strings.ReplaceAll(manager, "reach-system", "kube-system"),
+			"an existing namespace", strings.ReplaceAll(manager, "reach-system", "kube-system"),
 			"the Namespace kube-system already exists in the cluster",
 		},
 		{
@@ -131,17 +131,17 @@ webhooks:
 			}})
 			if test.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), test.problem) {
-					t.Errorf("the error must say %q and is %v", test.problem, err)
+					t.Errorf("want an error that contains %q, got %v", test.problem, err)
 				}
 			} else {
 				secret, secretErr := admin.CoreV1().Secrets("reach-system").Get(t.Context(), accessName, metav1.GetOptions{})
 				if err != nil || secretErr != nil || shown == "" || string(secret.Data["token"]) != "instead" {
-					t.Errorf("it is installed, with a token that is good for the proxy alone: %v, %v, %q", err, secretErr, shown)
+					t.Errorf("install() error = %v, Secret error = %v, token %q, want the proxy's token", err, secretErr, shown)
 				}
 			}
 			for _, name := range []string{"mallory"} {
 				if _, err := admin.RbacV1().ClusterRoleBindings().Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-					t.Errorf("%s is there: %v", name, err)
+					t.Errorf("Get() of the ClusterRoleBinding %s: error = %v, want not found", name, err)
 				}
 			}
 		})

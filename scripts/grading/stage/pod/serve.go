@@ -24,32 +24,33 @@ import (
 )
 
 const (
-	// availableTimeout is how long the API server may take to find out that the server behind a Service answers.
+	// availableTimeout is how long the API server may take to detect that the server behind a Service answers.
 	availableTimeout = 10 * time.Second
-	// certManager is the API group of cert-manager's kinds, and injection its annotation of what gets an authority from
-	// it.
+	// certManager is the API group of cert-manager's kinds. injection is its annotation for objects into which it injects
+	// an authority.
 	certManager, injection = "cert-manager.io", "cert-manager.io/inject-ca-from"
 	// httpsPort is the port of an APIService that names none.
 	httpsPort = 443
 )
 
-// apiServer is what there is besides of an operator that is an aggregated API server.
+// apiServer holds the additional data of an operator that is an aggregated API server.
 type apiServer struct {
 	registers []*unstructured.Unstructured // APIServices
 	serving   stage.Serving
 	client    dynamic.Interface // an administrator's
 }
 
-// withoutCertManager is what config/default brings and what does not need cert-manager: its certificates are made here.
+// withoutCertManager returns the objects without those of cert-manager's kinds, because the grader issues the
+// certificates.
 func withoutCertManager(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind().Group == certManager
 	})
 }
 
-// createServer creates the Secrets that the server's container mounts and config/default lacks, with a certificate
-// for the Service that its APIService names. That gets the authority. An APIService whose certificate config/default
-// brings stays as it is.
+// createServer creates the Secrets that the server's container mounts and config/default lacks, with a certificate for
+// the Service that its APIService names. The APIService gets the authority. If config/default contains the certificate,
+// the APIService stays as it is.
 func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
 	d := in.deployment
 	if len(d.apiServices) == 0 {
@@ -86,7 +87,7 @@ func (in *installation) createServer(ctx context.Context) (*apiServer, error) {
 			return nil, err
 		}
 		annotations := trusted.GetAnnotations()
-		delete(annotations, injection) // where cert-manager runs, it would put another authority there
+		delete(annotations, injection) // if cert-manager runs, it would inject another authority
 		trusted.SetAnnotations(annotations)
 		server.registers = append(server.registers, trusted)
 	}
@@ -107,8 +108,8 @@ func (in *installation) createSecrets(ctx context.Context, names []string, ca *c
 	return nil
 }
 
-// missingSecrets are the Secrets that the Deployment mounts and config/default does not bring: cert-manager would make
-// them.
+// missingSecrets returns the Secrets that the Deployment mounts and config/default does not contain. cert-manager would
+// create them.
 func (d *Deployment) missingSecrets() (names []string) {
 	for _, volume := range d.manager.Spec.Template.Spec.Volumes {
 		if volume.Secret == nil || slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
@@ -121,7 +122,7 @@ func (d *Deployment) missingSecrets() (names []string) {
 	return names
 }
 
-// servingOf is where the server of an APIService is asked directly.
+// servingOf returns how the server of an APIService can be reached directly.
 func servingOf(registration *unstructured.Unstructured) (stage.Serving, error) {
 	name, _, _ := unstructured.NestedString(registration.Object, "spec", "service", "name")
 	namespace, _, _ := unstructured.NestedString(registration.Object, "spec", "service", "namespace")
@@ -133,7 +134,7 @@ func servingOf(registration *unstructured.Unstructured) (stage.Serving, error) {
 	return stage.Serving{Name: name + "." + namespace + ".svc", Namespace: namespace, Service: name, Port: int32(cmp.Or(port, httpsPort))}, nil
 }
 
-// authorityOf is the authority that an APIService is written with; nil: none.
+// authorityOf returns the authority in an APIService, which is empty if there is none.
 func authorityOf(registration *unstructured.Unstructured) ([]byte, error) {
 	bundle, _, _ := unstructured.NestedString(registration.Object, "spec", "caBundle")
 	ca, err := base64.StdEncoding.DecodeString(bundle)
@@ -143,7 +144,7 @@ func authorityOf(registration *unstructured.Unstructured) ([]byte, error) {
 	return ca, nil
 }
 
-// Serving says where the server is. It returns nil if the operator is not an API server.
+// Serving returns how the server can be reached. It returns nil if the operator is not an API server.
 func (o *operator) Serving() *stage.Serving {
 	if o.server == nil {
 		return nil

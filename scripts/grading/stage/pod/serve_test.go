@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// barn is the manager as an aggregated API server, whose certificate cert-manager would make.
+// barn is the manager as an aggregated API server, whose certificate cert-manager would issue.
 const barn = `---
 apiVersion: cert-manager.io/v1
 kind: Certificate
@@ -55,7 +55,8 @@ spec:
 var withCertificate = strings.Replace(manager, "      containers:",
 	"      volumes: [{name: tls, secret: {secretName: barn-cert}}]\n      containers:", 1)
 
-// An aggregated API server gets the certificate that it mounts, and its APIService the authority of that.
+// An aggregated API server gets the certificate that it mounts, and its APIService gets the authority of the
+// certificate.
 func TestAnAggregatedServerIsTrusted(t *testing.T) {
 	longtest.Proof(t)
 	own := stagetest.Cluster(t)
@@ -77,7 +78,7 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 			withCertificate + strings.ReplaceAll(barn, "service: {name: barn, namespace: reach-system}", "caBundle: null"),
 			"names no Service",
 		},
-		{"with a bundle that is none", withCertificate + barn + "  caBundle: '*'\n", "can't be read"},
+		{"with an invalid bundle", withCertificate + barn + "  caBundle: '*'\n", "can't be read"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			defer func() {
@@ -103,7 +104,7 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 			})
 			if test.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), test.problem) {
-					t.Errorf("the error must say %q and is %v", test.problem, err)
+					t.Errorf("want an error that contains %q, got %v", test.problem, err)
 				}
 				return
 			}
@@ -127,19 +128,19 @@ func TestAnAggregatedServerIsTrusted(t *testing.T) {
 			wantTrusted(t, registered, secret)
 			if s := server.serving; s.Namespace != "reach-system" || s.Service != "barn" || s.Port != 443 ||
 				s.Name != "barn.reach-system.svc" || len(s.CA) == 0 {
-				t.Errorf("it serves at %+v", s)
+				t.Errorf("got serving %+v", s)
 			}
 		})
 	}
 }
 
-// wantTrusted fails the test unless an APIService trusts a certificate for the name by which the API server asks.
+// wantTrusted fails the test unless an APIService trusts a certificate for the name that the API server uses.
 func wantTrusted(t *testing.T, registered *unstructured.Unstructured, secret *corev1.Secret) {
 	t.Helper()
 	bundle, _, _ := unstructured.NestedString(registered.Object, "spec", "caBundle")
 	ca, err := base64.StdEncoding.DecodeString(bundle)
 	if err != nil || !bytes.Equal(ca, secret.Data[corev1.ServiceAccountRootCAKey]) {
-		t.Errorf("the caBundle is %q (%v)", ca, err)
+		t.Errorf("got caBundle %q, error = %v", ca, err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 )
 
-// installTimeout is for image, manifests and all.
+// installTimeout is the time limit for loading the image and applying the manifests.
 const installTimeout = 3 * time.Minute
 
 // Nodes gives a stage what it needs from a cluster's nodes and can't get from its API server.
@@ -37,7 +37,7 @@ type Options struct {
 	// Address is the IP address of this machine at which the proxies listen. AdvertiseAddress is the one by which Pods
 	// reach them. Default: Address.
 	Address, AdvertiseAddress string
-	// Kubectl is a program that runs kubectl when its first argument says so.
+	// Kubectl is a program that runs kubectl when its first argument is "kubectl".
 	Kubectl string
 }
 
@@ -67,7 +67,7 @@ func (p *podStage) Close() error                { return p.cluster.Stop() }
 func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not deployed within %s", installTimeout))
 	defer cancel()
-	// Otherwise the operator would be called silent.
+	// Without this check, the report would blame the operator for sending no requests.
 	for _, address := range gateway.Reached {
 		if err := p.nodes.Reach(ctx, address); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (p *podStage) Install(ctx context.Context, what stage.Submission, gateway s
 type installed struct {
 	operator
 	register func(context.Context) error // its webhooks and its APIServices
-	known    []string                    // flags of its program; none where it can't be asked for them
+	known    []string                    // flags of its program; none if it can't list them here
 }
 
 func (i *installed) User() string { return i.Deployment.User }

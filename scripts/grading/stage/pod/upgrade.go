@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// createConverting creates the Secrets that an operator mounts whose webhook converts between versions, so that it
-// starts without cert-manager. No request reaches that webhook before Upgrade: until then versions are held back.
+// createConverting creates the Secrets that an operator with a conversion webhook mounts, so that it starts without
+// cert-manager. No request reaches that webhook before Upgrade, because versions are held back until then.
 func (in *installation) createConverting(ctx context.Context) error {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
@@ -36,7 +36,7 @@ func (in *installation) createConverting(ctx context.Context) error {
 			hosts = append(hosts, service+"."+namespace+".svc")
 		}
 	}
-	if len(hosts) == 0 { // it starts all the same, and Upgrade says what is wrong
+	if len(hosts) == 0 { // it starts all the same, and Upgrade reports the error
 		hosts = []string{submission.DefaultService + "." + d.Namespace + ".svc"}
 	}
 	pair, err := ca.Server(hosts[0], hosts)
@@ -47,7 +47,7 @@ func (in *installation) createConverting(ctx context.Context) error {
 	return in.createSecrets(ctx, d.missingSecrets(), ca, pair)
 }
 
-// converterOf is the Service behind which a definition has its conversion webhook, and its namespace; empty: it has
+// converterOf returns the Service of a definition's conversion webhook, and its namespace. Both are empty if it has
 // none.
 func converterOf(definition *unstructured.Unstructured) (service, namespace string) {
 	if definition.GetKind() != submission.DefinitionKind {
@@ -82,7 +82,7 @@ func (o *operator) Upgrade(ctx context.Context) error {
 				return fmt.Errorf("writing the authority into the CustomResourceDefinition %s: %w", definition.GetName(), err)
 			}
 			annotations := definition.GetAnnotations()
-			delete(annotations, injection) // where cert-manager runs, it would put another authority there
+			delete(annotations, injection) // if cert-manager runs, it would inject another authority
 			definition.SetAnnotations(annotations)
 		}
 		definitions = append(definitions, definition)
@@ -94,13 +94,13 @@ func (o *operator) Upgrade(ctx context.Context) error {
 	return nil
 }
 
-// steadyTime is for how long the API server must reach a webhook. It dials again whenever the definition changes, as
-// when an operator that has just started writes its storedVersions.
+// steadyTime is how long the API server must reach a webhook without a failure. It dials again whenever the definition
+// changes, for example when an operator that has just started writes its storedVersions.
 const steadyTime = 2 * time.Second
 
-// awaitConverting waits until the API server reaches the webhook of an operator that was upgraded, and goes on to: for
-// a moment after its Pod is ready, a Service may still lead nowhere, or to the Pod of before. That it never does, and
-// what the webhook answers, is for the checks to find.
+// awaitConverting waits until the API server steadily reaches the webhook of an upgraded operator. For a moment after
+// its Pod is ready, its Service may still have no endpoint, or that of the old Pod. It returns no error for a webhook
+// that is never reached or gives wrong answers, because the checks detect that.
 func (o *operator) awaitConverting(ctx context.Context) error {
 	if len(o.upgraded) == 0 {
 		return nil
@@ -111,12 +111,13 @@ func (o *operator) awaitConverting(ctx context.Context) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, availableTimeout)
 	defer cancel()
-	steady := time.Time{} // since when it is reached
+	steady := time.Time{} // since when the webhook is reached
 	err = wait.PollUntilContextCancel(waiting, poll, true, func(ctx context.Context) (bool, error) {
 		for _, definition := range o.upgraded {
 			for _, served := range existing.ServedResources(definition) {
 				_, err := client.Resource(served).List(ctx, metav1.ListOptions{})
-				// k8s.io/apiextensions-apiserver says so, in webhook_converter.go; what net/http adds begins with the method.
+				// The message is from webhook_converter.go in k8s.io/apiextensions-apiserver. The part from net/http begins with
+				// the method.
 				if err != nil && strings.Contains(err.Error(), "conversion webhook") && strings.Contains(err.Error(), "failed: Post ") {
 					steady = time.Time{}
 					return false, nil

@@ -18,12 +18,12 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 )
 
-// A webhook that was reached once, and then led to the Pod of before, is not one that is reached.
+// A webhook does not count as reached if a later request still fails, because its Service leads to the old Pod.
 func TestConversionWebhookIsReachedSteadily(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	began := time.Now()
-	const lost = steadyTime / 2 // for a moment after this time it is lost again
+	const lost = steadyTime / 2 // one request after this time fails
 	var failed atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -49,6 +49,6 @@ func TestConversionWebhookIsReachedSteadily(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last := time.Duration(failed.Load()); last == 0 || time.Since(began) < last+steadyTime {
-		t.Errorf("it was lost after %s, and reported as reached after %s", last, time.Since(began))
+		t.Errorf("the webhook failed after %s, but counted as reached after %s", last, time.Since(began))
 	}
 }

@@ -14,15 +14,15 @@ import (
 	"lva.io/operators/scripts/grading/stage"
 )
 
-// authReader is the Role of kube-system with which one may read the front proxy's authority.
+// authReader is the Role in kube-system that allows reading the front proxy's authority.
 const authReader = "extension-apiserver-authentication-reader"
 
-// account makes the account by which what a submission brings comes into a cluster of others: its kinds, its
-// registrations of webhooks, namespaces of its own with all that is in them, and roles. It can give an operator no
-// right that it does not have itself: all to the kinds of the lab's API groups, and what every operator needs. That of
-// an aggregated API server may also register it, and give it what the farm of lab 07 needs: to read Pods, and the front
-// proxy's authority. An operator that owns workloads could change those of everybody, so that it gets rights to them on
-// kind only, where the cluster is the grader's own.
+// account creates the account that installs the objects of a submission in a cluster of others: its kinds, its
+// registrations of webhooks, its own namespaces with everything in them, and roles. The account can grant an operator
+// no right that it does not have itself. It has all rights to the kinds of the lab's API groups, and the rights that
+// every operator needs. For an aggregated API server, it may also register the server, and grant what the farm of lab
+// 07 needs: to read Pods, and the front proxy's authority. An operator that owns workloads could change those of all
+// users, so it gets rights to them only on kind, where the cluster is the grader's own.
 func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing.Account, error) {
 	all := []string{"*"}
 	bring := []string{"get", "list", "watch", "create"}
@@ -35,7 +35,7 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 			APIGroups: []string{"admissionregistration.k8s.io"},
 			Resources: []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}, Verbs: bring,
 		},
-		// What an operator needs besides its own kinds: Events, and to ask who scrapes its metrics.
+		// Besides its own kinds, an operator needs Events, and reviews of the clients that scrape its metrics.
 		{
 			APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"},
 			Verbs: []string{"get", "list", "watch", "create", "patch", "update"},
@@ -52,7 +52,7 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: verbs},
 		)
 	}
-	// An operator that migrates what is stored of its kinds changes the status of their definitions, and of no others.
+	// An operator that migrates the stored objects of its kinds changes the status of their definitions, and of no others.
 	var own []string
 	for _, definition := range what.Manifests.AllVersions() {
 		if group, _, _ := unstructured.NestedString(definition.Object, "spec", "group"); slices.Contains(what.Groups, group) {

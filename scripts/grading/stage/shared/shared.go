@@ -31,7 +31,7 @@ import (
 // Cluster is a cluster that exists before and after the run. Runs take turns there, and each one removes what it has
 // created. If a run was killed, the next one removes what is left of it.
 type Cluster struct {
-	// Context is the context of the cluster in the kubeconfig File. Default: what kubectl would read.
+	// Context is the context of the cluster in the kubeconfig File. Default: those that kubectl would use.
 	Context, File string
 	// Address is the IP address at which the cluster reaches this machine. Default: it is detected, if possible.
 	Address string
@@ -50,7 +50,7 @@ type Cluster struct {
 type AuditLog interface {
 	// Follow copies the log from its beginning until the context ends.
 	Follow(ctx context.Context, to io.Writer) error
-	// String says where the log is.
+	// String returns the location of the log.
 	String() string
 }
 
@@ -97,7 +97,7 @@ func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.
 	return local.New(described, o.route()), nil
 }
 
-// opened is a shared cluster while it is ours.
+// opened is a shared cluster while this run holds it.
 type opened struct {
 	*existing.Cluster
 	shared  Cluster
@@ -106,8 +106,7 @@ type opened struct {
 	closers []func() error
 }
 
-// needed is what an account must be allowed to do on whose behalf a lab is installed: it makes kinds, and rights to
-// them.
+// needed lists the rights of an account on whose behalf a lab is installed, which creates kinds, and rights to them.
 var needed = []existing.Right{
 	{Verb: "create", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 	{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
@@ -118,7 +117,7 @@ var needed = []existing.Right{
 	{Verb: "create", Resource: "namespaces"},
 }
 
-// open opens the cluster when it is this run's turn, and removes what an earlier one has left.
+// open opens the cluster when it is this run's turn, and removes the objects that an earlier run has left.
 func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened, err error) {
 	cluster, err := existing.Open(ctx, c.File, c.Context)
 	if err != nil {
@@ -164,7 +163,7 @@ func (c Cluster) holder() string {
 	return fmt.Sprintf("%s on %s (process %d)", name, machine, os.Getpid())
 }
 
-// closeTimeout is for the removal of what a run has made.
+// closeTimeout is the time limit for removing the objects that a run has created.
 const closeTimeout = 3 * time.Minute
 
 // Close removes what the run has created, and releases the cluster for the next run.
@@ -173,7 +172,7 @@ func (o *opened) Close() error {
 	defer cancel()
 	var err error
 	select {
-	case <-o.hold.Lost(): // what is there by now is another run's
+	case <-o.hold.Lost(): // the objects now belong to another run
 	default:
 		if _, cleaned := o.Clean(ctx); cleaned != nil {
 			err = fmt.Errorf("cleaning up after the run: %w: the next run tries again", cleaned)
@@ -186,7 +185,7 @@ func (o *opened) Close() error {
 	return errors.Join(err, o.scope.Close())
 }
 
-// route is how the cluster's API server gets to webhooks on this machine.
+// route returns the Route by which the cluster's API server reaches webhooks on this machine.
 func (o *opened) route() local.Route {
 	if o.shared.Address != "" {
 		return local.ByAddress(o.shared.Address)
@@ -197,7 +196,7 @@ func (o *opened) route() local.Route {
 	}
 	noRoute := local.NoRoute(fmt.Errorf("can't detect the address at which the cluster at %s reaches this machine: "+
 		"set it with --address", target.Host))
-	// Nothing is sent: the system only says from which address it would.
+	// Nothing is sent. The system only selects the local address that it would use.
 	connection, err := net.Dial("udp", net.JoinHostPort(target.Hostname(), "443"))
 	if err != nil {
 		return noRoute
@@ -205,13 +204,13 @@ func (o *opened) route() local.Route {
 	defer connection.Close()
 	ip := connection.LocalAddr().(*net.UDPAddr).IP
 	if ip.IsLoopback() {
-		return noRoute // an endpoint may not be that, and to the cluster it would be another machine
+		return noRoute // an endpoint must not be a loopback address, which means another machine in the cluster
 	}
 	return local.ByAddress(ip.String())
 }
 
-// auditPatience is how long it may take until the copy of the audit log has started. What an API server has logged for
-// a week is read before.
+// auditPatience is how long it may take until the copy of the audit log has started. Before that, the whole log is
+// read, which may cover a week.
 const auditPatience = time.Minute
 
 // copyAudit begins to copy the API server's audit log, from now on.
@@ -235,7 +234,7 @@ func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
 	go func() { ended <- o.shared.Audit.Follow(copying, copied) }()
 	o.closers = append(o.closers, func() error {
 		cancel()
-		<-ended //nolint:errcheck // it says that we have ended it
+		<-ended //nolint:errcheck // the error reports only the cancellation
 		return file.Close()
 	})
 	select {

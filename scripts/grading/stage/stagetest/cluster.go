@@ -14,14 +14,15 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// shared is the cluster of a package's tests. They use it one after the other, since its way out has one end.
+// shared is the cluster of a package's tests. They use it one after the other, because only one router can listen at
+// its egress socket.
 var shared struct {
 	mutex   sync.Mutex
 	cluster *embedded.Cluster
 }
 
-// Cluster returns an embedded cluster that the tests of a package share. It belongs to the calling test until that
-// ends. It still has what earlier tests have created. The package's TestMain must call Main.
+// Cluster returns an embedded cluster that the tests of a package share. It belongs to the calling test until the test
+// ends. It still contains the objects that earlier tests have created. The package's TestMain must call Main.
 func Cluster(tb testing.TB) *embedded.Cluster {
 	tb.Helper()
 	shared.mutex.Lock()

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Builder opens the submission in a folder, so that a test can build it and install it on a stage. It is removed with
+// Builder opens the submission in a folder, so that a test can build it and install it on a stage. It is removed after
 // the test.
 func Builder(tb testing.TB, dir string) *submission.Builder {
 	tb.Helper()
