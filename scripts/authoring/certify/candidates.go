@@ -17,41 +17,41 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// solutionName and tortureName are those of the candidates that are the solution as it is: it is graded, and it is
-// tortured.
+// solutionName and tortureName are the names of two candidates that are the unchanged solution. The first is graded,
+// and the second is tortured.
 const (
 	skeletonName = "skeleton"
 	solutionName = "solution"
 	tortureName  = "torture"
 )
 
-// stepsName is that of the candidate in which the first steps are done.
+// stepsName returns the name of the candidate in which the first steps are done.
 func stepsName(done int) string { return fmt.Sprintf("steps-1-to-%d", done) }
 
-// candidate is a submission whose grade is known before.
+// candidate is a submission whose grade is known in advance.
 type candidate struct {
 	name string
-	// misconception is what a mutant believes; empty for skeleton and solution.
+	// misconception is what the author of a mutant believes. It is empty for the skeleton and the solution.
 	misconception string
-	// design is what is different about a right design; empty for all others.
+	// design describes how a correct design differs from the solution. It is empty for all others.
 	design string
-	// done is the last step that is done in a submission of which only the first steps are; 0 for all others.
+	// done is the last completed step of a submission in which only the first steps are done. It is 0 for all others.
 	done int
-	// base says that a design does without the lab's extension, whose checks must be skipped then.
+	// base reports that a design lacks the lab's extension. The extension's checks must then be skipped.
 	base        bool
 	expectation mutant.Expectation
-	// torture says whether the torture runs, too. failsAs is the regular expression that its failure must match, or empty
-	// if the submission must survive.
+	// torture reports whether the torture runs, too. failsAs is the regular expression that its failure must match. It is
+	// empty if the submission must survive.
 	torture  bool
 	failsAs  string
 	ungraded bool // only tortured
 	// first is the check that runs before all others, as in grade.Options.
 	first string
-	// prepare puts the submission into an empty folder. changed says that its manifests may have to be regenerated.
+	// prepare puts the submission into an empty folder. changed reports that its manifests may have to be regenerated.
 	prepare func(ctx context.Context, dir string) error
 	changed bool
-	// source is a folder that alone decides what prepare puts there, for a submission that takes seconds to prepare.
-	// Default: none.
+	// source is a folder that alone determines what prepare writes. It is set for a submission that takes seconds to
+	// prepare. Default: none.
 	source string
 }
 
@@ -78,7 +78,7 @@ func Names(here *checkout.Checkout, lab *manifest.Lab) (names []string, err erro
 	return names, err
 }
 
-// candidates are skeleton, solution, right designs and mutants, or those of them that were asked for.
+// candidates returns the skeleton, the solution, the correct designs and the mutants, or those of them that Only names.
 func (o *Options) candidates() ([]candidate, error) {
 	source := o.SolutionDir(o.Lab)
 	list, err := mutant.Load(source)
@@ -88,7 +88,7 @@ func (o *Options) candidates() ([]candidate, error) {
 	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(source)) }
 	candidates := []candidate{
 		{name: skeletonName, source: source, expectation: list.Skeleton, prepare: func(ctx context.Context, dir string) error {
-			// Generated, not taken from labs/: a student may have worked there.
+			// The skeleton is generated, not taken from labs/, since a student may have worked there.
 			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
 		}},
 		{name: solutionName, prepare: copySolution},

@@ -30,7 +30,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Options say what to certify.
+// Options configure a certification.
 type Options struct {
 	*checkout.Checkout
 	Lab *manifest.Lab
@@ -66,18 +66,18 @@ type Options struct {
 	// it.
 	WithNode func(context.Context, func(string)) (*embedded.Cluster, error)
 
-	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what
-	// the solution's come from.
+	// The gradings of a run share a pool of control planes for mutants and the manifests that were generated before. They
+	// also share the origin of the solution's manifests.
 	pool      *own.Pool
 	generated string
 	origin    string
-	// proven is what need not be graded again; nil: nothing.
+	// proven has the submissions that need not be graded again. It is nil if all must be graded.
 	proven *proven
-	// choice are the mutants that are graded; nil: all.
+	// choice has the mutants that are graded. It is nil if all are graded.
 	choice *choice
 }
 
-// share makes what all of a run share, in its folder. The pool is for the caller to close.
+// share sets up what all gradings of a run share, in the folder of the run. The caller must close the pool.
 func (o *Options) share(dir string) (err error) {
 	if o.origin, err = origin(o.SolutionDir(o.Lab)); err != nil {
 		return err
@@ -101,9 +101,9 @@ func (o *Options) NewPool() (*own.Pool, error) {
 	return node.NewPoolForProcesses(o.WithNode), nil
 }
 
-// atOnce is how many submissions are graded at once. Where the submission is a Pod, add-ons and Pods that start keep a
-// processor busy and two are enough for two cores; where only its children are Pods, two left both cores idle for 40 %
-// of the time.
+// atOnce returns how many submissions are graded at once. If the submission is a Pod, starting add-ons and Pods keep a
+// processor busy, and two gradings are enough for two cores. If only its children are Pods, two gradings left both
+// cores idle for 40 % of the time.
 func (o *Options) atOnce() int {
 	most := max(1, o.Parallel)
 	switch {
@@ -118,12 +118,12 @@ func (o *Options) atOnce() int {
 // deployed reports whether the lab's checks deploy the submission.
 func (o *Options) deployed() bool { return o.Lab.Stage == manifest.Deployed }
 
-// tortured reports whether the solution is tortured. Nothing between what is deployed and the API server could crash
-// it.
+// tortured reports whether the solution is tortured. A deployed solution is not, since no component between it and the
+// API server could crash it.
 func (o *Options) tortured() bool { return o.Lab.Operator && !o.deployed() }
 
-// partly are the steps after which a student has points, and not yet all: a submission in which so much is done is
-// graded, too.
+// partly returns the steps after which a student has some of the points, but not all. A submission with only these
+// steps done is graded, too.
 func (o *Options) partly() (steps []int) {
 	for done := 1; done < o.Lab.Steps(); done++ {
 		if slices.ContainsFunc(o.Lab.Checks, func(c manifest.Check) bool { return c.Step == done }) {
@@ -136,7 +136,7 @@ func (o *Options) partly() (steps []int) {
 // withNode reports whether a run's cluster has a node.
 func (o *Options) withNode() bool { return o.Lab.NeedsNode(o.Lab.Stage) }
 
-// remember opens what is proven, unless it is luck that is looked for.
+// remember opens the records of proven submissions, unless the run looks for flaky grades.
 func (o *Options) remember() error {
 	if o.Load > 0 || o.Repeat > 1 {
 		return nil
@@ -149,7 +149,7 @@ func (o *Options) remember() error {
 		}
 		folder = filepath.Join(cache, "operator-labs", "proven")
 	}
-	// What is not there can't be compared later, so nothing that is graded without it is remembered.
+	// Missing parts can't be compared later, so grades without them are not remembered.
 	by, complete, err := o.graders()
 	if err != nil || !complete {
 		return err
@@ -158,7 +158,7 @@ func (o *Options) remember() error {
 	return err
 }
 
-// graders are what grades the lab. complete is false if a part of it is not there.
+// graders returns what grades the lab. complete is false if a part of it is missing.
 func (o *Options) graders() (by graders, complete bool, err error) {
 	by = graders{harness: o.Harness, programs: []string{o.ControlPlane.Path, o.ControllerGen}}
 	if by.harness == "" {
@@ -191,14 +191,14 @@ func (o *Options) Grader() (string, error) {
 	return by.digest(o.Lab)
 }
 
-// sameOrigin reports whether the manifests of the submission in a folder come from the same as the solution's. If
-// the origin is unknown, it reports false.
+// sameOrigin reports whether the manifests of the submission in a folder have the same origin as those of the solution.
+// If the origin is unknown, it reports false.
 func (o *Options) sameOrigin(dir string) bool {
 	have, err := origin(dir)
 	return err == nil && have == o.origin && have != ""
 }
 
-// origin is what manifests are made from.
+// origin identifies the files from which manifests are generated.
 func origin(dir string) (string, error) {
 	opened, err := submission.Open(dir, "")
 	if err != nil {
@@ -207,17 +207,17 @@ func origin(dir string) (string, error) {
 	return opened.Origin()
 }
 
-// result is how a candidate was graded.
+// result is the result of a candidate.
 type result struct {
-	// deviations say how the grade deviates from what it must be, and before how it did so at the first of two attempts.
+	// deviations are the differences from the expected grade. before has those of the first of two attempts.
 	deviations, before []string
-	// proven says that it was not graded, as it is known that it is graded as it must be.
+	// proven reports that the candidate was not graded, because it is known to get the expected grade.
 	proven bool
-	// noGrade says why it has no grade if the machine is the reason, which happens only under a load.
+	// noGrade is the reason why the machine prevented a grade. It is set only under a load.
 	noGrade string
 }
 
-// times is how often a candidate is graded.
+// times returns how often a candidate is graded.
 func (o *Options) times(c candidate) int {
 	if c.name == solutionName {
 		return max(1, o.Repeat, o.Soak)
@@ -258,9 +258,9 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 	return r, err
 }
 
-// attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how
-// the first one deviated: some mistakes are races, a certification is two hundred grades, and that it is found is what
-// counts. What is right gets none: a student has none.
+// attempt grades a submission. A mutant with an unexpected grade gets a second attempt, and before then has the
+// deviations of the first one. Some mistakes are races, and a certification has two hundred grades, so it is enough
+// that one attempt finds the mutant. Correct submissions get one attempt, as a student does.
 func (c candidate) attempt(single bool, grade func(attempt int) ([]string, error)) (deviations, before []string, err error) {
 	deviations, err = grade(1)
 	if err == nil && len(deviations) > 0 && c.misconception != "" && !single {
@@ -270,8 +270,7 @@ func (c candidate) attempt(single bool, grade func(attempt int) ([]string, error
 	return deviations, before, err
 }
 
-// verdict is the line of a submission, and below it how it deviates from what it must be, or did so at the first
-// attempt.
+// verdict returns the line of a submission, followed by its deviations or those of the first attempt.
 func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 	var out strings.Builder
 	word, deviations := "ok  ", r.deviations
@@ -313,7 +312,7 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 	return out.String()
 }
 
-// keepBusy starts the programs that compute, until the scope is closed.
+// keepBusy starts the programs that put a load on the machine. They run until the scope is closed.
 func (o *Options) keepBusy(scope *process.Scope) error {
 	for range o.Load {
 		if _, err := scope.Start(process.Spec{Name: "the load", Path: "/bin/sh", Args: []string{"-c", "while :; do :; done"}}); err != nil {

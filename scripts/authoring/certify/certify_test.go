@@ -55,7 +55,7 @@ func TestDeviations(t *testing.T) {
 		name   string
 		report *report.Report
 		fails  map[string]string
-		// want are words of each deviation, in their order.
+		// want has words of each deviation, in their order.
 		want []string
 		// explained is the check that must be explained first.
 		explained string
@@ -308,7 +308,7 @@ func TestLoadUsesCPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		busy := (&Options{Load: 2}).keepBusy(scope)
-		<-time.After(enough) // of the processors each has its share of this time
+		<-time.After(enough) // each program has its share of this time on the processors
 		if err := errors.Join(busy, scope.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -17,21 +17,21 @@ import (
 	"lva.io/operators/scripts/authoring/mutant"
 )
 
-// designsDir holds the right designs, an archive each, below the root of the repository.
+// designsDir holds the correct designs, one archive each, relative to the root of the repository.
 const designsDir = "scripts/authoring/certify/testdata/designs"
 
-// design is a right operator that is made in another way than the solution: it must have full marks. It is laid over a
-// copy of the solution.
+// design is a correct operator that is built in a different way than the solution, so it must get full marks. It is
+// laid over a copy of the solution.
 type design struct {
-	// Labs are those whose graders it is tried on, and Design says in one sentence what is different.
+	// Labs names the labs whose graders it is tried on. Design describes the difference in one sentence.
 	Labs   []string `json:"labs"`
 	Design string   `json:"design"`
-	// Torture says whether it must survive the torture, too. Each takes about as long as ten grades.
+	// Torture reports whether it must survive the torture, too. A torture takes about as long as ten grades.
 	Torture bool `json:"torture,omitempty"`
-	// Base is true of one without the lab's extension.
+	// Base reports that the design lacks the lab's extension.
 	Base bool `json:"base,omitempty"`
-	// Replaces are files and folders of the solution that it does without, and Edits what it changes in files that it
-	// keeps.
+	// Replaces lists the files and folders of the solution that the design removes. Edits lists the changes to files that
+	// it keeps.
 	Replaces []string      `json:"replaces,omitempty"`
 	Edits    []mutant.Edit `json:"edits,omitempty"`
 
@@ -39,7 +39,7 @@ type design struct {
 	files []txtar.File
 }
 
-// designs are all right designs for a lab.
+// designs returns all correct designs for a lab.
 func designs(root, lab string) (all []design, err error) {
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(designsDir), "*.txtar"))
 	if err != nil {

@@ -19,25 +19,25 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// Draw says which mutants are graded when there is not enough time for all of them. Skeletons and solutions are always
-// graded: docs/decisions/0032-gate-and-proof.md.
+// Draw selects the mutants that are graded when there is not enough time for all of them. Skeletons and solutions are
+// always graded: docs/decisions/0032-gate-and-proof.md.
 type Draw struct {
 	// Seed decides which mutants are drawn. The same seed always draws the same mutants.
 	Seed string
 	// Mutants is how many mutants of each lab are drawn. Changed is how many are drawn of a lab that changed since the
 	// commit below, if at most three labs did.
 	Mutants, Changed int
-	// Since is what changed since a commit that was certified. Mutants and designs that are new or different since then
+	// Since has the changes since a commit that was certified. Mutants and designs that are new or different since then
 	// are graded as well. Nil: the changes are unknown.
 	Since *changes.Changes
 	// Most limits how many new or different mutants and designs of all labs together are graded. 0: no limit.
 	Most int
 }
 
-// changedMost is how many labs can have changed themselves. A change to more of them is one to what they share.
+// changedMost is how many labs can have changed themselves. A change to more labs is a change to shared code.
 const changedMost = 3
 
-// choice are the mutants, designs and tortures of a lab that are graded, and why.
+// choice has the mutants, designs and tortures of a lab that are graded, and the reasons.
 type choice struct {
 	graded  map[string]bool // all there are, by name
 	changed int             // are graded because they are new or different
@@ -128,8 +128,8 @@ func (d *Draw) choose(ctx context.Context, labs []Options) ([]*choice, error) {
 	return chosen, nil
 }
 
-// changed are the labs that changed themselves: their solution, their entry in labs.yaml, or a package that their
-// checks import and those of some other lab do not.
+// changed returns the labs that changed themselves. A lab changed if its solution changed, or its entry in labs.yaml,
+// or a package that its checks import and those of some other lab do not.
 func (d *Draw) changed(ctx context.Context, labs []Options) (names []string, err error) {
 	if len(labs) == 0 {
 		return nil, nil
@@ -160,7 +160,7 @@ func (d *Draw) changed(ctx context.Context, labs []Options) (names []string, err
 	for i := range all {
 		lab := &all[i]
 		own := slices.DeleteFunc(imports["scripts/checks/"+lab.Name], func(name string) bool { return uses[name] == len(all) })
-		inFolders := func(name string) bool { // checks are tests, which Touch leaves out
+		inFolders := func(name string) bool { // checks are tests, and Touch leaves out tests
 			in := strings.HasPrefix(name, "solutions/"+lab.Name+"/") || strings.HasPrefix(name, "scripts/checks/"+lab.Name+"/")
 			return in && path.Base(name) != mutant.File && path.Ext(name) != ".md" && !d.Since.SameCode(ctx, name)
 		}
@@ -172,7 +172,7 @@ func (d *Draw) changed(ctx context.Context, labs []Options) (names []string, err
 	return names, nil
 }
 
-// before are the mutants of a lab at the commit.
+// before returns the mutants of a lab at the commit.
 func (d *Draw) before(ctx context.Context, lab *manifest.Lab) ([]mutant.Mutant, error) {
 	content, err := d.Since.Before(ctx, path.Join("solutions", lab.Name, mutant.File))
 	if err != nil || content == "" {
@@ -180,17 +180,17 @@ func (d *Draw) before(ctx context.Context, lab *manifest.Lab) ([]mutant.Mutant, 
 	}
 	var list mutant.List
 	if wrong := yaml.Unmarshal([]byte(content), &list); wrong != nil {
-		list = mutant.List{} // it has another form: all mutants are others
+		list = mutant.List{} // it has another format, so all mutants count as different
 	}
 	return list.Mutants, nil
 }
 
-// drawn reports whether a candidate is graded by some runs only.
+// drawn reports whether a candidate is graded only in some runs.
 func (c candidate) drawn() bool {
 	return c.misconception != "" || c.design != "" || c.done > 0 || c.name == tortureName
 }
 
-// drawn are the candidates that the choice leaves.
+// drawn returns the candidates that the choice keeps.
 func (o *Options) drawn(all []candidate) []candidate {
 	if o.choice == nil {
 		return all
@@ -198,7 +198,7 @@ func (o *Options) drawn(all []candidate) []candidate {
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.drawn() && !o.choice.graded[c.name] })
 }
 
-// String says what is graded and what is left out.
+// String describes which submissions are graded and which are left out.
 func (c *choice) String() string {
 	graded := 0
 	for _, yes := range c.graded {

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// everyLab is what certify takes when no lab is named.
+// everyLab returns the options of all labs, as certify uses them when no lab is named.
 func everyLab(t *testing.T) []Options {
 	t.Helper()
 	here, err := checkout.Find()
@@ -31,8 +31,8 @@ func everyLab(t *testing.T) []Options {
 	return labs
 }
 
-// The skeleton and the solution are graded whatever is drawn. A seed draws a fixed number of mutants of each lab,
-// always the same ones, and another seed draws others.
+// The skeleton and the solution are graded with every draw. A seed draws a fixed number of mutants of each lab, always
+// the same ones, and another seed draws others.
 func TestSeedDrawsMutants(t *testing.T) {
 	t.Parallel()
 	labs := everyLab(t)
@@ -69,7 +69,8 @@ func TestSeedDrawsMutants(t *testing.T) {
 	}
 }
 
-// The test changes a clone of this repository in one place after the other, and looks at what is graded because of it.
+// The test changes a clone of this repository in several places, one at a time, and checks which submissions are
+// graded.
 func TestChangesSelectSubmissions(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -88,9 +89,9 @@ func TestChangesSelectSubmissions(t *testing.T) {
 	})
 	for _, test := range []struct {
 		name string
-		// files get a line at their end, and a list of mutants another misconception of the first.
+		// Each of the files gets another line at its end. A list of mutants gets another misconception for its first mutant.
 		files []string
-		// changed are the labs of which more is drawn, and others how many mutants and designs of lab 02 are new or
+		// changed names the labs of which more is drawn. others is how many mutants and designs of lab 02 are new or
 		// different.
 		changed string
 		others  int

@@ -21,8 +21,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/own"
 )
 
-// grade grades one that is laid out, removes it, and says how the report deviates from what it must be, or why the
-// machine prevented a grade.
+// grade grades a candidate that is laid out, and removes it. It returns the differences between the report and the
+// expected grade, or the reason why the machine prevented a grade.
 func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []string, noGrade string, err error) {
 	if c.changed {
 		if err := o.regenerate(ctx, dir); err != nil {
@@ -37,15 +37,15 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 		}
 	}
 	if c.misconception != "" {
-		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one, and has a control plane
-		// of its own, as it has with a student.
+		// The expected failure of a mutant is known for this seed. A solution must pass with every seed, and gets a control
+		// plane of its own, as a student's does.
 		lease := o.pool.Lease()
 		defer lease.Return()
 		run.Seed, run.Start = mutantSeed, lease.Start
 	}
 	if !c.ungraded {
 		result := grade.Run(ctx, run)
-		// As the reason of such a run says, it is graded again.
+		// The reason of such a run asks the user to grade again.
 		for again := 0; again < machineRetries && o.Load == 0 && grade.IsMachineError(result); again++ {
 			result = grade.Run(ctx, run)
 		}
@@ -63,7 +63,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 			all = append(all, "its first check was "+c.first)
 		}
 	}
-	// Our own must survive the scenes. A right design need not have thought of a mishap that is so rare.
+	// The solution must survive the scenes. A correct design need not handle a failure that is so rare.
 	run.Scenes = c.design == ""
 	if c.torture && len(all) == 0 && ctx.Err() == nil {
 		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.failsAs)
@@ -77,7 +77,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 	return all, "", nil
 }
 
-// keepSteps removes the checks of later steps from a report, with their points, and the lab's own tests.
+// keepSteps removes from a report the checks of later steps, with their points, and the lab's own tests.
 func (o *Options) keepSteps(result *report.Report, done int) {
 	result.Checks = slices.DeleteFunc(result.Checks, func(graded report.Check) bool {
 		listed, err := o.Lab.Check(graded.ID)
@@ -89,7 +89,7 @@ func (o *Options) keepSteps(result *report.Report, done int) {
 	}
 }
 
-// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: a person who
+// regenerate generates the manifests of a changed copy of the solution again if the change affects them. A person who
 // changes types or markers would run `make generate manifests`.
 func (o *Options) regenerate(ctx context.Context, dir string) error {
 	if o.sameOrigin(dir) {
@@ -120,7 +120,7 @@ const mutantSeed = 1
 // machineRetries is how often a run without a grade is repeated if the machine is the reason.
 const machineRetries = 2
 
-// tortureDeviations compares what came of a torture with how the submission must fall, or that it must not.
+// tortureDeviations compares the result of a torture with the expected one: a failure that matches failsAs, or none.
 func tortureDeviations(trials *grade.Trials, failsAs string) []string {
 	failure := trials.Failure
 	switch {

@@ -23,15 +23,15 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Mutation says which automatic mutants of a lab's solution to grade.
+// Mutation configures the grading of automatic mutants of a lab's solution.
 type Mutation struct {
 	Options
 	Mutants []mutate.Mutant
-	// Survivors are the mutants that are known to get full marks, with the reason, by their IDs.
+	// Survivors are the mutants that are known to get full marks, by ID, with the reason.
 	Survivors map[string]mutate.Survivor
 	// Torture also tortures the mutants that get full marks.
 	Torture bool
-	// Ended is called with the result of each mutant, one after the other. An error ends the run.
+	// Ended is called with the result of each mutant, one at a time. An error ends the run.
 	Ended func(mutate.Trial) error
 }
 
@@ -93,8 +93,8 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 		return "", "", err
 	}
 	if !m.sameOrigin(dir) {
-		// Where no manifests come of it, those of the solution stay, as they do in a student's folder: the grade must not
-		// take them for those of the mutant.
+		// If no manifests can be generated, those of the solution stay, as they would in a student's folder. The grader must
+		// not take them for manifests of the mutant.
 		generator := skeleton.Generator{Root: m.Root, ControllerGen: m.ControllerGen}
 		if generator.Manifests(ctx, dir) == nil && !m.Lab.Operator && !m.deployed() {
 			same, err := sameFiles(filepath.Join(m.SolutionDir(m.Lab), "config"), filepath.Join(dir, "config"))
@@ -165,7 +165,7 @@ func sameFiles(one, other string) (bool, error) {
 	return maps.Equal(a, b), errors.Join(errA, errB)
 }
 
-// failed are the checks that a submission failed.
+// failed returns the checks that a submission failed.
 func failed(result *report.Report) (ids []string) {
 	for _, check := range result.Checks {
 		if check.Status == report.Failed {

@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// signs is what a student has to write: a check reads the first sign, and the torture the second.
+// signs is the code that a student has to write. A check reads the first sign, and the torture reads the second.
 const signs = `package main
 
 import "example.com/icecream/internal/shelf"
@@ -68,7 +68,7 @@ else
 fi
 `
 
-// mutation is a run over the mutants of the signs that have these changes.
+// mutation returns a run over the mutants of the signs that have these changes.
 func mutation(t *testing.T, changes ...string) Mutation {
 	t.Helper()
 	here := solution(t, "")
@@ -108,7 +108,7 @@ func mutation(t *testing.T, changes ...string) Mutation {
 	return m
 }
 
-// behaviour is that of an operator whose atStart can be set.
+// behaviour is the code of an operator whose atStart can be set.
 const behaviour = `package main
 
 func missing(labels map[string]string) (names []string) {

@@ -32,28 +32,28 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// proven knows which submissions were graded as they must be on this machine, by all that decides it: what they are,
-// what must come of them, the checks, the harness, the control plane, controller-gen and the Go that compiles them.
-// Where Pods run, the node's programs, the installer of add-ons and the images decide as well.
+// proven has the submissions that got the expected grade on this machine. A record covers everything that decides the
+// grade: the submission, its expected grade, the checks, the harness, the control plane, controller-gen and the version
+// of Go. If Pods run, it also covers the node's programs, the installer of add-ons and the images.
 type proven struct {
-	// dir is the folder of a lab, as its grader is now.
+	// dir is the folder of a lab and its current graders.
 	dir string
 }
 
-// unusedTime is how long what a grader has proven is kept after its last use. Other checkouts have other graders, and
-// what one has proven is no waste of another.
+// unusedTime is how long the proofs of a grader are kept after their last use. Other checkouts have other graders and
+// share this folder, so their proofs must not be removed early.
 const unusedTime = 14 * 24 * time.Hour
 
-// graders are what grades a lab: code, the files of programs, and images.
+// graders has everything that grades a lab: code, the files of programs, and images.
 type graders struct {
 	harness  string
 	programs []string
 	images   []images.Built
 }
 
-// addNode adds what the lab's clusters consist of where Pods run: the programs of the node, the installer of the lab's
-// add-ons, and the images that checkout.Prepare makes. complete is false if one of them is not there, as where there
-// can be no node.
+// addNode adds the parts of the lab's clusters in which Pods run: the programs of the node, the installer of the lab's
+// add-ons, and the images that checkout.Prepare makes. complete is false if one of them is missing, for example on a
+// machine that can't run a node.
 func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete bool, err error) {
 	for _, program := range targets.Node(here.Root) {
 		g.programs = append(g.programs, program.Output)
@@ -89,7 +89,7 @@ func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete 
 	return len(g.images) == len(wanted), err
 }
 
-// digest stands for the graders of a lab.
+// digest identifies the graders of a lab.
 func (g *graders) digest(lab *manifest.Lab) (string, error) {
 	encoded, err := json.Marshal(lab)
 	if err != nil {
@@ -110,7 +110,7 @@ func (g *graders) digest(lab *manifest.Lab) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// newProven opens what is known, in a folder, of a lab that is graded by these.
+// newProven opens the records of a lab that these graders grade, in a folder.
 func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 	digest, err := by.digest(lab)
 	if err != nil {
@@ -141,8 +141,8 @@ func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 	return &proven{dir: dir}, nil
 }
 
-// file stands for a candidate as it is laid out in a folder, and for what must come of it. Comments of Go files do not
-// count.
+// file returns the name of the record for a candidate that is laid out in a folder, and for its expected grade.
+// Comments of Go files do not count.
 func (p *proven) file(c candidate, dir string) (string, error) {
 	content, err := codeOf(dir)
 	if err != nil {
@@ -153,8 +153,8 @@ func (p *proven) file(c candidate, dir string) (string, error) {
 	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
 }
 
-// codeOf stands for the files of a folder that a grade can depend on. The lists of mutants and the unit tests of an
-// operator are not among them: no part of a grader reads them in a submission.
+// codeOf returns a digest of the files of a folder that a grade can depend on. It leaves out the lists of mutants and
+// the unit tests of an operator, since no part of a grader reads them in a submission.
 func codeOf(dir string) (string, error) {
 	files, err := dirhash.DirFiles(dir, "")
 	if err != nil {
@@ -172,13 +172,13 @@ func codeOf(dir string) (string, error) {
 	})
 }
 
-// has reports whether it is proven.
+// has reports whether the submission is proven.
 func (p *proven) has(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
 
-// keep notes that it is.
+// keep records that the submission is proven.
 func (p *proven) keep(file string) error {
 	if err := renameio.WriteFile(file, nil, 0o644); err != nil {
 		return fmt.Errorf("saving what is proven: %w", err)

@@ -71,7 +71,7 @@ func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 type Uncertified struct {
 	Lab    string
 	Graded int
-	// Names are those submissions, and Explained says how each was graded.
+	// Names are those submissions. Explained describes how each was graded.
 	Names, Explained []string
 }
 
@@ -80,16 +80,16 @@ func (u *Uncertified) Error() string {
 		u.Lab, u.Graded, strings.Join(u.Names, ", "))
 }
 
-// repetitions is how often a failed grading is repeated, and flakyMost how many of them Repeating forgives.
+// repetitions is how often a failed grading is repeated. flakyMost is how often Repeating forgives failures.
 const (
 	repetitions = 2
 	flakyMost   = 10
 )
 
-// Repeating calls Labs for a gate, and grades the submissions that were not graded as expected again, alone, at most
-// twice. If they are then graded as expected, the remaining submissions follow. forgiven gets their names with their
-// labs, and what was wrong. The labs must not be graded under a load or several times, since then no results are
-// remembered.
+// Repeating calls Labs for a gate. It grades the submissions that did not get the expected grade again, alone, at most
+// twice. If they then get the expected grade, the remaining submissions follow. It calls forgiven with their names and
+// labs, and with the earlier deviations. The labs must not be graded under a load or several times, since no results
+// are remembered then.
 func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(name, explained string) error) error {
 	for i := range labs {
 		labs[i].Single = true
@@ -109,7 +109,7 @@ func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(na
 	}
 }
 
-// repeat grades submissions that were not graded as they must be again, alone.
+// repeat grades the submissions that did not get the expected grade again, alone.
 func (o Options) repeat(ctx context.Context, wrong *Uncertified, forgiven func(name, explained string) error) (err error) {
 	o.Only, o.Parallel, o.choice = wrong.Names, 1, nil
 	fmt.Fprintf(o.Out, "\nGrading these of lab %s again, alone: %s\n", wrong.Lab, strings.Join(wrong.Names, ", "))
@@ -129,9 +129,9 @@ func (o Options) repeat(ctx context.Context, wrong *Uncertified, forgiven func(n
 	return nil
 }
 
-// uncertified are the labs that an error names. only says that the error has nothing else.
+// uncertified returns the labs that an error names. only reports that the error contains no other errors.
 func uncertified(err error) (labs []*Uncertified, only bool) {
-	switch e := err.(type) { //nolint:errorlint // each error of a joined one is looked at
+	switch e := err.(type) { //nolint:errorlint // the loop looks at each part of a joined error
 	case *Uncertified:
 		return []*Uncertified{e}, true
 	case interface{ Unwrap() []error }:
@@ -150,11 +150,11 @@ func uncertified(err error) (labs []*Uncertified, only bool) {
 // job is a grading to be done.
 type job struct {
 	candidate
-	// dir is the name of the folder for it, without the number of the attempt.
+	// dir is the name of the job's folder, without the number of the attempt.
 	dir string
 }
 
-// certification is that of one lab.
+// certification is the certification of one lab.
 type certification struct {
 	Options
 	jobs    []job // that have not begun
@@ -163,7 +163,8 @@ type certification struct {
 
 	scope *process.Scope // nil before the first one begins
 	began time.Time
-	// problems are errors of ours, wrong the names of what was not graded as it must be, and explained says how it was.
+	// problems are internal errors. wrong has the names of submissions without the expected grade, and explained has their
+	// lines of the output.
 	problems         []error
 	wrong, explained []string
 }
@@ -190,7 +191,7 @@ func newCertification(options Options) (*certification, error) {
 	return c, nil
 }
 
-// open makes what all gradings share.
+// open sets up what all gradings share.
 func (c *certification) open() (err error) {
 	if c.scope, err = process.NewScope(process.Options{}); err != nil {
 		return err
@@ -205,7 +206,7 @@ func (c *certification) open() (err error) {
 	return nil
 }
 
-// close removes what was shared, and says whether the lab is certified.
+// close removes what the gradings shared. It returns an error unless the lab is certified.
 func (c *certification) close(ctx context.Context) error {
 	ended := errors.Join(c.pool.Close(), c.scope.Close())
 	fmt.Fprintf(c.Out, "%s: %d graded, %.1f s\n", c.Lab.Name, c.graded, time.Since(c.began).Seconds())
@@ -215,7 +216,7 @@ func (c *certification) close(ctx context.Context) error {
 	case len(c.problems) > 0:
 		return errors.Join(append(c.problems, ended)...)
 	case len(c.wrong) > 0:
-		if c.graded > len(c.wrong) { // once more at the end: of a long log, many a CI keeps only that
+		if c.graded > len(c.wrong) { // repeated at the end, since many CI systems keep only the end of a long log
 			fmt.Fprint(c.Out, "\n", strings.Join(c.explained, ""))
 		}
 		return errors.Join(&Uncertified{Lab: c.Lab.Name, Graded: c.graded, Names: c.wrong, Explained: c.explained}, ended)
@@ -223,7 +224,7 @@ func (c *certification) close(ctx context.Context) error {
 	return ended
 }
 
-// graded is how a job ended.
+// graded is the result of a job.
 type graded struct {
 	of     *certification
 	name   string
@@ -253,8 +254,8 @@ func (c *certification) record(g graded) {
 	}
 }
 
-// withNodeFirst puts labs whose clusters have a node before the others: the few submissions of these that are graded at
-// once leave a processor idle, and at the end nothing would be left to use it.
+// withNodeFirst puts labs whose clusters have a node before the others. Few of their submissions can be graded at once,
+// which leaves a processor idle. At the end of the run no other submission would use it.
 func withNodeFirst(all []*certification) {
 	slices.SortStableFunc(all, func(a, b *certification) int {
 		switch {
@@ -267,7 +268,7 @@ func withNodeFirst(all []*certification) {
 	})
 }
 
-// next is the certification whose next job begins: the first that has one and may begin it; nil: none.
+// next returns the first certification that has a job and may begin it. It returns nil if there is none.
 func next(all []*certification) *certification {
 	nodes := 0
 	for _, c := range all {
@@ -291,7 +292,7 @@ func next(all []*certification) *certification {
 	return nil
 }
 
-// gradeAll does all jobs, so many at once.
+// gradeAll does all jobs, at most atOnce of them at the same time.
 func gradeAll(ctx context.Context, all []*certification, atOnce int) error {
 	ended := make(chan graded)
 	running := 0

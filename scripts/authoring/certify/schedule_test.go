@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/checkout"
 )
 
-// Whichever gradings end first, all of them finish, few clusters with a node run at once, and no slot is free while a
-// submission may begin.
+// In whatever order the gradings end, all of them finish, few clusters with a node run at once, and no slot is free
+// while a submission may begin.
 func TestLabsShareTheSlots(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
@@ -87,7 +87,7 @@ func TestDisturbedRunHasNoGrade(t *testing.T) {
 	}
 }
 
-// Only failures of submissions are repeated. If an internal error occurs beside one, it is still reported.
+// Only failures of submissions are repeated. If an internal error occurs as well, it is still reported.
 func TestUncertified(t *testing.T) {
 	t.Parallel()
 	one, other := &Uncertified{Lab: "01-icecream"}, &Uncertified{Lab: "08-lolcow"}

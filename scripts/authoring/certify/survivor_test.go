@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// solution makes a checkout with one lab, whose solution is an operator that goes on whatever happens, and has these
-// mutants.
+// solution creates a checkout with one lab. Its solution is an operator that continues after every failure, and has
+// these mutants.
 func solution(t *testing.T, mutants string) *checkout.Checkout {
 	t.Helper()
 	here, err := checkout.Find()
@@ -31,7 +31,7 @@ func solution(t *testing.T, mutants string) *checkout.Checkout {
 	if err := here.EnsureControlPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The operator needs neither its kind nor its rights, which a mutant would have to have markers for.
+	// The operator needs neither its kind nor its permissions. With them, a mutant would need markers.
 	files := []txtar.File{{Name: "mutants.yaml", Data: []byte(mutants)}}
 	for _, name := range []string{"base.txtar", "labels.txtar"} {
 		parsed, err := txtar.ParseFile(filepath.Join("..", "..", "grading", "grade", "testdata", "submissions", name))
@@ -50,7 +50,7 @@ func solution(t *testing.T, mutants string) *checkout.Checkout {
 	return &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane, Labs: here.Labs}
 }
 
-// A script stands for the checks: all pass, and a program whose shop closes at noon falls to the torture.
+// A script replaces the checks. All of them pass, and a program whose shop closes at noon fails the torture.
 const checks = `#!/bin/sh
 if ! grep -q '"torture"' "$OPERATOR_LABS_RUN"; then
 	echo '{"check":"open","status":"passed"}' >&3

@@ -32,14 +32,14 @@ func New(ctx context.Context, here *checkout.Checkout) (Generator, error) {
 	return Generator{ClientGen: paths[0], ListerGen: paths[1], InformerGen: paths[2]}, nil
 }
 
-// folder is where the generated packages are in a module, and apis where its types are: api/GROUP/VERSION, as in a
-// project of kubebuilder with several groups.
+// folder is the folder of the generated packages in a module. apis is the folder of its types: api/GROUP/VERSION, as in
+// a kubebuilder project with several groups.
 const (
 	folder = "internal/generated"
 	apis   = "api"
 )
 
-// ErrNoTypes means that no type of a module asks for a client.
+// ErrNoTypes reports that no type of a module requests a client.
 var ErrNoTypes = errors.New("no type in api/GROUP/VERSION has the marker +genclient")
 
 // Generated reports whether the programs generate this file of a module.
@@ -95,7 +95,7 @@ func (g Generator) Generate(ctx context.Context, dir string) error {
 	return nil
 }
 
-// marked are the GROUP/VERSION folders of a module with a type that asks for a client, sorted.
+// marked returns the GROUP/VERSION folders of a module that have a type with a request for a client, sorted.
 func marked(dir string) (versions []string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, apis, "*", "*", "*.go"))
 	if err != nil {
@@ -117,7 +117,7 @@ func marked(dir string) (versions []string, err error) {
 	return slices.Compact(versions), nil
 }
 
-// Wanted reports whether a type of the module in a folder asks for a client. It is false for a missing folder.
+// Wanted reports whether a type of the module in a folder requests a client. It is false for a missing folder.
 func Wanted(dir string) (bool, error) {
 	versions, err := marked(dir)
 	return len(versions) > 0, err

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// lay makes files below a new folder.
+// lay writes files into a new folder.
 func lay(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

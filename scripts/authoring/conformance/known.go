@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// known.yaml says which tests make up the sample, and what the embedded cluster can't do.
+// known.yaml lists the tests of the sample, and the tests that the embedded cluster can't pass.
 //
 //go:embed known.yaml
 var knownFile []byte
 
-// Known has what is known about the tests before they run.
+// Known lists what is known about the tests before they run.
 type Known struct {
 	// Sample has the names of the tests that CI runs: some of each SIG, and one of each part of a node.
 	Sample []string `json:"sample"`
@@ -27,7 +27,7 @@ type Known struct {
 	Failing []Reason `json:"failing"`
 }
 
-// Reason is why tests do not pass.
+// Reason explains why tests do not pass.
 type Reason struct {
 	// Tests is a regular expression for their names.
 	Tests  string `json:"tests"`

@@ -17,14 +17,14 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Verdict says how a test ended.
+// Verdict is how a test ended.
 type Verdict string
 
 // The verdicts.
 const (
 	Passed Verdict = "passed"
 	Failed Verdict = "failed"
-	// NotRun means that the test itself or known.yaml says that this cluster can't provide what the test needs.
+	// NotRun means that this cluster can't provide what the test needs, according to the test itself or to known.yaml.
 	NotRun Verdict = "not run"
 )
 
@@ -32,7 +32,7 @@ const (
 type Result struct {
 	Test    string  `json:"test"`
 	Verdict Verdict `json:"verdict"`
-	// Why says in a sentence why the test did not pass, or was not run.
+	// Why explains in a sentence why the test did not pass, or was not run.
 	Why     string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 }
@@ -43,7 +43,7 @@ type Ledger struct {
 	results map[string]Result
 }
 
-// OpenLedger reads the results of earlier runs. The file need not be there yet.
+// OpenLedger reads the results of earlier runs. The file may be missing.
 func OpenLedger(file string) (*Ledger, error) {
 	l := &Ledger{file: file, results: map[string]Result{}}
 	content, err := os.ReadFile(file)
@@ -91,7 +91,7 @@ func (l *Ledger) Left(tests []Test) []Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t Test) bool { return l.results[t.Name].Verdict == Passed })
 }
 
-// ResultsFile is the file in the documentation that has the results, relative to the root of the repository.
+// ResultsFile is the file in the documentation with the results, relative to the root of the repository.
 const ResultsFile = "docs/reference/conformance.json"
 
 // Publish writes the results into the documentation of the repository.
@@ -149,7 +149,7 @@ func Count(results []Result) []Figures {
 	return all
 }
 
-// Summary says in a sentence how many of the tests passed.
+// Summary describes in a sentence how many of the tests passed.
 func Summary(results []Result) string {
 	var sum Figures
 	for _, f := range Count(results) {

@@ -24,10 +24,11 @@ import (
 )
 
 const (
-	// batch is how many tests one process of the suite runs: its start takes two seconds, and what it had decided is lost
-	// when it is ended.
+	// batch is how many tests one process of the suite runs. The process takes two seconds to start, and results that it
+	// has not reported are lost when it is killed.
 	batch = 4
-	// testLimit is for one test: the suite's own waits end after ten minutes at most, and some tests have two of them.
+	// testLimit is the time limit of one test. The suite's own waits end after ten minutes at most, and some tests have
+	// two of them.
 	testLimit = 20 * time.Minute
 )
 
@@ -66,11 +67,11 @@ func (r Run) Do(ctx context.Context) error {
 	return errors.Join(err, scope.Close())
 }
 
-// batches runs tests in so many processes at a time.
+// batches runs tests in at most parallel processes at a time.
 func (r Run) batches(ctx context.Context, scope *process.Scope, tests []Test, parallel int) error {
 	results := make(chan []Result)
 	running, ctx := errgroup.WithContext(ctx)
-	running.SetLimit(parallel + 1) // and who starts them
+	running.SetLimit(parallel + 1) // and one for the goroutine that starts them
 	running.Go(func() error {
 		for some := range slices.Chunk(tests, batch) {
 			running.Go(func() error {
@@ -114,7 +115,7 @@ func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]R
 	var output bytes.Buffer
 	p, err := scope.Start(process.Spec{
 		Name: "the conformance suite", Path: r.Program, Dir: dir, Stdout: &output, Stderr: &output,
-		Env: append(os.Environ(), "TMPDIR="+dir), // its tests leave what they have put there
+		Env: append(os.Environ(), "TMPDIR="+dir), // its tests leave temporary files behind
 		Args: []string{
 			"--kubeconfig=" + r.Kubeconfig, "--kubectl-path=" + r.Kubectl, "--provider=skeleton",
 			"--num-nodes=1", "--disable-log-dump", "--dump-logs-on-failure=false",
@@ -147,7 +148,7 @@ func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]R
 	return results, nil
 }
 
-// focusOn is a regular expression for exactly these tests. Ginkgo compares it with a test's file and full name.
+// focusOn returns a regular expression for exactly these tests. Ginkgo compares it with a test's file and full name.
 func focusOn(tests []Test) string {
 	names := make([]string, len(tests))
 	for i, test := range tests {
@@ -187,7 +188,7 @@ func resultOf(spec types.SpecReport) Result {
 	return result
 }
 
-// reasonLength is how much of a reason is kept, in characters.
+// reasonLength is the maximum length of a recorded reason, in characters.
 const reasonLength = 300
 
 func firstLine(text string) string {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Kubernetes' tests leave folders where temporary files are.
+// Kubernetes' tests leave folders in the directory for temporary files.
 func TestRunLeavesNoTemporaryFiles(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

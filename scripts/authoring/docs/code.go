@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// show returns the lines that a page shows: of a file, given by its path from the root, the whole or a named part.
+// show returns the lines of a file, given by its path from the root, that a page shows: the whole file or a named part.
 func show(root, name, part string) ([]string, error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, fmt.Errorf("%s is not a path from the root of the repository", name)
@@ -102,7 +102,7 @@ func regionNames(source *skeleton.Source) []string {
 	return names
 }
 
-// others ends a message about a name that does not exist with those that do.
+// others returns the end of an error about an unknown name: a list of the known names.
 func others(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -211,7 +211,7 @@ func tidied(lines []string) []string {
 	return tidy
 }
 
-// language is what a code block of this file is called, for colouring.
+// language returns the language of a code block for this file, for syntax highlighting.
 func language(name string) string {
 	switch path.Ext(name) {
 	case ".go":

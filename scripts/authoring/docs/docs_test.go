@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// repository is the shop, unpacked.
+// repository is the unpacked repository of the shop.
 func repository(t *testing.T) (root string, want map[string]string) {
 	t.Helper()
 	return unpacked(t, "testdata/shop.txtar")
@@ -87,7 +87,7 @@ func TestCodeOfPages(t *testing.T) {
 	if err == nil || err.Error() != stale {
 		t.Errorf("check before the fix: %v, want %s", err, stale)
 	}
-	// The page of a lab comes from its solution, and is not to be fixed here.
+	// The page of a lab comes from its solution, and must not be fixed here.
 	const ofLab = "<!-- code: solutions/01-shop/Makefile -->\n<!-- /code -->\n"
 	write(t, root, "labs/01-shop/README.md", ofLab)
 	changed, err := Fix(root)
@@ -372,7 +372,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Readers find a term without a link only by browsing the glossary.
+// Without a link, readers find a term only by browsing the glossary.
 func TestPageLinksToGlossaryTerms(t *testing.T) {
 	t.Parallel()
 	const repository, glossary = "../../..", "docs/reference/glossary.md"
@@ -386,7 +386,7 @@ func TestPageLinksToGlossaryTerms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if page == glossary { // Its own links help only those who are there already.
+		if page == glossary { // Links within the glossary help only its readers.
 			terms = manifest.Anchors(content)[1:]
 			continue
 		}

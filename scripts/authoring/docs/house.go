@@ -34,10 +34,10 @@ const (
 	solutions = "solutions"
 )
 
-// house is how a repository is laid out. Each folder is read once, however many tables of a page need it.
+// house is the layout of a repository. Each folder is read once, however many tables of a page need it.
 type house struct {
 	root string
-	read map[string][]goPackage // by the folder whose packages they are
+	read map[string][]goPackage // by the folder that has the packages
 }
 
 func newHouse(root string) *house { return &house{root: root, read: map[string][]goPackage{}} }
@@ -46,7 +46,7 @@ func newHouse(root string) *house { return &house{root: root, read: map[string][
 type goPackage struct {
 	folder  string   // from the root, with slashes
 	comment string   // the first sentence of its package comment, or nothing
-	lines   goLines  // those of its files that no program wrote
+	lines   goLines  // without generated files
 	imports []string // the wings that it imports
 }
 
@@ -57,7 +57,7 @@ func (l goLines) plus(other goLines) goLines {
 	return goLines{code: l.code + other.code, tests: l.tests + other.tests}
 }
 
-// notOurs are names of folders with input of tests, built programs and installed modules of npm.
+// notOurs are the names of folders with input of tests, built programs and installed npm modules.
 var notOurs = []string{"testdata", "bin", "out", "node_modules"}
 
 // packages lists the packages in a folder of the repository and below it, in the order of their folders.
@@ -122,7 +122,7 @@ func (p *goPackage) add(name string) error {
 			p.lines.code += lines
 		}
 	}
-	// The checks of a lab are test files, so there they are what the package is for.
+	// The checks of a lab are test files, so they count as the package's code.
 	if isTest && wingOf(p.folder) != "checks" {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (p *goPackage) add(name string) error {
 	return nil
 }
 
-// wingOf is the wing that a folder belongs to, or nothing.
+// wingOf returns the wing that a folder belongs to, or an empty string.
 func wingOf(folder string) string {
 	below, _ := strings.CutPrefix(folder, scripts+"/")
 	if below == folder {
@@ -185,7 +185,7 @@ func (h *house) byWing() (map[string][]goPackage, error) {
 	return found, nil
 }
 
-// linesOf is the sum of the lines of packages.
+// linesOf returns the sum of the lines of packages.
 func linesOf(packages []goPackage) (sum goLines) {
 	for _, p := range packages {
 		sum = sum.plus(p.lines)
@@ -193,14 +193,14 @@ func linesOf(packages []goPackage) (sum goLines) {
 	return sum
 }
 
-// houseTables are the tables of a page that show how the repository is laid out, by their names.
+// houseTables are the tables about the layout of the repository, by name.
 var houseTables = map[string]func(h *house, page string) (*table, error){
 	"wings":    wingTable,
 	"packages": packageTable,
 	"sizes":    sizeTable,
 }
 
-// wingTable lists what each wing holds, and how large it is.
+// wingTable lists the purpose and the size of each wing.
 func wingTable(h *house, page string) (*table, error) {
 	found, err := h.byWing()
 	if err != nil {
@@ -214,7 +214,7 @@ func wingTable(h *house, page string) (*table, error) {
 		}
 		holds, below := "", len(packages)
 		if packages[0].folder == folder {
-			holds, below = packages[0].comment, below-1 // the wing's own folder is not one of the packages that it holds
+			holds, below = packages[0].comment, below-1 // the wing's own folder does not count as one of its packages
 		}
 		lines := linesOf(packages)
 		t.add(linkTo(page, wing, folder), inCell(holds), fmt.Sprint(below), hundreds(lines.code), hundreds(lines.tests))
@@ -233,7 +233,7 @@ func packageTable(h *house, page string) (*table, error) {
 		if len(packages) == 0 {
 			return
 		}
-		if packages[0].folder != group { // it holds packages, and is none itself
+		if packages[0].folder != group { // it only holds packages
 			packages = append([]goPackage{{folder: group}}, packages...)
 		}
 		for _, p := range packages {
@@ -253,7 +253,7 @@ func packageTable(h *house, page string) (*table, error) {
 	return t, err
 }
 
-// clusters lists the packages of clusters: those of the embedded cluster's node, and the others.
+// clusters lists the packages of clusters: those of the embedded cluster's node, and all others.
 func (h *house) clusters() (others, ofNode []goPackage, err error) {
 	all, err := h.packages(clusters)
 	for _, p := range all {
@@ -291,7 +291,7 @@ func sizeTable(h *house, page string) (*table, error) {
 	}
 	add(clusters, ", without its node", linesOf(others))
 	add(node, "", linesOf(ofNode))
-	// The labs are generated from the solutions, after this table.
+	// The labs are generated from the solutions, which come after this table.
 	packages, err := h.packages(solutions)
 	if err != nil {
 		return nil, err
@@ -314,10 +314,10 @@ func hundreds(lines int) string {
 	return fmt.Sprintf("%d,%03d", rounded/1000, rounded%1000)
 }
 
-// inCell is a sentence of a comment as Markdown: VitePress takes < for a tag.
+// inCell returns a sentence of a comment as Markdown. VitePress takes < for a tag.
 func inCell(sentence string) string { return strings.ReplaceAll(sentence, "<", "&lt;") }
 
-// diagrams are those that a page can have, by their names. Each returns the lines of a Mermaid diagram.
+// diagrams are the diagrams that a page can have, by name. Each returns the lines of a Mermaid diagram.
 var diagrams = map[string]func(h *house) ([]string, error){
 	"wings": wingDiagram,
 }
@@ -339,15 +339,15 @@ func makeDiagram(h *house, name, section string) ([]string, error) {
 	return block("mermaid", lines), nil
 }
 
-// wingDiagram draws which wing imports which. An import of a wing that another imported wing reaches as well is left
-// out. An import against the order is never left out.
+// wingDiagram draws which wing imports which. It leaves out an import that another imported wing implies. It never
+// leaves out an import against the order.
 func wingDiagram(h *house) ([]string, error) {
 	found, err := h.byWing()
 	if err != nil {
 		return nil, err
 	}
 	lines, arrows := []string{"flowchart LR"}, []string(nil)
-	reached := map[string][]string{} // the wings that a wing imports, also by others
+	reached := map[string][]string{} // the wings that a wing imports, directly or indirectly
 	for i, wing := range wings {
 		if len(found[wing]) > 0 {
 			lines = append(lines, "    "+wing)

@@ -16,7 +16,7 @@ import (
 func TestPageShowsRepositoryLayout(t *testing.T) {
 	t.Parallel()
 	root, want := unpacked(t, "testdata/house.txtar")
-	for range 2 { // the second time with what the first has written
+	for range 2 { // the second run reads the output of the first
 		got, err := Refresh(root, "docs/page.md")
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestLinesAreRoundedToHundreds(t *testing.T) {
 	}
 }
 
-// The list of wings here and the linter's rules are written by hand, and have the same order.
+// The order of the wings is written by hand, here and in the linter's rules. Both must be the same.
 func TestLinterHasOrderOfWings(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../../.golangci.yml")

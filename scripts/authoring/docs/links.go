@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// CheckLinks follows the links of all pages that stay in the repository. Each must lead to a file or folder, and each
+// CheckLinks follows the links of all pages that stay in the repository. Each must point to a file or folder, and each
 // #anchor to a heading, or to a declaration or region of a file with code. The error lists all dead links, each as a
 // *Problem.
 func CheckLinks(root string) error {
@@ -77,8 +77,8 @@ func linksOf(page []byte) []link {
 	return links
 }
 
-// lineOf is the line of a link's text or, if it has none, of the paragraph that it is in. The parser keeps no position
-// for the link itself.
+// lineOf returns the line of a link's text. If the link has no text, it returns the line of the paragraph. The parser
+// keeps no position for the link itself.
 func lineOf(page []byte, node ast.Node) int {
 	start := -1
 	_ = ast.Walk(node, func(child ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -97,7 +97,7 @@ func lineOf(page []byte, node ast.Node) int {
 
 var lineAnchor = regexp.MustCompile(`^L\d+`)
 
-// follow returns what is wrong with a link, or nothing.
+// follow returns a description of what is wrong with a link, or an empty string.
 func follow(root, page, target string, anchors map[string][]string) (string, error) {
 	parsed, err := url.Parse(target)
 	if err != nil {

@@ -51,7 +51,7 @@ func Pages(root string) ([]string, error) {
 	return pages, nil
 }
 
-// Problem is a mistake in a page, and where it is.
+// Problem is a mistake in a page, and its position.
 type Problem struct {
 	Page    string // path from the root
 	Line    int    // from 1
@@ -67,15 +67,15 @@ var (
 	fence   = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
 )
 
-// usage is how each kind of marker is written.
+// usage is the syntax of each kind of marker.
 var usage = map[string]string{
 	"code":    "<!-- code: file#name --> in a line of its own, the file's path from the root of the repository",
 	"table":   "<!-- table: name --> in a line of its own",
 	"diagram": "<!-- diagram: name --> or <!-- diagram: page.md#heading --> in a line of its own",
 }
 
-// Refresh returns a page (given by its path from the root) with its code, tables and diagrams as they are in the files
-// now. It reports all mistakes, each as a *Problem of the joined error.
+// Refresh returns a page (given by its path from the root) with the current code, tables and diagrams of the files. It
+// reports all mistakes, each as a *Problem of the joined error.
 func Refresh(root, page string) ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
 	if err != nil {
@@ -88,7 +88,7 @@ func Refresh(root, page string) ([]byte, error) {
 		problems = append(problems, &Problem{Page: page, Line: line, Message: fmt.Sprintf(format, args...)})
 	}
 	var fenced openFence
-	opened, kind := 0, "" // the marker that we are behind
+	opened, kind := 0, "" // the open marker
 	for i, line := range strings.Split(string(content), "\n") {
 		number, text := i+1, strings.TrimSpace(line)
 		if fenced.take(line) {
@@ -97,7 +97,7 @@ func Refresh(root, page string) ([]byte, error) {
 			}
 			continue
 		}
-		// The end is believed even in an open block: code that was changed by hand must not hide it.
+		// An end marker counts even in an open block. Otherwise code that was changed by hand could hide it.
 		if end := closing.FindStringSubmatch(text); opened > 0 && end != nil && end[1] == kind {
 			fenced, opened = "", 0
 			out = append(out, line)
@@ -134,10 +134,10 @@ func Refresh(root, page string) ([]byte, error) {
 	return []byte(strings.Join(out, "\n")), errors.Join(problems...)
 }
 
-// openFence is the fence of the code block that a line is in; empty: it is in none.
+// openFence is the fence of the code block that contains a line. It is empty outside of blocks.
 type openFence string
 
-// take looks at the next line of a page, and reports whether it looks like a fence: it opens or closes a block, or is a
+// take looks at the next line of a page, and reports whether it belongs to a block: it opens or closes one, or is a
 // part of one.
 func (f *openFence) take(line string) bool {
 	mark := fence.FindStringSubmatch(line)
@@ -165,7 +165,7 @@ func WithoutMarkers(page []byte) []byte {
 	return out
 }
 
-// generate makes what stands between two markers.
+// generate returns the text between two markers.
 func generate(h *house, page, kind, name, part string) ([]string, error) {
 	switch kind {
 	case "table":
@@ -173,7 +173,7 @@ func generate(h *house, page, kind, name, part string) ([]string, error) {
 	case "diagram":
 		return makeDiagram(h, name, part)
 	}
-	// A student who reads a lecture in an editor sees what is folded, and then does not find it themselves.
+	// A student who reads a lecture in an editor also sees its folded parts, and would no longer find the solution alone.
 	if strings.HasPrefix(page, "docs/lectures/") && strings.HasPrefix(name, "solutions/") {
 		return nil, fmt.Errorf("a lecture shows no solution, since an editor that it is read in folds nothing: link to it, as %s",
 			linkTo(page, "the solution", strings.TrimSuffix(name+"#"+part, "#")))
@@ -182,7 +182,7 @@ func generate(h *house, page, kind, name, part string) ([]string, error) {
 	return block(language(name), shown), err
 }
 
-// block is a fenced code block. Its fence is longer than any in the code.
+// block returns a fenced code block. Its fence is longer than any in the code.
 func block(language string, lines []string) []string {
 	mark := "```"
 	for slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, mark) }) {
@@ -191,7 +191,7 @@ func block(language string, lines []string) []string {
 	return slices.Concat([]string{mark + language}, lines, []string{mark})
 }
 
-// Change is a page whose code, tables or diagrams differ from the files.
+// Change describes a page whose code, tables or diagrams differ from the files.
 type Change struct {
 	Page       string // path from the root
 	Have, Want []byte
@@ -254,7 +254,7 @@ func Fix(root string) ([]string, error) {
 	return changed, err
 }
 
-// firstDifference is the first line, from 1, in which two pages differ.
+// firstDifference returns the number of the first line, from 1, in which two pages differ.
 func firstDifference(have, want []byte) int {
 	a, b := strings.Split(string(have), "\n"), strings.Split(string(want), "\n")
 	for i := range min(len(a), len(b)) {

@@ -24,7 +24,7 @@ var (
 	pathMarker   = regexp.MustCompile(`^\*(core|lab|depth)\*\n`)
 )
 
-// words counts the words of a text that a reader sees: neither code, nor hidden answers, nor the targets of links.
+// words counts the words of a text that a reader sees. It leaves out code, hidden answers and the targets of links.
 func words(text string) (n int) {
 	text = notAWord.ReplaceAllString(hiddenAnswer.ReplaceAllString(text, ""), " ")
 	for word := range strings.FieldsSeq(text) {

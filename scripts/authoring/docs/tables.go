@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report/replay"
 )
 
-// tables are those that a page can have, by their names, besides houseTables.
+// tables are the tables that a page can have, by name, besides houseTables.
 var tables = map[string]func(root, page string, list *manifest.Manifest) (*table, error){
 	"checks":              checksOf,
 	"conformance":         conformanceFigures,
@@ -56,13 +56,13 @@ func makeTable(h *house, page, name string) ([]string, error) {
 	return made.lines(), nil
 }
 
-// unknown is the error that a page names a table or a diagram which does not exist.
+// unknown returns the error for a page that names a table or a diagram which does not exist.
 func unknown(kind, name string, known []string) error {
 	slices.Sort(known)
 	return fmt.Errorf("there is no %s %s: there are %s", kind, name, strings.Join(known, ", "))
 }
 
-// checksOf lists the checks of the lab whose page it is, with their steps if it has some.
+// checksOf lists the checks of the lab that the page describes, with their steps if there are any.
 func checksOf(_, page string, list *manifest.Manifest) (*table, error) {
 	folder := path.Base(path.Dir(page))
 	i := slices.IndexFunc(list.Labs, func(lab manifest.Lab) bool { return lab.Name == folder })
@@ -101,7 +101,7 @@ func checksOf(_, page string, list *manifest.Manifest) (*table, error) {
 	return t, nil
 }
 
-// labs lists what is built in which lab.
+// labs lists what a student builds in each lab.
 func labs(root, page string, list *manifest.Manifest) (*table, error) {
 	t := newTable("lab", "what you do", "lecture")
 	for _, lab := range list.Labs {
@@ -114,7 +114,7 @@ func labs(root, page string, list *manifest.Manifest) (*table, error) {
 	return t, nil
 }
 
-// lectures lists what is learned in which lecture.
+// lectures lists what a student learns in each lecture.
 func lectures(root, page string, list *manifest.Manifest) (*table, error) {
 	t := newTable("lecture", "lab", "you will know")
 	for _, lab := range list.Labs {
@@ -127,7 +127,7 @@ func lectures(root, page string, list *manifest.Manifest) (*table, error) {
 	return t, nil
 }
 
-// mutants lists what became of the mutants that are made of each lab's solution.
+// mutants lists the results of the automatic mutants of each lab's solution.
 func mutants(root, _ string, list *manifest.Manifest) (*table, error) {
 	figures, err := mutate.LoadFigures(root)
 	if err != nil {
@@ -146,7 +146,7 @@ func mutants(root, _ string, list *manifest.Manifest) (*table, error) {
 	return t, nil
 }
 
-// blindSets lists what became of the blind sets of each lab.
+// blindSets lists the results of the blind sets of each lab.
 func blindSets(root, _ string, list *manifest.Manifest) (*table, error) {
 	figures, err := mutate.LoadFigures(root)
 	if err != nil {
@@ -164,7 +164,7 @@ func blindSets(root, _ string, list *manifest.Manifest) (*table, error) {
 	return t, nil
 }
 
-// recordedRuns lists the runs that are shown on the site.
+// recordedRuns lists the runs that the site shows.
 func recordedRuns(root, page string, list *manifest.Manifest) (*table, error) {
 	t := newTable("lab", "run", "what was graded", "points", "replay first")
 	for i := range list.Labs {
@@ -190,7 +190,7 @@ func recordedRuns(root, page string, list *manifest.Manifest) (*table, error) {
 	return t, nil
 }
 
-// conformanceFigures counts what became of Kubernetes' conformance tests.
+// conformanceFigures counts the results of Kubernetes' conformance tests.
 func conformanceFigures(root, _ string, _ *manifest.Manifest) (*table, error) {
 	results, err := conformance.Published(root)
 	if err != nil {
@@ -241,10 +241,10 @@ func lectureTitle(root, lecture string) (number, title string, err error) {
 	return number, title, nil
 }
 
-// linkTo is a link from a page to another, both given by their paths from the root.
+// linkTo returns a link from one page to another, both given by their paths from the root.
 func linkTo(page, text, target string) string {
 	relative, err := filepath.Rel(filepath.FromSlash(path.Dir(page)), filepath.FromSlash(target))
-	if err != nil { // both are below the root, so there is a way
+	if err != nil { // both are below the root, so a relative path exists
 		panic(err)
 	}
 	return fmt.Sprintf("[%s](%s)", text, filepath.ToSlash(relative))

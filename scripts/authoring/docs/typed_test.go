@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Why a block of code has no source.
+// These are the reasons why a block of code has no source.
 const (
 	oneRequest = "the body of one request, which is no file's content"
 	aFragment  = "a fragment: the coordinates of a key are left out"
 	onPurpose  = "wrong on purpose: no tool checks a marker, so a file would prove nothing"
 )
 
-// mayBeTyped are the blocks of code without a source, each by its page and its first line, with the reason.
+// mayBeTyped lists the blocks of code without a source, each by its page and its first line, with the reason.
 var mayBeTyped = map[string]string{
 	`docs/lectures/06-acme.md: {"identifiers": [{"type": "dns", "value": "a.lab.test"}, {"type": "dns", "value": "b.lab.test"}]}`: oneRequest,
 
@@ -42,7 +42,7 @@ type typed struct {
 	first string
 }
 
-// typedBlocks are those of a page whose language is Go, YAML or JSON.
+// typedBlocks returns the blocks of a page whose language is Go, YAML or JSON.
 func typedBlocks(page string) (blocks []typed) {
 	var fenced openFence
 	marked := false
@@ -74,7 +74,7 @@ func TestTypedBlocksAreFound(t *testing.T) {
 	}
 }
 
-// Code that is typed into a page by hand is only known to compile on the day when it is typed.
+// Code that an author typed into a page by hand is known to compile only on the day of the change.
 func TestCodeOfLecturesAndSlidesHasSource(t *testing.T) {
 	t.Parallel()
 	const repository = "../../.."
