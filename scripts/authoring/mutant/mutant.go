@@ -28,8 +28,8 @@ type List struct {
 	Mutants  []Mutant    `json:"mutants"`
 }
 
-// Expectation says which checks fail: exactly these, each with a regular expression that matches what it observed.
-// Checks that are skipped because of these failures are not listed.
+// Expectation lists the checks that must fail: exactly these, each with a regular expression that matches what it
+// observed. Checks that are skipped because of these failures are not listed.
 type Expectation struct {
 	Fails map[string]string `json:"fails"`
 	// Explained is the failed check that a student is shown first. It is left out if only one fails.
@@ -42,7 +42,7 @@ type Expectation struct {
 
 // Mutant is an incorrect solution.
 type Mutant struct {
-	// Name is in kebab-case. Misconception is one sentence that says what the author of such code believes.
+	// Name is in kebab-case. Misconception is one sentence about what the author of such code believes.
 	Name          string `json:"name"`
 	Misconception string `json:"misconception"`
 	Edits         []Edit `json:"edits"`
@@ -50,8 +50,8 @@ type Mutant struct {
 	// Torture is a regular expression that matches what was observed when the torture found the mutant. Such a mutant gets
 	// full marks when it is graded. Only a sweep over all crashes and bad days finds it.
 	Torture string `json:"torture,omitempty"`
-	// Untestable is set if no test of the code can find the mutant although it changes code, and says why in a sentence.
-	// `lab tests` does not count such a mutant. Empty: a test can find it.
+	// Untestable is a sentence with the reason why no test of the code can find the mutant although it changes code. `lab
+	// tests` does not count such a mutant. Empty: a test can find it.
 	Untestable string `json:"untestable,omitempty"`
 }
 

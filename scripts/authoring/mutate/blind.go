@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/authoring/mutant"
 )
 
-// The operators of a blind set, whose changes people chose.
+// These are the operators of a blind set, whose changes were chosen by people.
 const (
 	Mistake Operator = "mistake" // a wrong solution
 	Design  Operator = "design"  // a correct solution that differs from ours
@@ -36,16 +36,16 @@ type BlindSet struct {
 type Blind struct {
 	// Name is in kebab-case and occurs once in the set.
 	Name string `json:"name"`
-	// Mistake, Breaks and Shows belong to a mutant. They say what its author believes, which sentence of the task it
-	// breaks, and how a user notices.
+	// Mistake, Breaks and Shows describe a mutant: what its author believes, which sentence of the task it breaks, and how
+	// a user notices.
 	Mistake string `json:"mistake,omitempty"`
 	Breaks  string `json:"breaks,omitempty"`
 	Shows   string `json:"shows,omitempty"`
-	// Why belongs to a design. It says how the design differs, and why it is correct.
+	// Why describes a design: how it differs from the solution, and why it is correct.
 	Why   string        `json:"why,omitempty"`
 	Edits []mutant.Edit `json:"edits"`
-	// Verdict is added in a review of a mutant with full marks, or of a design without. It is Equivalent if the author was
-	// wrong about the solution, or else Gap. Reason gives the verdict's reason in a sentence.
+	// Verdict is added in a review of a mutant with full marks, or of a design without full marks. It is Equivalent if the
+	// author was wrong about the solution, or else Gap. Reason explains the verdict in a sentence.
 	Verdict Verdict `json:"verdict,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 }
@@ -75,7 +75,7 @@ func ReadBlind(file, solution string) (*BlindSet, error) {
 	return set, nil
 }
 
-// all are the set's mutants and designs.
+// all returns the set's mutants and designs.
 func (s *BlindSet) all() []Blind { return slices.Concat(s.Mutants, s.Designs) }
 
 func (b *Blind) check(solution string) error {

@@ -36,7 +36,7 @@ designs:
   edits: [{file: a.txt, find: hello, replace: la la}]
 `
 
-// blind makes a folder with a solution, and a file with a blind set for it.
+// blind creates a folder with a solution, and a file with a blind set for it.
 func blind(t *testing.T, set string) (file, solution string) {
 	t.Helper()
 	solution, file = filepath.Join(t.TempDir(), "01-hello"), filepath.Join(t.TempDir(), "first.yaml")

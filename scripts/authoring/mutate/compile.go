@@ -16,8 +16,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// compiled is the content of a file with which its package compiles. Where a change only leaves imports or variables
-// unused, as no programmer would leave them, they get a use. Any other content that does not compile is nil.
+// compiled returns the content of a file in a form in which its package compiles. If a change only leaves imports or
+// variables unused, compiled adds a use of them, as a programmer would not leave them unused. It returns nil for any
+// other content that does not compile.
 func compiled(set *token.FileSet, pkg *packages.Package, path string, content []byte) []byte {
 	for {
 		file, err := parser.ParseFile(set, path, content, parser.SkipObjectResolution)
@@ -28,7 +29,7 @@ func compiled(set *token.FileSet, pkg *packages.Package, path string, content []
 		if compiles && len(unused) == 0 {
 			return content
 		}
-		uses := map[int]string{} // by their offsets
+		uses := map[int]string{} // by offset
 		if compiles {
 			uses = use(set, file, unused)
 		}
@@ -41,8 +42,8 @@ func compiled(set *token.FileSet, pkg *packages.Package, path string, content []
 	}
 }
 
-// check type-checks a package with a file in the place of the one of the same name. It compiles, but for imports and
-// variables that are unused.
+// check type-checks a package in which a file replaces the file of the same name. compiles is true if the only errors
+// are unused imports and variables.
 func check(set *token.FileSet, pkg *packages.Package, changed *ast.File) (unused []token.Pos, compiles bool) {
 	files := slices.Clone(pkg.Syntax)
 	for i, file := range files {
@@ -66,7 +67,7 @@ func check(set *token.FileSet, pkg *packages.Package, changed *ast.File) (unused
 	return unused, compiles
 }
 
-// use returns what to insert so that imports and variables are used.
+// use returns the insertions, by offset, that use the unused imports and variables.
 func use(set *token.FileSet, file *ast.File, unused []token.Pos) map[int]string {
 	uses := map[int]string{}
 	variable := func(n ast.Expr, at token.Pos, form string) {
@@ -74,7 +75,7 @@ func use(set *token.FileSet, file *ast.File, unused []token.Pos) map[int]string 
 			uses[set.Position(at).Offset] += fmt.Sprintf(form, name.Name)
 		}
 	}
-	// What is declared in the head of a statement is used where its body begins.
+	// Variables that the head of a statement declares are used at the beginning of its body.
 	head := func(statement ast.Stmt, body *ast.BlockStmt) {
 		if n, ok := statement.(*ast.AssignStmt); ok {
 			for _, left := range n.Lhs {
@@ -107,7 +108,7 @@ func use(set *token.FileSet, file *ast.File, unused []token.Pos) map[int]string 
 				uses[set.Position(n.Pos()).Offset] = "_ "
 			}
 			if n.Name != nil && slices.Contains(unused, n.Pos()) {
-				// A name can't be replaced by an insertion: the package is imported once more, and this import commented out.
+				// An insertion can't replace a name. Instead it imports the package once more, and comments out this import.
 				uses[set.Position(n.Pos()).Offset] = "_ " + n.Path.Value + " //"
 			}
 		case *ast.BlockStmt:

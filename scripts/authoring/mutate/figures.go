@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// FiguresFile has the figures of each lab by the lab's name, from the root of the repository.
+// FiguresFile holds the figures of all labs by name. The path is relative to the root of the repository.
 const FiguresFile = "docs/reference/mutation.json"
 
 // Figures count the results of mutants.
@@ -32,7 +32,7 @@ type Figures struct {
 	Blind []BlindFigures `json:"blind,omitempty"`
 }
 
-// Count counts fates.
+// Count counts the fates of mutants.
 func Count(trials []Trial) Figures {
 	f := Figures{Mutants: len(trials)}
 	for _, trial := range trials {

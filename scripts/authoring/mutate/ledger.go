@@ -38,7 +38,7 @@ type Trial struct {
 	ID     string `json:"id"`
 	Mutant string `json:"mutant"`
 	Fate   Fate   `json:"fate"`
-	// Why names the checks that failed, or says how the run ended, or gives the reason of a known survivor.
+	// Why names the failed checks, describes how the run ended, or gives the reason of a known survivor.
 	Why     string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 }
@@ -88,7 +88,7 @@ func (l *Ledger) Record(trials ...Trial) error {
 	return report.WriteFile(l.file, append(content, '\n'))
 }
 
-// all are the trials in the order of the mutants.
+// all returns the trials in the order of the mutants.
 func (l *Ledger) all() []Trial {
 	trials := []Trial{}
 	for i := range l.mutants {

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/authoring/mutate"
 )
 
-// shop is a solution with three mutants, and what its survivors.yaml says.
+// shop returns a solution with three mutants, and the content of its survivors.yaml.
 func shop(t *testing.T, survivors string) (dir string, mutants []mutate.Mutant) {
 	t.Helper()
 	dir = lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f(n int) int { return n + 7 }\n"})

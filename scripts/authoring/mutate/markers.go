@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// marker is a line that controller-gen reads.
+// marker matches a line that controller-gen reads.
 var marker = regexp.MustCompile(`(?m)^[ \t]*// ?(\+[a-zA-Z][^\n]*)\n`)
 
 // scaffolded are markers that every project has and a scaffold writes.
@@ -22,7 +22,7 @@ var (
 	numberOf = regexp.MustCompile(`(\w+=)(\d+)\b`)
 )
 
-// swapped are words of markers that are mistaken for one another.
+// swapped lists words of markers that authors confuse.
 var swapped = [][2]string{
 	{"=set", "=atomic"},
 	{"=map", "=atomic"},
@@ -32,7 +32,7 @@ var swapped = [][2]string{
 	{"sideEffects=None", "sideEffects=Some"},
 }
 
-// markers makes the mutants of the file's markers.
+// markers generates the mutants of the file's markers.
 func (s *source) markers() {
 	for _, found := range marker.FindAllSubmatchIndex(s.content, -1) {
 		text := string(s.content[found[2]:found[3]])
@@ -53,7 +53,7 @@ func ignored(marker string) bool {
 	return false
 }
 
-// widen lets a marker ask for more, or allow more.
+// widen makes a marker request or allow more.
 func (s *source) widen(offset int, text string) {
 	change := func(from, to int, with string) { s.at(WidenMarker, offset+from, offset+to, with) }
 	for _, found := range rightsOf.FindAllStringSubmatchIndex(text, -1) {

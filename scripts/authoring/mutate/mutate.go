@@ -33,7 +33,7 @@ type Mutant struct {
 	ID string
 	// Solution is the name of the solution's folder.
 	Solution string
-	// File is slash-separated, from the solution's folder, and Line where the change begins.
+	// File is slash-separated, from the solution's folder. Line is where the change begins.
 	File string
 	Line int
 	// In is the function, the type's field or the variable that is changed, such as "IcecreamReconciler.Reconcile". It is
@@ -125,7 +125,7 @@ func Of(ctx context.Context, solution string) ([]Mutant, error) {
 	return name(filepath.Base(solution), all), nil
 }
 
-// name gives each mutant its ID. Changes that are made twice by different operators are one.
+// name gives each mutant its ID. If two operators make the same change, it keeps one mutant.
 func name(solution string, all []Mutant) (named []Mutant) {
 	seen := map[string]bool{}
 	count := map[string]int{}
@@ -155,7 +155,8 @@ func Sample(all []Mutant, size int, seed uint32) []Mutant {
 	return chosen[:min(size, len(chosen))]
 }
 
-// of makes the mutants of a package. keep reports whether a lab that begins nearly empty has a file; nil: it does not.
+// of generates the mutants of a package. keep reports whether a lab that begins nearly empty has a file. It is nil for
+// other labs.
 func of(solution string, set *token.FileSet, pkg *packages.Package, keep func(name string) bool) ([]Mutant, error) {
 	var all []Mutant
 	for _, file := range pkg.Syntax {
@@ -181,7 +182,7 @@ func of(solution string, set *token.FileSet, pkg *packages.Package, keep func(na
 		}
 		s := &source{
 			set: set, file: set.File(file.Pos()), syntax: file, info: pkg.TypesInfo, content: content, name: relative, texts: map[ast.Node]bool{},
-			// Scaffolded code is not the author's work, except for what is in a region.
+			// Scaffolded code outside of regions is not the author's work.
 			regions: strings.HasPrefix(relative, "cmd/"),
 		}
 		s.declarations()
@@ -199,7 +200,7 @@ func of(solution string, set *token.FileSet, pkg *packages.Package, keep func(na
 	return all, nil
 }
 
-// importer hands out the packages that were loaded.
+// importer returns the packages that were loaded.
 type importer map[string]*packages.Package
 
 func (i importer) Import(path string) (*types.Package, error) {

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/authoring/mutate"
 )
 
-// operators are small sources, and all mutants that are made of each.
+// operators has small sources, each with all mutants that are generated from it.
 var operators = []struct {
 	name, source string
 	want         []string
@@ -283,7 +283,7 @@ func changes(mutants []mutate.Mutant) []string {
 	return all
 }
 
-// everyOperator is a module with the sources of operators, each in a package of its own.
+// everyOperator returns a module with the sources of operators, each in a package of its own.
 func everyOperator(t *testing.T) string {
 	t.Helper()
 	files := map[string]string{}

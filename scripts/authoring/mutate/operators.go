@@ -15,7 +15,8 @@ import (
 // Operator is a kind of change.
 type Operator string
 
-// The operators. Those of the syntax tree are the usual ones of mutation testing; the last two are ours.
+// These are the operators. The operators of the syntax tree are the usual ones of mutation testing. The last two are
+// ours.
 const (
 	NegateCondition Operator = "negate-condition" // if c → if !(c), return c → return !(c)
 	DropCondition   Operator = "drop-condition"   // if c → if true, if false; a && b → a
@@ -36,7 +37,7 @@ const (
 
 func (o Operator) ofMarkers() bool { return o == RemoveMarker || o == WidenMarker }
 
-// syntaxTree makes the mutants of the file's declarations.
+// syntaxTree generates the mutants of the file's declarations.
 func (s *source) syntaxTree() {
 	for _, declaration := range s.syntax.Decls {
 		if general, ok := declaration.(*ast.GenDecl); ok && general.Tok == token.IMPORT {
@@ -48,12 +49,12 @@ func (s *source) syntaxTree() {
 			}
 			s.node(n)
 			_, isField := n.(*ast.Field)
-			return !isField // its tag is done
+			return !isField // the tag of a field is already done
 		})
 	}
 }
 
-// isForPeople is true of what only people read. No verdict depends on it.
+// isForPeople reports whether only people read a node. No verdict depends on such a node.
 func isForPeople(n ast.Node) bool {
 	if pair, ok := n.(*ast.KeyValueExpr); ok {
 		key, ok := pair.Key.(*ast.Ident)
@@ -75,7 +76,7 @@ func isForPeople(n ast.Node) bool {
 	return ok && of.Name == "errors" && selector.Sel.Name == "New"
 }
 
-// node makes the mutants of one node.
+// node generates the mutants of one node.
 func (s *source) node(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Field:
@@ -130,7 +131,8 @@ func (s *source) condition(n *ast.IfStmt) {
 	s.replace(DropCondition, n.Cond, "true")
 }
 
-// negate negates what is true or false, unless that is done by taking a ! away or by the opposite comparison.
+// negate negates a boolean expression. It leaves out expressions that another mutant negates already, by removing a !
+// or by the opposite comparison.
 func (s *source) negate(n ast.Expr) {
 	switch n := ast.Unparen(n).(type) {
 	case *ast.UnaryExpr, *ast.Ident:
@@ -143,7 +145,7 @@ func (s *source) negate(n ast.Expr) {
 	}
 }
 
-// tag gives a field another name in JSON.
+// tag changes the JSON name of a field.
 func (s *source) tag(n *ast.BasicLit) {
 	text := s.text(n)
 	if from := strings.Index(text, `json:"`); from >= 0 {
@@ -158,7 +160,7 @@ func (s *source) tag(n *ast.BasicLit) {
 	}
 }
 
-// others are the operators that are mistaken for one another.
+// others lists the operators that authors confuse with one another.
 var others = map[token.Token]struct {
 	by   Operator
 	with []string
@@ -198,7 +200,7 @@ func (s *source) literal(n *ast.BasicLit) {
 	}
 }
 
-// ident changes constants, and takes another parameter of the same type.
+// ident negates true and false, and replaces a variable by another of the same type.
 func (s *source) ident(n *ast.Ident) {
 	switch object := s.info.Uses[n].(type) {
 	case *types.Const:
@@ -222,7 +224,8 @@ func (s *source) ident(n *ast.Ident) {
 	}
 }
 
-// field takes another field of the same object where its type serves as well: the cache where the API server was asked.
+// field replaces a field by another field of the same object that can be assigned to it, such as the cache instead of
+// the API server.
 func (s *source) field(n *ast.SelectorExpr) {
 	selection := s.info.Selections[n]
 	if selection == nil || selection.Kind() != types.FieldVal {
@@ -243,7 +246,7 @@ func (s *source) field(n *ast.SelectorExpr) {
 	}
 }
 
-// statements removes each statement that can be missing.
+// statements removes each statement that can be left out.
 func (s *source) statements(list []ast.Stmt) {
 	for _, statement := range list {
 		switch n := statement.(type) {
@@ -265,7 +268,7 @@ func (s *source) statements(list []ast.Stmt) {
 	}
 }
 
-// returned negates answers and drops errors: nil is returned instead, though what was called is called all the same.
+// returned negates boolean results, and returns nil instead of errors. A call that returns the error still happens.
 func (s *source) returned(n *ast.ReturnStmt) {
 	for i, result := range n.Results {
 		switch kind := s.info.TypeOf(result); {
@@ -287,7 +290,7 @@ func isCall(n ast.Expr) bool {
 	return ok
 }
 
-// isConstructor is true of calls that only make an error.
+// isConstructor reports whether a call only creates an error.
 func isConstructor(n ast.Expr) bool {
 	call, ok := ast.Unparen(n).(*ast.CallExpr)
 	if !ok {
@@ -301,7 +304,8 @@ func isConstructor(n ast.Expr) bool {
 	return ok && (name.Name == "fmt" || name.Name == "errors" || name.Name == "client" || name.Name == "field")
 }
 
-// call swaps neighbours and drops what need not be there: the last argument, or in a chain the call itself.
+// call swaps adjacent arguments of the same type. It also drops optional parts: the last variadic argument, or a call
+// in a chain.
 func (s *source) call(n *ast.CallExpr) {
 	signature, ok := s.info.TypeOf(n.Fun).(*types.Signature)
 	if !ok || isForPeople(n) {
@@ -322,7 +326,7 @@ func (s *source) call(n *ast.CallExpr) {
 	}
 }
 
-// errorTexts notes which arguments of a call are the text of the error that it makes, as in NewBadRequest or
+// errorTexts records which arguments of a call are the text of the error that it creates, as in NewBadRequest or
 // field.Invalid.
 func (s *source) errorTexts(n *ast.CallExpr, signature *types.Signature) {
 	fails := types.Universe.Lookup("error").Type().Underlying().(*types.Interface)

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// source is a file of the solution, and the mutants that are made of it.
+// source is a file of the solution, and the mutants that are generated from it.
 type source struct {
 	set     *token.FileSet
 	file    *token.File
@@ -22,7 +22,7 @@ type source struct {
 	content []byte
 	name    string
 	regions bool              // only solutions of tasks are changed
-	texts   map[ast.Node]bool // that only people read
+	texts   map[ast.Node]bool // nodes that only people read
 
 	within []declared
 	made   []Mutant
@@ -36,12 +36,12 @@ type declared struct {
 
 func (s *source) offset(p token.Pos) int { return s.file.Offset(p) }
 
-// text is the code of a node.
+// text returns the code of a node.
 func (s *source) text(n ast.Node) string {
 	return string(s.content[s.offset(n.Pos()):s.offset(n.End())])
 }
 
-// replace makes a mutant in which a node is replaced by some code. Empty code removes it.
+// replace adds a mutant in which some code replaces a node. Empty code removes the node.
 func (s *source) replace(by Operator, n ast.Node, text string) { s.between(by, n.Pos(), n.End(), text) }
 
 func (s *source) between(by Operator, from, to token.Pos, text string) {
@@ -64,17 +64,17 @@ func (s *source) at(by Operator, offset, end int, text string) {
 	})
 }
 
-// in is the name of what is declared around an offset.
+// in returns the name of the innermost declaration around an offset.
 func (s *source) in(offset int) (name string) {
 	for _, d := range s.within {
 		if d.from <= offset && offset < d.to {
-			name = d.name // those within others come later
+			name = d.name // nested declarations come later
 		}
 	}
 	return name
 }
 
-// declarations finds what is declared in the file.
+// declarations finds the declarations of the file.
 func (s *source) declarations() {
 	declare := func(n ast.Node, doc *ast.CommentGroup, name string) {
 		from := n.Pos()
@@ -128,7 +128,7 @@ var (
 	comment = regexp.MustCompile(`(?m)(^|\s)//.*$`)
 )
 
-// oneLine is code as a person can read it in a list.
+// oneLine returns code in a form that people can read in a list.
 func oneLine(code string) string {
 	const longest = 120
 	code = strings.TrimSpace(space.ReplaceAllString(code, " "))
@@ -138,11 +138,11 @@ func oneLine(code string) string {
 	return code
 }
 
-// mark is a line around what a student has to write.
+// mark matches a line around the code that a student has to write.
 var mark = regexp.MustCompile(`(?m)^\s*//lab:(begin|else|end)\b`)
 
-// region is "begin" in the solution of a task, "else" in what the skeleton has in its place, and otherwise "end" or
-// empty.
+// region returns the last marker before an offset. It is "begin" in the solution of a task, "else" in the skeleton's
+// replacement, and otherwise "end" or empty.
 func (s *source) region(offset int) (region string) {
 	for _, found := range mark.FindAllSubmatchIndex(s.content, -1) {
 		if found[0] > offset {

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SurvivorsFile is the list, in a solution's folder, of the mutants that have full marks.
+// SurvivorsFile is the file, in a solution's folder, with the list of mutants that have full marks.
 const SurvivorsFile = "survivors.yaml"
 
-// Verdict says why a mutant has full marks.
+// Verdict is the reason why a mutant has full marks.
 type Verdict string
 
 // The verdicts.

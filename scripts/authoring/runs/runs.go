@@ -30,7 +30,7 @@ const (
 	Index  = "README.md"
 )
 
-// The recordings of a lab.
+// These are the recordings of a lab.
 const (
 	Skeleton = "skeleton"
 	Mistake  = "mistake"
@@ -40,7 +40,7 @@ const (
 // Names are the recordings of each lab, in the order in which they are shown.
 var Names = []string{Skeleton, Mistake, Solution}
 
-// maxTimeline is how many moments of a run are kept: its page is as fast as any, and the repository stays small.
+// maxTimeline is how many moments of a run are kept, so that its page loads fast and the repository stays small.
 const maxTimeline = 600
 
 // Run is a recording.
@@ -149,10 +149,11 @@ func (r *Run) Problems(root string) []string {
 	return r.deviations(recorded)
 }
 
-// deviations say how a report differs from what is expected, and from the checks that the lab has now.
+// deviations returns the differences between a report and the expected grade, and between its checks and the lab's
+// current ones.
 func (r *Run) deviations(graded *report.Report) []string {
 	base := *graded
-	// No mutant says how a submission's own tests fare.
+	// No mutant specifies the results of a submission's own tests.
 	base.Checks = slices.DeleteFunc(slices.Clone(graded.Checks), func(c report.Check) bool { return c.ID == manifest.OwnTestsID })
 	wrong := r.Expected.Deviations(&base)
 	var have, want, preconditions []string // a report lists preconditions only if they failed
@@ -173,7 +174,7 @@ func (r *Run) deviations(graded *report.Report) []string {
 	return wrong
 }
 
-// difference are the elements of a that b does not have.
+// difference returns the elements of a that b does not have.
 func difference(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return slices.Contains(b, id) })
 }

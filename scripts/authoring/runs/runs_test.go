@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// all are the runs that the labs of this repository must have.
+// all returns the runs that the labs of this repository must have.
 func all(t *testing.T) (here *checkout.Checkout, each []runs.Run) {
 	t.Helper()
 	here, err := checkout.Find()

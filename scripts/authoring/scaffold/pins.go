@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// model is the solution whose modules a new project has: what was compiled for the labs serves it, and nothing is
-// downloaded.
+// model is the solution whose module versions a new project gets. The modules of the labs are compiled already, so
+// nothing is downloaded.
 const model = "solutions/04-webhook"
 
 // Pins are the versions of the tools and libraries that build a project. They are read from the checkout, so that each
@@ -49,7 +49,7 @@ func readPins(root string) (Pins, error) {
 	}
 	pins.ControllerRuntime = versionOf(mod, "sigs.k8s.io/controller-runtime")
 	pins.ControllerTools = versionOf(tools, "sigs.k8s.io/controller-tools")
-	// k8s.io/client-go v0.36.3 is that of Kubernetes 1.36.
+	// k8s.io/client-go v0.36.3 belongs to Kubernetes 1.36.
 	pins.Kubernetes = strings.Replace(semver.MajorMinor(versionOf(mod, "k8s.io/client-go")), "v0.", "1.", 1)
 	if pins.Go == "" || pins.ControllerRuntime == "" || pins.ControllerTools == "" || pins.Kubernetes == "" {
 		return Pins{}, fmt.Errorf("the go.mod of %s or of scripts/checkout/tools lacks a version: restore them from git", model)
@@ -79,8 +79,8 @@ func versionOf(mod *modfile.File, path string) string {
 	return ""
 }
 
-// goMod is the go.mod of a project: that of the model under another name. What the templates do not import is marked
-// indirect, as `go mod tidy` would.
+// goMod returns the go.mod of a project, which is that of the model with another module path. Modules that the
+// templates do not import are marked indirect, as `go mod tidy` would.
 func (p *Project) goMod() ([]byte, error) {
 	if err := p.mod.AddModuleStmt(p.Module); err != nil {
 		return nil, fmt.Errorf("naming the module: %w", err)

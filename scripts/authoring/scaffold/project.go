@@ -50,11 +50,11 @@ var (
 	kindForm    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 )
 
-// longestName is the length in bytes of the longest name of a project: a Service is called
+// longestName is the maximum length of a project's name, in bytes. The longest derived name is that of the Service
 // NAME-controller-manager-metrics-service.
 const longestName = validation.DNS1035LabelMaxLength - len("-controller-manager-metrics-service")
 
-// taken are the names that the package of the API has already.
+// taken lists the names that the package of the API already declares.
 var taken = []string{"AddToScheme", "GroupVersion", "SchemeBuilder", "SchemeGroupVersion"}
 
 // New validates the options. Its errors are sentences for the user, each about one argument. root is the checkout whose
@@ -76,8 +76,8 @@ func New(root string, options Options) (*Project, error) {
 		return nil, fmt.Errorf("the API's group %s has more than %d characters: shorten --group or --domain",
 			p.APIGroup, validation.DNS1123SubdomainMaxLength)
 	}
-	// The API server refuses definitions in them that Kubernetes' maintainers have not approved. (k8s.io/enhancements,
-	// KEP-1111)
+	// The API server rejects definitions in these groups that Kubernetes' maintainers have not approved.
+	// (k8s.io/enhancements, KEP-1111)
 	for _, protected := range []string{"k8s.io", "kubernetes.io"} {
 		if p.Domain == protected || strings.HasSuffix(p.Domain, "."+protected) {
 			return nil, fmt.Errorf("--domain %s is reserved for Kubernetes, and the API server would refuse the CRD: "+
@@ -87,7 +87,7 @@ func New(root string, options Options) (*Project, error) {
 	p.PathGroup = strings.ReplaceAll(p.APIGroup, ".", "-")
 	p.Alias = strings.NewReplacer("-", "", ".", "").Replace(p.Group) + p.Version
 	if p.Alias == "webhook"+p.Version {
-		p.Alias = "webhookapi" + p.Version // the package of the webhooks has the other name
+		p.Alias = "webhookapi" + p.Version // the package of the webhooks has the shorter name
 	}
 	p.Lab = lab(root, dir)
 	if p.Pins, err = readPins(root); err != nil {
@@ -162,8 +162,8 @@ func (p *Project) checkModule() error {
 	return nil
 }
 
-// lab is how the Makefile of a project finds the lab command: on PATH, and in the checkout if the project is somewhere
-// in there. No absolute path is written, since a project moves.
+// lab returns the command with which the Makefile of a project finds the lab command: on PATH, and also in the checkout
+// if the project is inside of it. It is not an absolute path, since users move projects.
 func lab(root, dir string) string {
 	const onPath = "$(shell command -v lab 2>/dev/null)"
 	inside, err := filepath.Rel(root, dir)

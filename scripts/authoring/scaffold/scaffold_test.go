@@ -38,7 +38,7 @@ func here(t *testing.T) *checkout.Checkout {
 
 func nothing(string) error { return nil }
 
-// create writes a project into a folder of that name.
+// create creates a project in a folder of that name.
 func create(t *testing.T, name string, change func(*Options)) (p *Project, files []string) {
 	t.Helper()
 	options := webApp(filepath.Join(t.TempDir(), name))
@@ -73,7 +73,7 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	return out
 }
 
-// contents are the files of a folder.
+// contents returns the files of a folder.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -211,7 +211,7 @@ func TestProjectCompiles(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*Options)
-		// some of its files.
+		// files are some of its files.
 		files []string
 	}{
 		{"webapp", nil, []string{
@@ -223,8 +223,8 @@ func TestProjectCompiles(t *testing.T) {
 			"internal/webhook/v1alpha1/webapp_webhook.go", "config/webhook/manifests.yaml", "config/certmanager/certificate-webhook.yaml",
 			"config/network-policy/allow-webhook-traffic.yaml", "config/default/manager_webhook_patch.yaml",
 		}},
-		// Names that are hard: dots, digits, an irregular plural, a group whose import would have the name of the webhooks'
-		// package.
+		// These names are difficult: dots, digits, an irregular plural, and a group whose import would have the name of the
+		// webhooks' package.
 		{"Odd-1", func(o *Options) {
 			*o = Options{
 				Dir: o.Dir, Domain: "my-own.example", Group: "webhook", Version: "v2beta1", Kind: "HTTPPolicy",

@@ -21,8 +21,8 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Below templates, VERSION, KIND and GROUP in a file's path stand for what the user chose, and what is in WEBHOOK is
-// for projects that have webhooks.
+// Below templates, VERSION, KIND and GROUP in a file's path stand for the user's choices. The files in WEBHOOK are for
+// projects that have webhooks.
 //
 //go:embed all:templates
 var templates embed.FS
@@ -32,7 +32,7 @@ const (
 	webhook = "WEBHOOK/"
 )
 
-// What controller-gen is asked for, as in the Makefile.
+// These are the arguments of controller-gen, as in the Makefile.
 var (
 	deepCopies = []string{"object:headerFile=hack/boilerplate.go.txt", "paths=./..."}
 	manifests  = []string{"rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases"}
@@ -46,7 +46,7 @@ func (p *Project) Create(ctx context.Context, controllerGen string, prepare func
 	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
 		return nil, fmt.Errorf("creating the folder for the project: %w", err)
 	}
-	// Beside the project, so that it can be moved there.
+	// The draft is beside the project, so that it can be moved there.
 	above, prefix := filepath.Dir(p.Dir), "."+p.Name+"-new-"
 	removal.Abandoned(above, prefix)
 	draft, err := os.MkdirTemp(above, removal.Temporary(prefix))
@@ -101,7 +101,7 @@ func (p *Project) write(dir string) error {
 	})
 }
 
-// fill fills in a template. Go code is formatted: how imports sort depends on the names.
+// fill fills in a template. It formats Go code, because the order of imports depends on the names.
 func (p *Project) fill(file string) ([]byte, error) {
 	text, err := templates.ReadFile(file)
 	if err != nil {
@@ -133,7 +133,7 @@ func writeFile(dir, name string, content []byte) error {
 	return nil
 }
 
-// generate makes the DeepCopy methods first: the other markers are read from code that compiles with them.
+// generate generates the DeepCopy methods first, since the code with the other markers compiles only with them.
 func generate(ctx context.Context, dir, controllerGen string) error {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -148,7 +148,7 @@ func generate(ctx context.Context, dir, controllerGen string) error {
 	return nil
 }
 
-// checkDir returns an error unless the folder is missing or has nothing in it but what git keeps there.
+// checkDir returns an error unless the folder is missing, or empty except for .git.
 func (p *Project) checkDir() error {
 	entries, err := os.ReadDir(p.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +168,7 @@ func (p *Project) checkDir() error {
 	return nil
 }
 
-// move brings what was written to its place.
+// move moves the draft to the project's folder.
 func (p *Project) move(draft string) error {
 	if err := p.checkDir(); err != nil { // another program may have written there meanwhile
 		return err

@@ -32,7 +32,7 @@ type Generator struct {
 	// ControllerGen is the controller-gen program. It generates the deep copies, CRDs and roles of a lab from the lab's
 	// own types.
 	ControllerGen string
-	// Done generates labs in which the first steps, up to this one, are done. Default: none is.
+	// Done is the last step that is done in the generated lab. Default: no step is done.
 	Done int
 }
 
@@ -47,14 +47,15 @@ func (g Generator) Generate(ctx context.Context, lab, into string) error {
 	return g.generate(ctx, runner, lab, into, tidyMustWork)
 }
 
-// tidying is what becomes of a failed `go mod tidy`.
+// tidying is how a failed `go mod tidy` is handled.
 type tidying bool
 
 const (
-	// For a maintainer all that tidying reads is downloaded: the tests of all that the lab compiles are part of it.
+	// For a maintainer, `go mod tidy` downloads all that it reads, including the tests of everything that the lab
+	// compiles.
 	tidyMustWork tidying = true
-	// For a student, who begins a lab again, nothing is. What is missing may leave go.mod as the solution's, which has
-	// more than it needs: that does no harm.
+	// For a student who resets a lab, nothing is downloaded. If modules are missing, go.mod may stay as in the solution.
+	// It then has more than the lab needs, which does no harm.
 	tidyMayFail tidying = false
 )
 
@@ -106,8 +107,8 @@ func OfSolution(name string) bool {
 	return slices.Contains([]string{"README.md", "mutants.yaml", "survivors.yaml", kept}, name)
 }
 
-// kept is a file of a solution whose lab begins nearly empty: it names the files and folders that the lab has, one a
-// line. Lines that begin with # are comments. Without it, the lab has them all.
+// kept is the name of a file in a solution whose lab begins nearly empty. It names the files and folders that the lab
+// has, one per line. Lines that begin with # are comments. Without this file, the lab has all files.
 const kept = "skeleton.txt"
 
 // Kept reads skeleton.txt of the solution in a folder. The returned function reports whether the lab has a file of the
@@ -127,7 +128,7 @@ func Kept(solution string) (keep func(name string) bool, err error) {
 	return below(named), nil
 }
 
-// keptLines are the names in the file, by the numbers of their lines.
+// keptLines returns the names in the file, by line number.
 func keptLines(content []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for n, line := range strings.Split(string(content), "\n") {
@@ -139,7 +140,7 @@ func keptLines(content []byte) iter.Seq2[int, string] {
 	}
 }
 
-// below reports whether a file, or a folder that it is in, is among those that are named.
+// below returns a function that reports whether a file, or a folder that contains it, is named.
 func below(named map[string]bool) func(name string) bool {
 	return func(name string) bool {
 		for ; name != "."; name = path.Dir(name) {
@@ -151,7 +152,7 @@ func below(named map[string]bool) func(name string) bool {
 	}
 }
 
-// keeps is Kept for the files of a solution, of which it has to name some.
+// keeps returns the function of Kept for the files of a solution. A name without a file is an error.
 func keeps(lab string, files []file) (func(name string) bool, error) {
 	i := slices.IndexFunc(files, func(f file) bool { return f.name == kept })
 	if i < 0 {
@@ -170,7 +171,7 @@ func keeps(lab string, files []file) (func(name string) bool, error) {
 	return below(named), nil
 }
 
-// skeletonFiles are the files of the lab that come from the solution's.
+// skeletonFiles returns the files of the lab that come from the solution's.
 func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file, error) {
 	keep, err := keeps(lab, files)
 	if err != nil {
@@ -198,7 +199,7 @@ func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*S
 	return made, nil
 }
 
-// fixImports removes the imports that only the taken code needed, and formats the file.
+// fixImports removes the imports that only the removed code needed, and formats the file.
 func fixImports(lab string, f file, target string) error {
 	formatted, err := imports.Process(target, f.content, &imports.Options{Comments: true, TabIndent: true, TabWidth: 8})
 	if err != nil {
@@ -212,7 +213,7 @@ func fixImports(lab string, f file, target string) error {
 	if err != nil {
 		return err
 	}
-	// What is found in whatever modules this machine happens to have is not the same on another one.
+	// imports.Process adds imports that it finds in the modules of this machine. Other machines may have other modules.
 	for imported := range has {
 		if !had[imported] && strings.Contains(imported, ".") {
 			return fmt.Errorf("the lab:else parts of %s need %q: also import it in the solution", where(lab, f.name), imported)
@@ -265,7 +266,7 @@ func (g Generator) manifests(ctx context.Context, runner *command.Runner, dir st
 	return err
 }
 
-// tidy brings go.mod and go.sum in line with what the skeleton imports.
+// tidy updates go.mod and go.sum to what the skeleton imports.
 func tidy(ctx context.Context, runner *command.Runner, lab string, solution []file, dir string, tidying tidying) error {
 	skeleton, err := readFolder(dir)
 	if err != nil {
@@ -279,7 +280,7 @@ func tidy(ctx context.Context, runner *command.Runner, lab string, solution []fi
 	if err != nil {
 		return err
 	}
-	// The usual case, and the only one that needs nothing but what the lab compiles.
+	// This is the usual case. It is also the only one that needs no module besides those that the lab compiles.
 	if maps.Equal(want, have) {
 		return nil
 	}
@@ -311,7 +312,7 @@ func tidy(ctx context.Context, runner *command.Runner, lab string, solution []fi
 	return nil
 }
 
-// foreignImports are the packages of other modules that a module's files import.
+// foreignImports returns the packages of other modules that a module's files import.
 func foreignImports(files []file) (map[string]bool, error) {
 	all := map[string]bool{}
 	for _, f := range files {

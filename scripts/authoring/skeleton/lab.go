@@ -63,7 +63,7 @@ func (g Generator) compare(ctx context.Context, runner *command.Runner, lab stri
 	}
 	changes := map[string]Change{}
 	for _, f := range have {
-		// Files that git ignores are no mistake, and must not be deleted as if they were committed.
+		// Files that git ignores are not extra files. They must not be deleted like committed ones.
 		if visible[path.Join("labs", lab, f.name)] {
 			changes[f.name] = Change{Have: append([]byte{}, f.content...)}
 		}
@@ -86,7 +86,7 @@ func (g Generator) compare(ctx context.Context, runner *command.Runner, lab stri
 	return sorted, nil
 }
 
-// visible are the files of a lab that git tracks, or would with the next `git add`.
+// visible returns the files of a lab that git tracks, or would track after the next `git add`.
 func (g Generator) visible(ctx context.Context, runner *command.Runner, lab string) (map[string]bool, error) {
 	list, err := runner.Run(ctx, g.Root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "labs/"+lab)
 	if err != nil {
@@ -163,7 +163,8 @@ func (g Generator) apply(change Change) error {
 	return os.WriteFile(target, change.Want, change.mode)
 }
 
-// The record of a lab is what Update wrote there last: a person did not write those files, committed or not.
+// record returns the file that records what Update last wrote into a lab. A person did not write those files, committed
+// or not.
 func (g Generator) record(lab string) string {
 	return filepath.Join(g.Root, "out", "skeletons", lab+".sha256")
 }
@@ -204,8 +205,8 @@ func (g Generator) Reset(ctx context.Context, lab string) (kept string, err erro
 		return "", err
 	}
 	defer runner.Close()
-	// Everything that can go wrong with the new comes before the old is touched. The new one is made below out/, since
-	// from there it moves to labs/ at once.
+	// Everything that can fail for the new skeleton comes before a change to the old work. The new one is created below
+	// out/, from where it can be moved to labs/ at once.
 	out := filepath.Join(g.Root, "out", "kept")
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", fmt.Errorf("creating the folder for the work to keep: %w", err)
@@ -258,7 +259,7 @@ func sameFolder(dir, fresh string) (bool, error) {
 	}), nil
 }
 
-// keptFolder makes a folder that was not there before.
+// keptFolder creates a folder that did not exist before.
 func keptFolder(out, lab string) (string, error) {
 	name := filepath.Join(out, lab+"-"+time.Now().Format("20060102-150405"))
 	for i := 1; ; i++ {
@@ -273,8 +274,8 @@ func keptFolder(out, lab string) (string, error) {
 	}
 }
 
-// moveEntries moves everything that is in a folder to another one. The folder itself stays: a shell or an editor may be
-// in it. If something can't be moved, what was moved goes back.
+// moveEntries moves the content of a folder to another one. The folder itself stays, since a shell or an editor may be
+// in it. If an entry can't be moved, moveEntries moves the others back.
 func moveEntries(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// makeIn runs make as a student does, with nothing of the make or the go that this test runs under.
+// makeIn runs make as a student does, without the variables of the make or the go that runs this test.
 func makeIn(t *testing.T, dir string, args ...string) (output string, err error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "make", args...)
@@ -29,7 +29,7 @@ func makeIn(t *testing.T, dir string, args ...string) (output string, err error)
 	return string(content), err
 }
 
-// targets are what a Makefile's help lists.
+// targets returns the targets in a Makefile's help.
 func targets(t *testing.T, makefile string) []string {
 	t.Helper()
 	content, err := os.ReadFile(makefile)

@@ -20,11 +20,11 @@ type Region struct {
 	File string
 	// Begin, Else and End are the lines of the markers, from 1. Else is 0 if the lab gets nothing in place of the region.
 	Begin, Else, End int
-	// Step is the first step number in the lab's part, in the form `TODO(lab): N.`. 0: it has none.
+	// Step is the first step number in the lab's part, in the form `TODO(lab): N.`. It is 0 if there is none.
 	Step int
 }
 
-// Problem is a mistake in a file, and where it is.
+// Problem is a mistake in a file, and its position.
 type Problem struct {
 	File    string
 	Line    int // from 1
@@ -44,7 +44,7 @@ type Source struct {
 	alone   bool
 }
 
-// role is what a line is for.
+// role is the role of a line.
 type role int
 
 const (
@@ -60,8 +60,8 @@ var (
 	spacedMarker = regexp.MustCompile(`^(//|#)\s+lab:(begin|else|end|differs|alone)\b`)
 )
 
-// CommentSign returns the sign that begins a comment, and so a marker, in a file of this name. It is empty for files
-// without markers: prose may mention markers, and JSON has no comments.
+// CommentSign returns the sign that begins a comment, and therefore a marker, in a file of this name. It is empty for
+// files without markers: prose may mention markers, and JSON has no comments.
 func CommentSign(name string) string {
 	switch path.Ext(name) {
 	case ".go", ".mod", ".work":
@@ -93,7 +93,7 @@ func Parse(name string, content []byte) (*Source, error) {
 	return s, errors.Join(m.problems...)
 }
 
-// markers goes through the lines of one file.
+// markers parses the markers in the lines of one file.
 type markers struct {
 	source   *Source
 	sign     string
@@ -119,7 +119,7 @@ func (m *markers) line(i int, text string) {
 	case m.open != nil && m.open.Else != 0:
 		m.source.roles[i] = replacement
 		if step := stepNumber.FindStringSubmatch(text); step != nil && m.open.Step == 0 {
-			m.open.Step, _ = strconv.Atoi(step[1]) // a number that is too large is none
+			m.open.Step, _ = strconv.Atoi(step[1]) // a number that is too large counts as missing
 		}
 		if text != "" && !strings.HasPrefix(text, m.sign) {
 			m.problem(number, "a line between lab:else and lab:end must be a comment (%s): the solution would contain it", m.sign)
@@ -172,7 +172,8 @@ func (m *markers) marker(number int, text string) {
 	}
 }
 
-// Own reports whether the file belongs to this lab: it has a task in it, or says that it differs from the lab before.
+// Own reports whether the file belongs to this lab: it has a task in it, or a marker that it differs from the earlier
+// lab.
 func (s *Source) Own() bool { return len(s.Regions) > 0 || s.differs }
 
 // Alone reports whether the labs that start from this one leave out the file.
@@ -199,7 +200,7 @@ func (s *Source) SolutionLines(from, to int) []string {
 	return text.end()
 }
 
-// Skeleton returns the file as the lab gets it, with the first steps done, up to this one. 0: none is.
+// Skeleton returns the file as the lab gets it, with the steps up to done completed. 0: no step is completed.
 func (s *Source) Skeleton(done int) []byte {
 	ready := func(i int) bool {
 		at := slices.IndexFunc(s.Regions, func(r Region) bool { return r.Begin <= i+1 && i+1 <= r.End })
@@ -219,11 +220,11 @@ func (s *Source) Skeleton(done int) []byte {
 	return joinLines(text.end())
 }
 
-// untouched reports whether a file of a lab still has the lines with which the lab begins in a region's place, and
-// around them the lines of the solution: a student may leave the comment of a task and write the code below it.
+// untouched reports whether a file of a lab still has the initial lines of a region, with the solution's lines around
+// them. A student may keep the comment of a task and write the code below it.
 func (s *Source) untouched(r Region, content []byte) bool {
 	var place []string
-	open := false // whether the last line belongs to the place
+	open := false // whether the last line belongs to the region
 	for i, line := range s.lines {
 		inside := r.Else <= i && i < r.End-1
 		if s.roles[i] == replacement {
@@ -248,7 +249,7 @@ func (s *Source) untouched(r Region, content []byte) bool {
 	return contains(written(content), place)
 }
 
-// written are the lines that are not empty, without their indentation.
+// written returns the non-empty lines, without their indentation.
 func written(content []byte) (lines []string) {
 	for line := range strings.Lines(string(content)) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -258,7 +259,7 @@ func written(content []byte) (lines []string) {
 	return lines
 }
 
-// contains reports whether lines have others among them, one after the other.
+// contains reports whether lines contains others as consecutive lines.
 func contains(lines, others []string) bool {
 	for i := range len(lines) - len(others) + 1 {
 		if slices.Equal(lines[i:i+len(others)], others) {
@@ -278,8 +279,8 @@ func uncomment(line, sign string) string {
 	return indentation + rest
 }
 
-// assembly collects lines. Where something was left out (a seam) the empty lines around it would meet: one of them is
-// enough, and none at the edge of a block.
+// assembly collects lines. Where lines were left out (a seam), the empty lines around them would meet. One empty line
+// is enough there, and at the edge of a block there is none.
 type assembly struct {
 	lines []string
 	seam  bool

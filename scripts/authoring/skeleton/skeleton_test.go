@@ -25,10 +25,10 @@ import (
 // root is the repository that this test is part of.
 const root = "../../.."
 
-// nothing is a controller-gen for labs without API types.
+// nothing is the path of a controller-gen for labs without API types.
 const nothing = "true"
 
-// repository lays the files of an archive into a temporary repository and returns it with the files below want/.
+// repository unpacks an archive into a temporary repository and returns it with the files below want/.
 func repository(t *testing.T, archive string) (dir string, want map[string]string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", archive))
@@ -56,7 +56,7 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-// contents are the files of a folder as the package sees them.
+// contents returns the files of a folder, as the package reads them.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := readFolder(dir)
@@ -226,7 +226,7 @@ func TestRegionsListsTheTasks(t *testing.T) {
 	}
 }
 
-// Update of a tracked lab follows the solution, until it would overwrite a student's work.
+// Update follows the solution of a tracked lab, until it would overwrite a student's work.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	dir, want := repository(t, "shop.txtar")
@@ -245,7 +245,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("lab (-want +got):\n%s", diff)
 	}
 
-	// Not committed, but our own: a maintainer edits the solution again and again.
+	// The lab is not committed, but Update wrote it: a maintainer edits the solution again and again.
 	write(t, filepath.Join(dir, "solutions/01-shop/PROJECT"), "repo: other\n")
 	changed, err = generator.Update(t.Context(), "01-shop")
 	if err != nil {
@@ -259,7 +259,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("the second update changed %v, error %v; want nothing to do", changed, err)
 	}
 
-	// A student's edit and a student's file are kept; what is built there and ignored is not in the way.
+	// Update keeps a student's edit and a student's file. Ignored build output does not block it.
 	commit(t, dir)
 	write(t, filepath.Join(lab, "bin/manager"), "built")
 	write(t, filepath.Join(lab, "sub/bin.log"), "ignored")
@@ -276,7 +276,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("lab after the refusal (-want +got):\n%s", diff)
 	}
 
-	// Once committed, git has it.
+	// Git has the work once it is committed.
 	commit(t, dir)
 	if _, err := generator.Update(t.Context(), "01-shop"); err != nil {
 		t.Fatal(err)
@@ -387,7 +387,7 @@ func controllerGen(t *testing.T) string {
 	return target.Output
 }
 
-// Every solution of the course gives a skeleton that compiles, vets clean, is formatted, and says what to do.
+// Every solution of the course has a skeleton that compiles, passes vet, is formatted, and describes the tasks.
 func TestSkeletonsCompileAndVet(t *testing.T) {
 	t.Parallel()
 	solutions, err := filepath.Glob(root + "/solutions/*/go.mod")
@@ -438,7 +438,7 @@ func TestGenerateOutsideModule(t *testing.T) {
 	generator := Generator{Root: root, ControllerGen: controllerGen(t)}
 	proxy := "file://" + filepath.Join(gobuild.ModuleCache(), "cache", "download")
 	modules := t.TempDir()
-	// The go command takes away the right to write.
+	// The go command makes the module cache read-only.
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", modules).Run() })
 	t.Setenv("GOMODCACHE", modules)
 	t.Setenv("GOPROXY", proxy+","+strings.TrimSpace(string(out)))

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// The module paths of solutions and labs, up to the lab's name.
+// These are the module paths of solutions and labs, up to the lab's name.
 const (
 	solutionsPath = "lva.io/operators/solutions/"
 	labsPath      = "lva.io/operators/labs/"
@@ -43,7 +43,7 @@ func Regions(root, lab string) ([]Region, error) {
 	return regions, err
 }
 
-// parseAll parses the text files of a solution that go to the lab.
+// parseAll parses the text files of a solution that belong to the lab.
 func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 	sources := map[string]*Source{}
 	var regions []Region
@@ -85,10 +85,10 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 	return sources, regions, errors.Join(problems...)
 }
 
-// where is the path of a solution's file as a person finds it from the repository's root.
+// where returns the path of a solution's file from the repository's root, for messages.
 func where(lab, name string) string { return path.Join("solutions", lab, name) }
 
-// located puts the path from the repository's root into the problems of one file.
+// located adds the path from the repository's root to the problems of one file.
 func located(lab string, err error) []error {
 	if err == nil {
 		return nil
@@ -106,8 +106,8 @@ func located(lab string, err error) []error {
 	return []error{err}
 }
 
-// checkDocComments finds markers in the doc comment of a declaration: gofmt would move them to the comment's end, and
-// with them the border of the region.
+// checkDocComments finds markers in the doc comment of a declaration. gofmt would move them to the end of the comment,
+// and so move the border of the region.
 func checkDocComments(source *Source, content []byte) error {
 	if path.Ext(source.Name) != ".go" || len(source.Regions) == 0 {
 		return nil
@@ -142,8 +142,8 @@ func checkDocComments(source *Source, content []byte) error {
 	return errors.Join(problems...)
 }
 
-// readFolder reads the files of a solution's or lab's folder, sorted by name. What is built there (bin, out) and hidden
-// folders are no part of it. Symbolic links and the like are listed without their content.
+// readFolder reads the files of a solution's or lab's folder, sorted by name. It leaves out build output (bin, out) and
+// hidden folders. It lists symbolic links and other special files without their content.
 func readFolder(dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {

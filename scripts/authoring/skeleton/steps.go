@@ -12,12 +12,11 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// fileLimit is the largest file, in bytes, that is compared with what the lab began with.
+// fileLimit is the maximum size, in bytes, of a file that is compared with the lab's initial files.
 const fileLimit = 1 << 20
 
-// NotStarted returns the numbers of the steps of a lab that a submission has not started: all of their regions are as
-// the lab has them. A region that the submission does not have, for example because its layout differs, counts as
-// started.
+// NotStarted returns the numbers of the steps of a lab that a submission has not started: all of their regions are
+// unchanged. A region that the submission does not have, for example because its layout differs, counts as started.
 func NotStarted(root, lab, submission string) ([]int, error) {
 	files, err := readFolder(filepath.Join(root, "solutions", lab))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// twoSteps is a file of a solution. The second step has a place in it, and so have both together.
+// twoSteps is a file of a solution. The second step has a region in it, and so have both steps together.
 const twoSteps = `a
 #lab:begin one
 first
@@ -93,7 +93,7 @@ func TestStepsNotStarted(t *testing.T) {
 	}
 }
 
-// A named pipe and a link that leads out of the folder are not read.
+// A named pipe and a link to a file outside of the folder are not read.
 func TestStepsOnlyInRegularFiles(t *testing.T) {
 	t.Parallel()
 	root, dir := t.TempDir(), t.TempDir()

@@ -29,8 +29,8 @@ const (
 	PDF  Format = "pdf"
 )
 
-// Chromium finds the program with this name, or with a name that it has on some other systems, on PATH. The error says
-// that it is missing.
+// Chromium finds the program with this name, or with a name that it has on some other systems, on PATH. It returns an
+// error if the program is missing.
 func Chromium() (program string, err error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if program, err = exec.LookPath(name); err == nil {
@@ -81,7 +81,7 @@ func Build(ctx context.Context, root, out string, progress io.Writer, formats ..
 	return nil
 }
 
-// tools finds Chromium, and says what to install if a program is missing.
+// tools finds Chromium. If a program is missing, its error names what to install.
 func tools(withBrowser bool) (browser string, err error) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -112,8 +112,8 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 	}
 	for _, format := range formats {
 		fmt.Fprintf(progress, "%s of %d decks\n", strings.ToUpper(string(format)), len(decks))
-		// Chromium's own sandbox needs an ordinary user, and the decks are ours. What Chromium keeps is removed with the
-		// runner.
+		// Chromium's own sandbox does not work for root, and the decks are trusted. The runner removes the files that
+		// Chromium leaves.
 		variables := []string{"CHROME_NO_SANDBOX=1", "TMPDIR=" + runner.Dir(), "HOME=" + runner.Dir(), "CI=true"}
 		args := []string{"--config-file", "marp.config.mjs", "--input-dir", input, "--output", out, "--no-stdin"}
 		if format == PDF {
@@ -136,9 +136,9 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 	return nil
 }
 
-// only copies the decks into a folder of their own: Marp takes all Markdown of a folder for decks, also the README. The
-// copies are without the markers of code (see package docs), since Marp takes every comment that is no setting for a
-// note.
+// only copies the decks into a folder of their own, because Marp takes every Markdown file of a folder for a deck,
+// including the README. The copies have no markers of code (see package docs), because Marp takes every comment that is
+// not a setting for a note.
 func only(decks []string, source, dir string) (string, error) {
 	input := filepath.Join(dir, "decks")
 	if err := os.Mkdir(input, 0o755); err != nil {

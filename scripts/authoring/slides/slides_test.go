@@ -57,7 +57,7 @@ func TestEachLectureHasDeck(t *testing.T) {
 
 var note = regexp.MustCompile(`<!--\n(\d+) min\.`)
 
-// clock is when each slide of a deck ends, in minutes. It begins with 0.
+// clock returns when each slide of a deck ends, in minutes. The first value is 0.
 func clock(t *testing.T, name string) []int {
 	t.Helper()
 	ends := []int{0}
@@ -103,7 +103,7 @@ var (
 	space        = regexp.MustCompile(`\s+`)
 )
 
-// plain is a command without its line breaks, comment and spacing.
+// plain returns a command without its line breaks, comment and spacing.
 func plain(command string) string {
 	return strings.TrimSpace(space.ReplaceAllString(comment.ReplaceAllString(command, ""), " "))
 }
@@ -174,7 +174,7 @@ func TestChecksMatchLab(t *testing.T) {
 	}
 }
 
-// marked is a block of code that a marker names.
+// These patterns match a block of code that a marker names.
 var (
 	slideBreak = regexp.MustCompile(`(?m)^---$`)
 	classes    = regexp.MustCompile(`<!-- _class: ([a-z ]+) -->`)

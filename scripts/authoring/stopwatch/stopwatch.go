@@ -34,8 +34,8 @@ func (w Watch) Elapsed() Elapsed {
 	return elapsed
 }
 
-// Elapsed is how long something took. CPU is the time for which the processors of the machine worked, together, and
-// Idle the share from 0 to 1 of their time in which they did not. Both are known on Linux only.
+// Elapsed is the time that some work took. CPU is the time for which all processors of the machine together worked.
+// Idle is the share of their time, from 0 to 1, in which they did not. Both are known on Linux only.
 type Elapsed struct {
 	Wall, CPU time.Duration
 	Idle      float64
@@ -68,7 +68,7 @@ func measure() processors {
 const tick = time.Second / 100
 
 // parse reads the first line of /proc/stat (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal.
-// Waiting for a disk is idle, and what a hypervisor takes away is neither.
+// Waiting for a disk counts as idle. Time that a hypervisor took away counts as neither.
 func parse(stat io.Reader) (p processors) {
 	line, _ := bufio.NewReader(stat).ReadString('\n')
 	var user, nice, system, idle, wait, irq, soft int64

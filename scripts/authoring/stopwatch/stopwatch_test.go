@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A loop that uses a processor for 0.2 s is measured as such, whatever other work the machine does.
+// A loop that uses a processor for 0.2 s is measured as such, regardless of other work on the machine.
 func TestElapsedCountsWork(t *testing.T) {
 	t.Parallel()
 	watch := Start()

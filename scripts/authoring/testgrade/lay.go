@@ -27,23 +27,24 @@ import (
 
 // testedPackage is a package that has tests.
 type testedPackage struct {
-	// folder is where it is, and runs where its tests run, slash-separated from the module's root. They differ where the
-	// submission has it elsewhere than the solution: its tests lead to config/ from there.
+	// folder is the package's folder, and runs is the folder in which its tests run. Both are slash-separated from the
+	// module's root. They differ if the submission has the package in another folder than the solution, since its tests
+	// find config/ from there.
 	folder, runs string
 }
 
-// layout says which package of the submission is which of the solution, by their folders.
+// layout maps the packages of the submission to those of the solution, by folder.
 type layout struct {
 	from, to *submission.Submission
 	folders  map[string]string
-	// theirs and ours are the names of their packages, by their folders.
+	// theirs and ours are the names of their packages, by folder.
 	theirs, ours map[string]string
 	// whole are the folders of packages that tests import and the solution does not have.
 	whole []string
 }
 
-// copyTests replaces the tests of the solution in a folder by those of a submission. Both are copies of ours, of
-// which all files are regular. The notices say what could not be laid.
+// copyTests replaces the tests of the solution in a folder by those of a submission. Both are copies with only regular
+// files. The notices list the tests that were left out.
 func copyTests(from, to *submission.Submission) (tested []testedPackage, notices []string, err error) {
 	l := &layout{from: from, to: to, folders: map[string]string{}, theirs: packageNames(from), ours: packageNames(to)}
 	for folder, name := range l.theirs {
@@ -82,7 +83,7 @@ func copyTests(from, to *submission.Submission) (tested []testedPackage, notices
 	if len(tested) == 0 {
 		return nil, notices, errNoTests
 	}
-	for i := 0; i < len(l.whole); i++ { // which grows meanwhile
+	for i := 0; i < len(l.whole); i++ { // the loop adds elements
 		for _, file := range from.Packages()[l.whole[i]] {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
@@ -98,8 +99,8 @@ func copyTests(from, to *submission.Submission) (tested []testedPackage, notices
 var errNoTests = errors.New("there are no tests of the lab's packages: " +
 	"write them into files that end with _test.go, beside the code that they test")
 
-// holdBack takes a version out of the definitions of a copy, as grading does: an extension of the lab adds it, and
-// tests of the lab itself start an API server without a conversion webhook.
+// holdBack removes a version from the definitions of a copy, as grading does. An extension of the lab adds this
+// version, and the lab's own tests start an API server without a conversion webhook.
 func holdBack(s *submission.Submission, version string) error {
 	files, err := filepath.Glob(filepath.Join(s.Dir, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
@@ -128,14 +129,14 @@ func holdBack(s *submission.Submission, version string) error {
 	return nil
 }
 
-// packageNames are the names of the packages that are no programs, by their folders.
+// packageNames returns the names of the packages that are not programs, by folder.
 func packageNames(s *submission.Submission) map[string]string {
 	names := map[string]string{}
 	for folder, files := range s.Packages() {
 		for _, file := range files {
 			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(s.Dir, filepath.FromSlash(file)), nil, parser.PackageClauseOnly)
 			if err != nil {
-				continue // the compiler says it better
+				continue // the compiler reports it better
 			}
 			name := strings.TrimSuffix(parsed.Name.Name, "_test")
 			if name != "main" {
@@ -146,9 +147,9 @@ func packageNames(s *submission.Submission) map[string]string {
 	return names
 }
 
-// counterpart is the solution's package that is meant by one of a submission: the one in the same folder, or the only
-// one with such a name. Older kubebuilders wrote controllers/ for internal/controller/, and apis/ for api/. Empty:
-// there is none.
+// counterpart returns the folder of the solution's package that corresponds to one of a submission. It is the package
+// in the same folder, or else the only one with a similar name. Older versions of kubebuilder wrote controllers/ for
+// internal/controller/, and apis/ for api/. Empty: there is none.
 func counterpart(folder, name string, ours map[string]string) string {
 	if _, same := ours[folder]; same {
 		return folder
@@ -159,7 +160,7 @@ func counterpart(folder, name string, ours map[string]string) string {
 		if plain(name) != plain(otherName) {
 			continue
 		}
-		// Packages named v1 are those of types and those of webhooks.
+		// Packages of types and packages of webhooks can both be named v1.
 		if strings.Contains(folder, "webhook") == strings.Contains(other, "webhook") {
 			candidates = append(candidates, other)
 		}
@@ -192,8 +193,8 @@ func removeTests(s *submission.Submission) error {
 	return nil
 }
 
-// put writes a file of the submission into the solution: as one of that package, if it is named, and with imports that
-// lead to the solution's packages.
+// put writes a file of the submission into the solution, with imports of the solution's packages. If packageName is not
+// empty, the file becomes part of that package.
 func (l *layout) put(file, as, packageName string) error {
 	content, err := os.ReadFile(filepath.Join(l.from.Dir, filepath.FromSlash(file)))
 	if err != nil {
@@ -201,7 +202,7 @@ func (l *layout) put(file, as, packageName string) error {
 	}
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, content, parser.ImportsOnly)
-	if err == nil { // otherwise the compiler says what is wrong
+	if err == nil { // otherwise the compiler reports the error
 		content = l.rewrite(set, parsed, content, packageName)
 	}
 	target := filepath.Join(l.to.Dir, filepath.FromSlash(as))
@@ -256,8 +257,8 @@ func (l *layout) rewrite(set *token.FileSet, file *ast.File, content []byte, pac
 	return content
 }
 
-// mergeModules adds to the solution's go.mod what the submission's names besides, as Ginkgo: the tests may import it.
-// Versions that the solution names stay.
+// mergeModules adds the modules that only the submission's go.mod requires, such as Ginkgo, to the solution's go.mod,
+// because tests may import them. Versions in the solution's go.mod stay.
 func mergeModules(from, to *submission.Submission) error {
 	theirs, err := readModule(from.Dir)
 	if err != nil {
@@ -322,8 +323,8 @@ func mergeSums(from, to string) error {
 	return nil
 }
 
-// copyTree copies a folder of ours into another, where it replaces files. One that is not there is none. A student's
-// test data may have names that are not UTF-8, which package io/fs refuses, and os.CopyFS with it.
+// copyTree copies a folder over another one, and replaces files. A missing folder is ignored. A student's test data may
+// have names that are not UTF-8. Package io/fs and os.CopyFS reject such names.
 func copyTree(from, to string) error {
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) || from == to {
 		return nil

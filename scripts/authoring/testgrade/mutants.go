@@ -24,19 +24,19 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// change is what a mutant changes of the solution that a test can see.
+// change describes which changes of a mutant a test can see.
 type change struct {
-	// edits are those that are applied: the mutant's, but for those of tests.
+	// edits are the edits that are applied: those of the mutant, without edits of tests.
 	edits []mutant.Edit
-	// folders are those of packages whose code changes, slash-separated from the module's root.
+	// folders are the folders of packages whose code changes, slash-separated from the module's root.
 	folders []string
-	// unseen says why no test can see it; empty: one can.
+	// unseen is the reason why no test can see the change. It is empty if a test can see it.
 	unseen string
 }
 
-// changeOf finds out what a mutant changes of the solution in a folder. programs are the folders of packages main.
-// Markers are comments, and an API server of envtest lets its administrator do everything and has the CRDs that are
-// committed: neither roles nor manifests decide what a test sees.
+// changeOf finds out how a mutant changes the solution in a folder. programs are the folders of packages main. Markers
+// are comments. An API server of envtest lets its administrator do everything, and it has the committed CRDs. So
+// neither roles nor manifests affect a test.
 func changeOf(m *mutant.Mutant, dir string, programs []string) (change, error) {
 	c := change{unseen: m.Untestable}
 	type file struct{ before, after []byte }
@@ -85,7 +85,7 @@ func changeOf(m *mutant.Mutant, dir string, programs []string) (change, error) {
 	return c, nil
 }
 
-// code are the tokens of a file without its comments.
+// code returns the tokens of a file without its comments.
 func code(content []byte) (tokens []string) {
 	set := token.NewFileSet()
 	var s scanner.Scanner
@@ -99,7 +99,7 @@ func code(content []byte) (tokens []string) {
 	}
 }
 
-// mutants reads the list, and finds out which a test can see.
+// mutants reads the list of mutants, and finds out which of them a test can see.
 func (g *grading) mutants(solution *submission.Submission) (changes []change, err error) {
 	list, err := mutant.Load(g.Solution)
 	if err != nil {
@@ -129,7 +129,7 @@ func (g *grading) mutants(solution *submission.Submission) (changes []change, er
 	return changes, nil
 }
 
-// reached finds out which packages of the module each test program is made of.
+// reached finds out which packages of the module each test program contains.
 func (g *grading) reached(ctx context.Context) (map[string][]string, error) {
 	reach := map[string][]string{}
 	for _, t := range g.tested {
@@ -203,14 +203,13 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 	return errLate
 }
 
-// decided reports whether it is certain if enough of so many mutants are found, whatever becomes of those that have not
-// ended.
+// decided reports whether the remaining mutants can no longer change whether enough of the mutants are found.
 func (g *grading) decided(of int) bool {
 	found, missed := g.report.Count(report.MutantFound), g.report.Count(report.MutantMissed)
 	return 100*found >= g.report.Want*of || 100*(of-missed) < g.report.Want*of
 }
 
-// try runs the tests that reach a mutant on it, those that were fastest on the solution first, until one fails.
+// try runs the tests that reach a mutant. The tests that were fastest on the solution run first, until one fails.
 func (g *grading) try(ctx context.Context, number int, c change) (fate report.MutantFate, by string, err error) {
 	var tests []testedPackage
 	for _, t := range g.tested {

@@ -20,8 +20,8 @@ func Blank(o *Options) *report.Tests {
 	}
 }
 
-// Hide removes details from a report that would tell a student what to test: the names of missed mutants, unless missed
-// says that they were missed before.
+// Hide removes details from a report that would tell a student what to test: the names of missed mutants, unless
+// revealed reports that they may be shown.
 func Hide(t *report.Tests, revealed func(name string) bool) {
 	for i := range t.Mutants {
 		m := &t.Mutants[i]

@@ -24,31 +24,31 @@ import (
 const (
 	// outputLimit is how much of the output of a test program is kept, in bytes.
 	outputLimit = 256 << 10
-	// lastLines is how many lines of it are shown.
+	// lastLines is how many of its last lines are shown.
 	lastLines = 25
 )
 
 // program is a compiled test program.
 type program struct {
 	path string
-	// module is the folder of the module that it tests, of which it may read all, and dir the working folder below it.
+	// module is the folder of the module that it tests, which it may read. dir is the working folder below it.
 	module, dir string
-	// limit is how long it may run.
+	// limit is its time limit.
 	limit time.Duration
-	// toFirst ends it as soon as a test has failed.
+	// toFirst ends the program as soon as a test has failed.
 	toFirst bool
 }
 
-// verdict is what became of a test program.
+// verdict is the result of a test program.
 type verdict struct {
 	report.TestRun
-	// by is the first test that failed, or how the program ended otherwise.
+	// by is the first test that failed, or another reason why the program failed.
 	by string
-	// noAPIServer says that the API server did not start, which is not the test's fault as long as it starts on the solution.
+	// noAPIServer reports that the API server did not start. If it starts on the solution, this is not the test's fault.
 	noAPIServer bool
 }
 
-// runWalled is run with the walls of the grading.
+// runWalled calls run with the sandbox of the grading.
 func (g *grading) runWalled(ctx context.Context, p program) (v verdict, err error) {
 	walls, err := g.walls(p)
 	if err != nil {
@@ -57,8 +57,8 @@ func (g *grading) runWalled(ctx context.Context, p program) (v verdict, err erro
 	return run(ctx, g.scope, g.Assets, p, walls)
 }
 
-// walls are those around a test program: it may read its module and the programs of an API server, which it starts in a
-// network of its own.
+// walls returns the sandbox of a test program. The program may read its module and the programs of an API server, which
+// it starts in a network of its own.
 func (g *grading) walls(p program) (*process.Walls, error) {
 	if !g.Walled {
 		return nil, nil
@@ -68,7 +68,7 @@ func (g *grading) walls(p program) (*process.Walls, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the programs that tests start: %w", err)
 	}
-	for _, asset := range assets { // links to programs that are elsewhere
+	for _, asset := range assets { // these are links to programs in other folders
 		target, err := filepath.EvalSymlinks(filepath.Join(g.Assets, asset.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("checking a program that tests start: %w", err)
@@ -80,7 +80,8 @@ func (g *grading) walls(p program) (*process.Walls, error) {
 	return walls, nil
 }
 
-// run runs a test program to its end. What it starts ends with it. The error is the context's or the machine's.
+// run runs a test program to its end, together with the processes that it started. The error is the context's or the
+// machine's.
 func run(ctx context.Context, scope *process.Scope, assets string, p program, walls *process.Walls) (v verdict, err error) {
 	home, err := os.MkdirTemp(scope.Dir, "home-")
 	if err != nil {
@@ -95,7 +96,7 @@ func run(ctx context.Context, scope *process.Scope, assets string, p program, wa
 	if !p.toFirst {
 		out.failed = func() {}
 	}
-	// The same for all: by its flags, a test could know a mutant.
+	// All programs get the same flags. Otherwise a test could recognize a mutant by them.
 	args := []string{"-test.v", "-test.timeout=" + rightLimit.String()}
 	started := time.Now()
 	running, err := scope.Start(process.Spec{
@@ -106,7 +107,7 @@ func run(ctx context.Context, scope *process.Scope, assets string, p program, wa
 	if err != nil {
 		return v, err
 	}
-	// On a right operator the program ends itself at its limit, unless it does not want to.
+	// The program usually ends itself at its limit on a correct operator.
 	limit := time.NewTimer(p.limit + graceAfterLimit)
 	defer limit.Stop()
 	select {
@@ -136,20 +137,20 @@ const graceAfterLimit = 5 * time.Second
 
 var errFailed = errors.New("a test has failed")
 
-// testOutput reads what a test program prints.
+// testOutput reads the output of a test program.
 type testOutput struct {
 	failed func() // as soon as a test has failed
 
 	mutex   sync.Mutex
-	content bytes.Buffer // its beginning and its end, as far as the limit goes
+	content bytes.Buffer // its beginning and its end, up to the limit
 	line    []byte
 	v       verdict
 }
 
-// result is how `go test -v` says how a top-level test ended.
+// result matches the line of `go test -v` about the end of a top-level test.
 var result = regexp.MustCompile(`^--- (FAIL|PASS|SKIP): (\S+) \(`)
 
-// unstarted is what envtest says when etcd or kube-apiserver did not start.
+// unstarted matches the message of envtest when etcd or kube-apiserver did not start.
 var unstarted = regexp.MustCompile(`unable to start (the )?control plane|` +
 	`timeout waiting for process (etcd|kube-apiserver) to start|address already in use`)
 
@@ -157,7 +158,7 @@ func (o *testOutput) Write(p []byte) (int, error) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	if o.content.Len()+len(p) > outputLimit {
-		o.content.Next(len(p) + outputLimit/2) // the end says more than the beginning
+		o.content.Next(len(p) + outputLimit/2) // the end is more useful than the beginning
 	}
 	o.content.Write(p[max(0, len(p)-outputLimit/2):])
 	o.line = append(o.line, p...)
@@ -203,7 +204,7 @@ func (o *testOutput) verdict() verdict {
 	return v
 }
 
-// panicked is the line that says why the program has ended itself; empty: there is none.
+// panicked returns the line with the reason why the program ended itself. It is empty if there is none.
 func (o *testOutput) panicked() string {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -215,7 +216,8 @@ func (o *testOutput) panicked() string {
 	return ""
 }
 
-// removeSources removes the code of a compiled module: a test judges what the code does, and not how it is written.
+// removeSources removes the source code of a compiled module. A test must judge what the code does, not how it is
+// written.
 func removeSources(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {

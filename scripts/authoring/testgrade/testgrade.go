@@ -33,14 +33,14 @@ const (
 	DefaultWithin = 15 * time.Minute
 	// DefaultParallel is how many mutants are tested at once.
 	DefaultParallel = 2
-	// rightLimit is how long the tests of one package may run on a right operator.
+	// rightLimit is the time limit for the tests of one package on a correct operator.
 	rightLimit = 5 * time.Minute
-	// On a mutant they may take several times as long as on the solution, since some tests wait for what does not come.
-	// Tests that take longer have found the mutant.
+	// On a mutant, tests may take several times as long as on the solution, since some of them wait for an event that
+	// never happens. Tests that take longer have found the mutant.
 	slower, atLeast = 4, 40 * time.Second
 )
 
-// Options say which tests are graded, and how.
+// Options configure the grading of tests.
 type Options struct {
 	Lab *manifest.Lab
 	// Dir is the folder of the submission. Main is the package of its program in that folder. Empty: it is searched for.
@@ -69,8 +69,8 @@ type Options struct {
 	Known *report.Tests
 	// OnlyKnown runs no tests. A result that Known does not have is Unfinished.
 	OnlyKnown bool
-	// Progress is called with the mutant that is tested next, and with how many of how many are done. Default: no progress is
-	// reported.
+	// Progress is called with the mutant that is tested next, the number of mutants that are done, and the number of all
+	// mutants. Default: no progress is reported.
 	Progress func(what string, done, total int)
 }
 
@@ -79,10 +79,10 @@ type grading struct {
 	Options
 	scope  *process.Scope
 	report *report.Tests
-	// base is our solution with the submission's tests.
+	// base is the solution with the submission's tests.
 	base   *submission.Submission
 	tested []testedPackage
-	// reach are the folders of the packages that each test program is made of, by the folder of the tested package.
+	// reach has the folders of the packages that each test program contains, by the folder of the tested package.
 	reach map[string][]string
 	// took is how long the tests of each package took on the solution.
 	took map[string]time.Duration
@@ -126,7 +126,7 @@ func Run(ctx context.Context, options Options) *report.Tests {
 
 var errLate = errors.New("the time is up")
 
-// run is the recipe.
+// run grades the tests, step by step.
 func (g *grading) run(ctx context.Context) (err error) {
 	theirs, err := submission.Open(g.Dir, g.Main)
 	if err != nil {
@@ -190,8 +190,7 @@ func (g *grading) run(ctx context.Context) (err error) {
 
 var errUnknown = errors.New("your tests, or what they test, have changed since they were graded")
 
-// note notes what decides the verdict: the solution with the submission's tests, its mutants among it, and the
-// submission.
+// note records what decides the verdict: the submission, and the solution with its mutants and the submission's tests.
 func (g *grading) note(own *submission.Submission) (err error) {
 	if g.report.Digest, err = dirhash.HashDir(g.base.Dir, "", dirhash.Hash1); err != nil {
 		return fmt.Errorf("reading the tests: %w", err)
@@ -202,9 +201,9 @@ func (g *grading) note(own *submission.Submission) (err error) {
 	return nil
 }
 
-// takeKnown takes from an earlier report what is still true, and reports whether that is so of the submission's
-// operator. An earlier run that came to no verdict on the mutants says nothing, unless the tests failed on the
-// solution.
+// takeKnown takes the results that still apply from an earlier report. It reports whether the result on the
+// submission's operator is one of them. An earlier run without a verdict on the mutants does not count, unless the
+// tests failed on the solution.
 func (g *grading) takeKnown() (own bool, err error) {
 	known := g.Known
 	if known == nil || known.Digest != g.report.Digest || known.Want != g.report.Want || len(g.Only) > 0 {
@@ -225,7 +224,7 @@ func (g *grading) takeKnown() (own bool, err error) {
 	return true, nil
 }
 
-// copied is a copy of a module in the scope.
+// copied copies a module into the scope.
 func (g *grading) copied(s *submission.Submission, name, main string) (*submission.Submission, error) {
 	to := filepath.Join(g.scope.Dir, name)
 	if err := s.Copy(to); err != nil {
@@ -238,7 +237,7 @@ func (g *grading) copied(s *submission.Submission, name, main string) (*submissi
 	return submission.Open(to, main)
 }
 
-// onOurs runs the tests on our operator. There they must pass, since what fails there fails on every mutant.
+// onOurs runs the tests on our operator. They must pass there, since a test that fails there fails on every mutant.
 func (g *grading) onOurs(ctx context.Context) error {
 	g.Progress("your tests on our operator", 0, 0)
 	trial := g.newTrial()
@@ -278,9 +277,9 @@ func (g *grading) onOurs(ctx context.Context) error {
 	return nil
 }
 
-// trial is a folder with a copy of our solution in which tests run, and with the programs of these tests. A test must
-// not find out whether the solution was changed there: neither the names tell it, nor the flags, nor what earlier tests
-// have left, nor sources.
+// trial is a folder with a copy of the solution in which tests run, and with the programs of these tests. A test must
+// not find out whether the solution was changed. So the names and the flags are always the same, and there are no
+// sources and no files of earlier tests.
 type trial string
 
 func (g *grading) newTrial() trial { return trial(filepath.Join(g.scope.Dir, rand.Text())) }
@@ -289,7 +288,8 @@ func (t trial) module() string { return filepath.Join(string(t), "module") }
 
 func (t trial) copyFrom(from string) error { return copyTree(from, t.module()) }
 
-// compile compiles the tests of packages of a module into a folder; edit is as in Builder.CompileTests.
+// compile compiles the tests of packages of a module into a folder. edit has the same meaning as in
+// Builder.CompileTests.
 func (g *grading) compile(ctx context.Context, module *submission.Submission, packages []testedPackage,
 	to trial, edit bool,
 ) (programs []string, err error) {
@@ -322,8 +322,8 @@ func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err er
 	return errors.Join(err, os.RemoveAll(string(trial)))
 }
 
-// runAll runs the tests of packages in a module, each to its end. A right operator has no tests that fail for want of
-// an API server: that is tried again.
+// runAll runs the tests of packages in a module, each to its end. On a correct operator, a test does not fail because
+// an API server is missing. In that case runAll tries again.
 func (g *grading) runAll(
 	ctx context.Context, module string, packages []testedPackage, programs []string, took func(folder string, took time.Duration),
 ) (*report.TestRun, error) {

@@ -42,7 +42,7 @@ func options(t *testing.T, dir string, only ...string) Options {
 	return Options{Lab: lab, Dir: dir, Solution: here.SolutionDir(lab), Assets: assets, Only: only}
 }
 
-// copySolution is a copy of solution 02 without its tests, and with those that are given.
+// copySolution copies solution 02 and replaces its tests by the given ones.
 func copySolution(t *testing.T, tests map[string]string) string {
 	t.Helper()
 	opened, err := submission.Open(filepath.Join(root, "solutions", "02-reconciler"), "")
@@ -69,7 +69,7 @@ func removeTestsBelow(dir string) error {
 	return removeTests(opened)
 }
 
-// sample are mutants of many kinds: of plain Go, of Reconcile, of what calls it, and one that only markers differ in.
+// sample lists mutants of many kinds: of plain Go, of Reconcile, of its callers, and one that changes only markers.
 // (All 44 take minutes: see docs/guides/testing-operators.md for their figures.)
 var sample = []string{
 	"keeps-two", "first-of-a-tie-goes", "letters-of-the-toppings", "status-each-time",
@@ -80,7 +80,7 @@ func TestStrongTestsFindMoreMutants(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	good := Run(t.Context(), options(t, filepath.Join(root, "solutions", "02-reconciler"), sample...))
-	// What a test of a running manager finds depends on the order of events, so that one may be missed on a busy machine.
+	// Tests of a running manager depend on the order of events, so they may miss a mutant on a busy machine.
 	if !good.FullMarks() || good.Count(report.MutantFound) < len(sample)-2 || good.Count(report.MutantUnseen) != 1 {
 		t.Errorf("the solution's own tests: %s: %s %s", good.Headline(), good.Reason, good.Summary())
 	}
@@ -92,7 +92,7 @@ func TestStrongTestsFindMoreMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	weak := Run(t.Context(), options(t, copySolution(t, map[string]string{"internal/controller/weak_test.go": string(content)}), sample...))
-	// It can see that two are kept, and nothing else.
+	// The tests can only detect that two are kept.
 	if weak.FullMarks() || weak.Outcome != report.Graded || weak.Count(report.MutantFound) != 1 ||
 		weak.Count(report.MutantMissed) != len(sample)-2 {
 		t.Errorf("the weak test: %s: %s %s", weak.Headline(), weak.Reason, weak.Summary())
@@ -123,7 +123,7 @@ func TestTestsFailingOnSolutionFindNothing(t *testing.T) {
 			"your tests fail on our operator, which is right (TestNever)", report.NotBuilt,
 		},
 		{"it skips itself", "func TestLater(t *testing.T) { t.Skip() }", "no test was run, and 1 skip themselves", report.NotBuilt},
-		// What it looks at is the same on our operator and on a mutant.
+		// The test looks at something that is the same on our operator and on a mutant.
 		{"it fails where it takes our operator for a mutant", `import (
 	"flag"
 	"os"
@@ -196,7 +196,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// sleeping are the processes that TestHangs starts.
+// sleeping returns the processes that TestHangs starts.
 func sleeping(t *testing.T) (pids []string) {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -267,7 +267,8 @@ func TestUnseenMutants(t *testing.T) {
 	}
 }
 
-// An older layout: controllers/ beside api/, packages with other names, a package of helpers, and testdata.
+// The submission has an older layout: controllers/ beside api/, packages with other names, a package of helpers, and
+// testdata.
 func TestTestsOfAnotherLayoutAreCopied(t *testing.T) {
 	t.Parallel()
 	theirs := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
@@ -405,7 +406,7 @@ func TestCheckOfLab(t *testing.T) {
 	}
 }
 
-// shop is a lab whose solution adds, and of which two mutants do not.
+// shop returns a lab whose solution adds. Two of its mutants do not add.
 func shop(t *testing.T) (lab *manifest.Lab, solution string) {
 	t.Helper()
 	const adds = "-- go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n-- cmd/main.go --\n" + samples.Program +
@@ -419,7 +420,7 @@ func shop(t *testing.T) (lab *manifest.Lab, solution string) {
 		samples.Lay(t, adds+"-- mutants.yaml --\n"+mutants)
 }
 
-// submitted is a submission to that lab: its operator and its test.
+// submitted creates a submission to that lab, with its operator and its test.
 func submitted(t *testing.T, operator, test string) string {
 	t.Helper()
 	return samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+

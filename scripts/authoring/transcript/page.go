@@ -28,9 +28,9 @@ type Block struct {
 	Commands []string
 	// NotRun is the reason why the block is not run. Empty: it is run.
 	NotRun string
-	// Before are commands that run before the block, and that are in no transcript.
+	// Before has commands that run before the block. They are in no transcript.
 	Before string
-	// Interrupt says that the last command of the block ends only on Ctrl-C.
+	// Interrupt reports that the last command of the block ends only on Ctrl-C.
 	Interrupt bool
 	// Printed are the blocks below it that show the output of its commands.
 	Printed []Printed
@@ -68,7 +68,7 @@ type pageReader struct {
 	content  []byte
 	blocks   []Block
 	problems []error
-	// next is what markers have said of the next block, and markers are their names.
+	// next has the settings from the markers of the next block, and markers are the markers' names.
 	next    Block
 	markers []string
 	marked  int // the line of the first of them
@@ -99,7 +99,7 @@ func (r *pageReader) visit(node ast.Node) {
 	}
 }
 
-// unused says that markers stand above no block that they are for.
+// unused reports markers that are not directly above a block of their kind.
 func (r *pageReader) unused() {
 	if len(r.markers) > 0 {
 		r.problem(r.marked, "<!-- %s --> must stand directly above a block of commands (sh), or of what they print (printed)", r.markers[0])

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/authoring/docs"
 )
 
-// Options say which pages are run.
+// Options select the pages to run.
 type Options struct {
 	Root string
 	// Pages are paths from the root. Default: all that have a transcript.
@@ -67,7 +67,7 @@ func Run(ctx context.Context, options Options) error {
 	return errors.Join(problems...)
 }
 
-// page runs the commands of one page, and returns how many they are.
+// page runs the commands of one page, and returns their number.
 func (o *Options) page(ctx context.Context, page string) (commands int, err error) {
 	blocks, err := Blocks(o.Root, page)
 	if err != nil {
@@ -85,7 +85,7 @@ func (o *Options) page(ctx context.Context, page string) (commands int, err erro
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	// At a terminal, curl shows no progress of an answer that it prints.
+	// At a terminal, curl shows no progress of a response that it prints.
 	if err := os.WriteFile(filepath.Join(scope.Dir, ".curlrc"), []byte("no-progress-meter\n"), 0o600); err != nil {
 		return 0, err
 	}
@@ -102,7 +102,7 @@ func (o *Options) page(ctx context.Context, page string) (commands int, err erro
 		return 0, errors.Join(err, sh.close())
 	}
 	got, err := session(ctx, sh, blocks, o.Out)
-	// What the page has started in the background ends before the playground.
+	// Background processes of the page end before the playground.
 	err = errors.Join(err, sh.close(), o.Clean(), o.tidy(before))
 	if err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func (o *Options) page(ctx context.Context, page string) (commands int, err erro
 	return len(got), compare(page, blocks, want, got)
 }
 
-// session runs all blocks.
+// session runs all blocks of a page.
 func session(ctx context.Context, sh *shell, blocks []Block, out io.Writer) ([]Entry, error) {
 	var got []Entry
 	for _, block := range blocks {
@@ -146,13 +146,14 @@ func session(ctx context.Context, sh *shell, blocks []Block, out io.Writer) ([]E
 	return got, nil
 }
 
-// ours are variables that a reader has not set, or that environment sets itself.
+// ours lists variables that a reader has not set, or that environment sets itself.
 var ours = []string{
 	"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
 	"GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "MFLAGS",
 }
 
-// environment is a reader's: an empty home, and none of our settings. What Go has downloaded and compiled is there.
+// environment returns a reader's environment: an empty home, and none of our settings. Go's module cache and build
+// cache are those of this machine.
 func (o *Options) environment(ctx context.Context, home string) ([]string, error) {
 	installed, err := gobuild.Installed(ctx)
 	if err != nil {
@@ -160,16 +161,16 @@ func (o *Options) environment(ctx context.Context, home string) ([]string, error
 	}
 	env := slices.DeleteFunc(gobuild.Environment(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		// With the variables of a make above it, a page's make prints the folder that it enters.
+		// With the variables of a calling make, a page's make would print the folder that it enters.
 		return slices.Contains(ours, name) || strings.HasPrefix(name, "MAKE")
 	})
 	return append(env, "HOME="+home, "TERM=dumb",
 		"GOMODCACHE="+installed.ModuleCache, "GOCACHE="+installed.BuildCache, "GOPROXY="+installed.Proxy,
-		// The kubectl of the control plane comes first: another version may print something else.
+		// The kubectl of the control plane comes first, since the output of another version may differ.
 		"PATH="+filepath.Join(o.Root, ".cache", "bin")+string(os.PathListSeparator)+os.Getenv("PATH")), nil
 }
 
-// names are what is in the root.
+// names returns the names of the entries in the root.
 func names(root string) (all []string, err error) {
 	entries, err := os.ReadDir(root)
 	for _, entry := range entries {
@@ -178,8 +179,8 @@ func names(root string) (all []string, err error) {
 	return all, err
 }
 
-// tidy says what a page has left in the root: a reader would have to remove it. It removes nothing, since it may be
-// work of another program.
+// tidy reports the files that a page has left in the root, since a reader would have to remove them. It removes
+// nothing, since the files may be the work of another program.
 func (o *Options) tidy(before []string) error {
 	after, err := names(o.Root)
 	problems := []error{err}
@@ -191,7 +192,7 @@ func (o *Options) tidy(before []string) error {
 	return errors.Join(problems...)
 }
 
-// record writes a transcript, without the paths of folders. What it says already stays if it is right.
+// record writes a transcript, without the paths of folders. Entries that still match stay unchanged.
 func record(root, page string, want, got []Entry, folders ...string) error {
 	entries := make([]Entry, len(got))
 	for i, entry := range got {
@@ -209,10 +210,10 @@ func record(root, page string, want, got []Entry, folders ...string) error {
 	return renameio.WriteFile(filepath.Join(root, filepath.FromSlash(File(page))), Format(page, entries), 0o644)
 }
 
-// isOf reports whether a transcript's entry is right for this one.
+// isOf reports whether a transcript's entry matches this one.
 func (e Entry) isOf(want Entry) bool { return want.matches(e) }
 
-// without leaves out texts, wherever they are in what the command printed.
+// without removes texts from the output of the command.
 func (e Entry) without(texts []string) Entry {
 	lines := make([]string, len(e.Lines))
 	for i, line := range e.Lines {
@@ -225,7 +226,7 @@ func (e Entry) without(texts []string) Entry {
 	return e
 }
 
-// compare lists what differs from the transcript.
+// compare lists the differences from the transcript.
 func compare(page string, blocks []Block, want, got []Entry) error {
 	if err := check(page, blocks, want); err != nil {
 		return err

@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// patience is how long a command may take. The longest build a cluster's programs.
+	// patience is the time limit of a command. The longest one builds a cluster's programs.
 	patience = 15 * time.Minute
-	// reading is how long a reader looks at a command that does not end, before Ctrl-C.
+	// reading is how long a command that does not end runs before Ctrl-C.
 	reading = 8 * time.Second
 	// ending is how long a command may take to end after Ctrl-C.
 	ending = 30 * time.Second
 )
 
-// canceledWatch is a line that kubectl wait sometimes logs when it ends: what it waited for has happened while its
-// watch began.
+// canceledWatch matches a line that kubectl wait sometimes logs when it ends, because its condition became true while
+// its watch began.
 var canceledWatch = regexp.MustCompile(`^E\d{4} .* reflector\.go:\d+\] "Failed to watch" err=".*: context canceled" `)
 
-// prelude is what a page's shell runs first. A shell ends itself when Ctrl-C has ended its command, unless it has a
+// prelude is the first script in a page's shell. A shell ends itself when Ctrl-C has ended its command, unless it has a
 // trap. "solution 8" runs lab 8's solution in the background, and returns when its controller works. Its log is in
 // run.log.
 const prelude = `trap : INT
@@ -49,7 +49,7 @@ solution() {
 }
 `
 
-// shell is a shell that a page's commands run in, one after the other.
+// shell is the shell that runs the commands of a page, one after the other.
 type shell struct {
 	process *process.Process
 	script  io.WriteCloser
@@ -58,7 +58,7 @@ type shell struct {
 
 	mu      sync.Mutex
 	printed strings.Builder
-	changed chan struct{} // has a value when something was printed
+	changed chan struct{} // receives a value when there is new output
 }
 
 // newShell starts a shell in a folder. It ends with the scope.
@@ -78,7 +78,7 @@ func newShell(scope *process.Scope, dir string, env []string) (_ *shell, err err
 	}
 	defer group.Close()
 	s := &shell{script: script, groups: groups, nonce: rand.Text(), changed: make(chan struct{}, 1)}
-	// Its standard input is empty, so that no command of a page reads the next.
+	// Its standard input is empty, so that no command reads the following commands of the page.
 	s.process, err = scope.Start(process.Spec{
 		Name: "the shell", Path: bash, Args: []string{"--norc", "/dev/fd/3"}, Dir: dir, Env: env, Stdout: s, Stderr: s,
 		Files: []*os.File{commands, group},
@@ -92,7 +92,7 @@ func newShell(scope *process.Scope, dir string, env []string) (_ *shell, err err
 	return s, nil
 }
 
-// Write takes what the shell and its commands print.
+// Write receives the output of the shell and its commands.
 func (s *shell) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,19 +104,19 @@ func (s *shell) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// close ends the shell, and what it has started in the background.
+// close ends the shell and its background processes.
 func (s *shell) close() error {
 	err := errors.Join(s.script.Close(), s.groups.Close())
 	s.process.Kill()
 	return err
 }
 
-// run runs a command to its end. A command that is to be interrupted gets Ctrl-C after a while.
+// run runs a command to its end. If the command is to be interrupted, run sends Ctrl-C after a while.
 func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry, error) {
 	entry := Entry{Command: command}
 	if interrupt {
-		// Ctrl-C ends what is in the terminal's foreground: a group of its own, with a loop as a whole, and nothing that runs
-		// in the background.
+		// Ctrl-C ends what runs in the terminal's foreground. So the command, with all iterations of a loop, runs in a
+		// process group of its own, without background processes.
 		command = "set -m\n(\necho $BASHPID >&4\n" + command + "\n)"
 	}
 	mark := "\n" + s.nonce + " "
@@ -163,7 +163,7 @@ func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry,
 	}
 }
 
-// ended takes what a command has printed, if it has ended.
+// ended returns the output of a command if it has ended, and removes it from the buffer.
 func (s *shell) ended(mark string) (printed string, status int, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ type Entry struct {
 	Lines   []string
 	// Status is its exit code.
 	Status int
-	// Interrupted says that the command ended on Ctrl-C. Status then has no meaning.
+	// Interrupted reports that the command ended on Ctrl-C. Status then has no meaning.
 	Interrupted bool
 }
 
@@ -92,7 +92,7 @@ func Parse(content []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// trimmed leaves out the empty lines at both ends: in a transcript they look like the space between two commands.
+// trimmed removes the empty lines at both ends. In a transcript they look like the space between two commands.
 func trimmed(lines []string) []string {
 	empty := func(line string) bool { return strings.TrimSpace(line) == "" }
 	for len(lines) > 0 && empty(lines[len(lines)-1]) {
@@ -123,7 +123,7 @@ func Load(root, page string) ([]Entry, error) {
 	return entries, nil
 }
 
-// matches reports whether a command printed what the transcript says.
+// matches reports whether a command printed the lines of the transcript.
 func (e Entry) matches(got Entry) bool {
 	return e.Command == got.Command && e.Interrupted == got.Interrupted && (e.Interrupted || e.Status == got.Status) &&
 		pattern(e.Lines).MatchString(joined(got.Lines))
@@ -137,7 +137,7 @@ func joined(lines []string) string {
 	return out.String()
 }
 
-// pattern is what matches the lines that are meant by those of a transcript.
+// pattern returns a regular expression that matches the output which the lines of a transcript describe.
 func pattern(lines []string) *regexp.Regexp {
 	var out strings.Builder
 	out.WriteString(`\A`)
@@ -156,7 +156,7 @@ func linePattern(line string) string {
 	return strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), anything, ".*")
 }
 
-// volatile is what differs from one run to the next.
+// volatile lists texts that differ from run to run.
 var volatile = []struct {
 	found *regexp.Regexp
 	shown string
@@ -167,18 +167,18 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost):\d+`), "${1}:" + anything},
 	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), anything},
 	{regexp.MustCompile(`\b\d+(\.\d+)? (milliseconds|s|ms)\b`), anything + " ${2}"},
-	// Ages in kubectl's tables, and names that the API server has completed.
+	// These are ages in kubectl's tables, and generated names.
 	{regexp.MustCompile(`(^|\s{2,})(\d+[smhd])+(\s|$)`), "${1}" + anything + "${3}"},
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b`), "-" + anything},
 	{regexp.MustCompile(`\bi-[a-z2-7]{12}\b`), "i-" + anything}, // an instance in the cloud
-	// What client-go logs begins with the time and the process.
+	// Log lines of client-go begin with the time and the process.
 	{regexp.MustCompile(`^([IWE])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "${1}" + anything + " "},
 	{regexp.MustCompile(`milliseconds=\d+`), "milliseconds=" + anything},
 }
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}=*`)
 
-// recorded is an entry as it is kept: what differs from one run to the next is left out.
+// recorded returns an entry as it is stored, without texts that differ from run to run.
 func (e Entry) recorded() Entry {
 	lines := make([]string, len(e.Lines))
 	for i, line := range e.Lines {
@@ -197,8 +197,8 @@ func (e Entry) recorded() Entry {
 	return e
 }
 
-// shows reports the first line of a printed block that is not in the entries, or is not in its place; empty: all are
-// there. Either side may have a … where the other is exact.
+// shows returns the first line of a printed block that is not in the entries, or is out of order. It is empty if all
+// lines are there. A … on either side matches any text.
 func shows(printed []string, entries []Entry) string {
 	var have []string
 	for _, entry := range entries {
@@ -209,7 +209,7 @@ func shows(printed []string, entries []Entry) string {
 		if line = strings.TrimSpace(line); line == anything || line == "" {
 			continue
 		}
-		line = strings.TrimPrefix(line, "$ ") // a command with what it prints
+		line = strings.TrimPrefix(line, "$ ") // a command with its output
 		for len(have) > 0 && !alike(line, have[0]) {
 			have = have[1:]
 		}

@@ -246,7 +246,7 @@ func TestRecordAndComparePage(t *testing.T) {
 	if out, err := run(Options{}); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	// What is right stays as it was written.
+	// Entries that still match stay unchanged.
 	if _, err := run(Options{Record: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestShellRunsCommandsInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(c.want.Command, "kill") && len(got.Lines) > 0 {
-			got.Lines = got.Lines[len(got.Lines)-1:] // what bash says of the job that was killed
+			got.Lines = got.Lines[len(got.Lines)-1:] // the message of bash about the killed job
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Error(diff)
@@ -307,8 +307,8 @@ func TestShellRunsCommandsInOrder(t *testing.T) {
 	}
 }
 
-// make verify-docs and make prove set variables by which a program sees that make runs it. The commands of a page must
-// not see these.
+// make verify-docs and make prove set variables that tell a program that make runs it. The commands of a page must not
+// see these variables.
 func TestMakeVariablesAreNotInherited(t *testing.T) {
 	t.Setenv("MAKELEVEL", "1")
 	t.Setenv("MAKEFLAGS", "w")

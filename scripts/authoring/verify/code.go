@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// sharedCache makes tools compile with the flags of our builds, so that they find what is compiled already.
+// sharedCache makes tools compile with the flags of our builds, so that they reuse what is compiled already.
 var sharedCache = "GOFLAGS=-mod=readonly " + strings.Join(gobuild.Flags, " ")
 
 var packageComments = Check{
@@ -67,7 +67,7 @@ var lint = Check{
 					return nil
 				}
 				err := r.golangci(ctx, m, "run", "--allow-parallel-runners", "--color=never", "--fix")
-				// What it can't fix is for `make verify` to show.
+				// `make verify` reports the findings that it can't fix.
 				if _, failed := command.Output(err); failed {
 					return nil
 				}
@@ -77,7 +77,8 @@ var lint = Check{
 	},
 }
 
-// linted are the packages of a module that are linted; none of them stands for all. some is false if there are none.
+// linted returns the packages of a module that the linter checks. No packages stand for all. some is false if there are
+// none to check.
 func (r *Repository) linted(m module) (packages []string, some bool) {
 	if r.since == nil || r.since.Any(func(name string) bool {
 		return name == ".golangci.yml" || name == "scripts/checkout/tools/go.mod" || name == m.dir+"/go.mod"
@@ -98,7 +99,8 @@ func (r *Repository) golangci(ctx context.Context, m module, args ...string) err
 	return err
 }
 
-// eachModuleWithCode goes through the modules that have Go packages, but for those that are large programs of others.
+// eachModuleWithCode calls do for each module that has Go packages. It leaves out the modules of large programs by
+// other authors.
 func (r *Repository) eachModuleWithCode(ctx context.Context, do func(module) error) error {
 	modules, err := r.modules()
 	if err != nil {
@@ -125,21 +127,21 @@ func (r *Repository) eachModuleWithCode(ctx context.Context, do func(module) err
 	return nil
 }
 
-// otherSystems check types for machines that CI does not have, of our code as of all that it imports. A compiler for
-// another system would take ten times as long to say the same.
+// otherSystems type-check our code and all its imports for systems that CI does not have. A compiler for another system
+// would take ten times as long to report the same errors.
 var otherSystems = []Check{
 	typesFor("macos", "macOS on arm64", "GOOS=darwin", "GOARCH=arm64"),
 	typesFor("linux-arm64", "Linux on arm64", "GOOS=linux", "GOARCH=arm64"),
 }
 
-// typesFor is the check of types for a system, which system names for people.
+// typesFor returns the type check for a system. In messages it is called system.
 func typesFor(name, system string, environment ...string) Check {
 	return Check{
 		Name: name, Sentence: "the types of the control plane and of all commands are right for " + system,
 		Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
 			var findings []Finding
 			err := r.eachModuleWithCode(ctx, func(m module) error {
-				// A student compiles a lab on the machine that it is for. What students do with it must not fail them.
+				// A student compiles a lab on the machine that grades it, and a student's changes must not fail this check.
 				if isLab(m.dir) || strings.HasPrefix(m.dir, "solutions/") {
 					return nil
 				}
@@ -158,14 +160,14 @@ func typesFor(name, system string, environment ...string) Check {
 	}
 }
 
-// typeErrors are what a compiler for another system would say of a module's packages, and of all that they import.
+// typeErrors returns the errors of a compiler for another system, in a module's packages and in all that they import.
 func typeErrors(ctx context.Context, dir string, system ...string) (wrong []string, err error) {
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: dir, Env: append(gobuild.Environment(), system...), BuildFlags: gobuild.Flags,
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes |
 			packages.NeedImports | packages.NeedDeps | packages.NeedModule,
 		ParseFile: func(files *token.FileSet, name string, content []byte) (*ast.File, error) {
-			return parser.ParseFile(files, name, content, parser.SkipObjectResolution) // without comments, which take memory
+			return parser.ParseFile(files, name, content, parser.SkipObjectResolution) // comments are left out to save memory
 		},
 	}, "./...")
 	if err != nil {

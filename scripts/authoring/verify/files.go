@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// license is how every Go file that a person wrote begins.
+// license is the beginning of every Go file that a person wrote.
 const license = "// SPDX-License-Identifier: Apache-2.0\n// SPDX-FileCopyrightText: The Operator Labs authors\n"
 
-// largest is the size in bytes above which a file does not belong in git.
+// largest is the maximum size in bytes of a file in git.
 const largest = 1 << 20
 
-// longest is how many lines a Go file of scripts or clusters may have. A reader finds the place for a change by the
-// names of files.
+// longest is the maximum number of lines of a Go file of scripts or clusters. Readers find the place for a change by
+// the names of files.
 const longest = 500
 
 var files = Check{
@@ -32,7 +32,7 @@ var files = Check{
 	Fix:      fixLicenses,
 }
 
-// homes are the paths of people's own folders.
+// homes matches paths in people's own folders.
 var homes = regexp.MustCompile(`/(home|Users)/[a-z][a-z0-9._-]*/|/root/[a-z.]|[A-Z]:\\Users\\`)
 
 func findFiles(ctx context.Context, r *Repository) ([]Finding, error) {

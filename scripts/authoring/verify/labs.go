@@ -47,7 +47,7 @@ var pages = Check{
 	Fix: func(_ context.Context, r *Repository) ([]string, error) { return docs.Fix(r.Root) },
 }
 
-// messages makes a finding of each line of an error that lists what a person has to fix.
+// messages turns each line of an error that lists problems for a person into a finding.
 func messages(err error) []Finding {
 	if err == nil {
 		return nil
@@ -130,7 +130,7 @@ var generatedFiles = generatedBy("controller-gen", Check{
 	}
 })
 
-// clients are thousands of lines that no one reads. A lab has those of its solution, with its own module's name.
+// clients are thousands of lines that people do not read. A lab has those of its solution, with its own module's name.
 var clients = generatedBy("k8s.io/code-generator", Check{
 	Name:     "clients",
 	Sentence: "clientsets, listers and informers of the solutions follow from their Go types",
@@ -141,7 +141,8 @@ var clients = generatedBy("k8s.io/code-generator", Check{
 	}
 })
 
-// generatedBy completes a check: it finds, and writes again, the files of which a generator makes something else.
+// generatedBy completes a check of generated files. Find compares them with the output of the generator, and Fix writes
+// them again.
 func generatedBy(generator string, check Check, of func(*Repository) generation) Check {
 	check.Find = func(ctx context.Context, r *Repository) ([]Finding, error) {
 		var findings []Finding
@@ -166,15 +167,15 @@ func generatedBy(generator string, check Check, of func(*Repository) generation)
 	return check
 }
 
-// generation makes files of a module from others: wanted says of which solutions, run makes them again, and generated
-// says which they are.
+// generation generates files of a module from others. wanted selects the solutions, run generates the files, and
+// generated reports whether a file is one of them.
 type generation struct {
 	wanted    func(lab string) (bool, error)
 	run       func(ctx context.Context, dir string) error
 	generated func(name string) bool
 }
 
-// eachStale generates in a copy, since generators write where they read.
+// eachStale generates in a copy, because generators overwrite the files of their input folder.
 func (r *Repository) eachStale(ctx context.Context, g generation, do func(name string, have, want []byte) error) error {
 	labs, err := r.solutions()
 	if err != nil {
@@ -270,7 +271,7 @@ var sharedFiles = Check{
 		var changed []string
 		var problems []error
 		err = r.eachDiverged(ctx, func(name, origin string, have, want []byte) error {
-			// This copy has uncommitted edits: only their author can say whether they or the original are right.
+			// This copy has uncommitted edits. Only their author knows whether they or the original are right.
 			if have != nil && strings.Contains("\x00"+uncommitted, " "+name+"\x00") {
 				problems = append(problems, fmt.Errorf(
 					"%s differs from %s and has changes that are not committed: make the change in %s, "+
@@ -285,7 +286,7 @@ var sharedFiles = Check{
 	},
 }
 
-// eachDiverged goes through the files that a solution should have from the one it starts from, and has not.
+// eachDiverged calls do for each file of a solution that is missing, or differs from the solution that it starts from.
 func (r *Repository) eachDiverged(ctx context.Context, do func(name, origin string, have, want []byte) error) error {
 	list, err := manifest.Load(r.Root)
 	if err != nil {
@@ -319,13 +320,14 @@ func (r *Repository) eachDiverged(ctx context.Context, do func(name, origin stri
 	return nil
 }
 
-// ofOneLab reports whether a file of a solution is about this lab alone, or follows from others.
+// ofOneLab reports whether a file of a solution is about this lab alone, or is derived from other files.
 func ofOneLab(name string) bool {
 	return slices.Contains([]string{"TASK.md", "go.mod", "go.sum"}, name) || skeleton.OfSolution(name) || skeleton.Generated(name)
 }
 
-// sharedFile returns a file as a lab has it and as the lab it starts from gives it. want is nil where the lab's own
-// version is right: the lab has a task in it or says that it differs, or the file is about the earlier lab alone.
+// sharedFile returns a file as the lab has it, and as it should be according to the earlier lab. want is nil if the
+// lab's own version is right: the lab has a task in it, a marker gives the reason why it differs, or the file is about
+// the earlier lab alone.
 func (r *Repository) sharedFile(lab manifest.Lab, name string) (have, want []byte, err error) {
 	parse := func(lab string) (content []byte, source *skeleton.Source, err error) {
 		file := path.Join("solutions", lab, name)

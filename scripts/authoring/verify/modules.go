@@ -20,12 +20,12 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// toolsModule has versions of its own: nothing that it compiles is shared with the rest.
+// toolsModule has versions of its own, because nothing that it compiles is shared with other modules.
 const toolsModule = "scripts/checkout/tools"
 
 // isProgram reports whether a module is that of a program in an image of clusters/images. Such a module has the
-// versions that the program's own has, and often a newer Go: nothing of it is compiled for a lab. What it compiles is
-// large, so it is compiled when its image is made, and not to look at our few lines of it.
+// versions of the program's own module, and often needs a newer Go, and no lab compiles any of it. It is large, so it
+// is compiled only when its image is built, not to check our few lines.
 func isProgram(m module) bool {
 	return strings.HasPrefix(m.dir, "clusters/images/programs/") && len(m.file.Require) > 0
 }
@@ -91,7 +91,7 @@ var goVersion = Check{
 	},
 }
 
-// goImages finds the Dockerfiles of solutions that build with another Go.
+// goImages finds the Dockerfiles of solutions that build with another version of Go.
 func (r *Repository) goImages(version string) ([]Finding, error) {
 	labs, err := r.solutions()
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *Repository) tidy(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changing does something and returns which of the files it changed.
+// changing calls do, and returns which of the files it changed.
 func (r *Repository) changing(names []string, do func() error) ([]string, error) {
 	before := map[string][]byte{}
 	for _, name := range names {
@@ -209,8 +209,8 @@ func (r *Repository) changing(names []string, do func() error) ([]string, error)
 	return changed, problem
 }
 
-// moduleVersions is why the first run of a student takes minutes less: control plane, harness and labs compile the same
-// packages, once.
+// moduleVersions saves minutes of a student's first run: control plane, harness and labs compile the same packages only
+// once.
 var moduleVersions = Check{
 	Name:     "module-versions",
 	Sentence: "all of our modules compile the same version of each module",
@@ -239,13 +239,13 @@ var moduleVersions = Check{
 	Fix: fixModuleVersions,
 }
 
-// compiledVersion is a module as one of our modules compiles it.
+// compiledVersion is the version of a module that one of our modules compiles.
 type compiledVersion struct {
 	version  string
 	replaced bool
 }
 
-// byModule are the versions of one module, by the folder of our module.
+// byModule has the versions of one module, by the folder of our module.
 type byModule map[string]compiledVersion
 
 func (v byModule) highest() string {
@@ -281,7 +281,7 @@ func (r *Repository) compiledModules(ctx context.Context) (map[string]byModule, 
 			continue
 		}
 		const format = `{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{with .Replace}} {{.Path}} {{.Version}}{{end}}{{end}}{{end}}`
-		// -e: a lab may be in the middle of an edit; that it does not compile is for other checks to say.
+		// -e: a lab may be in the middle of an edit. Other checks report that it does not compile.
 		list, err := r.Runner.Run(ctx, r.path(m.dir), nil, "go", "list", "-e", "-deps", "-test", "-f", format, "./...")
 		if err != nil {
 			return nil, fmt.Errorf("listing what %s compiles: %w", m.dir, err)
@@ -312,7 +312,8 @@ func parseCompiled(line string) (name, version string, replaced, ok bool) {
 	return "", "", false, false
 }
 
-// fixModuleVersions raises what lags behind. Raising one module can raise others that it requires, so it looks again.
+// fixModuleVersions raises versions that are behind. Raising one module can raise others that it requires, so it
+// repeats the comparison.
 func fixModuleVersions(ctx context.Context, r *Repository) ([]string, error) {
 	var changed []string
 	const rounds = 5

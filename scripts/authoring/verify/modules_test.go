@@ -86,7 +86,7 @@ func TestImageProgramHasItsOwnVersions(t *testing.T) {
 	}
 }
 
-// runIn runs the go command with leave to write go.sum.
+// runIn runs the go command. The command may write go.sum.
 func runIn(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	runner, err := command.NewRunner()

@@ -72,7 +72,8 @@ func (r *Repository) findMutants(lab string, list *manifest.Manifest) ([]Finding
 	return findings, nil
 }
 
-// applyMutant applies the edits to copies of the solution's files, and sees that each of them changes the solution.
+// applyMutant applies the edits to copies of the solution's files. It returns an error for an edit that does not change
+// the solution.
 func (r *Repository) applyMutant(lab string, edits []mutant.Edit) error {
 	edited := map[string][]byte{}
 	for i, edit := range edits {
@@ -102,7 +103,7 @@ func (r *Repository) applyMutant(lab string, edits []mutant.Edit) error {
 	return nil
 }
 
-// sameSolution reports whether two versions of a file are the same but for what only the lab gets.
+// sameSolution reports whether two versions of a file are the same apart from the lab's own lines.
 func sameSolution(name string, a, b []byte) (bool, error) {
 	before, err := skeleton.Parse(name, a)
 	if err != nil {

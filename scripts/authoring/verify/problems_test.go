@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// scene is a repository that a test spoils.
+// scene is a repository in which a test makes a mistake.
 type scene struct {
 	t    *testing.T
 	root string
@@ -32,12 +32,12 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(s scene)
-		// check is the one that fails, alone unless also is given.
+		// check is the check that fails. It fails alone unless also is set.
 		check string
 		also  string
-		// want is what a person reads.
+		// want is the expected message.
 		want string
-		// byHand: Fix does not help.
+		// byHand reports that Fix does not help.
 		byHand bool
 	}{
 		{

@@ -47,16 +47,17 @@ var unclear = []struct {
 }
 
 const (
-	// start is where a sentence begins, or a part of one. Bold text there is a title, which need not be a sentence.
+	// start matches the beginning of a sentence or of one of its parts. Bold text there is a title, which need not be a
+	// sentence.
 	start = `(?:^(?:[-*>]+ )*\(?|; )`
-	// end tells statements from questions.
+	// end matches the end of a statement, but not of a question.
 	end = `\.["')*_]*$`
 )
 
-// sentenceEnds are the ends of sentences within a paragraph.
+// sentenceEnds matches the ends of sentences within a paragraph.
 var sentenceEnds = regexp.MustCompile(`[.?!:]["')*_]* `)
 
-// quoted is what the words of a page are not: code, addresses of links, comments.
+// quoted matches parts of a page that are not prose: code, addresses of links, comments.
 var quoted = regexp.MustCompile("`[^`]*`|\\]\\([^)]*\\)|<!--.*?-->|https?://\\S+")
 
 func findProse(ctx context.Context, r *Repository) ([]Finding, error) {
@@ -78,20 +79,20 @@ func findProse(ctx context.Context, r *Repository) ([]Finding, error) {
 	return findings, nil
 }
 
-// isProse reports whether people read a file. Pages of labs are generated from those of solutions, a decision stays as
-// it was taken, and the page of recorded runs quotes mutants.
+// isProse reports whether people read a file. It leaves out pages of labs, which are generated from those of solutions,
+// decisions, which are never edited, and the page of recorded runs, which quotes mutants.
 func isProse(name string) bool {
 	return name == manifest.File || path.Ext(name) == ".md" && !isTestdata(name) && !strings.HasPrefix(name, "labs/") &&
 		!strings.HasPrefix(name, "docs/decisions/") && !strings.HasPrefix(name, "docs/runs/")
 }
 
-// unclearIn looks at the sentences of each paragraph, which span lines.
+// unclearIn checks the sentences of each paragraph. A sentence may span several lines.
 func unclearIn(name, content string) (findings []Finding) {
 	var text strings.Builder // the paragraph, in one line
 	var lines []int          // the offset in text at which each of its lines ends
 	first, fenced := 0, false
 	checkSentence := func() {
-		// Letters take the place of code, so that sentences keep their shape and lines their length.
+		// Letters replace code, so that sentences keep their structure and lines their length.
 		paragraph := quoted.ReplaceAllStringFunc(text.String(), func(s string) string { return strings.Repeat("x", len(s)) })
 		for begin := 0; begin < len(paragraph); {
 			sentence := paragraph[begin:]
@@ -138,13 +139,13 @@ func unclearIn(name, content string) (findings []Finding) {
 	return findings
 }
 
-// alone is a line that is a block of its own: a heading or a row of a table.
+// alone matches a line that is a block of its own: a heading or a row of a table.
 var alone = regexp.MustCompile(`^(?:#|\|)`)
 
-// opening is how an item of a list begins, or a key of YAML.
+// opening matches the beginning of a list item, or a YAML key.
 var opening = regexp.MustCompile(`^(?:[-*] |\d+\. |[A-Za-z]+: )`)
 
-// excerpt is a sentence, or its beginning and its end.
+// excerpt returns a sentence, or its beginning and its end.
 func excerpt(sentence string) string {
 	const most = 80
 	runes := []rune(sentence)

@@ -117,7 +117,7 @@ func TestHandwrittenPagesAreChecked(t *testing.T) {
 		"solutions/02-reconciler/TASK.md":         true,
 		"labs/labs.yaml":                          true,
 		"labs/02-reconciler/README.md":            false, // generated
-		"docs/decisions/0001-one.md":              false, // as it was taken
+		"docs/decisions/0001-one.md":              false, // never edited
 		"docs/runs/README.md":                     false, // quotes mutants
 		"scripts/authoring/docs/testdata/page.md": false,
 		"scripts/authoring/verify/prose.go":       false,

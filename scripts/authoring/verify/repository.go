@@ -25,13 +25,13 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Repository has what a check needs.
+// Repository has what a check needs: the tree, and access to programs.
 type Repository struct {
 	// Root is its folder.
 	Root string
 	// Runner runs programs. Its folder is for temporary files.
 	Runner *command.Runner
-	// Progress reports how far the check is. detail names the units ("modules").
+	// Progress reports the progress of the check. detail names the units ("modules").
 	Progress func(detail string, done, total int)
 
 	controllerGen string
@@ -46,7 +46,7 @@ type module struct {
 	file *modfile.File
 }
 
-// modules finds all Go modules of the repository. They are nowhere listed.
+// modules finds all Go modules of the repository. There is no list of them.
 func (r *Repository) modules() ([]module, error) {
 	var found []module
 	err := filepath.WalkDir(r.Root, func(name string, entry fs.DirEntry, err error) error {
@@ -80,7 +80,7 @@ func (r *Repository) modules() ([]module, error) {
 	return found, err
 }
 
-// isLab reports whether a path from the root belongs to a lab: then it is fixed by fixing its solution.
+// isLab reports whether a path from the root belongs to a lab. Such a file is fixed in the lab's solution.
 func isLab(name string) bool { return strings.HasPrefix(name, "labs/") }
 
 // solutions lists the names of the labs that have a solution.
@@ -108,7 +108,7 @@ func (r *Repository) files(ctx context.Context) ([]string, error) {
 		if name == "" {
 			continue
 		}
-		// A file that was deleted is in git until that is committed.
+		// Git lists a deleted file until the deletion is committed.
 		if info, err := os.Lstat(r.path(name)); err == nil && info.Mode().IsRegular() {
 			files = append(files, name)
 		}
@@ -117,7 +117,7 @@ func (r *Repository) files(ctx context.Context) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// path makes a path from the root one that can be opened.
+// path turns a path from the root into one that can be opened.
 func (r *Repository) path(name string) string { return filepath.Join(r.Root, filepath.FromSlash(name)) }
 
 func (r *Repository) generator() skeleton.Generator {
@@ -132,7 +132,7 @@ func (r *Repository) replace(name string, content []byte) error {
 	return os.WriteFile(r.path(name), content, 0o644)
 }
 
-// stale is the finding that a file is not as it should be; nil contents are files that don't exist.
+// stale returns the finding that a file is not up to date. Nil contents stand for a missing file.
 func (r *Repository) stale(ctx context.Context, name string, have, want []byte, origin string) (Finding, error) {
 	switch {
 	case have == nil:
@@ -144,7 +144,7 @@ func (r *Repository) stale(ctx context.Context, name string, have, want []byte, 
 	return Finding{Where: name, Message: "is stale: " + origin, Detail: diff}, err
 }
 
-// diff shows how to get from what a file has to what it should have.
+// diff returns the changes from the current to the expected content of a file.
 func (r *Repository) diff(ctx context.Context, have, want []byte) (string, error) {
 	dir, err := os.MkdirTemp(r.Runner.Dir(), "diff-")
 	if err != nil {
@@ -201,7 +201,7 @@ func (r *Repository) below(ctx context.Context, dir string) ([]string, error) {
 	return names, nil
 }
 
-// read reads a file of the tree; a file that does not exist is nil.
+// read reads a file of the tree. It returns nil for a missing file.
 func (r *Repository) read(name string) ([]byte, error) {
 	content, err := os.ReadFile(r.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,13 +213,13 @@ func (r *Repository) read(name string) ([]byte, error) {
 	return content, err
 }
 
-// isGeneratedGo reports whether a Go file says that a program wrote it.
+// isGeneratedGo reports whether a Go file is marked as generated.
 func isGeneratedGo(content []byte) bool {
 	file, err := parser.ParseFile(token.NewFileSet(), "", content, parser.PackageClauseOnly|parser.ParseComments)
 	return err == nil && ast.IsGenerated(file)
 }
 
-// isTestdata reports whether a file is input for a test: it may be anything.
+// isTestdata reports whether a file is input for a test. Such a file may have any content.
 func isTestdata(name string) bool {
 	return slices.Contains(strings.Split(path.Dir(name), "/"), "testdata")
 }

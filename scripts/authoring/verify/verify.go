@@ -33,19 +33,19 @@ type Check struct {
 type Finding struct {
 	// Where is a file, file:line or folder, seen from the root of the repository.
 	Where string
-	// Message is one sentence that says what is wrong and, if `make fix` does not fix it, what to do.
+	// Message is one sentence that describes the problem and, if `make fix` does not fix it, what to do.
 	Message string
 	// Detail is a short diff or the output of a tool, if there is any.
 	Detail string
-	// ByHand is true where the check's Fix does not help.
+	// ByHand reports that the check's Fix does not help.
 	ByHand bool
 }
 
-// Options are what the checks need.
+// Options configure the checks.
 type Options struct {
 	// Root is the folder of the repository.
 	Root string
-	// ControllerGen, GolangCILint and those of Clients are the pinned programs.
+	// ControllerGen, GolangCILint and the programs of Clients have the pinned versions.
 	ControllerGen string
 	GolangCILint  string
 	Clients       clientgen.Generator
@@ -62,7 +62,7 @@ type Options struct {
 	Out *os.File
 }
 
-// Checks returns all checks: first those that fix what later ones look at, last the slow ones.
+// Checks returns all checks. The first ones fix files that later ones read, and the slow ones come last.
 func Checks(extra ...Check) []Check {
 	return slices.Concat(
 		[]Check{files, labsList, mutants, recordings, formatting, packageComments, prose, sharedFiles, goVersion},
@@ -72,18 +72,18 @@ func Checks(extra ...Check) []Check {
 	)
 }
 
-// errFound is the end of a run that found problems: they are printed already.
+// errFound is the error of a run that found problems. They are printed already.
 var errFound = errors.New("the repository is not in order")
 
 // Verify runs the checks and prints the findings. It runs all of them, so that a contributor sees everything at once.
-// The error says how many failed.
+// The error has the number of failed checks.
 func Verify(ctx context.Context, options Options) error {
 	checks, err := chosen(options)
 	if err != nil {
 		return err
 	}
 	var failed []string
-	var summary strings.Builder // what failed, for the end: the checks after it print lines as well
+	var summary strings.Builder // the failed checks, repeated at the end after the output of later checks
 	fixable := false
 	for _, check := range checks {
 		findings, err := find(ctx, options, check)
@@ -121,7 +121,7 @@ func Verify(ctx context.Context, options Options) error {
 	return fmt.Errorf("%d of %d checks failed (%s): %w: %s", len(failed), len(checks), strings.Join(failed, ", "), errFound, advice)
 }
 
-// Fix fixes what a program can, and says which files it changed. It does not report what is left for a person to fix.
+// Fix fixes what a program can, and prints which files it changed. It does not report problems that a person must fix.
 // Verify does.
 func Fix(ctx context.Context, options Options) error {
 	checks, err := chosen(options)
@@ -152,7 +152,7 @@ func Fix(ctx context.Context, options Options) error {
 	return errors.Join(problems...)
 }
 
-// Validate returns an error if Only names no check. Call it before anything is built for the checks.
+// Validate returns an error if Only names an unknown check. Call it before anything is built for the checks.
 func (o Options) Validate() error {
 	_, err := chosen(o)
 	return err
@@ -206,7 +206,7 @@ func repair(ctx context.Context, options Options, check Check) (changed []string
 	return changed, err
 }
 
-// watched does something with the repository and shows how far it is.
+// watched calls do with the repository, and shows its progress.
 func watched(options Options, what string, do func(*Repository) (ok bool, err error)) error {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -237,10 +237,10 @@ func (f Finding) String() string {
 	return text
 }
 
-// indent puts the lines after the first below it.
+// indent indents the lines after the first.
 func indent(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") }
 
-// shortened keeps enough lines to see what it is about.
+// shortened keeps enough lines to understand the text.
 func shortened(text string) string {
 	const most = 30
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")

@@ -20,17 +20,17 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// quick are the checks that the small repository can go through within a test.
+// quick lists the checks that are fast enough to run on the small repository in a test.
 var quick = []string{
 	"files", "labs-list", "mutants", "recordings", "format", "package-comments", "prose", "shared-files", "go-version",
 	"module-versions", "tidy",
 	"generated", "pages", "skeletons", "lint",
 }
 
-// nothing stands for programs that find nothing, and generate nothing.
+// nothing is the path of a program that finds nothing and generates nothing.
 const nothing = "true"
 
-// unpacked is the small repository as it is in testdata.
+// unpacked unpacks the small repository from testdata.
 func unpacked(t *testing.T) string {
 	t.Helper()
 	archive, err := txtar.ParseFile("testdata/shop.txtar")
@@ -51,7 +51,7 @@ func unpacked(t *testing.T) string {
 	return root
 }
 
-// inOrder is the small repository with all that Fix makes, committed.
+// inOrder returns the small repository after Fix, committed.
 func inOrder(t *testing.T) string {
 	t.Helper()
 	root := unpacked(t)
@@ -73,7 +73,7 @@ func write(t *testing.T, root, name, content string) {
 	}
 }
 
-// edit replaces a text that is in a file once.
+// edit replaces a text that occurs once in a file.
 func edit(t *testing.T, root, name, old, replacement string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, name))
@@ -104,7 +104,7 @@ func commit(t *testing.T, root string) {
 	run(t, root, "git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "--allow-empty", "-m", "test")
 }
 
-// shown runs Verify or Fix, and returns what a person sees.
+// shown runs Verify or Fix, and returns its output.
 func shown(t *testing.T, options Options, do func(context.Context, Options) error) (string, error) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -137,7 +137,7 @@ func fix(t *testing.T, root string, only ...string) (string, error) {
 	return shown(t, Options{Root: root, Only: only}, Fix)
 }
 
-// tree is every file of the repository but git's own.
+// tree returns every file of the repository except git's own.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

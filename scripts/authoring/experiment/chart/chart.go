@@ -18,9 +18,9 @@ import (
 type Chart struct {
 	// Name is the name of a file without its extension, such as list-latency.
 	Name string
-	// Title says what is shown, with its unit.
+	// Title describes what is shown, with its unit.
 	Title string
-	// X says what the labels count, such as objects.
+	// X is what the labels count, such as objects.
 	X string
 	// Labels are the points, from left to right. The points are evenly spaced, whatever their numbers.
 	Labels []string
@@ -72,7 +72,7 @@ func (c Chart) Terminal(width int, color bool) (string, error) {
 	text := strings.Builder{}
 	fmt.Fprintln(&text, asciigraph.PlotMany(values, options...))
 	if !color {
-		// Without colours the legend of the module can't tell lines apart: characters do.
+		// Without colours, the module's legend does not distinguish the lines. Characters do.
 		for i, name := range names {
 			fmt.Fprintf(&text, "%*s%s %s\n", axisWidth, "", marks[i%len(marks)], name)
 		}
@@ -135,7 +135,7 @@ func (c Chart) check() error {
 	return nil
 }
 
-// number is a value with as many digits as are of use on an axis.
+// number formats a value with as many digits as are useful on an axis.
 func number(value float64) string {
 	switch {
 	case value == 0:

@@ -63,7 +63,7 @@ func (r *Result) fanOutChart() chart.Chart {
 	return c
 }
 
-// programs are those whose memory was measured.
+// programs returns the programs whose memory was measured.
 func (r *Result) programs() []string {
 	if len(r.Points) == 0 {
 		return nil

@@ -28,12 +28,12 @@ const (
 	namespace = metav1.NamespaceDefault
 	// payload is how much text each entry holds, in bytes.
 	payload = 1 << 10
-	// creators is how many requests that create entries are on their way at once.
+	// creators is how many requests that create entries run at once.
 	creators = 16
-	// patience is how long the API server may take until it serves a new kind.
+	// patience is the time limit for the API server to serve a new kind.
 	patience     = 30 * time.Second
 	pollInterval = 50 * time.Millisecond
-	// nth is the label that each entry has with another value.
+	// nth is a label. Each entry has a different value of it.
 	nth = "nth"
 )
 
@@ -66,10 +66,10 @@ func (e *experiment) entries() dynamic.ResourceInterface {
 	return e.objects.Resource(entries).Namespace(namespace)
 }
 
-// name is the name of an entry, and the value of its label.
+// name returns the name of an entry, which is also the value of its label.
 func name(i int) string { return fmt.Sprintf("entry-%06d", i) }
 
-// entry is an object with a text of a size in bytes.
+// entry returns an object with a text of the given size in bytes.
 func entry(name string, size int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": entries.GroupVersion().String(),
@@ -79,7 +79,7 @@ func entry(name string, size int) *unstructured.Unstructured {
 	}}
 }
 
-// fill creates entries until there are so many, and returns how many it has created in a second.
+// fill creates entries until there are count of them, and returns how many it created per second.
 func (e *experiment) fill(ctx context.Context, have, count int) (perSecond float64, err error) {
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// writePatience is how long it may take until all watches have seen a write.
+// writePatience is the time limit for all watches to see a write.
 const writePatience = time.Minute
 
-// sighting is that a watch has seen a write.
+// sighting records that a watch has seen a write.
 type sighting struct {
 	at      time.Time
 	version string
@@ -48,7 +48,7 @@ func (e *experiment) fanOut(ctx context.Context, watchers int) (FanOut, error) {
 	return FanOut{Watchers: watchers, First: firsts[samples/2], Last: lasts[samples/2]}, nil
 }
 
-// openWatches watches all entries from now on, so many times. The watches end with the context.
+// openWatches opens count watches of all entries, which begin now. They end with the context.
 func (e *experiment) openWatches(ctx context.Context, count int) (<-chan sighting, error) {
 	now, err := e.entries().List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *experiment) openWatches(ctx context.Context, count int) (<-chan sightin
 	return seen, nil
 }
 
-// report tells of each event of a watch.
+// report sends a sighting for each event of a watch.
 func report(ctx context.Context, watcher watch.Interface, seen chan<- sighting) {
 	defer watcher.Stop()
 	send := func(s sighting) {
@@ -85,7 +85,7 @@ func report(ctx context.Context, watcher watch.Interface, seen chan<- sighting) 
 	send(sighting{err: errors.New("a watch ended")})
 }
 
-// write changes an entry, and waits until all watches have seen that.
+// write changes an entry, and waits until all watches have seen the change.
 func (e *experiment) write(ctx context.Context, seen <-chan sighting, watchers int) (first, last time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()

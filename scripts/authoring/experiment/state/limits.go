@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// far is a size in bytes that the API server does not even read to its end.
+	// far is a size in bytes at which the API server does not read a request to its end.
 	far = 4 << 20
-	// resolution is how exactly a limit is found, in bytes.
+	// resolution is the accuracy of a limit, in bytes.
 	resolution = 1 << 10
-	// refusalLength is how much is kept of a refusal, in characters. Some repeat the object.
+	// refusalLength is the maximum length of a recorded refusal, in characters. Some refusals repeat the object.
 	refusalLength = 300
 )
 
-// store tries to store a text, and removes it again.
+// store tries to store a text of a size, and deletes it again.
 type store func(ctx context.Context, size int) error
 
 // limits finds the largest objects.
@@ -46,7 +46,7 @@ func (e *experiment) limits(ctx context.Context) (all []Limit, err error) {
 	return all, nil
 }
 
-// largest halves the distance between a size that is accepted and one that is refused until it is small.
+// largest searches for a limit. It halves the distance between an accepted and a refused size until it is small.
 func largest(ctx context.Context, try store) (limit Limit, err error) {
 	accepted, refused := resolution, far
 	if limit.FarRefusal, err = refusal(try(ctx, refused)); err != nil {
@@ -72,7 +72,8 @@ func largest(ctx context.Context, try store) (limit Limit, err error) {
 	return limit, nil
 }
 
-// refusal is what the API server says to an object that is too large. Another error is one of the experiment.
+// refusal returns the API server's message about an object that is too large. Any other error is an error of the
+// experiment.
 func refusal(err error) (message string, other error) {
 	switch {
 	case err == nil:

@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 )
 
-// syncPatience is how long a new informer may take until it has all objects.
+// syncPatience is the time limit for a new informer to have all objects.
 const syncPatience = 2 * time.Minute
 
-// point creates entries until there are so many, and measures.
+// point creates entries until there are count of them, and measures.
 func (e *experiment) point(ctx context.Context, have, count int) (point Point, err error) {
 	point.Objects = count
 	if point.CreatedPerSecond, err = e.fill(ctx, have, count); err != nil {
@@ -45,7 +45,7 @@ func (e *experiment) point(ctx context.Context, have, count int) (point Point, e
 	return point, err
 }
 
-// requests measures requests without decoding their answers: what a client makes of them is its own affair.
+// requests measures requests without decoding their responses, since the cost of decoding depends on the client.
 func (e *experiment) requests(ctx context.Context, point *Point) (err error) {
 	path := "/apis/" + entries.Group + "/" + entries.Version + "/namespaces/" + namespace + "/" + entries.Resource
 	ask := func(path, selector string) (answer []byte, took time.Duration, err error) {
@@ -78,7 +78,7 @@ func (e *experiment) requests(ctx context.Context, point *Point) (err error) {
 	return err
 }
 
-// informer starts an informer as an operator's cache does, waits until it has everything, and stops it.
+// informer starts an informer as an operator's cache does, waits until it has all objects, and stops it.
 func (e *experiment) informer(ctx context.Context, point *Point) error {
 	ctx, cancel := context.WithTimeout(ctx, syncPatience)
 	defer cancel()
@@ -102,7 +102,7 @@ func (e *experiment) informer(ctx context.Context, point *Point) error {
 	return nil
 }
 
-// heap is how much memory of this process is in use.
+// heap returns how much memory of this process is in use.
 func heap() int64 {
 	var statistics runtime.MemStats
 	runtime.GC()
@@ -110,7 +110,7 @@ func heap() int64 {
 	return int64(statistics.HeapAlloc) //nolint:gosec // a heap of this size would be none
 }
 
-// storageMetric is how the API server calls the size of etcd's file.
+// storageMetric is the API server's name for the size of etcd's file.
 const storageMetric = "apiserver_storage_size_bytes"
 
 // storage asks the API server's metrics for the size of etcd's file.
@@ -131,7 +131,7 @@ func (e *experiment) storage(ctx context.Context) (int64, error) {
 	return 0, fmt.Errorf("the API server has no metric %s", storageMetric)
 }
 
-// residentMemory is how many bytes of a process are in memory.
+// residentMemory returns how many bytes of a process are in memory.
 func residentMemory(ctx context.Context, pid int) (int64, error) {
 	if runtime.GOOS != "linux" {
 		kilobytes, err := exec.CommandContext(ctx, "ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
@@ -140,7 +140,7 @@ func residentMemory(ctx context.Context, pid int) (int64, error) {
 		}
 		return parseKilobytes(string(kilobytes))
 	}
-	// A small Linux has no ps.
+	// Small Linux systems have no ps.
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err

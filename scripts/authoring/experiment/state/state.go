@@ -126,7 +126,7 @@ func Run(ctx context.Context, cluster Cluster, options Options) (*Result, error)
 		}
 		result.FanOut = append(result.FanOut, fanOut)
 	}
-	// Last, since the versions of large objects stay in etcd's file, and what was allocated for them in memory.
+	// The limits come last, because the versions of large objects stay in etcd's file and in allocated memory.
 	if result.Limits, err = e.limits(ctx); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func newExperiment(cluster Cluster, options Options) (*experiment, error) {
 		options.Progress = func(string, int, int) {}
 	}
 	config := rest.CopyConfig(cluster.Config)
-	config.QPS = -1 // client-go's own limit would be all that is measured
+	config.QPS = -1 // otherwise the experiment would only measure client-go's own limit
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("measuring: %w", err)
@@ -153,8 +153,8 @@ func newExperiment(cluster Cluster, options Options) (*experiment, error) {
 	return &experiment{Cluster: cluster, Options: options, typed: typed, objects: objects}, nil
 }
 
-// steps are those of the numbers that are smaller than the last one, and the last one. If none is smaller, half of it
-// is the first.
+// steps returns the numbers that are smaller than the last one, followed by the last one. If none is smaller, the first
+// step is half of the last one.
 func steps(last int, numbers ...int) (all []int) {
 	for _, number := range numbers {
 		if number < last {
@@ -170,7 +170,7 @@ func steps(last int, numbers ...int) (all []int) {
 // samples is how often each duration is measured.
 const samples = 5
 
-// median does something several times, and returns how long it takes.
+// median does something several times, and returns its median duration.
 func median(do func() error) (time.Duration, error) {
 	var all []time.Duration
 	for range samples {

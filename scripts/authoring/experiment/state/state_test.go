@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/clusters/multicall"
 )
 
-// newCluster is a cluster for one test.
+// newCluster starts a cluster for one test.
 func newCluster(t *testing.T) Cluster {
 	t.Helper()
 	root, err := filepath.Abs("../../../..")
@@ -76,7 +76,7 @@ func TestSmallExperiment(t *testing.T) {
 	if want := []int{1, 10, 20}; !slices.Equal(watchers, want) {
 		t.Errorf("measured with %v watches, want %v", watchers, want)
 	}
-	// etcd takes requests of 1.5 MiB, and a ConfigMap may hold 1 MiB: the documentation of Kubernetes has both.
+	// etcd accepts requests of 1.5 MiB, and a ConfigMap may hold 1 MiB. The documentation of Kubernetes has both limits.
 	for i, want := range []struct {
 		least, most int
 		refusal     string
