@@ -15,8 +15,7 @@ import (
 // Operator is a kind of change.
 type Operator string
 
-// These are the operators. The operators of the syntax tree are the usual ones of mutation testing. The last two are
-// ours.
+// The operators. Those of the syntax tree are the usual ones of mutation testing; the last two are ours.
 const (
 	NegateCondition Operator = "negate-condition" // if c → if !(c), return c → return !(c)
 	DropCondition   Operator = "drop-condition"   // if c → if true, if false; a && b → a

@@ -48,8 +48,8 @@ func run(ctx context.Context, files []string) error {
 	return install(ctx, root, os.Stderr, named, files)
 }
 
-// install installs the programs with these files, as far as they are in the archive and fit, and whatever else is in
-// their layers.
+// install installs the programs with these files if the archive has them and they match the sources. The other programs
+// in their layers are installed, too.
 func install(ctx context.Context, root string, out *os.File, named reference.Reference, files []string) error {
 	installed, err := gobuild.Installed(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run builds a command of the checkout in whose root we are, and what the goals need.
+// run builds a command of the checkout in the working folder, and the programs that the goals need.
 func run(ctx context.Context, args []string) error {
 	root, err := os.Getwd()
 	if err != nil {
@@ -44,13 +44,14 @@ func run(ctx context.Context, args []string) error {
 		command = programs.Cluster(root)
 	}
 	if command.Fresh() {
-		// make compares times, we compare contents: tell it that all is well. What else is needed, the command builds.
+		// make compares times, and we compare contents. A new time shows make that the command is current. The command builds
+		// everything else.
 		return touch(command.Output)
 	}
 	if err := programs.CheckLocation(root); err != nil {
 		return err
 	}
-	if !forInstructors { // their clusters run in Docker, and need no Kubernetes that is compiled here
+	if !forInstructors { // clusters of instructors run in Docker, without a Kubernetes that is compiled here
 		if err := announce(os.Stderr, root); err != nil {
 			return err
 		}
@@ -75,8 +76,8 @@ func run(ctx context.Context, args []string) error {
 	return programs.Ensure(ctx, root, os.Stderr, all...)
 }
 
-// announce says how much of the disk the first build takes, or is an error if there is clearly less: a disk that is
-// full after ten minutes stops other programs, too.
+// announce prints how much disk space the first build takes. It returns an error if there is clearly less, because a
+// disk that is full after ten minutes stops other programs, too.
 func announce(out io.Writer, root string) error {
 	build, needed, err := programs.PlanFirstBuild(root)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// isBootstrap makes this test binary the command.
+// isBootstrap is the variable that makes this test binary the command.
 const isBootstrap = "OPERATOR_LABS_TEST_IS_BOOTSTRAP"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Before it compiles anything, the command says how much disk space the build needs. There is no source to compile
+// Before it compiles anything, the command prints how much disk space the build needs. There is no source to compile
 // here, so it always fails.
 func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestMakePrintsRequiredGo(t *testing.T) {
 			"Go 1.26 or newer is needed, and this is go1.19.8: install it from go.dev/dl.\n",
 		},
 		{"none", "", "Go 1.26 or newer is needed, and no go is on PATH: install it from go.dev/dl.\n"},
-		// It comes as far as compiling the bootstrap.
+		// It gets as far as compiling the bootstrap.
 		{
 			"this one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.26.0 && exit\necho \"compiling: $*\"; exit 3\n",
 			"compiling: build -C scripts ",
@@ -181,7 +181,7 @@ func TestMakePassesFlagsOn(t *testing.T) {
 				args = append(args, strings.ReplaceAll(arg, "%", " "))
 			}
 			command := exec.Command(program, args...)
-			// Some compile with a variable of this name.
+			// Some users compile with a variable of this name.
 			command.Dir, command.Env = test.dir, []string{"PATH=" + os.Getenv("PATH"), "FLAGS=-O2"}
 			out, _ := command.CombinedOutput() // without a lab, it fails
 			if output := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(output, test.want) || strings.Contains(output, "-O2") {

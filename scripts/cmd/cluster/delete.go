@@ -84,8 +84,8 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 	return os.RemoveAll(here.Cluster.Folder + ".lock")
 }
 
-// withoutEngine removes what there can be when no engine runs. An engine that we started and that was stopped has no
-// clusters any more that could run; one of this machine may have.
+// withoutEngine removes what can exist while no engine runs. If the engine is ours and was stopped, none of its
+// clusters can run any more. An engine of this machine may still have clusters.
 func withoutEngine(ctx context.Context, here *place.Place, err error) error {
 	if _, there := os.Stat(here.Cluster.Folder); there == nil && !ours(here.Root) {
 		return err
@@ -100,13 +100,13 @@ func withoutEngine(ctx context.Context, here *place.Place, err error) error {
 	return nil
 }
 
-// ours reports whether an engine of this checkout has left its data.
+// ours reports whether an engine of this checkout left its data.
 func ours(root string) bool {
 	_, err := os.Stat(filepath.Join(root, ".cache", "engine", "data"))
 	return err == nil
 }
 
-// removeNodeImages removes the node images that we gave to Docker or pulled. One that another cluster uses stays.
+// removeNodeImages removes the node images that we loaded into Docker or pulled. Images that another cluster uses stay.
 func removeNodeImages(ctx context.Context) error {
 	references := []string{kind.NodeImage}
 	catalogue, err := images.Load()

@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/proving/e2e"
 )
 
-// e2eCluster is the name of a cluster beside the one that the developer works on.
+// e2eCluster is the name of a cluster that exists beside the developer's own.
 const e2eCluster = "operator-labs-e2e"
 
 func e2eCommand() *cobra.Command {
@@ -93,7 +93,7 @@ func missingRequirement(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, create.PreflightTime)
 	defer cancel()
 	if engine.Needed(ctx) {
-		// create installs one, and starts it. Its data come into the checkout.
+		// create installs an engine and starts it. Its data are in the checkout.
 		here, err := checkout.Find()
 		if err != nil {
 			return "", err

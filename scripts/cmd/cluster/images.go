@@ -71,7 +71,7 @@ func listImages(out io.Writer, wanted []images.Image, found []images.Built) erro
 	return table.Flush()
 }
 
-// buildStep makes sure that the store has images, and says what was made with its time and size.
+// buildStep ensures that the store has images, and prints each built image with its time and size.
 func buildStep(here *place.Place, wanted []images.Image, built *[]images.Built) steps.Step {
 	return steps.Step{Name: "images", Do: func(ctx context.Context, report func(string)) (string, error) {
 		all, err := here.Build(ctx, wanted, report)
@@ -82,7 +82,7 @@ func buildStep(here *place.Place, wanted []images.Image, built *[]images.Built) 
 	}}
 }
 
-// ofSets are the images of some sets, or the usual ones.
+// ofSets returns the images of some sets, or the usual ones.
 func ofSets(sets []string) ([]images.Image, error) {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -178,7 +178,7 @@ func saveBundle(ctx context.Context, name string) error {
 	return here.Steps.Run(ctx, []steps.Step{
 		buildStep(here, wanted, nil),
 		{Name: "save", Do: func(ctx context.Context, report func(string)) (string, error) {
-			// A bundle that was interrupted must not be taken for one.
+			// An interrupted bundle must not be mistaken for a complete one.
 			beside := name + ".part"
 			file, err := os.Create(beside)
 			if err != nil {
@@ -209,7 +209,7 @@ func loadBundle(ctx context.Context, name string) error {
 	}}})
 }
 
-// counted says how much was written.
+// counted reports how many bytes were written.
 type counted struct {
 	to     io.Writer
 	n      int64

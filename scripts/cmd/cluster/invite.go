@@ -26,7 +26,7 @@ import (
 	"lva.io/operators/scripts/cmd/cluster/internal/place"
 )
 
-// classFlags say which cluster a class is on, and where its kubeconfigs are.
+// classFlags name the cluster of a class and the folder of its kubeconfigs.
 type classFlags struct {
 	name, context, out string
 }
@@ -40,8 +40,8 @@ func (f *classFlags) add(command *cobra.Command) {
 
 const day = 24 * time.Hour
 
-// open finds the cluster. For one of kind it also knows the URL by which other machines reach it, if its profile lets
-// them.
+// open finds the cluster. For a kind cluster it also finds the URL by which other machines reach it, if its profile
+// allows that.
 func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 	here, err := place.Find(f.name)
 	if err != nil {
@@ -78,7 +78,7 @@ func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 	return opened, nil
 }
 
-// serverFor is the URL by which other machines reach the API server of a kind cluster, or empty if none does.
+// serverFor returns the URL by which other machines reach the API server of a kind cluster. It is empty if they can't.
 func serverFor(config *rest.Config, ports []kind.Port, addresses []string) string {
 	host, err := url.Parse(config.Host)
 	if err != nil || len(addresses) == 0 {
@@ -162,7 +162,7 @@ func parseServer(server string) (string, error) {
 	return server, nil
 }
 
-// withBar shows how far a class is.
+// withBar shows the progress of a class.
 func withBar(what string, opened *class.Class, do func() error) error {
 	bar := progress.Start(os.Stderr, what)
 	opened.Progress = func(done, total int, what string) { bar.Set(what, done, total) }
@@ -188,15 +188,15 @@ func showInvited(out io.Writer, invited []class.Invited) error {
 	return table.Flush()
 }
 
-// warn tries the first kubeconfig as its student would, and says what an instructor should know before handing them
-// out.
+// warn tries the first kubeconfig as its student would, and prints what an instructor should know before distributing
+// the kubeconfigs.
 func warn(ctx context.Context, opened *class.Class, invited []class.Invited) error {
 	if err := class.Try(ctx, invited[0]); err != nil {
 		return fmt.Errorf("all students are invited, but the first kubeconfig does not work from this machine; "+
 			"if students reach the cluster by another address, name it with --server: %w", err)
 	}
 	for _, student := range invited {
-		// What the server gives may be less than what was asked for, and is the same for all.
+		// The server may issue a shorter lifetime than was requested. It is the same for all students.
 		if student.New && time.Until(student.Expires) < opened.Lifetime-time.Hour {
 			fmt.Fprintf(os.Stderr, "\nThe cluster issues no tokens for %.0f days: these expire at %s. Invite the students again before then.\n",
 				opened.Lifetime.Hours()/24, student.Expires.Local().Format("2006-01-02 15:04"))

@@ -53,7 +53,7 @@ func root() *cobra.Command {
 	return cli.Prepare(command)
 }
 
-// nameFlag adds the flag that says which cluster of kind is meant.
+// nameFlag adds the flag with the name of the kind cluster.
 func nameFlag(command *cobra.Command, name *string) {
 	command.Flags().StringVar(name, "name", docker.DefaultCluster, "the cluster's name")
 }

@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/cmd/cluster/internal/place"
 )
 
-// statusTime is how long a status may take to answer. What did not by then is said to be silent.
+// statusTime is the time limit of a status. What has not answered by then is reported as silent.
 const statusTime = 10 * time.Second
 
 func statusCommand() *cobra.Command {
@@ -108,7 +108,7 @@ func status(ctx context.Context, name string) error {
 	return nil
 }
 
-// pinned is the Kubernetes release that a cluster's nodes should have.
+// pinned returns the Kubernetes release that a cluster's nodes should have.
 func pinned(marker kind.Marker) string {
 	wanted := kind.NodeImage
 	if marker.Images == create.AirGap {
@@ -142,7 +142,7 @@ func contextStatus(ctx context.Context, name string) error {
 	return nil
 }
 
-// report prints nodes and add-ons, asked for at the same time, and says whether all is well.
+// report prints nodes and add-ons, which it queries at the same time. It returns whether all of them are usable.
 func report(ctx context.Context, store *images.Store, config *rest.Config, target addons.Target, release string) (well bool, err error) {
 	var (
 		group  sync.WaitGroup
@@ -179,7 +179,7 @@ func report(ctx context.Context, store *images.Store, config *rest.Config, targe
 		word := "usable"
 		if !state.Usable {
 			word = "not usable"
-			// The network of a cluster that is not ours need not be Cilium.
+			// The network of another cluster need not be Cilium.
 			well = well && target.Shared && state.Name == "cilium"
 		}
 		if state.Detail != "" {
@@ -190,7 +190,7 @@ func report(ctx context.Context, store *images.Store, config *rest.Config, targe
 	return well, table.Flush()
 }
 
-// differs says so where a version is not the pinned one.
+// differs returns a note if a version is not the pinned one.
 func differs(version, pinned string) string {
 	if version == "" || pinned == "" || strings.TrimPrefix(version, "v") == strings.TrimPrefix(pinned, "v") {
 		return ""

@@ -63,7 +63,7 @@ func uninstallCommand() *cobra.Command {
 	return command
 }
 
-// kindTarget is a kind cluster of ours as add-ons are uninstalled from it.
+// kindTarget returns a kind cluster as a target for uninstalling add-ons.
 func kindTarget(ctx context.Context, here *place.Place) (addons.Target, error) {
 	found, err := here.Cluster.Find(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func kindTarget(ctx context.Context, here *place.Place) (addons.Target, error) {
 	return create.TargetOf(here.Cluster, config, profile, found.Marker), nil
 }
 
-// uninstall removes the add-ons, each in a step.
+// uninstall removes the add-ons, one per step.
 func uninstall(ctx context.Context, here *place.Place, target addons.Target, names []string) error {
 	var plan []steps.Step
 	for _, name := range names {

@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// isDoctor makes this test binary the command.
+// isDoctor is the variable that makes this test binary the command.
 const isDoctor = "OPERATOR_LABS_TEST_IS_DOCTOR"
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// examined is what the command prints where a line of shell has prepared the machine, without the paths of this one. $0
-// is the command, $1 an empty folder.
+// examined returns the output of the command on a machine that a line of shell has prepared, without the paths of this
+// machine. $0 is the command, $1 an empty folder.
 func examined(t *testing.T, prepare string) (printed string, code int) {
 	t.Helper()
 	program, err := os.Executable()
@@ -176,7 +176,7 @@ func TestProgramsReadTheFindings(t *testing.T) {
 	}
 }
 
-// clonedOn has the command run in a checkout on a disk of this size, in memory.
+// clonedOn is a script that runs the command in a checkout on an in-memory disk of this size.
 func clonedOn(size string) string {
 	return fmt.Sprintf(`mount -t tmpfs -o size=%s none "$1" && cp Makefile go.work "$1" && cd "$1" && exec "$0"`, size)
 }
@@ -186,7 +186,7 @@ const clone = `cp Makefile go.work "$1" && cd "$1" && `
 
 var numbers = regexp.MustCompile(`\d+(\.\d+)*`)
 
-// linesOf are the lines about something, without numbers.
+// linesOf returns the lines about a subject, without numbers.
 func linesOf(printed, name string) (found string) {
 	about := false
 	for line := range strings.Lines(printed) {
@@ -253,7 +253,7 @@ func TestBrokenGo(t *testing.T) {
 	})
 }
 
-// Uncommitted changes stay, and so does a file that has such line ends in git, too.
+// Uncommitted changes stay. A file that has such line ends in git stays, too.
 func TestCorrectingLineEndsKeepsWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

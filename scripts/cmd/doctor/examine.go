@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/scripts/checkout/programs"
 )
 
-// examine makes all findings about this machine and the checkout at root, in the order in which they are read.
+// examine returns all findings about this machine and the checkout at root, in the order in which they are printed.
 func examine(root string) []Finding {
 	var all []Finding
 	add := func(name string, f Finding) {
@@ -47,11 +47,11 @@ func examine(root string) []Finding {
 	return all
 }
 
-// neutral are the Makefile's settings of the go command: the doctor finds what make finds.
+// neutral are the Makefile's settings of the go command, so that the doctor finds what make finds.
 var neutral = []string{"GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", "GOOS=", "GOARCH=", "CGO_ENABLED=0"}
 
-// output is the first line of what a command prints. The error of a command that failed is the first line of what it
-// says.
+// output returns the first line of a command's output. If the command fails, the error is the first line of its error
+// output.
 func output(dir, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -107,7 +107,7 @@ func goFound(root string) Finding {
 	return good(have + " at " + path)
 }
 
-// place tries whether the commands can work in the clone.
+// place checks whether the commands can work in the clone.
 func place(root string) Finding {
 	err := programs.CheckLocation(root)
 	if unfit, ok := errors.AsType[*programs.UnsuitableError](err); ok {
@@ -116,13 +116,13 @@ func place(root string) Finding {
 	return good(root)
 }
 
-// capitalized is a text that begins a sentence.
+// capitalized returns a text with a capital first letter, for the beginning of a sentence.
 func capitalized(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// spaceForRuns is what a run takes, in bytes.
+// spaceForRuns is how much disk space a run takes, in bytes.
 const spaceForRuns = 1e9
 
-// cloneDisk decides as the bootstrap does whether the first build can begin.
+// cloneDisk decides, by the rules of the bootstrap, whether the first build can begin.
 func cloneDisk(root string) Finding {
 	build, needed, err := programs.PlanFirstBuild(root)
 	if err != nil || !needed {
@@ -150,12 +150,12 @@ func disk(dir string) Finding {
 	return good(found)
 }
 
-// unixLineEnds corrects those files of a checkout that have other line ends than git's copies of them. Nothing is
-// checked out again: that would throw away a student's changes that are in no commit.
+// unixLineEnds corrects the files of a checkout whose line ends differ from git's copies. It does not check out files
+// again, because that would discard a student's uncommitted changes.
 const unixLineEnds = `git config core.autocrlf false && git ls-files -z --eol | ` +
 	`sed -zn 's/^i\/lf *w\/\(crlf\|mixed\)[^\t]*\t//p' | xargs -0r sed -i 's/\r$//'`
 
-// lineEnds looks whether git has given the files the line ends of Windows.
+// lineEnds checks whether git has written files with the line ends of Windows.
 func lineEnds(root string) Finding {
 	content, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err == nil && bytes.Contains(content, []byte("\r\n")) {
@@ -164,7 +164,7 @@ func lineEnds(root string) Finding {
 	return good("those of Unix (LF)")
 }
 
-// temporary is where runs have their folders.
+// temporary checks the folder in which runs create their folders.
 func temporary() Finding {
 	root, err := process.Root()
 	if err != nil {
@@ -190,7 +190,7 @@ func temporary() Finding {
 	return good(filepath.Dir(root) + inMemory(root))
 }
 
-// clock compares the clock with the latest commit: certificates of a run are valid from now on.
+// clock compares the clock with the latest commit, since the certificates of a run are valid from the current time.
 func clock(root string) Finding {
 	now := time.Now()
 	found := now.UTC().Format("2006-01-02 15:04 UTC")
@@ -218,7 +218,7 @@ func loopback() Finding {
 	return good("127.0.0.1 answers")
 }
 
-// proxy asks the first module proxy for anything. Modules that are in the cache need none.
+// proxy sends a request to the first module proxy. Modules that are in the cache need no proxy.
 func proxy(root string) Finding {
 	proxies, err := output(root, "go", "env", "GOPROXY")
 	if err != nil {

@@ -29,10 +29,10 @@ func main() {
 	}
 }
 
-// errCannotGrade says that some lab can't be graded here, which was printed.
+// errCannotGrade reports that some lab can't be graded here. The finding is printed already.
 var errCannotGrade = errors.New("a lab can't be graded on this machine")
 
-// run looks at the machine, from the root of a checkout.
+// run examines the machine, from the root of a checkout.
 func run(format string, out io.Writer) error {
 	if format != "text" && format != "json" {
 		return fmt.Errorf("--format is text or json, and not %q: correct it", format)
@@ -62,7 +62,7 @@ func run(format string, out io.Writer) error {
 	return nil
 }
 
-// State says what a finding means.
+// State is the meaning of a finding.
 type State string
 
 // The states.
@@ -81,13 +81,13 @@ type Finding struct {
 	State State  `json:"state"`
 	// Found is the state that was found, in a few words.
 	Found string `json:"found"`
-	// Labs says which labs need it, if it is not good.
+	// Labs names the labs that need it, if it is not good.
 	Labs string `json:"labs,omitempty"`
-	// Remedy says how to fix the finding: a command, or a sentence. Empty if nothing needs to be done.
+	// Remedy is how to fix the finding: a command, or a sentence. Empty if nothing needs to be done.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Those who need something.
+// These are the labs or users that need something.
 const (
 	allLabs  = "all labs"
 	podsLabs = "labs 5, 6, 8 and 9"
@@ -103,7 +103,7 @@ func bad(labs, found, remedy string) Finding {
 	return Finding{State: Bad, Labs: labs, Found: found, Remedy: remedy}
 }
 
-// write writes a line for each finding, and what helps below it.
+// write writes a line for each finding, with the remedy below it.
 func write(out io.Writer, findings []Finding) {
 	missing := map[string]bool{}
 	for _, f := range findings {

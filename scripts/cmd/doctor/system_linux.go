@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/clusters/openfiles"
 )
 
-// ofSystem are the findings that only Linux has.
+// ofSystem returns the findings that exist only on Linux.
 func ofSystem() []Finding {
 	named := func(name string, f Finding) Finding {
 		f.Name = name
@@ -49,7 +49,7 @@ func memory() Finding {
 	return good(found)
 }
 
-// inMemory says that a folder is in memory, if it is.
+// inMemory returns a note if a folder is in memory.
 func inMemory(dir string) string {
 	var system unix.Statfs_t
 	if unix.Statfs(dir, &system) == nil && system.Type == unix.TMPFS_MAGIC {
@@ -61,7 +61,7 @@ func inMemory(dir string) string {
 // probeArgument makes this program the first process of new namespaces.
 const probeArgument = "-probe"
 
-// probed is what it does there: it begins as the node's first process does.
+// probed is the code that runs there. It begins like the node's first process.
 func probed() (code int) {
 	if namespace.Begin() != nil {
 		return 1
@@ -69,7 +69,7 @@ func probed() (code int) {
 	return 0
 }
 
-// namespaces says whether the node's first process could begin.
+// namespaces checks whether the node's first process can begin.
 func namespaces() Finding {
 	err := tryNamespaces()
 	if unavailable, ok := errors.AsType[*namespace.Unavailable](err); ok {
@@ -81,7 +81,7 @@ func namespaces() Finding {
 	return good("they can be created")
 }
 
-// tryNamespaces begins as the node does. The error is a *namespace.Unavailable where the kernel refuses that.
+// tryNamespaces creates namespaces as the node does. The error is a *namespace.Unavailable if the kernel refuses them.
 func tryNamespaces() error {
 	program, err := os.Executable()
 	if err != nil {
@@ -93,19 +93,19 @@ func tryNamespaces() error {
 	if err != nil {
 		return err
 	}
-	if cmd.Wait() != nil { // the first process may do nothing there, as where AppArmor takes its rights
+	if cmd.Wait() != nil { // the first process has no rights there, for example because of AppArmor
 		return namespace.Explain(unix.EPERM)
 	}
 	return nil
 }
 
-// controlGroups looks whether limits of Pods hold. Nothing depends on it but those.
+// controlGroups checks whether limits of Pods are enforced. Nothing else depends on control groups.
 func controlGroups() Finding {
 	content, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 	if err != nil {
 		return note("limits of Pods", "there is no unified hierarchy", "All labs can be graded without it.")
 	}
-	own, _ := os.ReadFile("/proc/self/cgroup") // without it the root is asked
+	own, _ := os.ReadFile("/proc/self/cgroup") // without this file, the root group is checked
 	group := "/sys/fs/cgroup" + strings.TrimSpace(strings.TrimPrefix(string(own), "0::"))
 	if unix.Access(group, unix.W_OK) != nil {
 		return note("limits of Pods", "this user may not create any", "All labs can be graded without it.")
@@ -113,8 +113,8 @@ func controlGroups() Finding {
 	return good("they can be created: " + strings.TrimSpace(string(content)))
 }
 
-// landlock is the version of the kernel's interface (landlock(7)). Version 4 limits connections, which the sandbox
-// needs that `lab class` requires (grade.TrySandbox, which would link Kubernetes' client), and version 6 limits
+// landlock checks the version of the kernel's Landlock interface (landlock(7)). Version 4 limits connections. The
+// sandbox of `lab class` needs this version (grade.TrySandbox, which would link Kubernetes' client). Version 6 limits
 // signals.
 func landlock() Finding {
 	const createRulesetVersion, connections, signals = 1, 4, 6
@@ -132,8 +132,8 @@ func landlock() Finding {
 	return good(fmt.Sprintf("version %d", number))
 }
 
-// instancesNeeded is how many instances of inotify the kubelet, its container runtime and an operator use together, and
-// as many again.
+// instancesNeeded is twice as many instances of inotify as the kubelet, its container runtime and an operator use
+// together.
 const instancesNeeded = 64
 
 func inotify() Finding {
@@ -155,12 +155,13 @@ func inotify() Finding {
 
 const watchesFile = "/proc/sys/fs/inotify/max_user_watches"
 
-// leastWatches is the least that Linux chooses by itself since 5.11. The kubelet and an operator need some dozen, and
-// the editors of the same user take the rest.
+// leastWatches is the lowest limit that Linux chooses by itself since 5.11. The kubelet and an operator need dozens of
+// watches, and the editors of the same user take the rest.
 const leastWatches = 8192
 
-// watches looks how many files a user may watch by inotify, as the kernel's setting says, and whether one more can be
-// watched. Without any, the node does not become ready. Tried on 2026-11-30: labs 1, 2, 4 and 7 have full marks then.
+// watches checks how many files a user may watch by inotify, according to the kernel's setting, and whether one more
+// can be watched. Without any, the node does not become ready. Tried on 2026-11-30: labs 1, 2, 4 and 7 still have full
+// marks then.
 func watches(setting string) Finding {
 	const remedy = "Let root run: sysctl -w fs.inotify.max_user_watches=524288"
 	limit := ""
@@ -197,8 +198,8 @@ func openFiles() Finding {
 
 const hugePagesFile = "/sys/kernel/mm/transparent_hugepage/enabled"
 
-// hugePages looks whether programs get pages of 2 MB without asking, as programs of Go want them. On a virtual machine,
-// the first access to a page and each lookup of its address take longer, so that is where it counts:
+// hugePages checks whether programs get pages of 2 MB automatically, as Go programs want them. This matters on a
+// virtual machine, where the first access to a page and each lookup of its address take longer:
 // docs/reference/machines.md.
 func hugePages(setting, processors string) Finding {
 	content, err := os.ReadFile(setting)

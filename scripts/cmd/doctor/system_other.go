@@ -5,7 +5,7 @@
 
 package main
 
-// ofSystem says what other systems lack.
+// ofSystem returns the findings about features that other systems lack.
 func ofSystem() []Finding {
 	f := bad(podsLabs, "only Linux has namespaces", "Grade these labs on Linux, or on a kind cluster: make cluster, make lab-8 CLUSTER=kind")
 	f.Name = "user namespaces"

@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// run proves it of the checkout in whose root we are.
+// run runs the proof on the checkout in the working folder.
 func run(ctx context.Context, options fresh.Options) error {
 	root, err := os.Getwd()
 	if err != nil {

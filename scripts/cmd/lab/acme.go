@@ -25,10 +25,10 @@ import (
 	"lva.io/operators/scripts/services/acme"
 )
 
-// acmeTimeout is for what an ACME server takes to look at some names.
+// acmeTimeout is the time limit for an ACME server to validate some names.
 const acmeTimeout = 2 * time.Minute
 
-// acmeFlags say at which cluster, and at which ACME server.
+// acmeFlags name the cluster and the ACME server.
 type acmeFlags struct {
 	where      deployFlags
 	kubeconfig string
@@ -88,7 +88,7 @@ func acmeCommand() *cobra.Command {
 	return command
 }
 
-// do does something at the cluster, with a way to the ACME server.
+// do connects to the cluster and to the ACME server, and runs a function with both connections.
 func (f *acmeFlags) do(ctx context.Context, do func(context.Context, kubernetes.Interface, string, *http.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, acmeTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (f *acmeFlags) do(ctx context.Context, do func(context.Context, kubernetes.
 	if f.server != "" {
 		return do(ctx, client, f.server, http.DefaultClient)
 	}
-	// What port forwarding logs of connections that end is of no use to a user of this command.
+	// A user of this command does not need port forwarding's log lines about closed connections.
 	utilruntime.ErrorHandlers = nil
 	server, err := byhand.Connect(ctx, config)
 	if err != nil {

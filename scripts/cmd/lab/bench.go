@@ -44,10 +44,10 @@ func benchCommand() *cobra.Command {
 	return command
 }
 
-// anyBenchmark returns an error unless a benchmark of a folder matches the expression of --only: go test would run
-// none, and be content.
+// anyBenchmark returns an error unless a benchmark of a folder matches the expression of --only. go test would run
+// none, and succeed.
 func anyBenchmark(folder, only string) error {
-	// Behind a slash stands what chooses among the parts of a benchmark.
+	// The part after a slash selects sub-benchmarks.
 	wanted, _, _ := strings.Cut(only, "/")
 	expression, err := regexp.Compile(wanted)
 	if err != nil {

@@ -25,22 +25,22 @@ import (
 	"lva.io/operators/scripts/proving/proof"
 )
 
-// choice is what a command is about: a lab, and whose work on it.
+// choice is the subject of a command: a lab, and a submission to it.
 type choice struct {
 	*checkout.Checkout
 	Lab *manifest.Lab
-	// Dir is the folder of the submission, and Main the package of its program there, if it was named.
+	// Dir is the folder of the submission. Main is the package of its program there, if the user named it.
 	Dir, Main string
 	// Out is the folder of its reports.
 	Out string
 
-	// where it is graded.
+	// where is the cluster for grading.
 	where clusterFlags
 
 	solution, foreign bool
 }
 
-// choiceFlags choose whose work it is.
+// choiceFlags select the submission.
 type choiceFlags struct {
 	dir      string
 	main     string
@@ -94,8 +94,8 @@ func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice,
 	return c, err
 }
 
-// last is the report of the last run in one of the files of Out. One in a folder into which no run can write is no
-// run's: a submission may have brought it.
+// last returns the report of the last run from one of the files of Out. If no run can write into the file's folder, the
+// file is no report of a run, because a submission may have brought it.
 func (c *choice) last(file ...string) (*report.Report, error) {
 	path := filepath.Join(append([]string{c.Out}, file...)...)
 	last, err := report.Read(path)
@@ -112,7 +112,7 @@ func (c *choice) last(file ...string) (*report.Report, error) {
 	return last, nil
 }
 
-// command is how a person would type a command about the same choice.
+// command returns a command line for the same choice.
 func (c *choice) command(name string) string {
 	text := fmt.Sprintf("%s %s %d", c.relative(os.Args[0]), name, c.Lab.Number)
 	switch {
@@ -139,7 +139,8 @@ func (c *choice) command(name string) string {
 	return text
 }
 
-// read is the command that shows a lecture, which belongs to an earlier lab where a precondition failed.
+// read returns a function that returns the command to show a lecture. If a precondition failed, the lecture belongs to
+// an earlier lab.
 func (c *choice) read(command string) func(string) string {
 	return func(lecture string) string {
 		file, _, _ := strings.Cut(lecture, "#")
@@ -151,7 +152,7 @@ func (c *choice) read(command string) func(string) string {
 	}
 }
 
-// screen says what a person can type next, in the words of the one who typed this.
+// screen returns the commands that the user can type next, in the form that the user typed.
 func (c *choice) screen(file string) terminal.Options {
 	options := terminal.Options{File: c.relative(file), Dir: c.relative(c.Dir), Page: c.relative(filepath.Join(c.Out, report.HTMLFile))}
 	n := c.Lab.Number
@@ -189,8 +190,8 @@ func (c *choice) screen(file string) terminal.Options {
 	return options
 }
 
-// relative is a path as one would type it: short where it is below the working folder, and quoted where a shell would
-// take a part of it for something else.
+// relative returns a path as a user would type it: relative if it is below the working folder, and quoted if it has
+// special characters of a shell.
 func (c *choice) relative(path string) string {
 	if folder, err := os.Getwd(); err == nil {
 		if short, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(short) {
@@ -198,15 +199,15 @@ func (c *choice) relative(path string) string {
 		}
 	}
 	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		// A folder's name may hold what steers a terminal. (bash(1), "words of the form $'string'")
+		// A folder's name may contain control sequences of a terminal. (bash(1), "words of the form $'string'")
 		escaped := strconv.Quote(path)
 		return "$'" + strings.ReplaceAll(escaped[1:len(escaped)-1], "'", `\'`) + "'"
 	}
 	return shellescape.Quote(path)
 }
 
-// harnessOf returns, for a lab, what stands for the code that grades it. Of a command that is older than its sources
-// nothing does: then the program itself stands for what grades.
+// harnessOf returns a function that identifies the code that grades a lab. If the command is older than its sources,
+// the identifier is empty, and the program itself identifies the code.
 func harnessOf(ctx context.Context, here *checkout.Checkout) (of func(*manifest.Lab) (string, error), err error) {
 	if !built.Lab(here.Root).Fresh() {
 		return noHarness, nil

@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// A precondition is a check of an earlier lab: what explains it is that lab's lecture.
+// A precondition is a check of an earlier lab, so that lab's lecture explains it.
 func TestReadOpensLectureOfCheck(t *testing.T) {
 	t.Parallel()
 	labs, err := checkout.Find()
@@ -35,7 +35,7 @@ func TestReadOpensLectureOfCheck(t *testing.T) {
 	}
 }
 
-// Grading starts a node for what labs.yaml says, unless the flags say otherwise.
+// Grading starts a node if labs.yaml requires it, unless the flags override that.
 func TestGradingsThatNeedNode(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -74,7 +74,7 @@ func TestProcessStageIsNeverPod(t *testing.T) {
 	}
 }
 
-// In a lab with node: true the embedded cluster has a node wherever its operator runs; another cluster has nodes of its
+// In a lab with node: true the embedded cluster has a node wherever its operator runs. Another cluster has nodes of its
 // own.
 func TestProcessOfLabWithPodsNeedsNode(t *testing.T) {
 	t.Parallel()

@@ -38,10 +38,10 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// submissionsDir has what was unpacked, below the folder of a class.
+// submissionsDir is the folder for unpacked submissions, below the folder of a class.
 const submissionsDir = "submissions"
 
-// classFlags are those of `lab class`.
+// classFlags are the flags of `lab class`.
 type classFlags struct {
 	labs        []string
 	out, rules  string
@@ -95,17 +95,17 @@ func classCommand() *cobra.Command {
 	return command
 }
 
-// classRun is a class while it is graded.
+// classRun is one grading of a class.
 type classRun struct {
 	*classFlags
 	here *checkout.Checkout
 	labs []*manifest.Lab
-	// source is what was handed in, and out the folder for the results, both absolute.
+	// source is the path of the submissions, and out is the folder for the results. Both are absolute.
 	source, out string
 	rules       *rules.Rules
 }
 
-// gradeClass is the recipe: first all that may be wrong with what was typed, then what takes time.
+// gradeClass grades a class. It checks the arguments first, before the steps that take time.
 func gradeClass(ctx context.Context, source string, flags *classFlags) (err error) {
 	r := &classRun{classFlags: flags, rules: rules.Default()}
 	if err := r.check(source); err != nil {
@@ -162,7 +162,7 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 	return r.finish(class)
 }
 
-// titleOf is the title of a class for which class.yaml has none: "Labs 2 and 3".
+// titleOf returns the title of a class whose class.yaml has none: "Labs 2 and 3".
 func titleOf(labs []*manifest.Lab) string {
 	var numbers []string
 	for _, lab := range labs {
@@ -171,7 +171,7 @@ func titleOf(labs []*manifest.Lab) string {
 	return english.PluralWord(len(labs), "Lab", "") + " " + english.WordSeries(numbers, "and")
 }
 
-// check looks at what was typed.
+// check validates the arguments.
 func (r *classRun) check(source string) (err error) {
 	if r.here, err = checkout.Find(); err != nil {
 		return err
@@ -221,7 +221,7 @@ func within(dir, path string) bool {
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// read finds what was handed in.
+// read finds the submissions.
 func (r *classRun) read(ctx context.Context) ([]intake.Submission, error) {
 	options := intake.Options{
 		Source: r.source, Work: filepath.Join(r.out, submissionsDir), Deadline: r.rules.Deadline, Owns: ownsByGroup(r.here),
@@ -241,7 +241,7 @@ func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error
 		return nil, err
 	}
 	harness, err := harnessOf(ctx, r.here)
-	if err != nil { // a checkout without git has none: then this program itself stands for what grades
+	if err != nil { // a checkout without git has none, so this program itself identifies the code
 		harness = noHarness
 	}
 	for _, lab := range r.labs {
@@ -249,7 +249,7 @@ func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error
 		if err != nil {
 			return nil, err
 		}
-		// What most submissions need is downloaded at once.
+		// The modules that most submissions need are downloaded once, in advance.
 		if err := fetchModules(ctx, r.here, r.here.SolutionDir(lab), ""); err != nil {
 			return nil, err
 		}
@@ -284,7 +284,7 @@ func (r *classRun) describe(class *course.Class, graders *grader.Grader) error {
 	return nil
 }
 
-// notice says what the instructor should know before anything is graded.
+// notice prints what the instructor should know before the grading begins.
 func (r *classRun) notice(class *course.Class, journal *course.Journal) {
 	if r.sandbox == grade.SandboxOff {
 		class.Notices = append(class.Notices, "There was no sandbox: a submission could read and change what you can.")
@@ -307,7 +307,7 @@ func (r *classRun) notice(class *course.Class, journal *course.Journal) {
 	}
 }
 
-// slotsFor is how many submissions are graded at a time.
+// slotsFor returns how many submissions are graded at a time.
 func (r *classRun) slotsFor(of []certify.Options) (int, error) {
 	if r.slots > 0 {
 		return r.slots, nil
@@ -323,7 +323,7 @@ func (r *classRun) slotsFor(of []certify.Options) (int, error) {
 	return course.Slots(runtime.NumCPU(), free, each), nil
 }
 
-// finish writes the results, and says what came of it.
+// finish writes the results, and prints a summary.
 func (r *classRun) finish(class *course.Class) error {
 	about := course.About{
 		Root: r.here.Root, Misconceptions: map[string][]misconception.Known{}, Code: map[string][]similarity.Document{}, Redactor: r.redactor(),
@@ -403,5 +403,5 @@ func (r *classRun) printSummary(class *course.Class) error {
 	return nil
 }
 
-// short is a path as a person would type it.
+// short returns a path as a user would type it.
 func short(path string) string { return (&choice{}).relative(path) }

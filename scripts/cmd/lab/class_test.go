@@ -45,7 +45,7 @@ func TestClassErrors(t *testing.T) {
 	}
 }
 
-// This takes about 30 s of processor time: two runs of lab 01 on control planes that start.
+// This takes about 30 s of CPU time: two runs of lab 01 on new control planes.
 func TestClassGradebook(t *testing.T) {
 	longtest.Proof(t)
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestClassGradebook(t *testing.T) {
 	}
 }
 
-// zipped makes a zip archive of a folder.
+// zipped creates a zip archive of a folder.
 func zipped(t *testing.T, name, dir string) {
 	t.Helper()
 	file, err := os.Create(name)

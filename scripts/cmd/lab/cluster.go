@@ -29,14 +29,14 @@ import (
 	"lva.io/operators/scripts/grading/stage/shared"
 )
 
-// The kinds of clusters, as the flag and the report call them.
+// These are the kinds of clusters, as the flag and the report name them.
 const (
 	onEmbedded = "embedded"
 	onKind     = "kind"
 	onExisting = "existing"
 )
 
-// clusterFlags say where: on a fresh cluster, or on one that is there and that others use, too.
+// clusterFlags select a fresh cluster, or an existing one that others use, too.
 type clusterFlags struct {
 	cluster, address string
 	pod, process     bool
@@ -49,7 +49,8 @@ func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
 	cli.Exclusive(command, "pod", "process")
 }
 
-// registerCluster is register for a command whose operator is always a process of this machine, or that runs none.
+// registerCluster registers the flags of a command whose operator is always a process of this machine, or that runs
+// none.
 func (f *clusterFlags) registerCluster(command *cobra.Command, otherwise string) {
 	command.Flags().StringVar(&f.cluster, "cluster", "",
 		"where: kind, kind:NAME, or context:NAME for a context of your kubeconfig (default: "+otherwise+")")
@@ -78,13 +79,13 @@ func (f *clusterFlags) parse() (on, name string, err error) {
 		"`kubectl config get-contexts -o name` lists the contexts", f.cluster)
 }
 
-// embedded reports whether nothing else was asked for.
+// embedded reports whether the user selected no other cluster.
 func (f *clusterFlags) embedded() bool {
 	on, _, err := f.parse()
 	return err == nil && on == onEmbedded
 }
 
-// stage is where the operator of a lab runs.
+// stage returns where the operator of a lab runs.
 func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
 	on, _, err := f.parse()
 	switch {
@@ -100,18 +101,18 @@ func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
 	return cmp.Or(lab.Stage, manifest.Process)
 }
 
-// onNode reports whether the operator of a lab is to be a Pod of the embedded cluster.
+// onNode reports whether the operator of a lab runs as a Pod of the embedded cluster.
 func (f *clusterFlags) onNode(lab *manifest.Lab) bool {
 	return f.embedded() && f.stage(lab).Pods()
 }
 
-// withNode reports whether the embedded cluster of a lab is to have a node: for its operator, or for what that makes.
+// withNode reports whether the embedded cluster of a lab needs a node, for its operator or for the operator's objects.
 func (f *clusterFlags) withNode(lab *manifest.Lab) bool {
 	return f.embedded() && lab.NeedsNode(f.stage(lab))
 }
 
-// system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this
-// machine's.
+// system returns the operating system that the operator is built for. In a Pod it differs from this machine's. Empty:
+// this machine's.
 func (f *clusterFlags) system(lab *manifest.Lab) string {
 	if f.stage(lab).Pods() {
 		return "linux"
@@ -119,7 +120,7 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 	return ""
 }
 
-// start is how a run of a lab gets its stage, and on what kind of cluster that is.
+// start returns the function that prepares the stage for a run of a lab, and the kind of the cluster.
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
 	if lab.Stage == manifest.Deployed && f.process {
 		return nil, "", fmt.Errorf("lab %s grades a deployment in a cluster: leave out --process", lab.Name)
@@ -157,9 +158,9 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	return equipped(here, lab, there, on), on, err
 }
 
-// equipped is how a run gets the stage of a cluster that is there: with the add-ons of the lab, which are installed
-// where they are missing, and stay, and with the course's images where its Pods run them. That is done when it is the
-// run's turn: two installs at a time would interfere with each other.
+// equipped returns the stage of an existing cluster. It installs missing add-ons of the lab, which stay installed. If
+// the lab's Pods run the course's images, it loads them. This happens when it is the run's turn, because two installs
+// at a time would interfere with each other.
 func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, on string) stage.Start {
 	if len(lab.Addons) == 0 && !lab.Node {
 		return there.Start
@@ -185,8 +186,8 @@ func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, 
 	}
 }
 
-// bringImages brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of
-// which are younger than the cluster may be. An add-on that is there keeps the images that it has.
+// bringImages loads the images of add-ons that a kind cluster lacks into its nodes. It also loads the course's own
+// images, because some of them may be newer than the cluster. An installed add-on keeps its images.
 func bringImages(
 	ctx context.Context, here *checkout.Checkout, installer addons.Installer,
 	kubeconfig string, names []string, cluster string,
@@ -218,10 +219,10 @@ func bringImages(
 	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.LoadImages(ctx, append(built, own...)...)
 }
 
-// kindContext is how kind begins the name of a cluster's context.
+// kindContext is kind's prefix for the names of contexts.
 const kindContext = "kind-"
 
-// there is a cluster that is there. Operators run on this machine.
+// there returns the existing cluster that the flags select. Operators run on this machine.
 func (f *clusterFlags) there(ctx context.Context, here *checkout.Checkout) (there shared.Cluster, on string, err error) {
 	on, name, err := f.parse()
 	if err != nil {
@@ -230,7 +231,7 @@ func (f *clusterFlags) there(ctx context.Context, here *checkout.Checkout) (ther
 	there.Address = f.address
 	if on == onExisting {
 		there.Context = name
-		// That a kind cluster's API server is at 127.0.0.1 does not say where it reaches us.
+		// A kind cluster's API server is at 127.0.0.1, which does not reveal the address at which it reaches us.
 		if cluster, ok := strings.CutPrefix(name, kindContext); ok && there.Address == "" {
 			if nodes, err := docker.Nodes(ctx, cluster); err == nil && len(nodes) > 0 {
 				there.Address, err = docker.Gateway(ctx)

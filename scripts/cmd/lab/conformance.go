@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/kind"
 )
 
-// conformanceDir, below out, has the results of each kind of cluster.
+// conformanceDir, below out, holds the results of each kind of cluster.
 const conformanceDir = "conformance"
 
 func conformanceCommand() *cobra.Command {
@@ -56,7 +56,7 @@ func conformanceCommand() *cobra.Command {
 	return command
 }
 
-// etcdImage begins the reference of etcd's image.
+// etcdImage is the prefix of references to etcd's image.
 const etcdImage = "registry.k8s.io/etcd:"
 
 // conformanceRun is one call of the command.
@@ -131,7 +131,7 @@ func (c *conformanceRun) run(ctx context.Context) error {
 	return nil
 }
 
-// record writes what earlier runs have found into the documents, with the reasons that are known by now.
+// record writes the results of earlier runs into the documentation, with the currently known reasons.
 func record(root string, all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger) error {
 	_, impossible := known.Possible(all)
 	for _, result := range append(ledger.Results(), impossible...) {
@@ -144,7 +144,7 @@ func record(root string, all []conformance.Test, known *conformance.Known, ledge
 	return ledger.Publish(root)
 }
 
-// choose takes those tests that were asked for.
+// choose returns the tests that the flags select.
 func (c *conformanceRun) choose(
 	all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger,
 ) (chosen []conformance.Test, err error) {
@@ -163,7 +163,7 @@ func (c *conformanceRun) choose(
 	return chosen, nil
 }
 
-// access is an administrator's way to the cluster. end gives it up.
+// access returns an administrator's kubeconfig for the cluster. The caller must call end.
 func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end func() error, err error) {
 	if err := c.EnsureControlPlane(ctx); err != nil {
 		return "", nil, err
@@ -187,7 +187,7 @@ func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end fun
 	if err != nil {
 		return "", nil, err
 	}
-	// A Pod that wants one would have it made, too, and in the time that its test gives it.
+	// Otherwise the first Pod that needs an image would wait until it is built, within the time limit of its test.
 	parts, err := c.EnsureNode(ctx, wanted...)
 	if err != nil {
 		return "", nil, err
@@ -199,7 +199,7 @@ func (c *conformanceRun) access(ctx context.Context) (kubeconfig string, end fun
 	return cluster.Kubeconfig, cluster.Stop, nil
 }
 
-// testImages are the images that the tests run.
+// testImages returns the images that the tests run.
 func testImages() ([]images.Image, error) {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -207,14 +207,14 @@ func testImages() ([]images.Image, error) {
 	}
 	wanted := catalogue.Set("conformance")
 	for _, image := range catalogue.Images {
-		if strings.HasPrefix(image.Reference, etcdImage) { // of the API server that a test aggregates
+		if strings.HasPrefix(image.Reference, etcdImage) { // for the API server that a test aggregates
 			wanted = append(wanted, image)
 		}
 	}
 	return wanted, nil
 }
 
-// bringImages brings them to the nodes of a kind cluster, which may reach no registry.
+// bringImages loads the images of the tests into the nodes of a kind cluster, which may have no access to a registry.
 func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error {
 	wanted, err := testImages()
 	if err != nil {
@@ -234,8 +234,7 @@ func (c *conformanceRun) bringImages(ctx context.Context, cluster string) error 
 	return nil
 }
 
-// runTests runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not
-// known.
+// runTests runs the tests, and prints and records their results. It returns how many failed for an unknown reason.
 func (c *conformanceRun) runTests(
 	ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger,
 ) (failed int, err error) {

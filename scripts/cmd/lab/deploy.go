@@ -15,10 +15,10 @@ import (
 	"lva.io/operators/scripts/grading/playground"
 )
 
-// onPlayground is the playground, as --cluster of these commands calls it.
+// onPlayground is the value of --cluster for the playground.
 const onPlayground = "playground"
 
-// deployFlags are what the commands of a lab's Makefile have in common.
+// deployFlags are the common flags of the commands in a lab's Makefile.
 type deployFlags struct {
 	dir   string
 	where clusterFlags
@@ -34,12 +34,12 @@ func (f *deployFlags) registerDir(command *cobra.Command) {
 	command.Flags().Var((*cli.Folder)(&f.dir), "dir", "the folder of the operator's module")
 }
 
-// operator is the operator in the folder.
+// operator returns the operator in the folder.
 func (f *deployFlags) operator(here *checkout.Checkout) *playground.Operator {
 	return operatorIn(here, labOf(here, f.dir), f.dir, "")
 }
 
-// target is the cluster that was named.
+// target returns the selected cluster.
 func (f *deployFlags) target(here *checkout.Checkout) (playground.Target, error) {
 	if f.where.cluster == onPlayground {
 		return playground.Target{}, nil

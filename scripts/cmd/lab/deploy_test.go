@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/grading/stage/stagetest"
 )
 
-// withNode makes a checkout of its own that has what a node is made of, as far as it was built in this one.
+// withNode creates a checkout of its own with the parts of a node that were built in this one.
 func withNode(t *testing.T) string {
 	t.Helper()
 	stagetest.Node(t, here(t))
@@ -42,13 +42,13 @@ func wantDone(t *testing.T, root string, args ...string) (printed string) {
 	return got.stdout
 }
 
-// What `make docker-build deploy` and `make undeploy` of a lab do at the playground.
+// The test runs the commands of `make docker-build deploy` and `make undeploy` of a lab on the playground.
 func TestDeployAndUndeployOperator(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := withNode(t)
 	wantDone(t, root, "up")
-	// What is there, but for what comes and goes by itself.
+	// there returns the objects of the playground, without those that come and go by themselves.
 	there := func() string {
 		return wantDone(t, root, "kubectl", "get",
 			"namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments,daemonsets,pods",
@@ -75,8 +75,8 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 		t.Errorf("after undeploy of the DaemonSet there is\n%s\nand before there was\n%s", after, before)
 	}
 
-	// A new project's Makefile does the same, on the same playground. It stands in the checkout, so that its commands
-	// belong to it.
+	// A new project's Makefile does the same, on the same playground. The project is in the checkout, so its commands use
+	// that checkout.
 	project := filepath.Join(root, "webapp")
 	wantDone(t, root, "new", project, "--domain", "lva.io", "--group", "apps", "--version", "v1alpha1", "--kind", "WebApp")
 	if output, err := makeIn(t, project, "test-e2e"); err != nil {
@@ -87,7 +87,7 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 	}
 }
 
-// deployToEachNode deploys lab 10's DaemonSet, which keeps a file of the node, as its task page says.
+// deployToEachNode deploys lab 10's DaemonSet, which writes a file on each node, as its task page describes.
 func deployToEachNode(t *testing.T, root string) {
 	t.Helper()
 	const image = "test/each-node:v1"
@@ -96,7 +96,7 @@ func deployToEachNode(t *testing.T, root string) {
 	wantDone(t, root, "deploy", image, "--dir", dir)
 	const namespace = "--namespace=authorizedkeys-system"
 	wantDone(t, root, "kubectl", "rollout", "status", "daemonset,deployment", namespace, "--timeout=60s")
-	// The node's own files, with their modes, from a Pod that sees them.
+	// The node's own files and their modes are read in a Pod that mounts them.
 	eventually := func(what string, right func(printed string) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; {
@@ -116,7 +116,7 @@ func deployToEachNode(t *testing.T, root string) {
 	eventually("an AuthorizedKey was created", func(printed string) bool {
 		return strings.Contains(printed, "-rw-r--r-- ") && strings.Contains(printed, " authorizedkey:ada\n")
 	})
-	// The node's account may not write the status: that is the Deployment's task.
+	// The node's account may not write the status. Only the Deployment does.
 	wantDone(t, root, "kubectl", "wait", "authorizedkey/ada", "--for=condition=Accepted", "--timeout=60s")
 	printed := wantDone(t, root, "kubectl", "logs", "daemonset/authorizedkeys-node-agent", namespace)
 	if strings.Contains(printed, "forbidden") {
@@ -128,7 +128,7 @@ func deployToEachNode(t *testing.T, root string) {
 	wantDone(t, root, "undeploy", "--dir", dir)
 }
 
-// A playground that `lab run` starts has a node if the lab's operator is a Pod in grading, and then only.
+// A playground that `lab run` starts has a node only if the lab's operator is a Pod in grading.
 func TestRunStartsPlaygroundWithNode(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

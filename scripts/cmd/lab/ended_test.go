@@ -26,7 +26,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// However a run ends, nothing of it stays, and its report says that it has no grade.
+// However a run ends, it leaves nothing behind, and its report has no grade.
 func TestEndedRun(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -52,7 +52,7 @@ func TestEndedRun(t *testing.T) {
 			}
 			c, temporary := command(t, root, "grade", "2", "--solution")
 			if test.make {
-				// As make starts a recipe. What follows keeps the shell from becoming the command.
+				// This is how make starts a recipe. The commands after it keep the shell from replacing itself with the command.
 				c.Path, c.Args = "/bin/sh", []string{"sh", "-c", lab + " grade 2 --solution; exit $?"}
 				c.Env = append(c.Env, "MAKELEVEL=1")
 			}
@@ -61,7 +61,7 @@ func TestEndedRun(t *testing.T) {
 			if err := c.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
-			rest, _ := io.ReadAll(output) // until no process can write any more
+			rest, _ := io.ReadAll(output) // until all processes have closed it
 			_ = c.Wait()
 			wantNothing(t, temporary)
 			if code := c.ProcessState.ExitCode(); code == 0 || (test.outcome == report.Interrupted && !test.make && code != 1) {
@@ -79,7 +79,7 @@ func TestEndedRun(t *testing.T) {
 	}
 }
 
-// A run that fails does not end the watch: the next save is graded. Of a check that failed the verdict is read at once.
+// A run that fails does not end the watch: the next save is graded. The verdict on a failed check can be read at once.
 func TestWatchOutlivesFailedRun(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -123,7 +123,7 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := readUntil(t, output, "fixed: columns: ")
-	if checks := regexp.MustCompile(`(?m)^ok +\S+`).FindAllString(seen, -1); len(checks) != 2 { // what it needs, and then it
+	if checks := regexp.MustCompile(`(?m)^ok +\S+`).FindAllString(seen, -1); len(checks) != 2 { // a required check, and the check itself
 		t.Errorf("before its verdict the checks %q have passed:\n%s", checks, seen)
 	}
 	readUntil(t, output, waits)
@@ -133,7 +133,7 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// For one run, there is no folder for its reports.
+	// The folder for the reports is missing during one run.
 	if err := errors.Join(os.RemoveAll(out), os.WriteFile(out, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +151,14 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.ReadAll(output) // until no process can write any more
+	_, _ = io.ReadAll(output) // until all processes have closed it
 	if err := c.Wait(); c.ProcessState.ExitCode() != 1 {
 		t.Errorf("it ended with %v", err)
 	}
 	wantNothing(t, temporary)
 }
 
-// startUntil starts a command and reads what it prints until a line has these words. The rest is left to read.
+// startUntil starts a command and reads its output until a line has these words. The rest stays unread.
 func startUntil(t *testing.T, c *exec.Cmd, words string) (output *bufio.Reader, seen string) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -188,7 +188,7 @@ func readUntil(t *testing.T, output *bufio.Reader, words string) (seen string) {
 	return seen
 }
 
-// full is the report of a run with full marks on what is in a folder.
+// full returns the report of a run with full marks for a folder.
 func full(dir string) report.Report {
 	return report.Report{
 		Lab: "02-reconciler", Title: "The reconciler", Outcome: report.Graded, Score: 100, MaxScore: 100,
@@ -233,7 +233,7 @@ func TestReportsAreSeparatePerFolder(t *testing.T) {
 	if got := run(t, root, "report", "2", "--dir", dirs[1]); got.code != 1 || !strings.Contains(got.stderr, "there is no report ") {
 		t.Errorf("the other folder has none: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
-	// A user has copied it there, or the folder was moved.
+	// The user has copied the reports, or moved the folder.
 	if err := formats.Write(folder, full(dirs[1])); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestReportsAreSeparatePerFolder(t *testing.T) {
 	}
 }
 
-// A machine that stops for a while in the middle of a run costs no points: there are full marks, or no grade and the
+// A machine that stops for a while in the middle of a run costs no points. The run has full marks, or no grade and the
 // reason.
 func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
 	t.Parallel()
@@ -266,7 +266,7 @@ func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
 	stopped := signalAll(t, c.Process.Pid, syscall.SIGSTOP)
 	<-time.After(20 * time.Second)
 	for _, pid := range stopped {
-		_ = syscall.Kill(pid, syscall.SIGCONT) // one that has ended needs none
+		_ = syscall.Kill(pid, syscall.SIGCONT) // a process that has ended needs no signal
 	}
 	rest, _ := io.ReadAll(output)
 	_ = c.Wait()
@@ -283,7 +283,8 @@ func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
 	}
 }
 
-// signalAll sends a signal to a process and to all below it, until it finds no more of them, and returns their numbers.
+// signalAll sends a signal to a process and to all its descendants, until it finds no more of them, and returns their
+// PIDs.
 func signalAll(t *testing.T, pid int, signal syscall.Signal) []int {
 	t.Helper()
 	var all []int

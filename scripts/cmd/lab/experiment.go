@@ -59,10 +59,10 @@ func stateCommand() *cobra.Command {
 	return command
 }
 
-// stateDir, below out, has the charts and the figures.
+// stateDir, below out, holds the charts and the figures.
 const stateDir = "experiment-state"
 
-// measureState runs the experiment on a cluster that is gone afterwards.
+// measureState runs the experiment on a temporary cluster.
 func measureState(ctx context.Context, here *checkout.Checkout, options state.Options) (result *state.Result, err error) {
 	bar := progress.Start(os.Stderr, "measure")
 	cluster, err := embedded.StartServer(ctx, here.ControlPlane)
@@ -81,7 +81,7 @@ func measureState(ctx context.Context, here *checkout.Checkout, options state.Op
 	return result, nil
 }
 
-// showState prints the charts, and writes them with the figures into files.
+// showState prints the charts, and writes the charts and the figures to files.
 func showState(out io.Writer, here *checkout.Checkout, result *state.Result) error {
 	dir, err := here.Out(stateDir)
 	if err != nil {

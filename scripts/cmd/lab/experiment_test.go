@@ -56,7 +56,7 @@ func TestInterruptedStateExperimentLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	// After some seconds it says how far it is: its cluster runs, or is being started.
+	// After some seconds it prints its progress: its cluster runs, or is being started.
 	output := bufio.NewReader(stderr)
 	if line, err := output.ReadString('\n'); err != nil {
 		t.Fatalf("it ended after %q", line)
@@ -64,7 +64,7 @@ func TestInterruptedStateExperimentLeavesNothing(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.ReadAll(output) // until no process can write any more
+	_, _ = io.ReadAll(output) // until all processes have closed it
 	_ = c.Wait()
 	if code := c.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("the exit code is %d", code)

@@ -9,7 +9,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Main is the lab command, and Root makes it: the tests of package main_test use them.
+// Main is the lab command, and Root creates it. The tests of package main_test use both.
 var (
 	Main = main
 	Root = root

@@ -63,7 +63,7 @@ func findModule(c *choice) (string, error) {
 	return intake.Find(c.Dir, lab, all, ownsByGroup(c.Checkout))
 }
 
-// intakeLabs are the labs of a checkout as package intake knows them, and the one with a name.
+// intakeLabs returns the labs of a checkout in the form of package intake, and the lab with a name.
 func intakeLabs(here *checkout.Checkout, name string) (named intake.Lab, all []intake.Lab) {
 	for _, lab := range here.Labs.Labs {
 		all = append(all, intake.Lab{Name: lab.Name, Number: lab.Number, Title: lab.Title})
@@ -74,7 +74,8 @@ func intakeLabs(here *checkout.Checkout, name string) (named intake.Lab, all []i
 	return named, all
 }
 
-// ownsByGroup reports whether a module whose name says nothing has one of a lab's API groups.
+// ownsByGroup returns a function that reports whether a module has one of a lab's API groups. It is for modules whose
+// names do not identify the lab.
 func ownsByGroup(here *checkout.Checkout) func(intake.Lab, string) bool {
 	return func(lab intake.Lab, dir string) bool {
 		listed, err := here.Labs.Lab(lab.Name)
@@ -82,7 +83,7 @@ func ownsByGroup(here *checkout.Checkout) func(intake.Lab, string) bool {
 	}
 }
 
-// reportMissing writes the report of a run that has found nothing to build.
+// reportMissing writes the report of a run that found nothing to build.
 func reportMissing(c *choice, reason error) error {
 	if err := begin(c); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// modules makes Go modules, of which each has a file with an API group.
+// modules creates Go modules. Each has a file with an API group.
 func modules(t *testing.T, root string, groups map[string]string) {
 	t.Helper()
 	for folder, group := range groups {
@@ -56,7 +56,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What can't be found has a report that says why, as a run has.
+// If nothing can be found, the report gives the reason, as the report of a run does.
 func TestFindErrors(t *testing.T) {
 	t.Parallel()
 	root := bare(t)

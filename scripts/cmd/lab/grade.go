@@ -38,7 +38,7 @@ import (
 
 const (
 	operatorLogFile = "operator.log"
-	// verdictDir, in a lab's folder of reports, has the report of the last run that was not interrupted.
+	// verdictDir, in a lab's folder of reports, holds the report of the last run that was not interrupted.
 	verdictDir = "verdict"
 )
 
@@ -92,7 +92,7 @@ func gradeCommand() *cobra.Command {
 			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
 				return err
 			}
-			if !command.Flags().Changed("seed") { // a run that is repeated has the order of the first
+			if !command.Flags().Changed("seed") { // a repeated run has the order of the first one
 				how.first = chosen.toFix()
 			}
 			result, err := gradeOne(command.Context(), chosen, how)
@@ -123,7 +123,7 @@ func gradeCommand() *cobra.Command {
 	return command
 }
 
-// exitNoReport is the exit code of a run that has no report: a file that is there afterwards is not that of a run.
+// exitNoReport is the exit code of a run without a report. If a report file exists afterwards, it is not from this run.
 const exitNoReport = 2
 
 func verdict(result *report.Report, err error) error {
@@ -133,20 +133,20 @@ func verdict(result *report.Report, err error) error {
 	return err
 }
 
-// coldStart starts a cluster when the run wants it.
+// coldStart returns a function that starts a cluster when the run needs it.
 func coldStart(here *checkout.Checkout) stage.Start {
 	return own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
 		return embedded.StartServer(ctx, here.ControlPlane)
 	})
 }
 
-// startWithNode starts a cluster with a node, on which the operator of a lab is a Pod.
+// startWithNode returns a function that starts a cluster with a node for a lab whose operator is a Pod.
 func startWithNode(here *checkout.Checkout, lab *manifest.Lab) stage.Start {
 	return node.Start(clusterWithNode(here, lab), images.StoreOf(here.Root), here.ControlPlane.Path)
 }
 
-// clusterWithNode starts a cluster with a node as a run of a lab finds it. The lab's add-ons, which must have been
-// built, are usable there: they are installed as soon as the API server answers.
+// clusterWithNode starts a cluster with a node for a run of a lab. It installs the lab's add-ons, which must be built,
+// as soon as the API server answers. The run can use them.
 func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
 		parts, err := here.EnsureNode(ctx)
@@ -159,8 +159,8 @@ func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Co
 	}
 }
 
-// clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons the run does not wait for the
-// node: the first checks are of objects.
+// clusterBeside starts a cluster like clusterWithNode, for a lab whose operator is a process. Without add-ons, the run
+// does not wait for the node, because the first checks only need objects.
 func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	if len(lab.Addons) > 0 {
 		return clusterWithNode(here, lab)
@@ -174,26 +174,26 @@ func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Cont
 	}
 }
 
-// how a submission is graded; see grade.Options.
+// how configures how a submission is graded. See grade.Options.
 type how struct {
 	fetch bool
 	seed  uint32
-	// stories is as in grade.Options.
+	// stories has the same meaning as in grade.Options.
 	stories int
 	start   stage.Start
 	on      string
-	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
+	// gradescope is the file for Gradescope, or empty. visibility is who can see its content.
 	gradescope, visibility string
-	// first is as in grade.Options.
+	// first has the same meaning as in grade.Options.
 	first string
-	// sandbox is as in grade.Options.
+	// sandbox has the same meaning as in grade.Options.
 	sandbox grade.Sandbox
-	// knownTests is true if the student's own tests are not run: what is known of them from an earlier run counts, if they
-	// have not changed.
+	// knownTests reports that the student's own tests are not run. The results of an earlier run count, if the tests have
+	// not changed.
 	knownTests bool
 }
 
-// gradeOne grades what was chosen, shows it as it goes on, and writes the reports.
+// gradeOne grades the chosen submission, shows the progress, and writes the reports.
 func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	if err := begin(c); err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
 	live.Close()
 	if errors.Is(context.Cause(ctx), errSaved) {
-		// There is no verdict on a folder that is no longer there.
+		// There is no verdict, since the folder has changed since the run began.
 		return result, removeReports(c.Out, reportFiles...)
 	}
 	if how.gradescope != "" {
@@ -243,8 +243,8 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	return result, terminal.Verdict(os.Stdout, result, screen)
 }
 
-// uncontained is the notice of a run in which the submission of another person was contained by less than namespaces.
-// kept is as in report.Environment.Containment: a run that started nothing on this machine has none.
+// uncontained returns the notice for a run in which another person's submission was contained without namespaces. kept
+// has the meaning of report.Environment.Containment. It is empty for a run that started nothing on this machine.
 func (c *choice) uncontained(kept string) string {
 	if !c.foreign || kept == "" || kept == string(process.Namespaces) {
 		return ""
@@ -253,9 +253,9 @@ func (c *choice) uncontained(kept string) string {
 		"Grade submissions of strangers on a machine with user namespaces."
 }
 
-// begin replaces what the last run has written: whatever ends this one, an old grade is not taken for the new one.
+// begin replaces the files of the last run, so that an old grade is never taken for the new one, however this run ends.
 func begin(c *choice) error {
-	// A submission may have brought these files, and folders in their place.
+	// A submission may have brought these files, or folders with their names.
 	if err := removeReports(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
 		return fmt.Errorf("%w: make the folder %s yours", err, c.relative(c.Out))
 	}
@@ -268,12 +268,12 @@ func begin(c *choice) error {
 	return formats.Write(c.Out, *unfinished)
 }
 
-// tools builds what a grading run needs besides the submission: on a fresh machine that takes minutes.
+// tools builds what a grading run needs besides the submission, which takes minutes on a fresh machine.
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
 		Lab: c.Lab, Dir: c.Dir, Main: c.Main, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
 		Kubectl: c.ControlPlane.Path, System: c.where.system(c.Lab),
-		// Labs and solutions of this checkout get their modules by themselves. Of others nothing is downloaded unasked.
+		// Modules of the checkout's labs and solutions are downloaded automatically. Modules of other submissions are not.
 		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,
 	}
 	if c.Out != "" {
@@ -294,13 +294,14 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	return options, err
 }
 
-// writable reports whether reports can be written into a folder: otherwise the user would wait in vain.
+// writable returns an error if reports can't be written into a folder. Otherwise the user would wait for a report in
+// vain.
 func writable(dir string) error {
 	const prefix = ".writable-"
 	removal.Abandoned(dir, prefix)
 	file, err := os.CreateTemp(dir, removal.Temporary(prefix))
 	if err == nil {
-		_, err = file.Write(make([]byte, 4096)) // on a full disk a file can still be made
+		_, err = file.Write(make([]byte, 4096)) // on a full disk, creating an empty file succeeds
 		err = errors.Join(err, file.Close(), os.Remove(file.Name()))
 	}
 	if err != nil {
@@ -309,7 +310,7 @@ func writable(dir string) error {
 	return nil
 }
 
-// gradeAll grades all labs one after the other, each on a cluster that was started while the one before was graded.
+// gradeAll grades all labs one after the other. The cluster for each lab starts while the previous lab is graded.
 func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error {
 	here, err := checkout.Find()
 	if err != nil {
@@ -360,7 +361,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	return nil
 }
 
-// removeJUnit removes that file of the last run: one that ends too early has none.
+// removeJUnit removes the JUnit file of the last run, because a run that ends too early does not write it.
 func removeJUnit(here *checkout.Checkout) error {
 	dir, err := here.Out("")
 	if err != nil {
@@ -372,7 +373,7 @@ func removeJUnit(here *checkout.Checkout) error {
 	return nil
 }
 
-// writeJUnit writes the one file in which CI looks for all labs.
+// writeJUnit writes the JUnit file of all labs, for CI.
 func writeJUnit(here *checkout.Checkout, reports []*report.Report) error {
 	dir, err := here.Out("")
 	if err != nil {

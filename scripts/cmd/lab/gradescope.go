@@ -12,12 +12,12 @@ import (
 	"lva.io/operators/scripts/grading/report/gradescope"
 )
 
-// resultsFile keeps Gradescope's results.json up to date while the checks run: if the container is ended from outside,
-// what has been decided until then stands.
+// resultsFile keeps Gradescope's results.json up to date while the checks run. If Gradescope kills the container, the
+// results so far remain.
 type resultsFile struct {
 	grade.View
 	file, visibility string
-	// soFar is the report as far as it is known.
+	// soFar is the report with the results so far.
 	soFar *report.Report
 }
 
@@ -31,10 +31,10 @@ func (g *resultsFile) CheckDone(done report.Check) {
 		}
 		g.soFar.Score += check.Points
 	}
-	_ = g.write(g.soFar, true) // the last one says what is wrong
+	_ = g.write(g.soFar, true) // the last write reports the error
 }
 
-// finish writes the result of a run that has ended, if the run has not failed.
+// finish writes the result of a run that has ended, if the run did not fail.
 func (g *resultsFile) finish(result *report.Report, failed error) error {
 	dir, name := filepath.Split(g.file)
 	return replaceReports(filepath.Clean(dir), []string{name}, failed, func() error { return g.write(result, false) })

@@ -40,15 +40,15 @@ func helmCommand() *cobra.Command {
 	}
 }
 
-// needsNoCluster recognizes calls of helm that work without a cluster.
+// needsNoCluster reports whether a call of helm works without a cluster.
 func needsNoCluster(args []string) bool {
 	return asksForHelp(args) || slices.Contains([]string{
 		"completion", "env", "lint", "package", "pull", "repo", "search", "show", "template", "version",
 	}, args[0])
 }
 
-// helmEnvironment points Helm at a cluster and at a folder for what it keeps, whatever else the user has set for it:
-// the settings of another cluster lead nowhere here, and charts of the course come from no repository.
+// helmEnvironment points Helm at a cluster, and at a folder for its files. It removes the user's own settings, because
+// those of another cluster do not apply here and charts of the course come from no repository.
 func helmEnvironment(have []string, kubeconfig, folder string) []string {
 	environment := slices.DeleteFunc(have, func(variable string) bool {
 		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "HELM_")

@@ -23,7 +23,7 @@ func TestHelmInstallsChartInPlayground(t *testing.T) {
 		strings.Contains(shown, "v0.0.0") {
 		t.Errorf("the chart does not have its release's version:\n%s", shown)
 	}
-	// Where no Pod can run, the chart's check of the API can't either.
+	// On a machine that can't run Pods, the chart's check of the API can't run either.
 	wantDone(t, root, "helm", "upgrade", "--install", "cert-manager", file, "--namespace", "cert-manager", "--create-namespace",
 		"--set", "crds.enabled=true", "--set", "startupapicheck.enabled=false")
 	if output := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(output, "deployed") ||

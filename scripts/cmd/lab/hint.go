@@ -28,7 +28,7 @@ func hintCommand() *cobra.Command {
 	return command
 }
 
-// hint prints one hint more than the last time, for as long as the same check is the first that fails.
+// hint prints one hint more than the last time, as long as the first failed check is the same.
 func hint(c *choice) error {
 	last, err := c.last(verdictDir, report.JSONFile)
 	if err != nil {
@@ -70,7 +70,7 @@ func hint(c *choice) error {
 	return writeKept(c.Out, hintsFile, hintsKept, given)
 }
 
-// Hints that were given are remembered beside the reports, by check.
+// The number of hints given is stored beside the reports, by check.
 const (
 	hintsFile = "hints.json"
 	hintsKept = "which hints you had"

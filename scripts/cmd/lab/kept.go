@@ -13,11 +13,11 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// keptLimit is how large such a file may be, in bytes: a submission that ran here may have left anything in its place.
+// keptLimit is the maximum size of such a file in bytes. A submission that ran here may have replaced the file.
 const keptLimit = 1 << 20
 
-// readKept reads what is remembered in a file beside the reports, by name. What it is completes the sentence "reading
-// …".
+// readKept reads a file of remembered values beside the reports. The values are by name. what completes the sentence
+// "reading …".
 func readKept[Value any](dir, file, what string) (map[string]Value, error) {
 	kept := map[string]Value{}
 	content, err := limited.ReadFile(dir, file, keptLimit)
@@ -33,7 +33,7 @@ func readKept[Value any](dir, file, what string) (map[string]Value, error) {
 	return kept, nil
 }
 
-// writeKept remembers it.
+// writeKept writes such a file.
 func writeKept[Value any](dir, file, what string, kept map[string]Value) error {
 	content, err := json.Marshal(kept)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// lab is the command: this test binary, by another name. temporary is a folder of these tests: what is left below it,
-// they left.
+// lab is the path of the command, which is this test binary by another name. temporary is the folder for temporary
+// files. The tests must leave nothing in it.
 var lab, temporary string
 
-// isLab is the variable of the environment with which this test binary is the lab command.
+// isLab is the environment variable that makes this test binary the lab command.
 const isLab = "OPERATOR_LABS_TEST_IS_LAB"
 
 func TestMain(m *testing.M) {
@@ -56,10 +56,10 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// find finds the checkout once: that reads and validates labs.yaml.
+// find finds the checkout once, because it reads and validates labs.yaml.
 var find = sync.OnceValues(checkout.Find)
 
-// here is the checkout that these tests stand in.
+// here returns the checkout that contains these tests.
 func here(t *testing.T) *checkout.Checkout {
 	t.Helper()
 	found, err := find()
@@ -69,8 +69,8 @@ func here(t *testing.T) *checkout.Checkout {
 	return found
 }
 
-// bare makes a checkout in which nothing was built and nothing was run, and which has no source of anything: a command
-// that begins to build there fails.
+// bare creates a checkout in which nothing was built and nothing was run. It has no sources, so a command that builds
+// something there fails.
 func bare(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -90,8 +90,8 @@ func bare(t *testing.T) string {
 	return root
 }
 
-// complete makes a checkout that has all that was built of this one, and reports of its own. Of labs that are named,
-// only their checks are built.
+// complete creates a checkout with everything that was built in this one, and with reports of its own. If labs are
+// named, it only has their checks.
 func complete(t *testing.T, labs ...string) string {
 	t.Helper()
 	from := here(t)
@@ -118,7 +118,7 @@ func complete(t *testing.T, labs ...string) string {
 			t.Fatal(err)
 		}
 	}
-	// What was built of a solution for one test is not linked for the next.
+	// A solution's program from one test is not reused by the next test.
 	built := filepath.Join(temporary, "submissions")
 	if err := errors.Join(os.MkdirAll(built, 0o755), os.Symlink(built, filepath.Join(root, ".cache", "submissions"))); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func complete(t *testing.T, labs ...string) string {
 	return root
 }
 
-// command is the lab command in a folder, with a temporary folder of its own.
+// command returns the lab command in a folder, with a temporary folder of its own.
 func command(t *testing.T, dir string, args ...string) (c *exec.Cmd, runs string) {
 	t.Helper()
 	runs, err := os.MkdirTemp(temporary, "r") //nolint:usetesting // the names of sockets must be short
@@ -157,8 +157,8 @@ func run(t *testing.T, dir string, args ...string) result {
 	return result{stdout.String(), stderr.String(), c.ProcessState.ExitCode(), runs}
 }
 
-// runHere is run within this process, for what begins no work: a program's start takes longer. No other test runs
-// meanwhile.
+// runHere runs the command within this process, for commands that start no work, since starting a program takes longer.
+// No other test runs at the same time.
 func runHere(t *testing.T, dir string, args ...string) result {
 	t.Helper()
 	runs := t.TempDir()
@@ -291,7 +291,7 @@ func TestWrongArguments(t *testing.T) {
 	})
 }
 
-// A run whose report can't be written fails before the student has waited for a grade.
+// A run whose report can't be written fails at once, before the student waits for a grade.
 func TestUnwritableReportFolderIsRefusedFirst(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
@@ -387,7 +387,7 @@ func TestHintsAreShownOneByOne(t *testing.T) {
 	if shown, text := hint(first); !slices.Equal(shown, all) || !strings.Contains(text, "make read-1") {
 		t.Errorf("when there are no more it shows the hints %v:\n%s", shown, text)
 	}
-	// Another check begins with its first; the one before is not forgotten.
+	// Another check begins with its first hint. The earlier check's hints are not forgotten.
 	last(t, root, second, nil)
 	if shown, text := hint(second); !slices.Equal(shown, []int{1}) {
 		t.Errorf("of the next check it shows the hints %v:\n%s", shown, text)
@@ -454,8 +454,8 @@ func TestProgressAndLastReport(t *testing.T) {
 	}
 }
 
-// wantNothing demands that nothing runs any more that was started with this temporary folder, and that it is empty. It
-// waits a little: after a kill -9 the guard cleans up, and no process waits for it.
+// wantNothing fails the test if a process with this temporary folder still runs, or if the folder is not empty. It
+// waits a little, because after a kill -9 the guard cleans up, and no process waits for the guard.
 func wantNothing(t *testing.T, runs string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -52,7 +52,7 @@ func listLabs(here *checkout.Checkout) error {
 		work := ownWork(here, lab)
 		row, err := work.standing()
 		if err != nil {
-			// Written by another version, or damaged: that is no reason to keep the others from sight.
+			// The report is from another version, or damaged. The other labs must still be listed.
 			problems = append(problems, err)
 			row = []string{lab.Name, lab.Title, "?", "?", fmt.Sprintf("make lab-%d", lab.Number)}
 		}
@@ -70,12 +70,12 @@ func listLabs(here *checkout.Checkout) error {
 	return err
 }
 
-// ownWork is the student's work on a lab of the checkout. No folder is made for its reports.
+// ownWork returns the student's work on a lab of the checkout. It creates no folder for reports.
 func ownWork(here *checkout.Checkout, lab *manifest.Lab) *choice {
 	return &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab), Out: filepath.Join(here.Root, "out", lab.Name)}
 }
 
-// standing is how far a student has got in a lab, as the reports say.
+// standing returns a student's progress in a lab, according to the reports.
 func (c *choice) standing() (row []string, err error) {
 	lab := c.Lab
 	score, when, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
@@ -107,8 +107,8 @@ func (c *choice) standing() (row []string, err error) {
 	return []string{lab.Name, lab.Title, score, when, next}, nil
 }
 
-// milestones has a row for each part of a lab that is built in parts, with the points of the part in the last run. It
-// has no points if the run graded another part, and if there is no report that can be read; standing returns the error.
+// milestones returns a row for each part of a lab that is built in parts, with the points of the part in the last run.
+// A part has no points if the run graded another part, or if the report can't be read. standing returns that error.
 func (c *choice) milestones() (rows [][]string) {
 	lab := c.Lab
 	if len(lab.Parts()) == 0 {
@@ -133,14 +133,14 @@ func (c *choice) milestones() (rows [][]string) {
 	return rows
 }
 
-// bestDir, in a lab's folder of reports, has the report with the highest score so far.
+// bestDir, in a lab's folder of reports, holds the report with the highest score so far.
 const bestDir = "best"
 
-// keepBest keeps a verdict if no earlier one has as many points. A report that can't be read any more is of an older
-// version of this course, and one of another folder was brought here: it is replaced.
+// keepBest stores a verdict unless an earlier one has as many points. It replaces a report that can't be read, because
+// it is from an older version of this course. It also replaces a report on another folder, because it was copied here.
 func (c *choice) keepBest(verdict *report.Report) error {
 	if verdict.Outcome == report.Error || c.Lab.Part != "" {
-		return nil // it says nothing of the submission, or nothing of the other parts
+		return nil // it is no verdict on the submission, or only on one part
 	}
 	best, err := c.last(bestDir, report.JSONFile)
 	if err == nil && best.Score >= verdict.Score {
@@ -151,7 +151,7 @@ func (c *choice) keepBest(verdict *report.Report) error {
 	})
 }
 
-// lastIfThere is last; a report that is not there is nil.
+// lastIfThere calls last. It returns nil for a missing report.
 func (c *choice) lastIfThere(file ...string) (*report.Report, error) {
 	if _, err := os.Stat(filepath.Join(append([]string{c.Out}, file...)...)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// lineOf is what `lab labs` says of a lab.
+// lineOf returns the line of a lab in the output of `lab labs`.
 func lineOf(t *testing.T, root, lab string) string {
 	t.Helper()
 	got := run(t, root, "labs")
@@ -31,7 +31,7 @@ func lineOf(t *testing.T, root, lab string) string {
 	return ""
 }
 
-// That a run keeps its report as the best one is shown by TestModulesAreDownloadedAutomatically.
+// TestModulesAreDownloadedAutomatically tests that a run keeps its report as the best one.
 func TestBestScoreIsKept(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
@@ -40,7 +40,7 @@ func TestBestScoreIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	reports := filepath.Join(root, "out", "01-icecream")
-	// graded has the report of a run in which this check failed kept, and says what the best score is.
+	// graded keeps the report of a run in which this check failed, and returns the best score.
 	graded := func(failed string) int {
 		t.Helper()
 		last(t, root, failed, nil)
@@ -60,7 +60,7 @@ func TestBestScoreIsKept(t *testing.T) {
 		t.Errorf("after a worse run the best is %d", best)
 	}
 
-	// The table shows the last score, and the best where it is another.
+	// The table has the last score, and the best one if it is higher.
 	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " 90 of 100, best 100 ") || !strings.Contains(line, "make lab-1") {
 		t.Errorf("the table says %q", line)
 	}
@@ -72,7 +72,7 @@ func TestBestScoreIsKept(t *testing.T) {
 	}
 }
 
-// The points of a lab that is built in parts say which of them to go on with.
+// The points of a lab that is built in parts show which part to continue with.
 func TestMilestonePointsOfLastRun(t *testing.T) {
 	t.Parallel()
 	root := bare(t)
@@ -80,7 +80,7 @@ func TestMilestonePointsOfLastRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// says compares the table with the fields that the line of each milestone should have.
+	// wantTable compares the table with the expected fields of each milestone's line.
 	wantTable := func(want ...string) {
 		t.Helper()
 		for _, fields := range want {
@@ -90,7 +90,7 @@ func TestMilestonePointsOfLastRun(t *testing.T) {
 			}
 		}
 	}
-	// graded keeps the report of a run in which all checks of a lab, or of a part of it, passed but for these.
+	// graded keeps the report of a run in which all checks of a lab, or of a part of it, passed except these.
 	graded := func(lab *manifest.Lab, failed ...string) {
 		t.Helper()
 		r := grade.Blank(grade.Options{Lab: lab, Dir: filepath.Join(root, "labs", lab.Name)}, time.Now())
@@ -118,7 +118,7 @@ func TestMilestonePointsOfLastRun(t *testing.T) {
 	wantTable("7a read – make watch-7 PART=read", "7b write 32 of 32 done", "7c trust – make watch-7 PART=trust")
 }
 
-// bestIn is the best score that a lab's folder of reports has kept.
+// bestIn returns the best score in a lab's folder of reports.
 func bestIn(t *testing.T, reports string) int {
 	t.Helper()
 	kept, err := report.Read(filepath.Join(reports, "best", report.JSONFile))

@@ -20,11 +20,11 @@ import (
 	"lva.io/operators/scripts/authoring/stopwatch"
 )
 
-// slowestTests is how many tests are listed.
+// slowestTests is how many of the slowest tests are listed.
 const slowestTests = 20
 
-// measured is what a package or a test took, in seconds. CPU counts the processors' time of the test program and of all
-// processes that it waited for, and is 0 for a test: those of one package run in one process.
+// measured is how long a package or a test took, in seconds. CPU is the CPU time of the test program and of all
+// processes that it waited for. It is 0 for a test, because the tests of a package run in one process.
 type measured struct {
 	name      string
 	wall, cpu float64
@@ -33,15 +33,14 @@ type measured struct {
 // measurement measures the test programs of a module.
 type measurement struct {
 	watch stopwatch.Watch
-	// script runs a program and writes what it took into the file times, a line each: its folder, and three times in
-	// seconds.
+	// script runs a program and appends a line to the file times: the program's folder, and three times in seconds.
 	script, times string
 }
 
-// measure begins to measure. wrapper are words before those that start a test program.
+// measure starts a measurement. wrapper is the beginning of the command line of each test program.
 func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error) {
 	m := &measurement{watch: stopwatch.Start(), script: filepath.Join(scope.Dir, "measure.sh"), times: filepath.Join(scope.Dir, "times")}
-	// The shell's own message goes into the file, and the program's standard error stays what it is.
+	// The message of the shell goes into the file. The program's standard error is not redirected.
 	text := "TIMEFORMAT=\"$PWD %R %U %S\"\n{ time \"$@\" 2>&3; } 3>&2 2>>" + shellescape.Quote(m.times) + "\n"
 	if err := os.WriteFile(m.script, []byte(text), 0o600); err != nil {
 		return nil, nil, err
@@ -49,7 +48,7 @@ func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error)
 	return m, []string{"bash", m.script}, nil
 }
 
-// print writes two tables: what each package below the root took, and which tests took longest. events are those of `go
+// print prints two tables: the time of each package below the root, and the slowest tests. events are the events of `go
 // test -json`.
 func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
 	lines, err := os.ReadFile(m.times)
@@ -78,15 +77,15 @@ func (m *measurement) print(w io.Writer, root string, events io.Reader) error {
 	return nil
 }
 
-// packageTimes reads the lines of measure's script. The package that needed most of the processors comes first. One
-// that was run again counts twice.
+// packageTimes reads the lines of measure's script. The package that used the most CPU time comes first. A package that
+// ran twice counts twice.
 func packageTimes(root, lines string) ([]measured, error) {
 	var all []measured
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)
 		rest, ok := strings.CutPrefix(line, root+"/")
 		if !ok {
-			continue // the shell said something else
+			continue // another message of the shell
 		}
 		p := measured{}
 		var user, system float64

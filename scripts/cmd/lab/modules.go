@@ -16,8 +16,9 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are here. For a
-// folder of others it does nothing: of those nothing is downloaded unasked. system is as in submission.Builder.
+// fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are cached. For other
+// folders it does nothing, because nothing is downloaded for them without a request. system has the meaning of
+// submission.Builder.
 func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system string) error {
 	lab := labOf(here, dir)
 	if lab == nil {
@@ -26,7 +27,8 @@ func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system stri
 	return fetchInto(ctx, "lab "+lab.Name, submission.Builder{Submission: &submission.Submission{Dir: dir}, System: system})
 }
 
-// fetchInto downloads the modules that a submission needs, unless they are here. owner names their owner in the output.
+// fetchInto downloads the modules that a submission needs, unless they are cached. owner names the submission in the
+// output.
 func fetchInto(ctx context.Context, owner string, builder submission.Builder) (err error) {
 	dir := builder.Dir
 	if submission.MissingModules(dir) == 0 {
@@ -50,7 +52,7 @@ func fetchInto(ctx context.Context, owner string, builder submission.Builder) (e
 	return nil
 }
 
-// labOf is the lab to which a folder of the checkout belongs, or nil.
+// labOf returns the lab that a folder of the checkout belongs to, or nil.
 func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// withoutModules lets the lab command find an empty module cache. proxy is where modules come from; empty: from the
-// module cache of this machine, and what it has not from where this machine has them.
+// withoutModules gives the lab command an empty module cache. proxy is the source of modules. Empty: the module cache
+// of this machine, and for other modules the proxy of this machine.
 func withoutModules(t *testing.T, c *exec.Cmd, proxy string) (cache string) {
 	t.Helper()
 	if proxy == "" {
@@ -27,7 +27,7 @@ func withoutModules(t *testing.T, c *exec.Cmd, proxy string) (cache string) {
 		proxy = "file://" + filepath.Join(gobuild.ModuleCache(), "cache", "download") + "," + strings.TrimSpace(string(out))
 	}
 	cache = t.TempDir()
-	// The go command takes away the right to write.
+	// The go command makes the module cache read-only.
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", cache).Run() })
 	c.Env = append(c.Env, "GOMODCACHE="+cache, "GOPROXY="+proxy)
 	return cache
@@ -51,7 +51,7 @@ func TestModulesAreDownloadedAutomatically(t *testing.T) {
 			if !strings.HasPrefix(args, "grade ") {
 				return
 			}
-			// Full marks are said, and kept.
+			// Full marks are printed, and kept.
 			if !strings.Contains(string(out), "100 of 100 points") {
 				t.Errorf("it printed\n%s", out)
 			}

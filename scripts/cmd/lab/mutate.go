@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// mutationDir, below out, has the ledgers of the labs' mutants.
+// mutationDir, below out, holds the ledgers of the labs' mutants.
 const mutationDir = "mutation"
 
 func mutateCommand() *cobra.Command {
@@ -84,7 +84,7 @@ type subject struct {
 	mutants   []mutate.Mutant
 	survivors map[string]mutate.Survivor
 	ledger    *mutate.Ledger
-	// blind is the set that was given, if any.
+	// blind is the blind set that the user named, if any.
 	blind *mutate.BlindSet
 }
 
@@ -135,7 +135,7 @@ func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 	return nil
 }
 
-// listOrRecord lists the mutants of a lab, or records what is known of them.
+// listOrRecord lists the mutants of a lab, or records their figures.
 func (m *mutation) listOrRecord(s *subject) error {
 	if m.list {
 		for i := range s.mutants {
@@ -154,7 +154,7 @@ func (m *mutation) listOrRecord(s *subject) error {
 	return nil
 }
 
-// subjects are the labs that were named, or all, with their mutants.
+// subjects returns the named labs, or all labs, with their mutants.
 func (m *mutation) subjects(ctx context.Context, refs []string) ([]*subject, error) {
 	labs, err := m.Labs.Named(refs)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *subject) readBlind(file, solution, out string) (err error) {
 	return err
 }
 
-// choose takes those mutants that are to be graded.
+// choose returns the mutants that are to be graded.
 func (m *mutation) choose(subjects []*subject) ([]mutate.Mutant, error) {
 	var chosen []mutate.Mutant
 	for _, s := range subjects {
@@ -242,7 +242,7 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 		return 0, err
 	}
 	var ahead []mutate.Trial
-	for i := range mutants { // so that --again finds those that this run does not come to
+	for i := range mutants { // so that --again finds those that this run does not reach
 		ahead = append(ahead, mutate.Trial{ID: mutants[i].ID, Mutant: mutants[i].Change(), Fate: mutate.Undecided})
 	}
 	if err := s.ledger.Record(ahead...); err != nil {
@@ -267,7 +267,7 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 	err = certify.Mutate(ctx, run)
 	if s.blind != nil {
 		fmt.Printf("%s: %s\n", s.lab.Name, s.blind.Figures(s.ledger))
-		return 0, err // it is measured, and need not be full
+		return 0, err // a blind set is only measured, so gaps are no error
 	}
 	figures := mutate.Count(trials)
 	fmt.Printf("%s: %s\n", s.lab.Name, figures)

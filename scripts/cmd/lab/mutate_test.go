@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/authoring/mutate"
 )
 
-// All of survivors.yaml is about mutants that there are, or this fails.
+// Every entry of survivors.yaml names an existing mutant, or this fails.
 func TestMutateList(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -37,7 +37,7 @@ func TestMutateList(t *testing.T) {
 	}
 }
 
-// A run that is interrupted has graded nothing in vain, and leaves nothing behind but its ledger.
+// An interrupted run keeps the results so far, and leaves nothing behind but its ledger.
 func TestMutateResumesAfterInterrupt(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

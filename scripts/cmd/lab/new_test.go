@@ -25,7 +25,7 @@ func makeIn(t *testing.T, project string, targets ...string) (output string, err
 	return string(out), err
 }
 
-// What `lab new` says next works: the tests of a new project pass, with the tools of the checkout.
+// The commands that `lab new` prints work: the tests of a new project pass, with the tools of the checkout.
 func TestNewProjectPassesItsTests(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

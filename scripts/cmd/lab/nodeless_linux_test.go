@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// forbidNamespaces lets a command run where no user namespace can be made, as on a machine that forbids them.
+// forbidNamespaces makes a command run as on a machine that forbids user namespaces.
 func forbidNamespaces(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	unshare, err := exec.LookPath("unshare")
@@ -27,8 +27,8 @@ func forbidNamespaces(t *testing.T, c *exec.Cmd) {
 	c.Path = unshare
 }
 
-// Points never depend on the machine: where no Pod can run there is no score, or at the student's wish one of what
-// needs none.
+// Points never depend on the machine. If it can't run Pods, there is no score, or, at the student's request, a score
+// for the checks that need no Pods.
 func TestMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

@@ -10,7 +10,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// limitedTo is the choice with the checks of one part of its lab alone.
+// limitedTo returns the choice with only the checks of one part of its lab.
 func (c *choice) limitedTo(part string) (*choice, error) {
 	lab, err := c.Lab.Limit(part)
 	if err != nil {
@@ -21,15 +21,16 @@ func (c *choice) limitedTo(part string) (*choice, error) {
 	return &limited, nil
 }
 
-// watchTarget is what a watch grades: of a lab that is built in parts only the part that is worked on, so that the verdict
-// comes soon.
+// watchTarget is what a watch grades. In a lab that is built in parts, it is the current part alone, so that the
+// verdict comes soon.
 type watchTarget struct {
 	whole *choice
-	// only is the part that was asked for. Empty: one after the other, and when all have full marks the whole lab.
+	// only is the part that the user named. Empty: one part after the other, and the whole lab when all parts have full
+	// marks.
 	only string
 }
 
-// next is what to grade now, by what is remembered of earlier runs.
+// next returns what to grade now, according to earlier runs.
 func (s watchTarget) next() (*choice, error) {
 	if s.only != "" {
 		return s.whole.limitedTo(s.only)
@@ -46,20 +47,19 @@ func (s watchTarget) next() (*choice, error) {
 	return s.whole, nil
 }
 
-// follows says whether there is more to grade after a verdict, without a saved file: the next part, or at last the
-// whole lab.
+// follows reports whether grading continues after a verdict without a saved file: with the next part, or finally with
+// the whole lab.
 func (s watchTarget) follows(graded *choice, verdict *report.Report) bool {
 	return s.only == "" && graded.Lab.Part != "" && verdict.FullMarks()
 }
 
-// partsFile, beside the reports, says of which parts of a lab the last verdict had full marks.
+// partsFile, beside the reports, records which parts of a lab had full marks in the last verdict.
 const (
 	partsFile = "parts.json"
 	partsKept = "which parts of the lab had full marks"
 )
 
-// keepParts remembers of which parts a verdict says that they have full marks, and of which that they have not any
-// more.
+// keepParts records which parts have full marks according to a verdict, and which no longer do.
 func keepParts(dir string, lab *manifest.Lab, verdict *report.Report) error {
 	parts := lab.Parts()
 	if len(parts) == 0 || verdict.Outcome == report.Error {

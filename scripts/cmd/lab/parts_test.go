@@ -10,7 +10,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// inParts is a lab with a check in each of two parts.
+// inParts returns a lab with a check in each of two parts.
 func inParts() *manifest.Lab {
 	return &manifest.Lab{Name: "07-oven", Checks: []manifest.Check{
 		{ID: "warm", Part: "heat", Points: 40}, {ID: "crisp", Part: "bake", Points: 60, Needs: []string{"warm"}},
@@ -28,7 +28,7 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 		}
 		return c
 	}
-	// graded remembers a verdict in which only these checks passed, and says whether something follows.
+	// graded records a verdict in which only these checks passed, and reports whether grading continues.
 	graded := func(c *choice, passed ...string) bool {
 		t.Helper()
 		verdict := &report.Report{Outcome: report.Graded, MaxScore: c.Lab.MaxScore()}
@@ -74,7 +74,7 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 	}
 }
 
-// A grader that failed says nothing of a part.
+// A grader that failed gives no verdict on a part.
 func TestGraderErrorKeepsParts(t *testing.T) {
 	t.Parallel()
 	s := watchTarget{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
@@ -91,7 +91,7 @@ func TestGraderErrorKeepsParts(t *testing.T) {
 	}
 }
 
-// A lab that is not built in parts is graded as a whole, and nothing is remembered.
+// A lab that is not built in parts is graded as a whole, and nothing is recorded.
 func TestLabWithoutPartsIsWatchedWhole(t *testing.T) {
 	t.Parallel()
 	s := watchTarget{whole: &choice{

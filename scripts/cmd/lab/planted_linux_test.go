@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/report/gradescope"
 )
 
-// planted is a submission that has brought a report with full marks in a folder of its reports.
+// planted returns a submission that brought a report with full marks in a folder of its reports.
 func planted(t *testing.T, folder string) *choice {
 	t.Helper()
 	lab := &manifest.Lab{Name: "02-pancake", Title: "Pancakes", Checks: []manifest.Check{{ID: "served", Title: "It is served", Points: 100}}}
@@ -42,7 +42,7 @@ func planted(t *testing.T, folder string) *choice {
 	return c
 }
 
-// What is in the way of a run's files does not leave the report of before in its place.
+// If something blocks a run's files, the earlier report does not remain.
 func TestRunReplacesPlantedReport(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -62,8 +62,8 @@ func TestRunReplacesPlantedReport(t *testing.T) {
 	}
 }
 
-// What a submission has left in the folder of the reports is not shown after its run: the run replaces it, or there is
-// no report.
+// Files that a submission leaves in the folder of the reports are not shown after its run. The run replaces them, or
+// there is no report.
 func TestRunRemovesPlantedReports(t *testing.T) {
 	t.Parallel()
 	nothing := func(*choice) error { return nil }
@@ -75,7 +75,7 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		left   func(*choice) error // what the submission has done besides
+		left   func(*choice) error // another action of the submission
 		failed error               // what ended the run
 		wrong  bool                // the report of the run contradicts itself, so it can't be written
 		want   string              // the error of the run; empty: it has none, and its report is there
@@ -131,7 +131,7 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 	}
 }
 
-// Gradescope takes what is in the file, whatever came of the run.
+// Gradescope accepts the content of the file, however the run ended.
 func TestRunRemovesPlantedResults(t *testing.T) {
 	t.Parallel()
 	for _, failed := range []error{nil, errors.New("its tests can't be graded")} {
@@ -168,7 +168,7 @@ func TestRunRemovesPlantedTestReports(t *testing.T) {
 	}
 }
 
-// A run that may not write in another user's folder ends at once, and then there is no report.
+// If a run may not write into another user's folder, it ends at once, without a report.
 func TestReportInReadOnlyFolderIsIgnored(t *testing.T) {
 	t.Parallel()
 	c := planted(t, "")
@@ -176,7 +176,7 @@ func TestReportInReadOnlyFolderIsIgnored(t *testing.T) {
 		began := begin(c)
 		last, err := c.last(report.JSONFile)
 		if began == nil && os.Geteuid() != 0 {
-			// The folder is this user's, and the run has taken it back.
+			// The folder belongs to this user, and the run has restored its permissions.
 			if err != nil || last.Outcome != report.Unfinished {
 				t.Errorf("there is a report: %+v, %v", last, err)
 			}
@@ -191,7 +191,7 @@ func TestReportInReadOnlyFolderIsIgnored(t *testing.T) {
 	})
 }
 
-// readOnly calls do while all users may read a folder, and none may write to it.
+// readOnly calls do while all users may read a folder, and no user may write to it.
 func readOnly(t *testing.T, dir string, do func()) {
 	t.Helper()
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555)); err != nil {
@@ -200,7 +200,7 @@ func readOnly(t *testing.T, dir string, do func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// The thread is another user's, for whom the mode holds, and ends with this goroutine.
+		// The thread runs as another user, for whom the mode is enforced. It ends with this goroutine.
 		runtime.LockOSThread()
 		if os.Geteuid() == 0 {
 			const nobody = 65534
@@ -214,7 +214,7 @@ func readOnly(t *testing.T, dir string, do func()) {
 	<-ended
 }
 
-// The table of labs goes by what runs have written, and not by what was brought.
+// The table of labs uses only reports that runs have written, not reports that a submission brought.
 func TestPlantedVerdictIsNotStanding(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{verdictDir, bestDir} {
@@ -241,7 +241,7 @@ func TestPlantedVerdictIsNotStanding(t *testing.T) {
 	}
 }
 
-// The best score of another submission does not keep this one's from being kept.
+// The best score of another submission does not prevent keeping this one's.
 func TestBestScoreOfOtherFolderIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := planted(t, bestDir)
@@ -256,7 +256,7 @@ func TestBestScoreOfOtherFolderIsReplaced(t *testing.T) {
 	}
 }
 
-// What is in the way of a report is no reason to wait for ever.
+// A named pipe in place of a report must not block the command.
 func TestPipeIsNotReport(t *testing.T) {
 	t.Parallel()
 	c := planted(t, "")

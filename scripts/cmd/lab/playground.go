@@ -56,7 +56,7 @@ func upCommand() *cobra.Command {
 			if err := playground.InstallAddons(command.Context(), here, names, os.Stderr); err != nil {
 				return err
 			}
-			// What is for people goes to standard error, so that `eval "$(make up)"` works.
+			// Messages for people go to standard error, so that `eval "$(make up)"` works.
 			if started {
 				fmt.Fprintf(os.Stderr, "The playground is running: Kubernetes %s.\n", here.ControlPlane.Version)
 			} else {
@@ -94,7 +94,7 @@ func printAddons(ctx context.Context, here *checkout.Checkout) error {
 	return nil
 }
 
-// warnNoNode prints why Pods stay Pending, if a node was asked for and could not be had.
+// warnNoNode prints why Pods stay Pending, if the playground should have a node and can't.
 func warnNoNode(ctx context.Context, here *checkout.Checkout) error {
 	status, err := here.Playground().Status(ctx)
 	if err == nil && status.NoNode != "" {
@@ -214,7 +214,7 @@ func runCommand() *cobra.Command {
 	return command
 }
 
-// operatorIn is the operator in a folder, whose output is that of this command. The lab may be nil.
+// operatorIn returns the operator in a folder. Its output is that of this command. The lab may be nil.
 func operatorIn(here *checkout.Checkout, lab *manifest.Lab, dir, main string) *playground.Operator {
 	return &playground.Operator{
 		Checkout: here, Lab: lab, Dir: dir, Main: main,
@@ -238,7 +238,7 @@ func kubectlCommand() *cobra.Command {
 			if err := here.EnsureControlPlane(command.Context()); err != nil {
 				return err
 			}
-			// No cache of what kinds there are: in a lab they change from one command to the next.
+			// kubectl must not cache the list of kinds, because in a lab it changes from one command to the next.
 			environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 				return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "KUBECACHEDIR=")
 			})
@@ -248,7 +248,7 @@ func kubectlCommand() *cobra.Command {
 	}
 }
 
-// asksForHelp recognizes kubectl's commands that need no cluster.
+// asksForHelp reports whether a kubectl command needs no cluster.
 func asksForHelp(args []string) bool {
 	return len(args) == 0 || args[0] == "help" || slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }
@@ -324,7 +324,7 @@ func assetsCommand() *cobra.Command {
 	}
 }
 
-// become runs a program in our place, under a name: its exit code and its signals are then its own.
+// become replaces this process by a program, under a name, so that exit codes and signals are the program's own.
 func become(program, name string, args, environment []string) error {
 	if err := syscall.Exec(program, append([]string{name}, args...), environment); err != nil {
 		return fmt.Errorf("running %s: %w", name, err)

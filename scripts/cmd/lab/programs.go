@@ -56,7 +56,7 @@ func saveProgramsCommand() *cobra.Command {
 }
 
 func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out io.Writer) (err error) {
-	// What is saved is built here: an archive would be a copy of another one.
+	// The programs to save are built here. Programs from an archive would only copy that archive.
 	if err := os.Setenv(reference.Variable, "none"); err != nil {
 		return err
 	}
@@ -108,17 +108,17 @@ func savePrograms(ctx context.Context, here *checkout.Checkout, name string, out
 	return nil
 }
 
-// firstBuilds builds all solutions with the caches of a folder, which are empty, so that they have what a student's
-// first build needs.
+// firstBuilds builds all solutions with the empty caches of a folder. The caches then hold what a student's first build
+// needs.
 func firstBuilds(ctx context.Context, here *checkout.Checkout, caches string, installed gobuild.Installation) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	// Modules that are here are not downloaded again.
+	// Modules in this machine's cache are not downloaded again.
 	from := "file://" + filepath.ToSlash(filepath.Join(installed.ModuleCache, "cache", "download")) + "," + installed.Proxy
-	// Nothing but these builds follows in this process.
+	// This process does nothing after these builds.
 	if err := errors.Join(
 		os.Setenv("GOPROXY", from), os.Setenv("GOMODCACHE", filepath.Join(caches, "modules")),
 		os.Setenv("GOCACHE", filepath.Join(caches, "builds")),

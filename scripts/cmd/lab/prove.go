@@ -62,8 +62,8 @@ func proveCommand() *cobra.Command {
 	return command
 }
 
-// currentParts are the parts of the checkout as it is now. The error says that the parts would run a command that is
-// not made from it.
+// currentParts returns the parts of the current checkout. It returns an error if the parts would run a command that is
+// older than its sources.
 func currentParts(root string) ([]proof.Part, error) {
 	if !built.Lab(root).Fresh() {
 		return nil, errors.New("this command is older than its sources: run `make prove`, which builds it first")
@@ -75,7 +75,7 @@ func currentParts(root string) ([]proof.Part, error) {
 	return proof.Parts(here)
 }
 
-// listParts lists the parts and what is known of them, for a person or for a program.
+// listParts lists the parts and their records, for a person or for a program.
 func listParts(command *cobra.Command, options proof.Options, asJSON bool) error {
 	states, err := proof.States(command.Context(), options)
 	if err != nil {
@@ -85,7 +85,7 @@ func listParts(command *cobra.Command, options proof.Options, asJSON bool) error
 		type part struct {
 			Part    string        `json:"part"`
 			Proven  bool          `json:"proven"`
-			Seconds float64       `json:"seconds"` // that it usually takes
+			Seconds float64       `json:"seconds"` // usual duration
 			Record  *proof.Record `json:"record,omitempty"`
 		}
 		parts := []part{}

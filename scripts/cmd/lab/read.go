@@ -41,7 +41,7 @@ func readCommand() *cobra.Command {
 	return command
 }
 
-// appendix is how the appendix of a lecture is called.
+// appendix matches the name of a lecture's appendix.
 var appendix = regexp.MustCompile(`^0?(\d+[a-z])$`)
 
 // findLecture finds the page of a lab, or an appendix, by its path from the root.
@@ -59,14 +59,14 @@ func findLecture(here *checkout.Checkout, ref string) (string, error) {
 	return lab.Lecture, nil
 }
 
-// folded is what a page hides until a reader opens it: answers, and files.
+// folded matches the parts of a page that are hidden until a reader opens them: answers, and files.
 var folded = regexp.MustCompile(`(?s)<details>\s*<summary>(.*?)</summary>.*?</details>`)
 
-// link is a link that leads to a file, seen from the page's folder, and perhaps to an anchor in it.
+// link matches a relative link to a file, with or without an anchor.
 var link = regexp.MustCompile(`\]\([^():#\s]+[#)]`)
 
-// read shows a page, given by its path from the root: rendered and in a pager on a terminal, as it is in a pipe. Its
-// links are those of the root, where commands are typed.
+// read shows a page, given by its path from the root. On a terminal it is rendered and shown in a pager. In a pipe it
+// is printed unchanged. Its links are relative to the root, where users type commands.
 func read(root, name string, unfold bool) error {
 	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
@@ -99,7 +99,7 @@ func read(root, name string, unfold bool) error {
 	return pageThrough(string(text))
 }
 
-// pageThrough uses the user's pager, or less; without either the text is just printed.
+// pageThrough uses the user's pager, or less. Without either it prints the text.
 func pageThrough(text string) error {
 	pager := strings.Fields(os.Getenv("PAGER"))
 	if len(pager) == 0 {

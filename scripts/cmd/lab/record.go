@@ -85,7 +85,7 @@ func recordLab(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, 
 		if err := run.LayOut(ctx, here, tools.ControllerGen, dir); err != nil {
 			return err
 		}
-		// The exit code is 1 where points are missing, and the report says whether there is a grade.
+		// The exit code is 1 if points are missing. The report shows whether there is a grade.
 		output, failed := runner.Run(ctx, here.Root, nil, program, "grade", strconv.Itoa(lab.Number), "--dir", dir)
 		out, err := here.Out(filepath.Join("submissions", checkout.ReportsOf(dir)))
 		if err != nil {

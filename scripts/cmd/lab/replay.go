@@ -54,7 +54,7 @@ func replayCommand() *cobra.Command {
 	return command
 }
 
-// played is the report that an argument names: a file, or the last one of a lab.
+// played returns the report that an argument names: a file, or the last report of a lab.
 func (f *choiceFlags) played(name string) (*report.Report, error) {
 	if filepath.Ext(name) == ".json" {
 		if f.dir != "" || f.solution || f.main != "" {

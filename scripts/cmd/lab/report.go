@@ -21,7 +21,7 @@ import (
 
 const momentFormat = "2 Jan 15:04"
 
-// formatTerminal is the form of a report that is no file for a program.
+// formatTerminal is the format for people, which no program reads.
 const formatTerminal = "terminal"
 
 func reportCommand() *cobra.Command {
@@ -66,8 +66,8 @@ func reportCommand() *cobra.Command {
 	return command
 }
 
-// lastFor is the report of the last run, and its file. A person sees that of the last run that ended instead, with
-// a note that says so. What is handed in must not have the grade of an earlier state.
+// lastFor returns the report of the last run, and its file. For a person, it returns the report of the last run that
+// ended, and prints a note. A report that is handed in must not have the grade of an earlier state.
 func (c *choice) lastFor(person bool) (*report.Report, string, error) {
 	last, err := c.last(report.JSONFile)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *choice) lastFor(person bool) (*report.Report, string, error) {
 	return last, filepath.Join(c.Out, report.JSONFile), nil
 }
 
-// encode writes a report in one of the formats. What a terminal shows has no colours in a file.
+// encode writes a report in one of the formats. The terminal format has no colours in a file.
 func encode(last *report.Report, format, visibility string, screen terminal.Options) ([]byte, error) {
 	if format == formatTerminal {
 		var text bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// reported makes a checkout in which lab 2 has a report.
+// reported creates a checkout in which lab 2 has a report.
 func reported(t *testing.T) string {
 	t.Helper()
 	root := bare(t)
@@ -31,7 +31,7 @@ func reported(t *testing.T) string {
 	return root
 }
 
-// Each form goes to standard output, where a pipe wants it, or into a file, and is the same in both.
+// Each format goes to standard output, for a pipe, or into a file, and is the same in both.
 func TestReportInEveryForm(t *testing.T) {
 	root := reported(t)
 	for name, value := range map[string]string{
@@ -67,7 +67,7 @@ func TestReportInEveryForm(t *testing.T) {
 	}
 }
 
-// A run that was interrupted takes nothing away from who looks at the report, and hands nothing in.
+// After an interrupted run, a person still sees the last verdict, and no report can be handed in.
 func TestReportOfAnInterruptedRun(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []report.Outcome{report.Interrupted, report.Unfinished} {
@@ -148,7 +148,7 @@ func TestReportErrors(t *testing.T) {
 	}
 }
 
-// A replay of the last run or of a report asks nothing where no user can answer.
+// A replay of the last run or of a report asks no questions if there is no terminal.
 func TestReplay(t *testing.T) {
 	root := reported(t)
 	stored, err := report.Read(filepath.Join(here(t).Root, "scripts", "proving", "browser", "testdata", "real-failed.json"))

@@ -48,7 +48,7 @@ func resetCommand() *cobra.Command {
 	}
 }
 
-// forget removes the reports and the hints of a lab, which were about what is no longer there. What was reached stays.
+// forget removes the reports and the hints of a lab, because they describe the old work. The best report stays.
 func forget(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// What `make reset-1` prints gets the work back, and nothing that was written in between is lost.
+// The commands that `make reset-1` prints restore the work, and files that were written in between are not lost.
 func TestWorkCanBeRestoredAfterReset(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	root := complete(t, "01-icecream")
-	// The labs of a checkout are a user's work: these are a copy.
+	// The labs of a checkout are a user's work, so the test uses a copy.
 	labs := filepath.Join(root, "labs")
 	if err := os.Remove(labs); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// A server that is an API of the playground is built and started again when a file is saved, keeps what it has stored,
-// and leaves no registration without a server, also when the command was killed.
+// A server that is an API of the playground is rebuilt and restarted when a file is saved, and keeps its stored
+// objects. It leaves no registration without a server, even if the command is killed.
 func TestRunServerAtPlayground(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)

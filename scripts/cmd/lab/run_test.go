@@ -20,17 +20,17 @@ import (
 	"lva.io/operators/clusters/longtest"
 )
 
-// withPlayground makes a checkout with a playground without a node.
+// withPlayground creates a checkout with a playground without a node.
 func withPlayground(t *testing.T) string {
 	t.Helper()
 	root := newCheckout(t)
-	// Its processes stay, so they must not be those of a command that is looked at.
+	// Its processes stay, so they must not belong to a command that a test checks.
 	wantDone(t, root, "up", "--node=false")
 	return root
 }
 
-// newCheckout makes a checkout that can run operators at a playground of its own, which ends with the test. It lies
-// deeper than the name of a socket may be long.
+// newCheckout creates a checkout that can run operators on a playground of its own, which ends with the test. Its path
+// is longer than the name of a socket may be.
 func newCheckout(t *testing.T) string {
 	t.Helper()
 	from := here(t)
@@ -65,7 +65,7 @@ type running struct {
 	runs   string
 }
 
-// runOperator begins `lab run`, and waits until it says where the playground is. said is all that it said before.
+// runOperator starts `lab run`, and waits until it prints where the playground is. said is its output up to that line.
 func runOperator(t *testing.T, root string, args ...string) (r *running, out string) {
 	t.Helper()
 	c, runs := command(t, root, append([]string{"run"}, args...)...)
@@ -91,19 +91,19 @@ func runOperator(t *testing.T, root string, args ...string) (r *running, out str
 	return r, out
 }
 
-// end ends it by a signal, and returns what it said meanwhile.
+// end ends it by a signal, and returns its output since then.
 func (r *running) end(signal syscall.Signal) (code int, out string) {
 	r.t.Helper()
 	if err := r.Process.Signal(signal); err != nil {
 		r.t.Fatal(err)
 	}
-	rest, _ := io.ReadAll(r.output) // until no process can write any more
+	rest, _ := io.ReadAll(r.output) // until all processes have closed it
 	_ = r.Wait()
 	wantNothing(r.t, r.runs)
 	return r.ProcessState.ExitCode(), string(rest)
 }
 
-// sees waits until an operator's API server answers a new icecream with some words.
+// sees waits until an operator's API server responds to a new icecream with some words.
 func sees(t *testing.T, root, name, flavour, want string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "icecream.yaml")
@@ -128,7 +128,7 @@ func sees(t *testing.T, root, name, flavour, want string) {
 	}
 }
 
-// stock waits until the freezer's answer contains some words.
+// stock waits until the freezer's response contains some words.
 func stock(t *testing.T, url, want string) {
 	t.Helper()
 	giveUp := time.After(30 * time.Second)
@@ -155,7 +155,7 @@ func stock(t *testing.T, url, want string) {
 	}
 }
 
-// freezerIn is the URL that `lab run` prints with curl.
+// freezerIn returns the URL in the curl command that `lab run` prints.
 func freezerIn(t *testing.T, out string) string {
 	t.Helper()
 	_, after, ok := strings.Cut(out, "\ncurl ")
@@ -166,7 +166,7 @@ func freezerIn(t *testing.T, out string) string {
 	return url
 }
 
-// What `make up` prints is all that a shell needs, for people and for their scripts.
+// The output of `make up` is all that a shell needs, for people and for their scripts.
 func TestPlaygroundShell(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -211,7 +211,7 @@ func TestPlaygroundShell(t *testing.T) {
 	}
 }
 
-// Each step begins with what the one before it left, as it does for who plays.
+// Each step begins with the state that the previous one left, as for a user.
 func TestRunOperatorsAtPlayground(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -236,7 +236,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 		taken.Close()
 	}
 
-	// The freezer remembers, and knows the lab by its folder. Only one operator runs at a time.
+	// The freezer keeps its content, and identifies the lab by its folder. Only one operator runs at a time.
 	operator, out = runOperator(t, root, "--dir", filepath.Join("solutions", "03-finalizer"))
 	stock(t, freezerIn(t, out), `{"kind":"topping","ingredient":"cream","count":999}`)
 	if got := run(t, root, "run", "2", "--solution"); got.code != 1 ||
@@ -263,7 +263,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	}
 	operator.end(syscall.SIGINT)
 
-	// Webhooks are asked by their Service, and fail closed when their operator is killed.
+	// The API server calls webhooks by their Service. They fail closed when their operator is killed.
 	operator, out = runOperator(t, root, "4", "--solution")
 	const warning = "The playground has objects with the finalizer demo.lva.io/finalizer of lab 3: left.\n" +
 		"This operator does not remove it, so they can't be deleted while it runs. `make run-3` runs the operator that does;\n" +
@@ -276,7 +276,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	operator.end(syscall.SIGKILL)
 	sees(t, root, "two", "vanilla", "failed calling webhook")
 
-	// The next run continues, over what the killed one has left.
+	// The next run continues with the state that the killed one left.
 	operator, _ = runOperator(t, root, "4", "--solution")
 	sees(t, root, "two", "vanilla", "created")
 	code, out := operator.end(syscall.SIGINT)
@@ -285,7 +285,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	}
 	sees(t, root, "three", "vanilla", "failed calling webhook")
 
-	// Another lab's operator takes them out.
+	// Another lab's operator removes the webhooks.
 	operator, _ = runOperator(t, root, "2", "--solution")
 	sees(t, root, "matcha", "matcha", "created")
 	operator.end(syscall.SIGINT)

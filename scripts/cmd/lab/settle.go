@@ -13,18 +13,18 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// reportFiles are those that formats.Write writes. The report is first, whatever is in the way of the others: it is
-// what counts.
+// reportFiles are the files that formats.Write writes. The JSON report comes first, because it counts even if the
+// others can't be written.
 var reportFiles = []string{report.JSONFile, report.JUnitFile, report.HTMLFile}
 
-// settle writes the reports of a run that has ended, if the run has not failed.
+// settle writes the reports of a run that has ended, if the run did not fail.
 func (c *choice) settle(result *report.Report, failed error) error {
 	return replaceReports(c.Out, reportFiles, failed, func() error {
 		if err := formats.Write(c.Out, *result); err != nil {
 			return err
 		}
 		if result.Outcome == report.Interrupted {
-			return nil // hints and progress go by the last run that came to an end
+			return nil // hints and progress use the last run that was not interrupted
 		}
 		return replaceReports(c.Out, []string{verdictDir}, nil, func() error {
 			return formats.Write(filepath.Join(c.Out, verdictDir), *result)
@@ -32,9 +32,9 @@ func (c *choice) settle(result *report.Report, failed error) error {
 	})
 }
 
-// replaceReports lets a run write files of a folder in place of those that are there. If that fails, or the run has
-// failed before, none is there afterwards. A submission runs as this user, and may have left files of its own: they
-// must not be taken for those of the run.
+// replaceReports lets a run replace files of a folder. If that fails, or the run failed before, none of the files
+// exists afterwards. A submission runs as this user, and may have left files of its own, which must not be taken for
+// those of the run.
 func replaceReports(dir string, names []string, failed error, write func() error) error {
 	err := failed
 	if err == nil {
@@ -52,11 +52,11 @@ func replaceReports(dir string, names []string, failed error, write func() error
 	return err
 }
 
-// removeReports removes files and folders from a folder of reports. A submission may have forbidden that, but it ran as this
-// user, who can allow it again.
+// removeReports removes files and folders from a folder of reports. A submission may have removed the permission, but
+// it ran as this user, so this user can restore it.
 func removeReports(dir string, names ...string) error {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o700 != 0o700 {
-		_ = os.Chmod(dir, info.Mode().Perm()|0o700) // if it is another user's, removing fails, and says why
+		_ = os.Chmod(dir, info.Mode().Perm()|0o700) // if the folder is another user's, removing fails with the reason
 	}
 	for _, name := range names {
 		if err := removal.All(filepath.Join(dir, name)); err != nil {

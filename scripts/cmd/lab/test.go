@@ -21,7 +21,8 @@ import (
 	"lva.io/operators/scripts/proving/proof"
 )
 
-// What the gate draws: mutants of each lab, of a lab that changed, and at most so many that are new or different.
+// These are the numbers of mutants that the gate grades: drawn from each lab, drawn from a lab that changed, and the
+// limit for those that are new or different.
 const (
 	drawnMutants   = 2
 	drawnOfChanged = 4
@@ -70,7 +71,8 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Later gates lint and grade what differs from this commit, so all of it must have been tried, and nothing else.
+			// Later gates lint and grade only what differs from this commit. So the gate must have tried exactly this commit,
+			// completely.
 			if after, _, err := commits(cmd.Context(), here.Root); err != nil || !complete ||
 				chosen != "" || after != head || strings.HasSuffix(head, uncommitted) {
 				return err
@@ -86,7 +88,8 @@ func testCommand() *cobra.Command {
 	return cmd
 }
 
-// gateSteps are the steps, cheapest first. seed draws the mutants; since is empty where no commit is known that passed.
+// gateSteps returns the steps, cheapest first. seed draws the mutants. since is empty if no commit is known that
+// passed.
 func gateSteps(seed, since string) []gate.Step {
 	verify := []string{"verify", "--short"}
 	unit := []string{"unit", "--short", "--forgive"}
@@ -107,11 +110,11 @@ func gateSteps(seed, since string) []gate.Step {
 	}
 }
 
-// uncommitted is added to the name of a commit whose checkout has uncommitted changes.
+// uncommitted is appended to the name of a commit whose checkout has uncommitted changes.
 const uncommitted = "-dirty"
 
-// commits are the commit of the checkout at root, and an earlier one: that which passed the gate last on this machine,
-// or else the one before it, or else nothing.
+// commits returns the commit of the checkout at root, and an earlier one. The earlier one is the last commit that
+// passed the gate on this machine, or else the previous commit. It is empty if there is neither.
 func commits(ctx context.Context, root string) (head, earlier string, err error) {
 	runner, err := command.NewRunner()
 	if err != nil {
@@ -134,7 +137,7 @@ func commits(ctx context.Context, root string) (head, earlier string, err error)
 		return "", "", err
 	}
 	for _, known := range []string{earlier, "HEAD~1"} {
-		// Another clone may have passed with a commit that this one does not have, and a clone can have a single commit.
+		// The last passed commit may belong to another clone and be unknown here, and a clone can have a single commit.
 		if known != "" {
 			if _, err := runner.Run(ctx, root, nil, "git", "merge-base", "--is-ancestor", known, "HEAD"); err == nil {
 				return head, known, nil

@@ -68,7 +68,7 @@ func labsWithTests(c *choice) string {
 	return english.WordSeries(names, "and")
 }
 
-// gradeTests grades the tests by all mutants, and prints the result.
+// gradeTests grades the tests with all mutants, and prints the result.
 func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch bool) error {
 	if err := writable(c.Out); err != nil {
 		return err
@@ -94,7 +94,7 @@ func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch
 	return nil
 }
 
-// prepareTests says whose tests are graded, and fetches the modules that they need.
+// prepareTests sets the options for the choice's tests, and fetches the modules that they need.
 func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fetch bool) (err error) {
 	options.Lab, options.Dir, options.Main, options.Solution = c.Lab, c.Dir, c.Main, c.SolutionDir(c.Lab)
 	if options.Assets, err = c.Assets(ctx); err != nil {
@@ -112,14 +112,14 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 	return nil
 }
 
-// runTests grades tests and writes the report, without what would tell what a test should look for.
+// runTests grades tests and writes the report, without details that would reveal what to test.
 func runTests(ctx context.Context, c *choice, options testgrade.Options) (*report.Tests, error) {
-	// Whatever ends this run, an old report is not taken for the new one.
+	// An old report is never taken for the new one, however this run ends.
 	if err := writeTests(c.Out, testgrade.Blank(&options)); err != nil {
 		return nil, err
 	}
 	all := testgrade.Run(ctx, options)
-	if !c.solution && !all.Known { // what is known was hidden when it was found out
+	if !c.solution && !all.Known { // a known report has no such details any more
 		revealed, err := keepMissed(c, all)
 		if err != nil {
 			return nil, err
@@ -129,17 +129,17 @@ func runTests(ctx context.Context, c *choice, options testgrade.Options) (*repor
 	return all, writeTests(c.Out, all)
 }
 
-// takeKnownTests takes what an earlier run has found out about the student's own tests out of the folder of the
-// reports, before code of the submission runs: that could write there, and what decides whether it is believed can be
-// computed by everybody. nil: nothing is known. Of a submission outside of the checkout nothing ever is: it may be a
-// stranger's, and may have run before this.
+// takeKnownTests removes the results of an earlier run on the student's own tests from the folder of the reports, and
+// returns them. It runs before code of the submission, which could write there. Anyone can compute the digest by which
+// results are trusted. It returns nil if there are no results. For a submission outside of the checkout there never are
+// any, since it may be another person's and may have run before.
 func (c *choice) takeKnownTests() (*report.Tests, error) {
 	if c.Lab.OwnTests() == nil || c.foreign {
 		return nil, nil
 	}
 	known, err := report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile))
 	if err != nil {
-		known = nil // there is none, or none that this version reads
+		known = nil // the report is missing, or this version can't read it
 	}
 	if err := removeReports(c.Out, report.TestsJSONFile); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (c *choice) takeKnownTests() (*report.Tests, error) {
 	return known, nil
 }
 
-// keepKnownTests puts it back, in the place of what has been written there since.
+// keepKnownTests writes the results back, and replaces anything that was written there since.
 func (c *choice) keepKnownTests(known *report.Tests) error {
 	if err := removeReports(c.Out, report.TestsJSONFile); err != nil {
 		return err
@@ -162,9 +162,9 @@ func (c *choice) keepKnownTests(known *report.Tests) error {
 	return report.WriteFile(filepath.Join(c.Out, report.TestsJSONFile), content)
 }
 
-// gradeOwnTests grades the student's own tests in a lab in which they are worth points, after all that the checks have
-// found out: both would disturb each other. As long as neither the tests nor what they test has changed, the verdict of
-// an earlier run counts, since it takes a minute or more. known is that of takeKnownTests.
+// gradeOwnTests grades the student's own tests in a lab in which they are worth points. It runs after all checks,
+// because both would disturb each other. As long as neither the tests nor the tested code has changed, the verdict of
+// an earlier run counts, since a run takes a minute or more. known is the result of takeKnownTests.
 func gradeOwnTests(
 	ctx context.Context, c *choice, view grade.View, result *report.Report, how how, known *report.Tests,
 ) error {
@@ -219,7 +219,7 @@ func gradeOwnTests(
 
 const ownTestsStep = "grade your tests"
 
-// Mutants that were missed are remembered beside the reports, by their names.
+// Missed mutants are recorded beside the reports, by name.
 const (
 	missedFile = "missed.json"
 	missedKept = "which wrong solutions your tests missed"
@@ -231,10 +231,11 @@ type missed struct {
 	Tests string `json:"tests"`
 }
 
-// revealAfter is how many versions of the tests must miss a mutant before lab says what is wrong with it.
+// revealAfter is how many versions of the tests must miss a mutant before lab explains it.
 const revealAfter = 2
 
-// keepMissed remembers which mutants were missed. It returns which are explained by now.
+// keepMissed records which mutants were missed. It returns a function that reports whether a mutant is explained by
+// now.
 func keepMissed(c *choice, result *report.Tests) (revealed func(name string) bool, err error) {
 	kept, err := readKept[missed](c.Out, missedFile, missedKept)
 	if err != nil {
@@ -276,7 +277,7 @@ func writeTests(dir string, t *report.Tests) error {
 	})
 }
 
-// printTests says what came of it.
+// printTests prints the result.
 func printTests(w io.Writer, t *report.Tests, page string) {
 	fmt.Fprintf(w, "\n%s: %s\n", t.Lab, t.Headline())
 	if t.Reason != "" {

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/submission/samples"
 )
 
-// A mutant is explained after two versions of the tests have missed it, and not after two runs of one.
+// A mutant is explained after two versions of the tests have missed it, and not after two runs of the same version.
 func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,8 +99,7 @@ func (s *steps) StepDone(_ string, _ time.Duration, n string) { *s = append(*s, 
 func (*steps) CheckStarted(report.Check)                      {}
 func (s *steps) CheckDone(c report.Check)                     { *s = append(*s, c.ID+" "+string(c.Status)) }
 
-// Where the student's own tests are worth points, a run of lab grade tries them, once, and lab watch goes by what is
-// known.
+// If the student's own tests are worth points, lab grade runs them, once, and lab watch uses the known results.
 func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
@@ -120,7 +119,7 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	lab := &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 8}}
 	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
 	file := filepath.Join(c.Out, report.TestsJSONFile)
-	// planted is what the submission writes there while it runs; empty: nothing.
+	// grade grades the submission, which writes planted into the folder while it runs. Empty: it writes nothing.
 	grade := func(how how, outcome report.Outcome, planted string) (result *report.Report, revealed string) {
 		t.Helper()
 		result = &report.Report{Outcome: outcome, MaxScore: 92}
@@ -165,7 +164,7 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the submission writes there is not what is known: neither in this run nor in the next.
+	// Files that the submission writes there do not count as known results, neither in this run nor in the next.
 	for _, outcome := range []report.Outcome{report.Crashed, report.Graded} {
 		grade(how{knownTests: true}, outcome, "{}")
 		if now, err := os.ReadFile(file); err != nil || string(now) != string(known) {
@@ -182,7 +181,7 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A submission outside of the checkout may be a stranger's, and may have run before.
+	// A submission outside of the checkout may be another person's, and may have run before.
 	c.foreign = true
 	result, _ := grade(how{knownTests: true}, report.Graded, "")
 	own := result.Checks[len(result.Checks)-1]

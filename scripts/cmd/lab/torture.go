@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// tortureFile is where the result is, in a lab's folder of reports.
+// tortureFile is the file of the result, in a lab's folder of reports.
 const tortureFile = "torture.json"
 
 func tortureCommand() *cobra.Command {
@@ -107,7 +107,7 @@ func writeTrials(file string, trials *grade.Trials) error {
 	return report.WriteFile(file, append(content, '\n'))
 }
 
-// trialView shows how far the trials are.
+// trialView shows the progress of the trials.
 type trialView struct {
 	lab       string
 	bar       *progress.Bar
@@ -142,7 +142,7 @@ func describe(trial protocol.Trial) string {
 	return text
 }
 
-// printTrials says what came of it, and how to see it again.
+// printTrials prints the result, and how to reproduce it.
 func printTrials(w io.Writer, trials *grade.Trials, command string, random int, scenes bool) {
 	again := fmt.Sprintf("%s --seed %d", command, trials.Run.Seed)
 	if random != grade.RandomSchedules {
@@ -162,7 +162,7 @@ func printTrials(w io.Writer, trials *grade.Trials, command string, random int, 
 			fmt.Fprintf(w, "    %s\n", report.Safe(strings.TrimPrefix(d.Position()+": "+d.Message, ": ")))
 		}
 		if trials.Run.Outcome == report.Interrupted {
-			return // what the operator said last has nothing to do with it
+			return // the operator's last lines are unrelated
 		}
 		for _, line := range trials.Run.OperatorLog {
 			fmt.Fprintf(w, "    %s\n", report.Safe(line))
@@ -184,7 +184,7 @@ func printTrials(w io.Writer, trials *grade.Trials, command string, random int, 
 	}
 }
 
-// printTimeline prints what the operator asked for since the schedule began, and what befell it.
+// printTimeline prints the operator's requests since the schedule began, and the faults that were injected.
 func printTimeline(w io.Writer, failure *grade.Failure) {
 	const most = 60
 	if len(failure.Timeline) == 0 {

@@ -57,7 +57,7 @@ func unitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Tests start clusters and grade: what they need is built here, where one sees how far it is.
+			// Tests start clusters and grade submissions. Everything that they need is built here, with visible progress.
 			if err := here.Prepare(command.Context(), true, &here.Labs.Labs[0]); err != nil {
 				return err
 			}
@@ -80,9 +80,9 @@ func unitCommand() *cobra.Command {
 			u := unitTests{
 				here: here, gotestsum: gotestsum, environment: []string{"KUBEBUILDER_ASSETS=" + assets},
 				measuring: measuring, forgiving: forgiving,
-				// What go test vets, the linters of verify vet, too. Here, it would look at each module that ours need: minutes.
-				// Tests read pages and solutions, of which Go's cache of results knows nothing.
-				// Packages wait for clusters and for quiet: two at a time leave a third of two cores idle.
+				// The linters of verify also run vet. Here, vet would take minutes for the modules that ours depend on.
+				// Tests read pages and solutions, which Go's cache of results does not track.
+				// Packages wait for clusters and for quiet periods. Two at a time leave a third of two cores idle.
 				flags: []string{"-vet=off", "-count=1", "-timeout=60m", fmt.Sprintf("-p=%d", 2*runtime.NumCPU())},
 			}
 			if short {
@@ -130,8 +130,8 @@ func unitCommand() *cobra.Command {
 	return command
 }
 
-// unchangedSolutions are the modules of solutions in which no file differs from a commit. They import nothing of ours.
-// Without a commit there are none.
+// unchangedSolutions returns the modules of solutions in which no file differs from a commit. They import none of our
+// packages. Without a commit there are none.
 func unchangedSolutions(ctx context.Context, here *checkout.Checkout, modules []string, since string) (unchanged []string, err error) {
 	if since == "" {
 		return nil, nil
@@ -159,11 +159,11 @@ const (
 	without = "without"
 )
 
-// startsControlPlane are packages that start one. A test program that is linked without them starts none.
+// startsControlPlane are packages that start a control plane. A test program that is linked without them starts none.
 var startsControlPlane = []string{"lva.io/operators/clusters/embedded", "sigs.k8s.io/controller-runtime/pkg/envtest"}
 
-// testedPackages are the packages of a module that have tests, and of these only those with or without a control plane
-// if that is asked for.
+// testedPackages returns the packages of a module that have tests. With a value of --control-plane, it returns only
+// those with or without a control plane.
 func testedPackages(ctx context.Context, here *checkout.Checkout, module, controlPlane string) (_ []string, err error) {
 	if controlPlane == "" {
 		return []string{"./..."}, nil
@@ -200,9 +200,9 @@ func testedPackages(ctx context.Context, here *checkout.Checkout, module, contro
 type unitTests struct {
 	here      *checkout.Checkout
 	gotestsum string
-	// environment are variables besides those of a build, and flags those of go test.
+	// environment are variables in addition to those of a build. flags are flags of go test.
 	environment, flags []string
-	// measuring prints what packages and tests took. forgiving repeats up to three tests that failed, twice at most, when
+	// measuring prints the times of packages and tests. forgiving repeats up to three failed tests, twice at most, while
 	// no other test runs: docs/decisions/0029-a-failing-test-is-repeated-alone.md.
 	measuring, forgiving bool
 }
@@ -258,7 +258,7 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 	for _, f := range ended.failed {
 		fmt.Printf("\n--- %s failed. Its last lines:\n%s\n", f.Name, lastLines(f.Output))
 	}
-	if failed == nil && len(ended.failed) > 0 { // gotestsum repeats a package without a failed test, and is content
+	if failed == nil && len(ended.failed) > 0 { // gotestsum repeats a package without a failed test, and then succeeds
 		failed = errors.New("the failed package left a process or a folder behind, or could not be built")
 	}
 	if failed != nil {
@@ -267,11 +267,11 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 	return gate.AddFlaky(u.here.Root, ended.flaky...)
 }
 
-// attendName is the command that runs the program of a package's tests.
+// attendName is the name of the command that runs the program of a package's tests.
 const attendName = "attend"
 
-// leavePatience is how long the processes of tests may take to end after them. They need some milliseconds, or two
-// seconds where a guard has to look for them.
+// leavePatience is how long the processes of tests may take to end after the tests. They need some milliseconds, or two
+// seconds if a guard has to look for them.
 const leavePatience = 30 * time.Second
 
 func attendCommand() *cobra.Command {
@@ -293,7 +293,7 @@ func attendCommand() *cobra.Command {
 	}
 }
 
-// shownLines is how many lines of a failed test are shown.
+// shownLines is how many lines of a failed test are printed.
 const shownLines = 40
 
 func lastLines(output string) string {
@@ -320,16 +320,16 @@ func eachTestEvent(events io.Reader, take func(testEvent)) error {
 	}
 }
 
-// endings say how the tests of a module ended.
+// endings has the results of the tests of a module.
 type endings struct {
 	passed, skipped int
-	// failed are the tests that failed, without those that failed only because of a subtest, and the packages that failed
-	// although no test did: they have left a process or a folder behind, or do not compile. flaky are the tests that
+	// failed are the failed tests, without those that failed only because of a subtest. It also has packages that failed
+	// although no test did, because they left a process or a folder behind, or do not compile. flaky are the tests that
 	// failed and then passed.
 	failed, flaky []gate.Flaky
 }
 
-// parseEvents reads the events of `go test -json`, in which a test that is repeated is there again.
+// parseEvents reads the events of `go test -json`. A repeated test occurs several times in them.
 func parseEvents(events io.Reader) (*endings, error) {
 	type test struct{ of, name string }
 	type history struct {
@@ -362,8 +362,8 @@ func parseEvents(events io.Reader) (*endings, error) {
 	if err != nil {
 		return nil, err
 	}
-	// explained reports whether a part of a test or package failed as well. If only the part passed when it was repeated,
-	// the package has left something behind.
+	// explained reports whether a part of a test or package failed as well. If the part passed when it was repeated and
+	// the package did not, the package has left something behind.
 	explained := func(t test) bool {
 		return slices.ContainsFunc(order, func(part test) bool {
 			below := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")
@@ -385,7 +385,7 @@ func parseEvents(events io.Reader) (*endings, error) {
 			ended.skipped++
 		}
 		switch {
-		case h.failures == 0 && (h.last != "" || t.name == ""), explained(t): // it passed, or a part of it says why it failed
+		case h.failures == 0 && (h.last != "" || t.name == ""), explained(t): // it passed, or a failed part explains its failure
 		case h.last == "pass" && t.name != "":
 			ended.flaky = append(ended.flaky, failure)
 		default:
@@ -409,11 +409,12 @@ func goTest(ctx context.Context, here *checkout.Checkout, module string, args ..
 	return runTestProgram(ctx, scope, here, module, nil, program, slices.Concat([]string{"test"}, gobuild.Flags, args)...)
 }
 
-// runTestProgram runs a program that tests a module, with variables besides those of a build, its output ours.
+// runTestProgram runs a program that tests a module, with variables in addition to those of a build. It prints the
+// program's output.
 func runTestProgram(
 	ctx context.Context, scope *process.Scope, here *checkout.Checkout, module string, environment []string, program string, args ...string,
 ) error {
-	// Until the first package has been tested, go test says nothing, and on a fresh machine that takes minutes.
+	// Until the first package has been tested, go test prints nothing. On a fresh machine that takes minutes.
 	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)
 	onOutput := sync.OnceFunc(bar.Done)
 	p, err := scope.Start(process.Spec{
@@ -431,7 +432,8 @@ func runTestProgram(
 	return err
 }
 
-// output passes on what go test prints, line by line, but for the downloads that it reports: these are counted.
+// output passes on the output of go test, line by line. It counts the downloads that go test reports, and does not
+// print them.
 type output struct {
 	to        io.Writer
 	onOutput  func() // before the first line is passed on

@@ -53,7 +53,7 @@ func verifyDocsCommand() *cobra.Command {
 	return command
 }
 
-// pagesNamed are pages by their paths from the root or from the working folder.
+// pagesNamed returns the pages with these paths from the root or from the working folder.
 func pagesNamed(root string, args []string) ([]string, error) {
 	all, err := docs.Pages(root)
 	if err != nil {

@@ -41,9 +41,9 @@ func watchCommand() *cobra.Command {
 	return command
 }
 
-// watch grades until the context ends, or saves can't be seen any more: a run that fails does not end it. While the
-// student types, the next cluster is being started or waits. A save during a run ends the run: its verdict would be
-// about what is no longer there.
+// watch grades until the context ends, or saves can no longer be detected. A failed run does not end it. While the
+// student types, the next cluster starts or waits. A save during a run ends the run, because its verdict would describe
+// an older version.
 func watch(ctx context.Context, s watchTarget) error {
 	c, err := s.next()
 	if err != nil {
@@ -115,7 +115,7 @@ func watch(ctx context.Context, s watchTarget) error {
 	}
 }
 
-// gradeUntilSaved grades once. There is no verdict if a file was saved before there was one, or if the run failed.
+// gradeUntilSaved grades once. It returns no verdict if a file was saved before the end, or if the run failed.
 func gradeUntilSaved(
 	ctx context.Context, c *choice, start stage.Start, saves <-chan playground.Save,
 ) (verdict *report.Report, saved bool, err error) {
@@ -135,7 +135,7 @@ func gradeUntilSaved(
 		return verdict, false, err
 	case made := <-saves:
 		cancel(errSaved)
-		<-done //nolint:errcheck // it is about what is no longer there
+		<-done //nolint:errcheck // the error describes an older version
 		if made.Err != nil {
 			return nil, true, &blindError{made.Err}
 		}
@@ -144,8 +144,9 @@ func gradeUntilSaved(
 	}
 }
 
-// toFix is the ID of the check that the last verdict explained: a student who has changed a file wants to know whether
-// that one passes now. Empty: none failed, this run does not decide it, or there is no verdict yet.
+// toFix returns the ID of the check that the last verdict explained. A student who has changed a file wants to know
+// whether this check passes now. It is empty if no check failed, if this run does not decide the check, or if there is
+// no verdict yet.
 func (c *choice) toFix() string {
 	last, err := c.last(verdictDir, report.JSONFile)
 	if err != nil {
@@ -161,7 +162,7 @@ func (c *choice) toFix() string {
 	return failed.ID
 }
 
-// blindError is why saves can't be seen any more.
+// blindError reports why saves can no longer be detected.
 type blindError struct{ error }
 
 func (e *blindError) Unwrap() error { return e.error }

@@ -96,7 +96,7 @@ func ContextTarget(cluster *existing.Cluster, kubeconfig string) addons.Target {
 	return addons.Target{Config: cluster.Config(), Kubeconfig: kubeconfig, Pods: true, Shared: true}
 }
 
-// safeInFile keeps what a file's name may have: contexts have colons and slashes.
+// safeInFile keeps the characters that are safe in a file's name. Contexts have colons and slashes.
 func safeInFile(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_' {
 		return r

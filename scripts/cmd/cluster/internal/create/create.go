@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/cmd/cluster/internal/steps"
 )
 
-// Where images come from.
+// These are the sources of images.
 const (
 	Auto     = "auto"     // from a registry if it answers, otherwise built here
 	Registry = "registry" // from the registries of their publishers
@@ -60,15 +60,16 @@ type Options struct {
 	StepTime time.Duration
 }
 
-// creation is a cluster on its way.
+// creation is a cluster that is being created.
 type creation struct {
 	*place.Place
 	options Options
 	profile *kind.Profile
 
 	found  *kind.Found
-	marker kind.Marker // as it is, or is to be
-	// node and others are the images of the store, for an air gap; course is there in any case.
+	marker kind.Marker // of the existing cluster, or of the one to create
+	// node and others are images of the store. They are set only for an air gap, except for the images of the course,
+	// which are always in others.
 	node   images.Built
 	others []images.Built
 	target addons.Target
@@ -95,10 +96,10 @@ func Cluster(ctx context.Context, here *place.Place, options Options) error {
 	return nil
 }
 
-// plan is the recipe. Each step looks what is there already; that is what makes it idempotent.
+// plan returns the steps. Each step first checks what exists already, which makes the plan idempotent.
 func (c *creation) plan(ctx context.Context) []steps.Step {
 	limit := c.options.StepTime
-	// Add-ons know by themselves how long they need, and longer where a registry is asked.
+	// Add-ons have time limits of their own, which are longer if images come from a registry.
 	addonLimit := limit
 	if limit == StepTime {
 		addonLimit = 0
@@ -130,7 +131,7 @@ func (c *creation) plan(ctx context.Context) []steps.Step {
 	)
 }
 
-// moreAddons are the add-ons with these names, without the one that every cluster gets. The names were checked before.
+// moreAddons returns the add-ons with these names, without the one that every cluster gets. The names are valid.
 func moreAddons(store *images.Store, names []string) (more []addons.Addon) {
 	for _, name := range names {
 		if addon, err := addons.Named(store, name); err == nil && name != known.CertManager {
@@ -140,13 +141,13 @@ func moreAddons(store *images.Store, names []string) (more []addons.Addon) {
 	return more
 }
 
-// startEngine starts Docker's engine where it does not run and we may: on Debian, as root.
+// startEngine starts Docker's engine if it does not run and we may start it: on Debian, as root.
 func (c *creation) startEngine(ctx context.Context, report func(string)) (string, error) {
 	return engine.Start(ctx, c.Root, report)
 }
 
-// preflight finds out what there is, where images come from, and what would keep us from a cluster. It says all
-// problems, and not only the first.
+// preflight finds out what exists, where images come from, and what would prevent a cluster. It reports all problems,
+// not only the first one.
 func (c *creation) preflight(ctx context.Context, report func(string)) (string, error) {
 	report("asking Docker")
 	var err error
@@ -193,7 +194,7 @@ func (c *creation) preflight(ctx context.Context, report func(string)) (string, 
 	}
 }
 
-// check compares a cluster that is there with what is asked for. It stays as it was made.
+// check compares an existing cluster with the options. It never changes the cluster.
 func (c *creation) check() error {
 	if c.marker.Profile != c.profile.Name {
 		return fmt.Errorf("the cluster %s was created with the profile %s: --recreate creates it again with %s, and --name creates another one",
@@ -250,7 +251,8 @@ func (c *creation) remove(ctx context.Context, _ func(string)) (string, error) {
 	return "deleted the old one", err
 }
 
-// start brings a cluster that was made, and does not answer, to where it does: then it can say what it was made with.
+// start makes an existing cluster that does not answer reachable. Only then can start read the options that the cluster
+// was created with.
 func (c *creation) start(ctx context.Context, report func(string)) (string, error) {
 	detail := "its API server answers again"
 	switch c.found.State {
@@ -274,7 +276,8 @@ func (c *creation) start(ctx context.Context, report func(string)) (string, erro
 	return detail, c.check()
 }
 
-// buildImages makes sure that the store has all that will be loaded: before there is a cluster that would wait for it.
+// buildImages ensures that the store has all images that will be loaded. It runs first, so that no cluster waits for
+// the images.
 func (c *creation) buildImages(ctx context.Context, report func(string)) (string, error) {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -323,7 +326,7 @@ func (c *creation) nodeImage(ctx context.Context, report func(string)) (string, 
 	return name + happened(pulled, ", downloaded", ", Docker has it"), err
 }
 
-// create makes the cluster, unless it is there.
+// create creates the cluster, unless it exists.
 func (c *creation) create(ctx context.Context, report func(string)) (string, error) {
 	detail := "it exists since " + c.marker.Created.Local().Format("2 Jan 15:04")
 	if c.found.State != kind.Made {
@@ -345,7 +348,7 @@ func (c *creation) create(ctx context.Context, report func(string)) (string, err
 	return detail, c.reach()
 }
 
-// findMade looks again at a cluster that should be there now.
+// findMade looks up a cluster that must exist now.
 func (c *creation) findMade(ctx context.Context) (err error) {
 	if c.found, err = c.Cluster.Find(ctx); err != nil {
 		return err
@@ -357,7 +360,7 @@ func (c *creation) findMade(ctx context.Context) (err error) {
 	return nil
 }
 
-// reach makes the target for add-ons.
+// reach sets the target for add-ons.
 func (c *creation) reach() error {
 	config, err := c.Cluster.Config()
 	if err != nil {
@@ -395,7 +398,7 @@ func (c *creation) nodesReady(ctx context.Context, report func(string)) (string,
 	return english.Plural(len(c.found.Nodes), "node", ""), nil
 }
 
-// smokeTest is done once for each set of versions: a second run changes nothing.
+// smokeTest tests each set of versions once. A second run changes nothing.
 func (c *creation) smokeTest(ctx context.Context, report func(string)) (string, error) {
 	client, err := kubernetes.NewForConfig(c.target.Config)
 	if err != nil {
@@ -419,7 +422,7 @@ func (c *creation) smokeTest(ctx context.Context, report func(string)) (string, 
 	return "a Pod reached one on another node by its Service's name", c.Cluster.Mark(ctx, c.marker)
 }
 
-// tested names what a smoke test has passed with.
+// tested returns the versions that the smoke test covers.
 func (c *creation) tested(ctx context.Context) (string, error) {
 	words := []string{c.marker.NodeImage}
 	for _, addon := range []addons.Addon{addons.Cilium(c.Store), addons.CertManager(c.Store)} {
@@ -452,7 +455,7 @@ func TargetOf(cluster *kind.Cluster, config *rest.Config, profile *kind.Profile,
 	}
 }
 
-// Described describes the state of an add-on in words.
+// Described returns the state of an add-on in words.
 func Described(state addons.State) string {
 	return strings.TrimSuffix(state.Installed+", "+state.Detail, ", ")
 }

@@ -16,10 +16,10 @@ import (
 	"lva.io/operators/clusters/addons"
 )
 
-// explainTime is how long it may take to find out why something took too long.
+// explainTime is the time limit for finding out why a step took too long.
 const explainTime = 15 * time.Second
 
-// explained adds to an error what the namespace says of it, unless a person ended the step, or the error has it
+// explained adds an explanation from the namespace to an error, unless a person ended the step, or the error has one
 // already.
 func explained(ctx context.Context, err error, target addons.Target, namespace string) error {
 	var late *addons.TimeoutError
@@ -32,15 +32,15 @@ func explained(ctx context.Context, err error, target addons.Target, namespace s
 	return err
 }
 
-// explain is asked when a time is up, and so does not take the end of ctx.
+// explain runs after a time limit, so it ignores the end of ctx.
 func explain(ctx context.Context, target addons.Target, namespace string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
 	return workloads(ctx, target, namespace) + addons.Explain(ctx, target, namespace)
 }
 
-// workloads are the Deployments and DaemonSets of a namespace that have fewer Pods than they should, or should have
-// none: what one would not see by looking at Pods.
+// workloads describes the Deployments and DaemonSets of a namespace that have fewer Pods than they should, or are
+// scaled to 0. A list of Pods would not show these problems.
 func workloads(ctx context.Context, target addons.Target, namespace string) string {
 	client, err := kubernetes.NewForConfig(target.Config)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// nameWidth holds "cert-manager", secondsWidth "1234.5 s".
+// nameWidth fits "cert-manager", and secondsWidth fits "1234.5 s".
 const nameWidth, secondsWidth = 13, 8
 
 // ErrInterrupted is returned for a step that the user interrupted.
@@ -34,12 +34,12 @@ type Step struct {
 	Name string
 	// Limit is the time limit of the step. Zero: it takes as long as it needs, with progress shown.
 	Limit time.Duration
-	// Do runs the step. It calls say with what it is doing. The text that it returns is shown when the step is done.
+	// Do runs the step. It calls report with its current action. The text that it returns is shown when the step is done.
 	Do func(ctx context.Context, report func(string)) (string, error)
 }
 
-// Steps shows the steps of a task while they run, each with its duration when it ends. On a terminal the last line says
-// what is going on. Elsewhere the lines are plain and begin with a word to grep for: step, note, FAIL.
+// Steps shows the steps of a task while they run, each with its duration when it ends. On a terminal the last line
+// shows the current action. Elsewhere the lines are plain and begin with a word to grep for: step, note, FAIL.
 type Steps struct {
 	out    io.Writer
 	screen terminal.Screen
@@ -152,7 +152,7 @@ func (s *Steps) Result(name string, took time.Duration, detail string, passed bo
 	s.line("ok  ", "FAIL", name, took, detail, passed)
 }
 
-// line is what is left of something that has ended.
+// line prints the final line of a step.
 func (s *Steps) line(good, bad, name string, took time.Duration, detail string, passed bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -176,7 +176,7 @@ func (s *Steps) line(good, bad, name string, took time.Duration, detail string, 
 		progress.ClearLine, style.Render(mark), nameWidth, name, secondsWidth, seconds, s.faint.Render(s.cut(detail)))
 }
 
-// draw writes the last line again.
+// draw draws the last line again.
 func (s *Steps) draw(picture rune) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -184,7 +184,7 @@ func (s *Steps) draw(picture rune) {
 	s.write("%s  %c %-*s %*s  %s", progress.ClearLine, picture, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.message)))
 }
 
-// cut keeps a line from breaking, which could not be written again.
+// cut shortens a line that would wrap, because a wrapped line could not be redrawn.
 func (s *Steps) cut(text string) string {
 	room := s.screen.Width - nameWidth - secondsWidth - 8
 	if runes := []rune(text); room > 0 && len(runes) > room {
