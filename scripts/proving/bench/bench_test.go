@@ -26,7 +26,7 @@ import (
 	"lva.io/operators/clusters/multicall"
 )
 
-// root is the checkout's, as seen from this package.
+// root is the root of the checkout, relative to this package.
 const root = "../../.."
 
 // samples are measured durations in seconds, or sizes in megabytes.
@@ -71,7 +71,7 @@ func BenchmarkStart(b *testing.B) {
 		peer := startEnvtest(b, assets)
 		ours, peers, ratios = append(ours, took), append(peers, peer), append(ratios, took/peer)
 	}
-	b.ReportMetric(0, "ns/op") // the sum of both says nothing
+	b.ReportMetric(0, "ns/op") // the sum of both is meaningless
 	ours.report(b, "s")
 	peers.report(b, "envtest-s")
 	ratios.report(b, "ratio")
@@ -93,7 +93,7 @@ func startEmbedded(b *testing.B, p *multicall.Program) float64 {
 
 func startEnvtest(b *testing.B, assets string) float64 {
 	b.Helper()
-	log.SetLogger(log.Log.WithSink(log.NullLogSink{})) // without one it complains, at length
+	log.SetLogger(log.Log.WithSink(log.NullLogSink{})) // without a logger it prints a long warning
 	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
 	began := time.Now()
 	config, err := environment.Start()
@@ -104,7 +104,8 @@ func startEnvtest(b *testing.B, assets string) float64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// envtest returns when the server is healthy; one request, as ours has made, makes the two alike.
+	// envtest returns when the server is healthy. Our cluster has already answered a request, so this request makes both
+	// alike.
 	if _, err := client.Discovery().ServerVersion(); err != nil {
 		b.Fatal(err)
 	}
@@ -180,10 +181,10 @@ func BenchmarkWatchFailure(b *testing.B) {
 	took.report(b, "s")
 }
 
-// watched is a folder that lab watch grades.
+// watched is a folder that `lab watch` grades.
 type watched struct {
 	*testing.B
-	// source is the file of the reconciler, and lines are what the watch prints.
+	// source is the file of the reconciler. lines are the lines that the watch prints.
 	source string
 	lines  *bufio.Scanner
 }
@@ -215,12 +216,12 @@ func startWatch(b *testing.B) *watched {
 	return w
 }
 
-// save is how many seconds pass from a change until the watch prints something. It returns when the watch waits for
-// the next one.
+// save returns how many seconds pass from a change until the watch prints something. It returns when the watch waits
+// for the next change.
 func (w *watched) save(change func(), until string) float64 {
 	w.Helper()
 	w.StopTimer()
-	// A student takes longer than the next cluster.
+	// A student takes longer than the start of the next cluster.
 	waitUntilWarm(w.B)
 	w.StartTimer()
 	change()
@@ -231,7 +232,7 @@ func (w *watched) save(change func(), until string) float64 {
 	return took
 }
 
-// waitUntilWarm gives the next cluster the time to start that typing takes.
+// waitUntilWarm gives the next cluster the time to start that a student would spend typing.
 func waitUntilWarm(b *testing.B) {
 	b.Helper()
 	const typing = 8 * time.Second

@@ -48,7 +48,8 @@ func peakWhileGrading(b *testing.B) float64 {
 	}
 }
 
-// slotMemory is the sum, in megabytes, over the children of the lab command that are the control plane or the operator.
+// slotMemory returns the memory of the control plane and the operator, in megabytes. It adds up the children of the lab
+// command.
 func slotMemory(parent int) float64 {
 	sum := 0.0
 	for _, child := range childrenOf(parent) {
@@ -61,7 +62,7 @@ func slotMemory(parent int) float64 {
 	return sum
 }
 
-// childrenOf finds the children of a process by looking at all there are.
+// childrenOf finds the children of a process by looking at all processes.
 func childrenOf(parent int) []string {
 	var children []string
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -70,7 +71,7 @@ func childrenOf(parent int) []string {
 		if err != nil {
 			continue
 		}
-		// pid (name) state ppid …; a name may hold anything, but the last parenthesis ends it.
+		// The format is "pid (name) state ppid …". A name may have any characters, but the last parenthesis ends it.
 		fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
 			children = append(children, filepath.Base(filepath.Dir(file)))

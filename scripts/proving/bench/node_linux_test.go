@@ -34,10 +34,10 @@ import (
 	"lva.io/operators/clusters/node"
 )
 
-// web is the image of a web server that ends at SIGTERM, and of its client.
+// web is the image of a web server that ends on SIGTERM, and of its client.
 const web = "operator-labs/probe:v1"
 
-// patience is for each step of a benchmark.
+// patience is the time limit of each step of a benchmark.
 const patience = 2 * time.Minute
 
 // nodeParts builds the node's programs and the image.
@@ -95,7 +95,7 @@ func startWithNode(b *testing.B, p *multicall.Program, parts embedded.NodeParts)
 	return cluster
 }
 
-// bed is a cluster with a node, and a client of it.
+// bed is a cluster with a node, and a client for it.
 type bed struct {
 	*testing.B
 	kubernetes.Interface
@@ -131,7 +131,7 @@ func (b bed) create(name string) {
 	}
 }
 
-// until waits until done is true of a Pod, and deleted says that it is gone.
+// until waits until done returns true for a Pod. It calls done with deleted true when the Pod is gone.
 func (b bed) until(name string, done func(pod *corev1.Pod, deleted bool) bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
@@ -179,7 +179,7 @@ func BenchmarkPodOnKind(bench *testing.B) {
 
 func (b bed) churnPods() {
 	b.Helper()
-	b.create("first") // what is slow only once
+	b.create("first") // some steps are slow only the first time
 	b.until("first", ready)
 	b.remove("first")
 	var up, gone samples
@@ -207,7 +207,7 @@ func (b bed) remove(name string) {
 	b.gone(name)
 }
 
-// gone waits until there is no such Pod.
+// gone waits until the Pod no longer exists.
 func (b bed) gone(name string) {
 	b.Helper()
 	pod, err := b.CoreV1().Pods(space).Get(b.Context(), name, metav1.GetOptions{})
@@ -343,7 +343,7 @@ func BenchmarkRollingUpdate(bench *testing.B) {
 	b.ReportMetric(float64(lost.Load()), "lost")
 }
 
-// ask asks by a connection of its own, and says what was wrong.
+// ask sends a request over a connection of its own, and returns a description of the problem, if there is one.
 func ask(ctx context.Context, url string) (problem string) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -21,14 +21,15 @@ import (
 	"lva.io/operators/scripts/authoring/slides"
 )
 
-// requiredVariable makes it an error that there is no Chromium.
+// requiredVariable makes a missing Chromium an error.
 const requiredVariable = "OPERATOR_LABS_BROWSER"
 
-// startTimeout is generous: a machine that compiles something needs seconds for what takes a fifth of one.
+// startTimeout is generous. A machine that compiles something needs seconds for a start that usually takes a fifth of a
+// second.
 const startTimeout = 60 * time.Second
 
-// flags keep Chromium from everything that is not asked of it, above all from the network. While a page scrolls
-// smoothly, a click may arrive where its target no longer is.
+// flags keep Chromium from unrequested work, above all from the network. While a page scrolls smoothly, a click may
+// arrive after its target has moved.
 var flags = []string{
 	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
 	"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-breakpad",
@@ -36,7 +37,8 @@ var flags = []string{
 	"--remote-debugging-port=0",
 }
 
-// chromium is the program, or empty: then a test is skipped or fails, as the environment wants it.
+// chromium returns the path of the program. If it is missing, the test is skipped or fails, depending on the
+// environment.
 func chromium(t *testing.T) string {
 	t.Helper()
 	program, err := slides.Chromium()
@@ -50,7 +52,8 @@ func chromium(t *testing.T) string {
 	return program
 }
 
-// start starts a browser which ends with the test, also if the test is killed, and returns a context for its tabs.
+// start starts a browser and returns a context for its tabs. The browser ends with the test, even if the test is
+// killed.
 func start(t *testing.T) context.Context {
 	t.Helper()
 	program := chromium(t)
@@ -67,7 +70,7 @@ func start(t *testing.T) context.Context {
 	home := filepath.Join(scope.Dir, "home")
 	browser, err := scope.Start(process.Spec{
 		Path: program, Args: append(flags, "--user-data-dir="+filepath.Join(scope.Dir, "profile"), "about:blank"),
-		// It leaves a socket in its temporary folder, whose path must be short.
+		// Chromium leaves a socket in its temporary folder, so the path of this folder must be short.
 		Env:    append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+scope.Dir),
 		Stdout: output, Stderr: output,
 	})
@@ -89,7 +92,7 @@ func start(t *testing.T) context.Context {
 
 var address = regexp.MustCompile(`DevTools listening on (ws://\S+)`)
 
-// addressFinder reads what Chromium prints until it says where it listens.
+// addressFinder reads Chromium's output until the line with its address.
 type addressFinder struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -115,12 +118,12 @@ func (f *addressFinder) String() string {
 	return f.text.String()
 }
 
-// stepTimeout is for what takes milliseconds, on a machine that compiles for ten others.
+// stepTimeout is the time limit of steps that usually take milliseconds, on a machine that compiles at the same time.
 const stepTimeout = 30 * time.Second
 
 var errAction = errors.New("the page took too long")
 
-// do runs steps in a tab, each of which has its time limit.
+// do runs steps in a tab. Each step has a time limit.
 func do(tab context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	for i, step := range steps {
@@ -133,7 +136,7 @@ func do(tab context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Voi
 	}
 }
 
-// value is what an expression in the page's script yields.
+// value returns the value of an expression in the page's script.
 func value[T any](tab context.Context, t *testing.T, expression string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(tab, stepTimeout, errAction)

@@ -20,14 +20,14 @@ import (
 const (
 	failedRun = "../../grading/report/testdata/faults-failed.json"
 	fullRun   = "../../grading/report/testdata/faults-full.json"
-	// realRun is of the solution of lab 03 with an error swallowed, as `lab grade` wrote it.
+	// realRun is the report that `lab grade` wrote for the solution of lab 03 with an ignored error.
 	realRun = "testdata/real-failed.json"
 )
 
-// place is the middle of something in the chart, as the person's finger or mouse would find it.
+// place is the middle of an element in the chart, where a user would click or tap it.
 type place struct{ X, Y float64 }
 
-// clickInChart clicks into the middle of what a selector finds in the chart.
+// clickInChart clicks on the middle of the element in the chart that a selector finds.
 func clickInChart(tab context.Context, t *testing.T, selector string) {
 	t.Helper()
 	at := value[place](tab, t, fmt.Sprintf(`(() => {
@@ -60,10 +60,10 @@ func during(r *report.Report, c report.Check) int {
 	return n
 }
 
-// picked is what the page shows of what was picked.
+// picked is how the page shows the selected check.
 type picked struct {
-	// Check is the id of the one that is marked in the chart, Listed the title of the list, Within and Rows how many
-	// moments are marked and listed.
+	// Check is the id of the highlighted check in the chart. Listed is the title of the list. Within and Rows are how many
+	// moments are highlighted and listed.
 	Check, Listed, Select string
 	Within, Outside, Rows int
 	Moment                string
@@ -134,7 +134,7 @@ func TestClickOnMomentShowsDetails(t *testing.T) {
 			}
 			picture(tab, t, fmt.Sprintf("picked-moment-%s-%s", s.name, s.scheme))
 
-			// From there to its check, and from the check's list to another moment.
+			// A click on the moment's check selects it, and a click in the check's list selects another moment.
 			do(tab, t, chromedp.Click(chromedp.CSS("#moment button")))
 			if got := look(tab, t); got.Check != "killed-between" {
 				t.Errorf("picked is %+v, want killed-between", got)
@@ -152,7 +152,7 @@ func TestReportWorksWithKeyboard(t *testing.T) {
 	r := read(t, failedRun)
 	tab := open(browser, t, page(t, r), screens[0])
 
-	// The tab key comes to the link over all, to every check, to the chart and to what controls it.
+	// The tab key reaches the link over all, every check, the chart, and its controls.
 	var reached []string
 	for range 40 {
 		do(tab, t, chromedp.KeyEvent(kb.Tab))
@@ -231,10 +231,10 @@ func TestCheckLinksToTimeline(t *testing.T) {
 	if focused := value[string](tab, t, "document.activeElement.id"); focused != "chart" {
 		t.Errorf("the focus is on %q, want the chart", focused)
 	}
-	// The verdict links to the check that is to be fixed, also after the reader has closed it.
+	// The verdict links to the check that must be fixed, even after the reader has closed it.
 	do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelector("#check-freezer-down details").open = false`),
 		chromedp.Click(chromedp.CSS(".verdict a")),
-		// The page hears of the new address later than of the click.
+		// The page receives the new address later than the click.
 		chromedp.WaitReady(chromedp.CSS("#check-freezer-down details[open]")))
 }
 

@@ -61,7 +61,8 @@ func read(t *testing.T, file string) *report.Report {
 	return r
 }
 
-// complaints are what a page says on the console and what the browser says of it: errors, and what its policy forbids.
+// complaints are the page's messages on the console and the browser's messages about the page: errors, and violations
+// of its policy.
 type complaints struct {
 	mutex sync.Mutex
 	all   []string
@@ -79,7 +80,7 @@ func (c *complaints) get() []string {
 	return slices.Clone(c.all)
 }
 
-// open opens a page in a tab of its own. What it complains of fails the test at its end.
+// open opens a page in a tab of its own. Complaints of the page fail the test at its end.
 func open(browser context.Context, t *testing.T, file string, s screen) context.Context {
 	t.Helper()
 	tab, pageErrors := openAndListen(browser, t, file, s)
@@ -87,7 +88,7 @@ func open(browser context.Context, t *testing.T, file string, s screen) context.
 	return tab
 }
 
-// failAtEnd fails the test at its end, if the page complains until then.
+// failAtEnd fails the test at its end if the page has complained by then.
 func (c *complaints) failAtEnd(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -108,13 +109,13 @@ func openAndListen(browser context.Context, t *testing.T, file string, s screen)
 	return tab, pageErrors
 }
 
-// newTab returns an empty tab, and what its pages will complain of.
+// newTab returns an empty tab, and the collection of its pages' complaints.
 func newTab(browser context.Context, t *testing.T) (context.Context, *complaints) {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	pageErrors := &complaints{}
-	if err := chromedp.Do(tab); err != nil { // makes the tab, which would end with a context of less life than its own
+	if err := chromedp.Do(tab); err != nil { // creates the tab, which would end with a shorter context
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(tab, func(event any) {
@@ -124,7 +125,7 @@ func newTab(browser context.Context, t *testing.T) (context.Context, *complaints
 		case *runtime.EventExceptionThrown:
 			text := e.ExceptionDetails.Text
 			if thrown := e.ExceptionDetails.Exception; thrown != nil {
-				text, _, _ = strings.Cut(thrown.Description, "\n") // a stack follows
+				text, _, _ = strings.Cut(thrown.Description, "\n") // the stack follows
 			}
 			pageErrors.add("exception: %s at line %d", text, e.ExceptionDetails.LineNumber+1)
 		case *cdplog.EventEntryAdded:
@@ -136,7 +137,7 @@ func newTab(browser context.Context, t *testing.T) (context.Context, *complaints
 	return tab, pageErrors
 }
 
-// prefer sets the colours that the person wants.
+// prefer sets the user's preferred colours.
 func prefer(scheme string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -146,7 +147,7 @@ func prefer(scheme string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// picture takes a picture of the whole page, if -screenshots asks for it.
+// picture takes a picture of the whole page, if -screenshots is set.
 func picture(tab context.Context, t *testing.T, name string) {
 	t.Helper()
 	if *screenshots == "" {
@@ -165,7 +166,7 @@ func picture(tab context.Context, t *testing.T, name string) {
 	}
 }
 
-// samples are the golden reports of package report and real ones of this package.
+// samples returns the golden reports of package report and real ones of this package.
 func samples(t *testing.T) map[string]*report.Report {
 	t.Helper()
 	all := map[string]*report.Report{}
@@ -203,7 +204,7 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	}
 }
 
-// tooWide lists the elements that reach out of the screen, if the page can be scrolled sideways.
+// tooWide lists the elements that are wider than the screen, if the page can be scrolled sideways.
 const tooWide = `(() => {
 	if (document.documentElement.scrollWidth <= innerWidth) return [];
 	return [...document.body.querySelectorAll("*")]

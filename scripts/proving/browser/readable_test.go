@@ -33,8 +33,8 @@ func TestPageErrorsAreFound(t *testing.T) {
 	}
 }
 
-// contrast lists texts whose contrast to their ground is below what WCAG 2.2, 1.4.3, demands. Colours are read by
-// painting them: then it does not matter in which form the browser has them.
+// contrast lists texts whose contrast to their background is below the requirement of WCAG 2.2, 1.4.3. It paints
+// colours to read them, so that it works with every colour format of the browser.
 const contrast = `(() => {
 	const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 	const rgba = (color) => {
@@ -63,8 +63,8 @@ const contrast = `(() => {
 	return bad;
 })()`
 
-// nameless lists what can be operated and has no name for who can't see it, or is too small for a finger
-// (WCAG 2.2, 2.5.8).
+// nameless lists controls without a name for screen readers, and controls that are too small for a finger (WCAG 2.2,
+// 2.5.8).
 const nameless = `[...document.querySelectorAll("button, select, summary, a, [tabindex='0']")].flatMap((e) => {
 	if (!e.checkVisibility()) return [];
 	const labelled = e.getAttribute("aria-labelledby");

@@ -16,10 +16,10 @@ import (
 	"lva.io/operators/scripts/grading/report/replay"
 )
 
-// replayed is what the page shows of a replay.
+// replayed is the state of a replay on the page.
 type replayed struct {
-	// Check is the chosen one, Steps are the lines so far, Choices the answers that are offered, and Score what the page
-	// says of the answers.
+	// Check is the selected check. Steps are the lines so far, Choices the offered answers, and Score the page's text
+	// about the answers.
 	Check, Score   string
 	Steps, Choices []string
 	Focused        bool
@@ -85,7 +85,7 @@ func TestReaderPredictsNextRequest(t *testing.T) {
 			if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
 				t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
 			}
-			do(tab, t, chromedp.KeyEvent(kb.Enter)) // the button that has the focus starts it over
+			do(tab, t, chromedp.KeyEvent(kb.Enter)) // the button with the focus starts again
 			if again := lookAtReplay(tab, t); len(again.Choices) == 0 || again.Score != "" {
 				t.Errorf("after Enter at the end the page shows %+v, want the first question", again)
 			}

@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// document is what a page of the site links to, and what it can be linked by.
+// document has the links of a page of the site, and the anchors that others can link to.
 type document struct {
 	links, loads []string
 	ids          map[string]bool
@@ -52,8 +52,8 @@ func readDocument(t *testing.T, file string) document {
 	return found
 }
 
-// Every link of an HTML page either stays within the site and leads to an existing page and anchor, or leads to another
-// host. All files that a page loads are in the site.
+// Every link of an HTML page points either to an existing page and anchor of the site, or to another host. All files
+// that a page loads are in the site.
 func TestSiteHasNoDeadLinks(t *testing.T) {
 	t.Parallel()
 	site := os.DirFS(builtSite(t))

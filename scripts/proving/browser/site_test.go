@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// siteVariable says that the site was built. Elsewhere a site of long ago may be there, or no Node.
+	// siteVariable reports that the site was built. Elsewhere the site may be old, or Node may be missing.
 	siteVariable = "OPERATOR_LABS_SITE"
 	siteFolder   = "../../../out/site"
 	axeFile      = "../../../docs/site/node_modules/axe-core/axe.min.js"
@@ -34,7 +34,7 @@ const (
 // missing is the end of an address at which the site has no page.
 const missing = "/missing"
 
-// sitePages are pages of each kind.
+// sitePages has a page of each kind.
 var sitePages = map[string]string{
 	"home": "", "lecture": "docs/lectures/03-finalizers.html", "lab": "labs/02-reconciler/", "reference": "docs/reference/commands.html",
 	"runs": "docs/runs/", "run": "docs/runs/03-finalizer/mistake.html",
@@ -51,8 +51,8 @@ func builtSite(t *testing.T) string {
 	return siteFolder
 }
 
-// serveSite is a plain file server, which shows 404.html at addresses of missing pages. It returns the address of the
-// first page.
+// serveSite starts a plain file server, which shows 404.html for missing pages. It returns the address of the first
+// page.
 func serveSite(t *testing.T) string {
 	t.Helper()
 	site := builtSite(t)
@@ -69,7 +69,7 @@ func serveSite(t *testing.T) string {
 	return server.URL + below
 }
 
-// browse opens a page of the site. A request to another host fails the test, as does an answer that is an error.
+// browse opens a page of the site. A request to another host fails the test, and so does an error response.
 func browse(browser context.Context, t *testing.T, address string, s screen, before ...chromedp.Action[chromedp.Void]) context.Context {
 	t.Helper()
 	tab, pageErrors := newTab(browser, t)
@@ -95,7 +95,7 @@ func browse(browser context.Context, t *testing.T, address string, s screen, bef
 	return tab
 }
 
-// call is a command of the browser's protocol as a step.
+// call turns a command of the browser's protocol into a step.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, command, params)
@@ -113,10 +113,10 @@ func until(tab context.Context, t *testing.T, expression string) {
 	}
 }
 
-// mounted is true as soon as the page's scripts work.
+// mounted is true when the page's scripts work.
 const mounted = `!!document.querySelector("#app")?.__vue_app__`
 
-// axe lists the violations of WCAG and of good practice that axe-core finds, with an element of each.
+// axe lists the violations of WCAG and of good practice that axe-core finds, with one element for each.
 const axe = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) =>
 	violations.map((v) => v.id + ": " + v.help + " (" + v.nodes.length + "): " + v.nodes.slice(0, 3).map((n) =>
 		n.html.slice(0, 160) + " " + n.any.map((a) => a.message).join()).join(" | ")))`
@@ -131,7 +131,7 @@ func TestSiteIsAccessible(t *testing.T) {
 		for _, s := range screens {
 			t.Run(fmt.Sprintf("%s %s %s", kind, s.name, s.scheme), func(t *testing.T) {
 				tab := browse(browser, t, site+page, s)
-				if kind != "run" { // which is no page of VitePress
+				if kind != "run" { // the run is no page of VitePress
 					until(tab, t, mounted)
 					if dark := value[bool](tab, t, `document.documentElement.classList.contains("dark")`); dark != (s.scheme == "dark") {
 						t.Errorf("the page is dark: %t", dark)
@@ -158,7 +158,7 @@ func TestSiteIsAccessible(t *testing.T) {
 
 func TestScriptsWorkOnNotFoundPage(t *testing.T) {
 	site, browser := serveSite(t), start(t)
-	tab, _ := newTab(browser, t) // the browser also looks for them next to the missing page, before it has read where they are
+	tab, _ := newTab(browser, t) // at first the browser also looks for the scripts next to the missing page
 	do(tab, t, chromedp.Navigate(site+"docs/lectures"+missing))
 	until(tab, t, mounted)
 }
@@ -171,14 +171,14 @@ func TestSearchWithKeyboard(t *testing.T) {
 			until(tab, t, mounted)
 			do(tab, t, chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 			until(tab, t, `document.activeElement?.id === "localsearch-input"`)
-			// This stands in one lecture only.
+			// Only one lecture has this word.
 			do(tab, t, chromedp.KeyEvent("thumbprint"))
 			until(tab, t, `document.querySelectorAll(".VPLocalSearchBox .result").length > 0`)
 			picture(tab, t, fmt.Sprintf("site-search-%s-%s", s.name, s.scheme))
 			do(tab, t, chromedp.KeyEvent(kb.Enter))
 			until(tab, t, `location.pathname === "`+below+`docs/lectures/06-acme.html" && `+
 				`document.querySelector("h1")?.textContent.includes("ACME")`)
-			// From there the lists of pages lead on.
+			// From this page, the list of pages continues with the next lecture.
 			next := value[string](tab, t, `document.querySelector(".pager-link.next").href`)
 			if next != site+"docs/lectures/07-aggregation.html" {
 				t.Errorf("after lecture 6 comes %s", next)
@@ -204,7 +204,7 @@ func TestTabKeyReachesText(t *testing.T) {
 			return e.closest(".VPSkipLink, .VPNavBar, .VPSidebar, .VPDoc, #VPContent")?.className.split(" ")[0] ?? e.tagName;
 		})()`)
 	}
-	// All of the page without the skip link: each part in its order.
+	// Without the skip link, the tab key reaches each part of the page, in order.
 	var parts []string
 	for range 200 {
 		do(tab, t, chromedp.KeyEvent(kb.Tab))
@@ -216,7 +216,7 @@ func TestTabKeyReachesText(t *testing.T) {
 	if order, want := slices.Compact(parts), []string{"VPSkipLink", "VPNavBar", "VPSidebar", "VPDoc"}; !slices.Equal(order, want) {
 		t.Errorf("the tab key comes to %v, want %v", order, want)
 	}
-	// The skip link leads there at once.
+	// The skip link jumps to the text at once.
 	do(tab, t, chromedp.Navigate(site+sitePages["lecture"]))
 	until(tab, t, mounted)
 	do(tab, t, chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/authoring/slides"
 )
 
-// needsNode skips a test where the slides cannot be built, or fails it where a browser is required.
+// needsNode skips a test if the slides cannot be built, or fails it if a browser is required.
 func needsNode(t *testing.T) {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
@@ -31,9 +31,9 @@ func needsNode(t *testing.T) {
 	}
 }
 
-// shown is what is wrong with one slide.
+// shown describes the contents of one slide.
 type shown struct {
-	// Heading names the slide, Notes are the characters of what to say, Outside lists texts that are cut off.
+	// Heading names the slide. Notes is the length of the notes in characters. Outside lists texts that are cut off.
 	Heading string
 	Notes   int
 	Content int
@@ -130,7 +130,8 @@ func TestNoSlideIsCutOff(t *testing.T) {
 	}
 }
 
-// loadsNothing fails the test if a page would load something from another host: a lecture hall may have no network.
+// loadsNothing fails the test if a page would load something from another host, because a lecture hall may have no
+// network.
 func loadsNothing(t *testing.T, file string) {
 	t.Helper()
 	content, err := os.ReadFile(file)

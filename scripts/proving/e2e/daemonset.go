@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// eachNodeLab is the lab whose operator is a DaemonSet, and which is graded as a process: this is where its manifests
-	// are tried.
+	// eachNodeLab is the lab whose operator is a DaemonSet. Grading runs this operator as a process, so its manifests are
+	// tested here.
 	eachNodeLab = "10"
 	// eachNodeImage is its image, and eachNodeFolder the folder of a node in which it keeps its file.
 	eachNodeImage  = "operator-labs/authorizedkeys:e2e"
 	eachNodeFolder = "/etc/ssh/nodes"
-	// eachNodePatience is how long the DaemonSet may take to run on each node, and then a line to come or to go.
+	// eachNodePatience is the time limit for the DaemonSet to run on each node, and then for a line to appear or
+	// disappear.
 	eachNodePatience = time.Minute
 )
 
-// daemonSet deploys the operator that keeps a file of each node, as a person does, and looks at the files on the nodes.
+// daemonSet deploys the operator that keeps a file on each node, as a user does, and checks the files on the nodes.
 func (r *runner) daemonSet(ctx context.Context) (err error) {
 	lab, err := r.Labs.Lab(eachNodeLab)
 	if err != nil {
@@ -36,7 +37,7 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 		return err
 	}
 	kubectl := func(args ...string) error {
-		// Not `lab kubectl`, which talks to the playground.
+		// `lab kubectl` would talk to the playground.
 		return r.command(ctx, r.ControlPlane.Path, append([]string{"kubectl", "--kubeconfig=" + docker.Kubeconfig(r.Root, r.Name)}, args...)...)
 	}
 	if err := r.command(ctx, r.Lab, "image", "load", eachNodeImage, "--dir", dir, "--cluster", on); err != nil {
@@ -66,7 +67,7 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 		return fmt.Errorf("an AuthorizedKey was created: %w", err)
 	}
 	r.println("the file of each node that has a Pod has the line, and mode 0644")
-	// The nodes' accounts may not write it: that is the Deployment's task.
+	// The nodes' accounts may not write the status. The Deployment does.
 	if err := kubectl("wait", "authorizedkey/ada", "--for=condition=Accepted", patience); err != nil {
 		return err
 	}
@@ -80,8 +81,8 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 	return nil
 }
 
-// onNodes waits until the file, on each node that has one, is described by what begins and ends with these, and until
-// there is one: its mode and size, and its content.
+// onNodes waits until at least one node has the file, and on each such node its description has this beginning and end.
+// The description consists of the mode, the size and the content.
 func (r *runner) onNodes(ctx context.Context, begins, ends string) error {
 	nodes, err := docker.Nodes(ctx, r.Name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
-// Options say what to run.
+// Options configure a run.
 type Options struct {
 	*checkout.Checkout
 	// Cluster and Lab are the paths of the two commands.
@@ -41,14 +41,14 @@ func (o *Options) grades(lab *manifest.Lab) bool {
 	return len(o.Only) == 0 || slices.Contains(o.Only, lab.Name)
 }
 
-// step is one thing to try.
+// step is one step of a run.
 type step struct {
 	name string
-	// needs is how long it takes on two cores, to tell whether there is time for it.
+	// needs is how long the step takes on two cores. A step is not started if less time is left.
 	needs time.Duration
-	// limit is when it hangs.
+	// limit is the time after which the step has hung.
 	limit time.Duration
-	// resumable steps may end when the time is up: nothing is wrong then, and the next run continues with them.
+	// resumable steps may end when the time is up. That is no failure, and the next run continues with them.
 	resumable bool
 	do        func(context.Context) error
 }
@@ -90,12 +90,12 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 	return result, err
 }
 
-// runSteps runs the steps, and always the last one. explain prints more when a step has failed.
+// runSteps runs the steps, and always the last one. It calls explain, which prints details, after a failed step.
 func runSteps(ctx context.Context, options Options, steps []step, explain func(context.Context), last step) (result *Result, err error) {
 	result = &Result{}
 	started := time.Now()
 	defer func() {
-		// Also when a person has ended the run: what it made is removed.
+		// The objects of the run are removed even if a person has ended it.
 		err = errors.Join(err, result.run(context.WithoutCancel(ctx), options.Out, last))
 	}()
 	for _, s := range steps {
@@ -139,7 +139,7 @@ func (r *Result) run(ctx context.Context, out io.Writer, s step) error {
 	return nil
 }
 
-// steps are all there are, without the deletion at the end.
+// steps returns all steps, without the deletion at the end.
 func (r *runner) steps() ([]step, error) {
 	steps := []step{{name: "remove the leftovers of an earlier run", limit: 5 * time.Minute, do: r.remove}}
 	if r.AirGap {
@@ -162,7 +162,7 @@ func (r *runner) steps() ([]step, error) {
 		}
 		needs := 45 * time.Second
 		if lab.Aggregated {
-			needs = 150 * time.Second // its Pod is ended and started again ten times
+			needs = 150 * time.Second // its Pod ends and starts again ten times
 		}
 		for n := range max(1, r.Times) {
 			name := "grade the solution of " + lab.Name

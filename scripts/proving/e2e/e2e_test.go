@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// recorded are steps that record that they ran.
+// recorded returns steps that record that they ran.
 func recorded(ran *[]string, names ...string) (steps []step) {
 	for _, name := range names {
 		steps = append(steps, step{name: name, limit: time.Minute, do: func(context.Context) error {
@@ -101,7 +101,7 @@ func TestStepThatDoesNotFitIsSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What comes after may need what was left out.
+	// Later steps may need a step that was left out.
 	if diff := cmp.Diff([]string{"short", "delete"}, ran); diff != "" {
 		t.Errorf("ran (-want +got):\n%s", diff)
 	}

@@ -23,15 +23,15 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// seed is that of the wrong submissions: of them it is known how they fall, on this bad day.
+// seed is the seed of the incorrect submissions. Their expected failures are known for this seed.
 const seed = 1
 
 func (r *runner) grade(ctx context.Context, lab *manifest.Lab, args ...string) error {
 	return r.command(ctx, r.Lab, append([]string{"grade", strconv.Itoa(lab.Number), "--cluster", "kind:" + r.Name}, args...)...)
 }
 
-// solution must have full marks, which is the exit code, but for checks that can't be tried where the operator is a
-// Pod.
+// solution grades the solution, which must have full marks. The exit code shows that. Checks that can't be tried if the
+// operator is a Pod may be skipped.
 func (r *runner) solution(ctx context.Context, lab *manifest.Lab) error {
 	err := r.grade(ctx, lab, "--solution")
 	if err == nil || ctx.Err() != nil {
@@ -48,8 +48,8 @@ func (r *runner) solution(ctx context.Context, lab *manifest.Lab) error {
 	return err
 }
 
-// untriedAsAPod names the checks that could not be tried where the operator is a Pod. There are none if any other has
-// not passed.
+// untriedAsAPod returns the checks that could not be tried because the operator is a Pod. It returns none if any other
+// check did not pass.
 func untriedAsAPod(result *report.Report) (untried []string) {
 	if result.Outcome != report.Graded {
 		return nil
@@ -66,7 +66,7 @@ func untriedAsAPod(result *report.Report) (untried []string) {
 	return untried
 }
 
-// wrong grades the first mutant of a lab, which must fall for its reason and no other.
+// wrong grades the first mutant of a lab, which must fail exactly its checks for the expected reasons.
 func (r *runner) wrong(ctx context.Context, lab *manifest.Lab) error {
 	solution := r.SolutionDir(lab)
 	list, err := mutant.Load(solution)
@@ -104,7 +104,7 @@ func (r *runner) wrong(ctx context.Context, lab *manifest.Lab) error {
 	return deviations(result, wrong.Fails)
 }
 
-// deviations says how a report differs from the checks that must fail: those and no others, for their reasons.
+// deviations returns the differences between a report and the checks that must fail, with their reasons.
 func deviations(result *report.Report, fails map[string]string) error {
 	if result.Outcome != report.Graded {
 		return fmt.Errorf("the outcome is %s: %s", result.Outcome, result.Reason)

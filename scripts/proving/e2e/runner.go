@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// runner runs the commands. What it starts does not outlive it.
+// runner runs the commands. Their processes end with it.
 type runner struct {
 	Options
 	scope *process.Scope
@@ -40,15 +40,15 @@ func newRunner(options Options) (*runner, error) {
 
 func (r *runner) Close() error { return r.scope.Close() }
 
-// stopGrace is what a command gets to clean up after itself when the time is up.
+// stopGrace is how long a command may take to clean up after its time limit.
 const stopGrace = 30 * time.Second
 
-// command runs a program, and shows what it prints.
+// command runs a program, and shows its output.
 func (r *runner) command(ctx context.Context, program string, args ...string) error {
 	fmt.Fprintf(r.Out, "$ %s %s\n", filepath.Base(program), strings.Join(args, " "))
 	started, err := r.scope.Start(process.Spec{
 		Path: program, Args: args, Dir: r.Root, Stdout: r.Out, Stderr: r.Out,
-		// No colours, and no line that is redrawn: this is a log.
+		// The output is a log, so it has no colours and no lines that are redrawn.
 		Env: append(os.Environ(), "NO_COLOR=1", "TERM=dumb"),
 	})
 	if err != nil {
@@ -78,10 +78,10 @@ func (r *runner) create(ctx context.Context) error {
 	return r.cluster(ctx, "create", "--profile", "student", "--images", from, "--addons", strings.Join(known.Names(), ","))
 }
 
-// buildTime is for all images from nothing on two cores, with the control plane compiled already.
+// buildTime is how long it takes to build all images on two cores if only the control plane is compiled already.
 const buildTime = 20 * time.Minute
 
-// building says how long it takes to build what is missing: nothing, or most of it.
+// building returns how long it takes to build the missing images: 0 if there are none, and otherwise the time for all.
 func (r *runner) building() (time.Duration, error) {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *runner) build(ctx context.Context) error {
 	return r.command(ctx, r.Cluster, "images", "--build")
 }
 
-// createAgain finds nothing to do. How long that takes stands in the table: a time is measured here, and not judged.
+// createAgain runs create again, which finds nothing to do. Its duration is in the table, but has no limit.
 func (r *runner) createAgain(ctx context.Context) error {
 	before, err := docker.Output(ctx, "ps", "--no-trunc", "--quiet", "--filter", "label="+clusterLabel+r.Name)
 	if err != nil {
@@ -123,10 +123,10 @@ func (r *runner) createAgain(ctx context.Context) error {
 func (r *runner) load(ctx context.Context) error         { return r.cluster(ctx, "load") }
 func (r *runner) connectivity(ctx context.Context) error { return r.cluster(ctx, "test") }
 
-// clusterLabel is kind's, on each container of a cluster.
+// clusterLabel is the label that kind sets on each container of a cluster.
 const clusterLabel = "io.x-k8s.kind.cluster="
 
-// remove deletes the cluster, and looks whether anything is left of it.
+// remove deletes the cluster, and checks that nothing of it is left.
 func (r *runner) remove(ctx context.Context) error {
 	if err := r.cluster(ctx, "delete"); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *runner) remove(ctx context.Context) error {
 	var failed *docker.Error
 	switch {
 	case errors.Is(err, docker.ErrMissing) || errors.As(err, &failed):
-		// There is no engine yet, or none any more: the command has ended one that it had started.
+		// Either there is no engine yet, or the command has stopped the engine that it had started.
 	case err != nil:
 		return err
 	case strings.TrimSpace(left) != "":
@@ -147,7 +147,7 @@ func (r *runner) remove(ctx context.Context) error {
 	return nil
 }
 
-// explain shows what the cluster is like when a step has failed, and keeps its logs.
+// explain shows the state of the cluster after a failed step, and keeps its logs.
 func (r *runner) explain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -158,7 +158,7 @@ func (r *runner) explain(ctx context.Context) {
 	}
 }
 
-// admin reaches the cluster as its administrator.
+// admin returns the configuration of the cluster's administrator.
 func (r *runner) admin() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", docker.Kubeconfig(r.Root, r.Name))
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *runner) admin() (*rest.Config, error) {
 	return config, nil
 }
 
-// poll tries until it works, or the step's time is up: the error is then the last one.
+// poll calls try until it succeeds or the time is up. In the latter case it returns the last error.
 func poll(ctx context.Context, patience time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

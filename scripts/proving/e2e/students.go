@@ -29,7 +29,7 @@ import (
 	"lva.io/operators/clusters/images"
 )
 
-// The two students of the roster. The first does the work, and tries what may not be.
+// These are the two students of the roster. The first one does the work, and tries forbidden requests.
 const (
 	worker, other = "ada", "bob"
 	workerSpace   = "student-" + worker
@@ -55,7 +55,7 @@ func (r *runner) invite(ctx context.Context) error {
 	if err := r.cluster(ctx, "invite", wrong, "--out", r.kubeconfigs()); err == nil || ctx.Err() != nil {
 		return errors.Join(errors.New("a wrong roster was accepted"), err)
 	}
-	for range 2 { // the second time nothing is new
+	for range 2 { // the second run changes nothing
 		if err := r.cluster(ctx, "invite", roster, "--out", r.kubeconfigs(), "--days", "1"); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (r *runner) invite(ctx context.Context) error {
 	return nil
 }
 
-// student is one with nothing but the kubeconfig.
+// student is a client with only a student's kubeconfig.
 type student struct {
 	*kubernetes.Clientset
 	dynamic dynamic.Interface
@@ -74,7 +74,7 @@ func (r *runner) student(name string) (*student, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", name, err)
 	}
-	// Its Pods say nothing of their security, as those of beginners, and each is warned of.
+	// A beginner's Pods have no security context, and the API server warns of each.
 	config.WarningHandler = rest.NoWarnings{}
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *runner) student(name string) (*student, error) {
 	return &student{Clientset: typed, dynamic: untyped}, err
 }
 
-// probeImage is the course's own image, which is loaded into every cluster.
+// probeImage returns the reference of the course's own image, which is loaded into every cluster.
 func probeImage() (string, error) {
 	catalogue, err := images.Load()
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *student) ended(ctx context.Context, namespace string, pod *corev1.Pod) 
 	return succeeded, string(content), pods.Delete(ctx, pod.Name, metav1.DeleteOptions{})
 }
 
-// tryAllowed does a student's work: a server, its Service and NodePort, its log, a name that resolves, the way to the
-// API server. And the network policies: the other student does not get in.
+// tryAllowed does a student's work: a server, its Service and NodePort, its log, a name that resolves, and access to
+// the API server. It also tests the network policies, which keep the other student out.
 func (r *runner) tryAllowed(ctx context.Context) error {
 	ada, err := r.student(worker)
 	if err != nil {
@@ -181,7 +181,8 @@ func (r *runner) tryAllowed(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("the other student's Pod was not blocked: %s", log), err)
 	}
 	r.println("a Pod of the other student does not reach it")
-	// It speaks plain HTTP to it, which the API server answers with 400: that is the way, and no more is wanted.
+	// The request uses plain HTTP, which the API server answers with 400. This answer is enough to show that the network
+	// path works.
 	if _, log, err := ada.ended(ctx, workerSpace,
 		probe("api", image, "get", "http://kubernetes.default.svc:443")); err != nil || !strings.Contains(log, "400") {
 		return errors.Join(fmt.Errorf("a Pod does not reach the API server: %s", log), err)
@@ -190,7 +191,7 @@ func (r *runner) tryAllowed(ctx context.Context) error {
 	return r.nodePort(ctx, service.Spec.Ports[0].NodePort)
 }
 
-// nodePort asks each node, as a browser on this machine would.
+// nodePort sends a request to each node, as a browser on this machine would.
 func (r *runner) nodePort(ctx context.Context, port int32) error {
 	config, err := r.admin()
 	if err != nil {
@@ -238,8 +239,8 @@ func object(version, kind, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name}}}
 }
 
-// tryForbidden tries what must be refused. The whole list is in the tests of package class; these are the ones for which
-// the kind of cluster matters, and the worst.
+// tryForbidden tries requests that must be refused. The whole list is in the tests of package class. This function has
+// the most dangerous ones and those that depend on the kind of cluster.
 func (r *runner) tryForbidden(ctx context.Context) error {
 	ada, err := r.student(worker)
 	if err != nil {
@@ -336,7 +337,7 @@ func (r *runner) revoke(ctx context.Context) error {
 	if err := r.cluster(ctx, "revoke", roster, "--out", r.kubeconfigs()); err != nil {
 		return err
 	}
-	// For ten seconds the API server remembers whom it has let in.
+	// The API server caches a token's authentication for ten seconds.
 	err = poll(ctx, time.Minute, func(ctx context.Context) error {
 		if _, err := ada.CoreV1().Pods(workerSpace).List(ctx, metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 			return notRefused("the revoked kubeconfig", err)

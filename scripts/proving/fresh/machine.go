@@ -24,46 +24,47 @@ import (
 )
 
 const (
-	// suite is the Debian release of the root, and packages what it has besides what Debian calls essential.
+	// suite is the Debian release of the root. packages are its packages besides those that Debian calls essential.
 	suite    = "bookworm"
 	packages = "make,git,ca-certificates"
-	// homeInRoot is the user's home there.
+	// homeInRoot is the user's home in the root.
 	homeInRoot = "/home/student"
-	// nobodyUID is the user of a machine without a root of its own, when we are root.
+	// nobodyUID is the user on a machine without a root of its own, if we run as root.
 	nobodyUID = 65534
 )
 
-// certificates is where Debian, and Go on it, have the authorities that sign servers' certificates. Ours may know the
-// one of a proxy, without which nothing can be downloaded.
+// certificates is the file in which Debian, and Go on it, look for certificate authorities. This machine's file may
+// have the authority of a proxy, without which nothing can be downloaded.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// machine is where the commands are tried.
+// machine is the machine on which the commands are tried.
 type machine struct {
 	scope *process.Scope
 	what  string
-	// root says that it has a root of its own.
+	// root reports that the machine has a root of its own.
 	root bool
-	// warm says that its caches are this machine's.
+	// warm reports that its caches are this machine's.
 	warm bool
-	// home is its user's home, and temporary the folder for temporary files, both as seen from this machine. temporary is
-	// empty where others use it, too.
+	// home is its user's home, and temporary is the folder for temporary files. Both are paths of this machine. temporary
+	// is empty if others use that folder, too.
 	home, temporary string
-	// program and arguments run a script there, in the checkout; the script comes behind them. environment is theirs.
+	// program and arguments run a script in the checkout. The script is the last argument. environment is the environment
+	// of program.
 	program                string
 	arguments, environment []string
-	// variables are those that are set there.
+	// variables are the environment variables of the script.
 	variables []string
-	// close removes what does not go with the scope.
+	// close removes files that the scope does not remove.
 	close func() error
 }
 
 func (m *machine) String() string { return m.what }
 
-// host is what of this machine is used: Go, and with warm its caches.
+// host has the parts of this machine that are used: Go, and with warm its caches.
 type host struct {
 	goroot, gocache, gomodcache string
 	warm                        bool
-	// airGap says that the machine has no network and no module proxy.
+	// airGap reports that the machine has no network and no module proxy.
 	airGap bool
 }
 
@@ -77,7 +78,7 @@ func (h host) caches() string {
 	return "an empty module cache and an empty build cache"
 }
 
-// more are variables that the machine has besides those that it has anyway.
+// more returns additional variables of the machine.
 func (h host) more() []string {
 	if h.airGap {
 		return []string{"GOPROXY=off"}
@@ -94,8 +95,8 @@ func inspectHost(ctx context.Context) (host, error) {
 	return h, errors.Join(os.MkdirAll(h.gocache, 0o755), os.MkdirAll(h.gomodcache, 0o755))
 }
 
-// newMachine makes a Debian root where that is possible, and otherwise what comes nearest to it. modules is its module
-// cache.
+// newMachine creates a Debian root if possible, and otherwise the nearest approximation. modules is the folder of its
+// module cache.
 func newMachine(ctx context.Context, scope *process.Scope, h host, modules string) (*machine, error) {
 	m, err := debianRoot(ctx, scope, h, modules)
 	if ctx.Err() != nil {
@@ -107,7 +108,8 @@ func newMachine(ctx context.Context, scope *process.Scope, h host, modules strin
 	return m, nil
 }
 
-// variablesOf are those of the machine's user: where things are, and without which nothing can be downloaded here.
+// variablesOf returns the variables of the machine's user: paths, and settings without which nothing can be downloaded
+// here.
 func variablesOf(home, goroot string, more ...string) []string {
 	variables := append([]string{"HOME=" + home, "PATH=" + filepath.Join(goroot, "bin") + ":/usr/bin:/bin"}, more...)
 	for _, variable := range gobuild.Environment() {
@@ -127,7 +129,7 @@ func variablesOf(home, goroot string, more ...string) []string {
 	return variables
 }
 
-// debianRoot makes a Debian root. The error says why that can't be done here.
+// debianRoot creates a Debian root. The error explains why that is impossible here.
 func debianRoot(ctx context.Context, scope *process.Scope, h host, modules string) (*machine, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("only root may make one")
@@ -174,9 +176,9 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 	return m, nil
 }
 
-// sandbox are the arguments with which bwrap makes a root the one of a process: with namespaces of its own, so that all
-// mounts and processes go when it ends, and in one for users in which it is an ordinary one, while its files here are
-// root's.
+// sandbox returns the arguments with which bwrap makes a root the root folder of a process. The process has namespaces
+// of its own, so all mounts and processes end with it. In its user namespace it is an ordinary user, while its files
+// belong to root on this machine.
 func (m *machine) sandbox(h host, root, modules string) []string {
 	arguments := []string{
 		"--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "fresh",
@@ -190,7 +192,7 @@ func (m *machine) sandbox(h host, root, modules string) []string {
 	if h.airGap {
 		arguments = append(arguments, "--unshare-net") // bwrap brings the loopback device up
 	}
-	// Without these nothing can be downloaded.
+	// Downloads need these files.
 	readOnly := []string{"/etc/resolv.conf", "/etc/hosts", certificates}
 	for _, variable := range m.variables {
 		name, value, _ := strings.Cut(variable, "=")
@@ -212,7 +214,7 @@ func (m *machine) sandbox(h host, root, modules string) []string {
 	return append(arguments, "--remount-ro", "/")
 }
 
-// install makes a root of Debian packages.
+// install creates a root of Debian packages.
 func install(ctx context.Context, scope *process.Scope, root string) error {
 	program, err := exec.LookPath("unshare")
 	if err != nil {
@@ -224,8 +226,7 @@ func install(ctx context.Context, scope *process.Scope, root string) error {
 	}
 	defer messages.Close()
 	p, err := scope.Start(process.Spec{
-		// What it mounts goes with it, also when it is killed. A root that is only half there is worth nothing, so dpkg need
-		// not wait for the disk.
+		// Its mounts end with it, even if it is killed. An incomplete root is useless, so dpkg need not wait for the disk.
 		Name: "mmdebstrap", Path: program, Args: []string{
 			"--mount", "--", "mmdebstrap", "--variant=essential", "--dpkgopt=force-unsafe-io", "--include=" + packages, suite, root,
 		},
@@ -258,7 +259,7 @@ func install(ctx context.Context, scope *process.Scope, root string) error {
 	return nil
 }
 
-// withoutRoot is this machine, as an ordinary user with an empty home: programs that are installed can be found, and
+// withoutRoot returns this machine, as an ordinary user with an empty home. Installed programs are still found, and
 // others use the folder for temporary files.
 func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*machine, error) {
 	m := &machine{scope: scope, warm: h.warm, home: filepath.Join(scope.Dir, "home"), program: "/bin/sh", close: func() error { return nil }}
@@ -266,7 +267,7 @@ func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*m
 		"elsewhere may be found here", h.caches(), reason)
 	more := append(h.more(), "GOMODCACHE="+modules)
 	switch {
-	case h.warm: // No other user may use these caches, so the user is ours, root or not.
+	case h.warm: // No other user may use these caches, so the user is the current one, root or not.
 		more = append(more, "GOCACHE="+h.gocache)
 	case os.Geteuid() == 0:
 		// No other user can enter the folder of a run.
@@ -293,7 +294,7 @@ func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*m
 	return m, nil
 }
 
-// clone gives the user a clone of what is committed at root.
+// clone gives the user a clone of the committed files at root.
 func (m *machine) clone(ctx context.Context, root, modules string) error {
 	command := exec.CommandContext(ctx, "git", "-c", "safe.directory=*",
 		"clone", "--quiet", "--depth", "1", "file://"+root, filepath.Join(m.home, clone))
@@ -314,7 +315,7 @@ func (m *machine) clone(ctx context.Context, root, modules string) error {
 	return nil
 }
 
-// command runs a script in the checkout.
+// command returns the process that runs a script in the checkout.
 func (m *machine) command(script string) process.Spec {
 	return process.Spec{
 		Name: "the fresh machine", Path: m.program, Args: append(slices.Clone(m.arguments), script), Env: m.environment, Dir: m.home,

@@ -30,19 +30,19 @@ import (
 // after the proof may take them from there.
 const ModulesFolder = ".cache/fresh/modules"
 
-// stepTime is how long a command may take: the first compiles Kubernetes.
+// stepTime is the time limit of a command. The first one compiles Kubernetes.
 const stepTime = 30 * time.Minute
 
 // clone is the folder of the checkout in the machine's home.
 const clone = "operator-labs"
 
-// step is a command that a user types, and what must come of it.
+// step is a command that a user types, and its expected result.
 type step struct {
 	name, script string
 	check        func(result) error
 }
 
-// result is what came of a command.
+// result is the result of a command.
 type result struct {
 	code   int
 	output string
@@ -50,7 +50,7 @@ type result struct {
 	checkout string
 }
 
-// steps are the README's commands, and what stands in CONTRIBUTING.md for one package.
+// steps are the README's commands, and the command of CONTRIBUTING.md that tests one package.
 var steps = []step{
 	{"make lab-1", "make lab-1", func(r result) error {
 		return errors.Join(r.wantExitCode(2), r.wantGrade("out/01-icecream", false), r.wantBuildPlan())
@@ -66,14 +66,16 @@ var steps = []step{
 	}},
 }
 
-// compiled finds a program that is built, but for the one that installs others, and modules that are downloaded.
+// compiled matches lines about programs that are built, except for the program that installs the others, and lines
+// about downloaded modules.
 var compiled = regexp.MustCompile(`(?m)^(\d+ of \d+: )?(build (the|Kubernetes|controller-gen|CoreDNS) ?|download the modules).*`)
 
-// withoutPods is what a grade says where no Pod can run: an ordinary user may not mount /proc in the Debian root, since
-// bubblewrap covers a part of it. There, the programs of the node are not needed, and do not arrive.
+// withoutPods is part of a grade's reason on a machine that can't run Pods. In the Debian root, an ordinary user may
+// not mount /proc, because bubblewrap covers a part of it. There, the programs of the node are not needed, and are not
+// installed.
 const withoutPods = "needs Pods, and none can run on this machine"
 
-// withPrograms are the commands that are tried where programs arrive from an archive.
+// withPrograms returns the commands that are tried with programs from an archive.
 func withPrograms(url string) []step {
 	return []step{
 		{"make lab-1", "make lab-1 PROGRAMS=" + url, func(r result) error {
@@ -91,7 +93,7 @@ func withPrograms(url string) []step {
 	}
 }
 
-// arrives demands that layers were installed from an archive, and that nothing was compiled.
+// arrives returns an error unless layers were installed from an archive, and nothing was compiled.
 func (r result) arrives(layers ...string) (err error) {
 	for _, layer := range layers {
 		err = errors.Join(err, r.wantOutput("install programs that are ready ("+layer+"): done"))
@@ -102,7 +104,7 @@ func (r result) arrives(layers ...string) (err error) {
 	return err
 }
 
-// serve serves a file on the loopback device, as long as the context lives.
+// serve serves a file on the loopback device until the context ends.
 func serve(ctx context.Context, file string) (url string, err error) {
 	if _, err := os.Stat(file); err != nil {
 		return "", err
@@ -119,7 +121,7 @@ func serve(ctx context.Context, file string) (url string, err error) {
 	return "http://" + listener.Addr().String() + "/programs.tar", nil
 }
 
-// Options say under which conditions the commands run.
+// Options are the conditions under which the commands run.
 type Options struct {
 	// Warm uses the module cache and the build cache of this machine, and runs only the first command. Default: both are
 	// empty.
@@ -202,12 +204,12 @@ func Run(ctx context.Context, root string, options Options, out io.Writer) (err 
 
 func rounded(began time.Time) time.Duration { return time.Since(began).Round(time.Second) }
 
-// empty makes an empty module cache.
+// empty creates an empty module cache.
 func empty(ctx context.Context, modules string) error {
 	if _, err := os.Stat(modules); err == nil {
 		bar := progress.Start(os.Stderr, "empty the module cache of the last proof")
 		defer bar.Done()
-		// The go command took away the right to write, and knows how to get it back.
+		// The go command made the cache read-only, and can remove it.
 		command := exec.CommandContext(ctx, "go", "clean", "-modcache")
 		command.Env = append(gobuild.Environment(), "GOMODCACHE="+modules)
 		if out, err := command.CombinedOutput(); err != nil {
@@ -235,7 +237,7 @@ func downloaded(modules string) (count int, size int64, err error) {
 	return count, size, err
 }
 
-// try runs a step's command on the machine, and looks at what came of it.
+// try runs a step's command on the machine, and checks the result.
 func (m *machine) try(ctx context.Context, step step, out io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stepTime, fmt.Errorf("timed out after %s", stepTime))
 	defer cancel()
@@ -259,7 +261,7 @@ func (m *machine) try(ctx context.Context, step step, out io.Writer) error {
 	return step.check(r)
 }
 
-// wantExitCode demands an exit code.
+// wantExitCode returns an error unless the command had this exit code.
 func (r result) wantExitCode(want int) error {
 	if r.code != want {
 		return fmt.Errorf("got exit code %d, want %d", r.code, want)
@@ -267,7 +269,7 @@ func (r result) wantExitCode(want int) error {
 	return nil
 }
 
-// wantOutput demands that something was printed.
+// wantOutput returns an error unless the output has this text.
 func (r result) wantOutput(want string) error {
 	if !strings.Contains(r.output, want) {
 		return fmt.Errorf("it must say %q", want)
@@ -275,13 +277,13 @@ func (r result) wantOutput(want string) error {
 	return nil
 }
 
-// wantBuildPlan demands that a user who waits sees for what, and how long.
+// wantBuildPlan returns an error unless the output lists the builds that a user waits for, and their duration.
 func (r result) wantBuildPlan() error {
 	return errors.Join(r.wantOutput("Building once: the lab command, Kubernetes "), r.wantOutput("\n1 of 4: build the lab command: done in "),
 		r.wantOutput("\n4 of 4: build the checks of lab 01-icecream: done in "))
 }
 
-// wantGrade demands a verdict: the points of a skeleton, or full marks.
+// wantGrade returns an error unless there is a verdict: full marks, or the points of a skeleton.
 func (r result) wantGrade(folder string, full bool) error {
 	if strings.Contains(r.output, "--fetch") {
 		return errors.New("it mentions --fetch: its modules must be downloaded automatically")
@@ -312,7 +314,7 @@ const inventory = `echo "[user]"; id -u; echo "[environment]"; env; echo "[home]
 	`echo "[modules]"; ls -A "${GOMODCACHE:-$HOME/go/pkg/mod}"; ` +
 	`echo "[programs]"; for p in gcc cc curl wget docker kubectl kind helm python3 node; do command -v $p; done; true`
 
-// isBare demands that nothing of this machine has leaked in.
+// isBare returns an error if the machine has anything of this machine besides Go and the permitted variables.
 func (m *machine) isBare(output string) error {
 	sections := map[string][]string{}
 	section := ""
@@ -349,7 +351,7 @@ func (m *machine) isBare(output string) error {
 	return errors.Join(problems...)
 }
 
-// leftNothing demands that the commands have removed what they made in the folder for temporary files.
+// leftNothing returns an error unless the commands have removed their files in the folder for temporary files.
 func (m *machine) leftNothing() error {
 	if m.temporary == "" {
 		return nil // others use it, too

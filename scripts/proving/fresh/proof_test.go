@@ -113,7 +113,7 @@ func TestMachineWithoutRoot(t *testing.T) {
 		if _, err := exec.LookPath("setpriv"); err != nil {
 			t.Skip("setpriv is not installed")
 		}
-		// Below it, all but we may enter.
+		// Another user runs the commands, and must be able to enter the folders above the modules.
 		for dir := modules; dir != os.TempDir(); dir = filepath.Dir(dir) {
 			if err := os.Chmod(dir, 0o755); err != nil {
 				t.Fatal(err)

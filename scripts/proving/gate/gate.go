@@ -21,21 +21,22 @@ type Step struct {
 	// Name is the name in the table. Args are the arguments of the lab command.
 	Name string
 	Args []string
-	// Late are the arguments in a gate that is late. LeavesOut says what they leave out. Nil: nothing can be left out.
+	// Late are the arguments in a gate that is late. LeavesOut describes what they leave out. Nil: nothing can be left
+	// out.
 	Late      []string
 	LeavesOut string
 }
 
 const (
-	// tailLines is how many of the last lines of a failed step are repeated at the end.
+	// tailLines is how many of a failed step's last lines are repeated at the end.
 	tailLines = 40
-	// late is how long a gate may have taken before it leaves out what it can.
+	// late is the time after which a gate leaves out what it can.
 	late = 40 * time.Minute
-	// tolerated is how many flaky tests and grades a gate may have.
+	// tolerated is the maximum number of flaky tests and grades in a gate.
 	tolerated = 3
 )
 
-// Options say what a gate runs.
+// Options configure a gate.
 type Options struct {
 	// Root is the folder of the checkout, in which the steps run. Program is the lab command.
 	Root, Program string
@@ -48,7 +49,7 @@ type Options struct {
 	Notes func(context.Context) ([]string, error)
 }
 
-// Run runs the steps until one fails. The error names that step. Everything else was printed. complete says that
+// Run runs the steps until one fails. The error names that step. Everything else was printed. complete reports that
 // nothing was left out.
 func Run(ctx context.Context, options Options) (complete bool, err error) {
 	if options.Began.IsZero() {
@@ -91,7 +92,7 @@ func Run(ctx context.Context, options Options) (complete bool, err error) {
 	}
 	if options.Notes != nil {
 		notes, err := options.Notes(ctx)
-		if err != nil { // it says nothing about the change
+		if err != nil { // this error is unrelated to the change
 			notes = append(notes, fmt.Sprintf("Could not determine what is proven: %v", err))
 		}
 		for _, note := range notes {
@@ -116,7 +117,7 @@ func table(out io.Writer, rows []string) {
 	fmt.Fprintf(out, "\n| %-40s | %5s | %5s | %5s |\n|---|---|---|---|\n%s", "step", "s", "CPU s", "idle", strings.Join(rows, ""))
 }
 
-// tail passes everything on and keeps the last lines.
+// tail passes all output on and keeps the last lines.
 type tail struct {
 	to    io.Writer
 	lines []string

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// step is one that runs a script.
+// step returns a step that runs a script.
 func step(name, script string) Step { return Step{Name: name, Args: []string{"-c", script}} }
 
 func try(t *testing.T, root string, options Options) (string, error) {
@@ -40,7 +40,7 @@ func TestPassingGate(t *testing.T) {
 	}
 }
 
-// Readers look at the end of a log. It has the failed step and its last 40 lines, and no later step ran.
+// Readers look at the end of a log. It has the failed step with its last 40 lines, and no later step ran.
 func TestFailedGateEndsWithReason(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -81,7 +81,7 @@ func TestFlakyTests(t *testing.T) {
 	t.Parallel()
 	for n, want := range []string{"", "", "", "", "4 tests and grades are flaky, and the gate tolerates 3"} {
 		root := t.TempDir()
-		// Those of an earlier gate do not count.
+		// Flaky tests of an earlier gate do not count.
 		if err := AddFlaky(root, make([]Flaky, 9)...); err != nil {
 			t.Fatal(err)
 		}

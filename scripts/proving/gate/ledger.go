@@ -14,7 +14,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// ledgerFile names the commit that passed the gate last on this machine. All checkouts share it.
+// ledgerFile returns the file with the last commit that passed the gate on this machine. All checkouts share it.
 func ledgerFile() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // workSize is how many bytes the fixed piece of work hashes.
 const workSize = 64 << 20
 
-// machine describes the machine: the same gate takes twice as long on one that is half as fast.
+// machine describes the machine, because the same gate takes twice as long on a machine that is half as fast.
 func machine(folder string) string {
 	facts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	if memory, err := memory(); err == nil {

@@ -37,17 +37,17 @@ type Inputs struct {
 	Values []string
 }
 
-// prefix begins the import paths of our packages; a folder follows.
+// prefix is the beginning of our packages' import paths. A folder follows it.
 const prefix = "lva.io/operators/"
 
 // Tree is the content of a checkout's files at one moment.
 type Tree struct {
 	root    string
 	digests map[string]string   // by file
-	codes   map[string]string   // by Go file, without what only a reader needs
+	codes   map[string]string   // by Go file, without comments
 	folders map[string][]string // the files right below a folder
 	hasCode map[string]bool     // folders with Go files
-	imports map[string][]string // what a Go file imports of ours, as folders; filled as it is asked for
+	imports map[string][]string // our packages that a Go file imports, as folders; filled on demand
 }
 
 // ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores, because they
@@ -67,7 +67,7 @@ func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, 
 		}
 		digest, code, err := t.digest(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it is deleted, and the deletion is not committed
+			continue // the file is deleted, and the deletion is not committed
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading what decides the proof: %w", err)
@@ -82,7 +82,7 @@ func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, 
 	return t, nil
 }
 
-// digest stands for a file, and code for that of it which decides what a program does.
+// digest returns digests of a file and of its code. Comments of Go files do not change the latter.
 func (t *Tree) digest(name string) (digest, code string, err error) {
 	file := filepath.Join(t.root, filepath.FromSlash(name))
 	info, err := os.Lstat(file)
@@ -144,7 +144,7 @@ func (t *Tree) Hash(in Inputs) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// addPackages adds the files of packages, and those of all that they import.
+// addPackages adds the files of packages, and those of all packages that they import.
 func (t *Tree) addPackages(chosen map[string]bool, packages []string) error {
 	seen := map[string]bool{}
 	var waiting []string
@@ -191,8 +191,8 @@ func (t *Tree) addPackages(chosen map[string]bool, packages []string) error {
 	return nil
 }
 
-// filesOf are the files of a package: those in its folder, and in folders below it that are no packages, as files that
-// it embeds or that its tests read.
+// filesOf returns the files of a package: those in its folder, and those in folders below it that are no packages, such
+// as embedded files and input of tests.
 func (t *Tree) filesOf(folder string) (all []string) {
 	for dir, files := range t.folders {
 		for near := dir; ; near = path.Dir(near) {
@@ -212,7 +212,7 @@ func compiled(name string) bool {
 	return !strings.HasSuffix(name, "_test.go") && path.Ext(name) != ".md" && !strings.Contains(name, "/testdata/")
 }
 
-// importsOf are the folders of our packages that a Go file imports, whatever the system that it is for.
+// importsOf returns the folders of our packages that a Go file imports, for any system.
 func (t *Tree) importsOf(name string) ([]string, error) {
 	if imports, known := t.imports[name]; known || path.Ext(name) != ".go" || strings.Contains(name, "/testdata/") {
 		return imports, nil

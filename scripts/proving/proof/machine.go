@@ -21,7 +21,7 @@ func machine() string {
 			facts = append(facts, fmt.Sprintf("%.0f GB", float64(*memory.MemTotalBytes)/1e9))
 		}
 	}
-	processors, _ := os.ReadFile("/proc/cpuinfo") // elsewhere than on Linux there is none
+	processors, _ := os.ReadFile("/proc/cpuinfo") // only Linux has this file
 	for line := range strings.Lines(string(processors)) {
 		if key, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
 			facts = append(facts, strings.Join(strings.Fields(model), " "))

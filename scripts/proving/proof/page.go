@@ -51,7 +51,7 @@ func (p *proving) writePage(ctx context.Context) error {
 	return nil
 }
 
-// page is the text of the page.
+// page returns the text of the page.
 func page(all []State) string {
 	var text, reasons strings.Builder
 	text.WriteString(`# What is proven
@@ -104,7 +104,7 @@ func (s State) Verdict() string {
 	return text
 }
 
-// reason are the last lines of an output, for the record: without colours, and without paths of this machine.
+// reason returns the last lines of an output, for the record. It removes colours, and paths of this machine.
 func (p *proving) reason(output string, failure error) string {
 	text := plain(lastLines(output, kept))
 	if _, isVerdict := errors.AsType[*verdict](failure); isVerdict || text == "" {
@@ -118,16 +118,16 @@ func (p *proving) reason(output string, failure error) string {
 }
 
 var (
-	// ofTheMachine are the folders of an absolute path.
+	// ofTheMachine matches the folders of an absolute path.
 	ofTheMachine = regexp.MustCompile(`(^|[\s"'=(:])/(?:[\w.+@-]+/)+`)
-	// colours are what programs write for terminals only.
+	// colours matches characters that programs write only for terminals.
 	colours = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]`)
 )
 
-// plain is an output without what is for terminals only.
+// plain returns an output without characters for terminals.
 func plain(text string) string { return colours.ReplaceAllString(text, "") }
 
-// lastLines are the last lines of a text that have any words.
+// lastLines returns the last non-empty lines of a text.
 func lastLines(text string, n int) string {
 	var lines []string
 	for line := range strings.Lines(text) {

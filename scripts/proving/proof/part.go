@@ -29,8 +29,8 @@ type Part struct {
 	// Counts extract from the output how much was proven. A part with Counts that has counted nothing is not proven. Nil:
 	// nothing is counted.
 	Counts []Count
-	// Committed says that the part tests the committed files, as in a clone. It fails if the work tree differs from them,
-	// because its inputs are read from the work tree.
+	// Committed reports that the part tests the committed files, as in a clone. It fails if the work tree differs from
+	// them, because its inputs are read from the work tree.
 	Committed bool
 	// Shows are patterns that the output must match, whatever the exit codes are. Nil: nothing.
 	Shows *Sign
@@ -50,14 +50,14 @@ type Command struct {
 	Env  []string
 }
 
-// Count counts in the output of a part. Pattern matches a line: the number in its first group is added, or 1 if it has
-// no group.
+// Count counts something in the output of a part. Pattern matches a line. The number in its first group is added, or 1
+// if it has no group.
 type Count struct {
 	Unit    string // in the plural, as "tests"
 	Pattern *regexp.Regexp
 }
 
-// counted says how much an output proves: "48 submissions". It is empty where nothing was counted.
+// counted returns how much an output proves: "48 submissions". It is empty if nothing was counted.
 func (p Part) counted(output string) string {
 	var all []string
 	for _, count := range p.Counts {
@@ -79,7 +79,7 @@ func (p Part) counted(output string) string {
 	return strings.Join(all, ", ")
 }
 
-// decides are the inputs of the part, with what it runs.
+// decides returns the inputs of the part, including its commands.
 func (p Part) decides() Inputs {
 	in := p.Inputs
 	in.Values = append(slices.Clone(in.Values), fmt.Sprintf("%q", p.Commands))
@@ -102,7 +102,7 @@ func (p Part) check(output string) error {
 	return nil
 }
 
-// choose takes the parts with these names and families, in the order of the list. No names are all parts.
+// choose returns the parts with these names and families, in the order of the list. Without names it returns all parts.
 func choose(parts []Part, names []string) ([]Part, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.is(name) }) {
@@ -118,7 +118,8 @@ func choose(parts []Part, names []string) ([]Part, error) {
 
 func (p Part) is(name string) bool { return p.Name == name || p.Family == name }
 
-// shortened are the names of some of all parts. A family of which all parts are among them stands for these.
+// shortened returns the names of some of all parts. The name of a family replaces its parts if all of them are
+// included.
 func shortened(all, some []Part) (names []string) {
 	in := func(some []Part, family string) (n int) {
 		for _, p := range some {

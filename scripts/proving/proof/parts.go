@@ -68,34 +68,35 @@ func Parts(here *checkout.Checkout) (all []Part, err error) {
 	return append(all, others()...), nil
 }
 
-// lab is a call of the lab command, which `make prove` has built.
+// lab returns a call of the lab command, which `make prove` has built.
 func lab(args ...string) Command { return Command{Args: append([]string{".cache/bin/lab"}, args...)} }
 
-// goTest is a call of go test in the module scripts, with the flags of all builds here.
+// goTest returns a call of go test in the module scripts, with the flags of all our builds.
 func goTest(args ...string) Command {
 	return Command{Args: append([]string{"go", "-C", "scripts", "test", "-trimpath", "-vet=off", "-v"}, args...)}
 }
 
-// counts counts lines of an output.
+// counts returns a Count of lines of an output.
 func counts(unit, pattern string) []Count {
 	return []Count{{Unit: unit, Pattern: regexp.MustCompile("(?m)" + pattern)}}
 }
 
 var (
 	passedTests = counts("tests", `^\s*--- PASS`)
-	// required lets no test be skipped for what the machine lacks. .ci/run sets the same variables.
+	// required are variables that turn skipped tests into failures if the machine lacks something. .ci/run sets the same
+	// variables.
 	required = []string{
 		"OPERATOR_LABS_BROWSER=required", "OPERATOR_LABS_SSHD=required", "OPERATOR_LABS_NAMESPACES=required", "OPERATOR_LABS_CGROUPS=required",
 	}
 	submissions = counts("submissions", `^\S+: (\d+) graded, `)
 )
 
-// named is the name of a lab's part: certify-02.
+// named returns the name of a lab's part: certify-02.
 func named(family string, lab *manifest.Lab) string {
 	return fmt.Sprintf("%s-%02d", family, lab.Number)
 }
 
-// usual is how many minutes a part of a lab takes, and how many where Pods run.
+// usual returns the usual duration of a lab's part. It depends on whether Pods run.
 func usual(lab *manifest.Lab, minutes, withPods time.Duration) time.Duration {
 	if lab.NeedsNode(lab.Stage) {
 		minutes = withPods
@@ -103,7 +104,7 @@ func usual(lab *manifest.Lab, minutes, withPods time.Duration) time.Duration {
 	return minutes * time.Minute
 }
 
-// harness is what grades submissions, of whatever lab: the package, and the files of the command that wire it.
+// harness is the code that grades submissions of all labs: the package, and the files of the command that use it.
 var harness = Inputs{
 	Packages: []string{"scripts/authoring/certify"},
 	Files:    []string{"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/cluster.go", "scripts/cmd/lab/grade.go"},
@@ -130,10 +131,10 @@ func (t *Tree) harness(lab *manifest.Lab) (string, error) {
 	return t.Hash(in)
 }
 
-// checksOf is the folder of a lab's checks.
+// checksOf returns the folder of a lab's checks.
 func checksOf(lab *manifest.Lab) string { return "scripts/checks/" + lab.Name }
 
-// graded are the inputs of what grades submissions of a lab.
+// graded returns the inputs of everything that grades submissions of a lab.
 func graded(lab *manifest.Lab) (Inputs, error) {
 	entry, err := json.Marshal(lab)
 	if err != nil {
@@ -142,7 +143,7 @@ func graded(lab *manifest.Lab) (Inputs, error) {
 	in := Inputs{
 		Values:   []string{string(entry)},
 		Packages: append(slices.Clip(harness.Packages), checksOf(lab), "clusters/controlplane"),
-		// The pinned controller-gen makes manifests.
+		// The pinned controller-gen generates manifests.
 		Files: append(slices.Clip(harness.Files), "solutions/"+lab.Name, "scripts/checkout/tools"),
 	}
 	if lab.NeedsNode(lab.Stage) {
@@ -154,8 +155,8 @@ func graded(lab *manifest.Lab) (Inputs, error) {
 	return in, nil
 }
 
-// certification proves the graders of a lab. Where children of the operator are Pods, a grade takes so long that the
-// lab has two halves.
+// certification returns the parts that prove the graders of a lab. If children of the operator are Pods, a grade takes
+// so long that the lab has two halves.
 func certification(here *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	in, err := graded(of)
 	if err != nil {
@@ -187,7 +188,7 @@ func certification(here *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	return parts, nil
 }
 
-// torture proves more than certification does, which tortures the solution with few random schedules.
+// torture returns the part with many random schedules. Certification tortures the solution only with a few.
 func torture(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	if !of.Operator || of.Stage == manifest.Deployed {
 		return nil, nil
@@ -202,8 +203,8 @@ func torture(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	}}, err
 }
 
-// mutation tries a sample of the mutants, which is smaller where Pods run. A lab that has fewer mutants has all of them
-// tried.
+// mutation returns the part that tries a sample of the mutants. The sample is smaller if Pods run. If a lab has fewer
+// mutants, all of them are tried.
 func mutation(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	in, err := graded(of)
 	in.Packages, in.Files = append(in.Packages, "scripts/authoring/mutate"), append(in.Files, "scripts/cmd/lab/mutate.go")
@@ -239,7 +240,7 @@ func stalled(_ *checkout.Checkout, of *manifest.Lab) ([]Part, error) {
 	}}, err
 }
 
-// conformanceTests has a part for each group of tests. Small groups share one.
+// conformanceTests returns a part for each group of tests. Small groups share one.
 func conformanceTests(here *checkout.Checkout) ([]Part, error) {
 	results, err := conformance.Published(here.Root)
 	if err != nil {
@@ -280,7 +281,8 @@ func conformanceTests(here *checkout.Checkout) ([]Part, error) {
 	return parts, nil
 }
 
-// unitTests proves all unit tests. Those of scripts that are linked with a control plane grade whole submissions.
+// unitTests returns the parts for all unit tests. Tests in scripts that are linked with a control plane grade whole
+// submissions.
 func unitTests(here *checkout.Checkout) ([]Part, error) {
 	modules, err := here.Modules()
 	if err != nil {
@@ -332,8 +334,8 @@ func TestedPrograms(here *checkout.Checkout) ([]string, error) {
 	return slices.Compact(modules), nil
 }
 
-// kindTests prove the course on a cluster of kind. All labs together take more than half an hour, so each half has a
-// cluster of its own.
+// kindTests returns the parts that prove the course on a kind cluster. All labs together take more than half an hour,
+// so each half has a cluster of its own.
 func kindTests(here *checkout.Checkout) ([]Part, error) {
 	part := func(suffix, proves string, usual time.Duration, labs []manifest.Lab, more string) Part {
 		var numbers []string
@@ -349,7 +351,8 @@ func kindTests(here *checkout.Checkout) ([]Part, error) {
 			Commands: []Command{{Args: []string{"make", "e2e-kind", "FLAGS=--labs " + strings.Join(numbers, ",") + more}}},
 		}
 	}
-	// Their operators react to what controllers of Kubernetes and kubelets write, and lab 08 had a fault by chance.
+	// Operators of labs 8 and 9 react to objects that Kubernetes' controllers and kubelets write, and lab 08 once had a
+	// flaky fault.
 	var repeated []manifest.Lab
 	for _, number := range []string{"8", "9"} {
 		of, err := here.Labs.Lab(number)
@@ -369,7 +372,7 @@ func kindTests(here *checkout.Checkout) ([]Part, error) {
 	}, nil
 }
 
-// others are the parts that belong to no lab.
+// others returns the parts that belong to no lab.
 func others() []Part {
 	everything := Inputs{All: true}
 	first := Inputs{
@@ -395,7 +398,7 @@ func others() []Part {
 		},
 		{
 			Name: "air-gap", Inputs: first, Usual: 8 * time.Minute, Counts: steps, Committed: true,
-			// Where there can be no Debian root, the commands run on the machine itself.
+			// If a Debian root is impossible, the commands run on the machine itself.
 			Shows: &Sign{
 				Pattern: regexp.MustCompile(`(?m)^The machine is a Debian root .*\. It has no network\. `),
 				Missing: "it ran on the machine itself, whose network programs can reach: " +

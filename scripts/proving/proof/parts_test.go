@@ -48,8 +48,8 @@ func TestPartsOfCheckout(t *testing.T) {
 	}
 }
 
-// A part that names labs or modules names those that there are, each once.
-// What is certified is graded again when code changes that can change a grade, and for no other change.
+// Parts that name labs or modules name all existing ones, each once. A certified submission is graded again if changed
+// code can change its grade, and not after other changes.
 func TestHarness(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
@@ -134,7 +134,7 @@ func TestPartsCoverEverything(t *testing.T) {
 	}
 }
 
-// What the commands print, as their own tests expect it.
+// The outputs are those of the commands, as the commands' own tests expect them.
 func TestPartCounts(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()

@@ -78,7 +78,7 @@ func (b *bench) write(name, content string) {
 	}
 }
 
-// part adds one that notes that it ran, and then runs a line of shell.
+// part adds a part that records that it ran, and then runs a line of shell.
 func (b *bench) part(name, line string, in Inputs) {
 	family, _, _ := strings.Cut(name, "-")
 	part := Part{
@@ -91,7 +91,7 @@ func (b *bench) part(name, line string, in Inputs) {
 	b.Parts = append(b.Parts, part)
 }
 
-// prove proves, and returns which parts ran, what was said, and the error.
+// prove proves, and returns which parts ran, the output, and the error.
 func (b *bench) prove(ctx context.Context) (ran, said string, err error) {
 	b.t.Helper()
 	if err := errors.Join(b.Out.Truncate(0), os.RemoveAll(filepath.Join(b.Root, "out"))); err != nil {

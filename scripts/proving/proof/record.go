@@ -18,7 +18,8 @@ import (
 // Result is the result of a part.
 type Result string
 
-// The results. A running part has the record of an interrupted run, since after kill -9 no other record can be written.
+// These are the results. A running part has the record of an interrupted run, since after kill -9 no other record can
+// be written.
 const (
 	Proven      Result = "proven"
 	Failed      Result = "failed"
@@ -30,7 +31,7 @@ type Record struct {
 	Part   string `json:"part"`
 	Result Result `json:"result"`
 	Run
-	// Reason says why the part is not proven: the last lines of its output.
+	// Reason is why the part is not proven: the last lines of its output.
 	Reason string `json:"reason,omitempty"`
 	// LastProven is the last run that proved the part, which may be this one. Nil: none is known.
 	LastProven *Run `json:"lastProven,omitempty"`
@@ -40,7 +41,7 @@ type Record struct {
 type Run struct {
 	// Inputs is the hash of all inputs of the part.
 	Inputs string `json:"inputs"`
-	// Proved says how much was proven: "48 submissions".
+	// Proved is how much was proven: "48 submissions".
 	Proved string `json:"proved,omitempty"`
 	// Commit is the checked-out commit. It ends with +changes if the work tree had uncommitted changes.
 	Commit string `json:"commit"`
@@ -115,8 +116,7 @@ func (s *Store) Read(part string) (*Record, error) {
 	return own, err
 }
 
-// read returns this machine's record of a part. An unreadable record counts as none: the part is proven
-// again.
+// read returns this machine's record of a part. An unreadable record counts as missing, so the part is proven again.
 func (s *Store) read(part string) (*Record, error) {
 	content, err := os.ReadFile(s.file(part))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +126,7 @@ func (s *Store) read(part string) (*Record, error) {
 		return nil, fmt.Errorf("reading the record of %s: %w", part, err)
 	}
 	var record Record
-	if !json.Valid(content) { // as after a full disk: it proves nothing
+	if !json.Valid(content) { // damaged, for example by a full disk, so it proves nothing
 		return nil, nil
 	}
 	if err := json.Unmarshal(content, &record); err != nil {

@@ -22,7 +22,7 @@ import (
 	"lva.io/operators/scripts/checkout/command"
 )
 
-// Options say what to prove.
+// Options configure a proof.
 type Options struct {
 	// Root is the root of the checkout. Parts are all parts of its proof.
 	Root  string
@@ -46,14 +46,13 @@ type Options struct {
 }
 
 const (
-	// shown is how many of the last lines of a part that failed are printed, and kept how many of them stand in its
-	// record.
+	// shown is how many of the last lines of a failed part are printed. kept is how many of them are in its record.
 	shown, kept = 40, 8
 	// grace is how long an interrupted command may take to remove what it has made, such as a kind cluster.
 	grace = time.Minute
-	// pulse is how often a log gets a line about how far a part is.
+	// pulse is how often a log gets a line about the progress of a part.
 	pulse = time.Minute
-	// limit is how long a part may take: twice what it should.
+	// limit is the time limit of a part, which is twice its expected maximum.
 	limit = time.Hour
 )
 
@@ -114,8 +113,8 @@ func stateOf(tree *Tree, part Part, store *Store) (state State, err error) {
 	return state, err
 }
 
-// order is the one in which parts run: those that were never proven come first, the cheapest first, then those whose
-// proof is the oldest.
+// order sorts the parts in the order in which they run. Parts that were never proven come first, the cheapest first.
+// Then come the others, with the oldest proof first.
 func order(states []State) {
 	proof := func(s State) (date int64) {
 		if s.Record == nil || s.Record.LastProven == nil {
@@ -136,7 +135,7 @@ func Prove(ctx context.Context, options Options) (err error) {
 	if err != nil {
 		return err
 	}
-	// A program that was being started when the last proof ended may hold its lock for a moment.
+	// A program that was starting when the last proof ended may hold the lock for a moment.
 	moment, cancel := context.WithTimeoutCause(ctx, time.Second, filelock.ErrHeld)
 	defer cancel()
 	unlock, err := filelock.Wait(moment, filepath.Join(options.Store.dir, "lock"))
@@ -196,11 +195,11 @@ type proving struct {
 	runner *command.Runner
 	logs   string
 	began  time.Time
-	// tree is the checkout as it was when the last part had ended; nil: it has to be read.
+	// tree is the checkout at the end of the last part. It is nil if it must be read again.
 	tree *Tree
 }
 
-// state is what is known of a part, with the checkout as it was when the last part had ended.
+// state returns the state of a part, with the checkout at the end of the last part.
 func (p *proving) state(ctx context.Context, name string) (state State, err error) {
 	if p.tree == nil {
 		if p.Reload != nil {
@@ -245,7 +244,7 @@ func (p *proving) summarize(ctx context.Context, known []State, proven, failed, 
 	}
 }
 
-// numbered is a number of parts, as in a sentence.
+// numbered returns a number of parts for a sentence.
 func numbered(parts int) string {
 	if parts == 1 {
 		return "1 part"
@@ -253,7 +252,7 @@ func numbered(parts int) string {
 	return fmt.Sprintf("%d parts", parts)
 }
 
-// prove runs one part, and keeps what came of it.
+// prove runs one part, and records the result.
 func (p *proving) prove(ctx context.Context, state State) (result Result, err error) {
 	part, record := state.Part, &Record{Part: state.Part.Name, Result: Interrupted, Run: Run{
 		Inputs: state.Inputs, Date: time.Now().UTC(), Machine: machine(),
@@ -300,12 +299,13 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 	return record.Result, p.Store.Write(record)
 }
 
-// verdict is the failure of a part whose output does not say why it failed.
+// verdict is the failure of a part whose output does not explain the failure.
 type verdict struct{ error }
 
 func (v *verdict) Unwrap() error { return v.error }
 
-// changed says that what decides a part is no longer what it was. Empty: it is. It reads the checkout for that.
+// changed returns a sentence if the inputs of a part have changed, and otherwise an empty string. It reads the checkout
+// again.
 func (p *proving) changed(ctx context.Context, before State) string {
 	p.tree = nil
 	switch now, err := p.state(ctx, before.Part.Name); {
@@ -332,7 +332,8 @@ func (p *proving) printResult(record *Record, output string, failure error) {
 	}
 }
 
-// try runs a part at a commit, with its output in a log. failure says why it is not proven; err is an error of ours.
+// try runs a part at a commit, with its output in a log. failure is the reason why the part is not proven. err is an
+// internal error.
 func (p *proving) try(ctx context.Context, part Part, commit, log string, usual time.Duration) (failure, err error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -357,7 +358,7 @@ func (p *proving) try(ctx context.Context, part Part, commit, log string, usual 
 	return failure, nil
 }
 
-// run runs the commands of a part, and says which of them failed, and how.
+// run runs the commands of a part. It returns an error for the first command that failed.
 func (p *proving) run(ctx context.Context, scope *process.Scope, part Part, log *os.File) error {
 	for _, c := range part.Commands {
 		line := strings.Join(c.Args, " ")
@@ -390,8 +391,8 @@ func (p *proving) run(ctx context.Context, scope *process.Scope, part Part, log 
 	return nil
 }
 
-// environment is that of a part. Variables of the make that called us are for us alone: PART would choose other things
-// in a make that a part calls.
+// environment returns the environment of a part. It leaves out variables of the make that runs this program. PART, for
+// example, would select other parts in a make that a part calls.
 func environment() []string {
 	return slices.DeleteFunc(gobuild.Environment(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -399,8 +400,8 @@ func environment() []string {
 	})
 }
 
-// show shows how far a part is until end is called: on a terminal by a line that moves, elsewhere by a line each
-// minute.
+// show shows the progress of a part until end is called. On a terminal it redraws a line. Elsewhere it prints a line
+// each minute.
 func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 	if progress.IsTerminal(p.Out) {
 		began := time.Now()
@@ -421,7 +422,7 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 				ticker.Stop()
 				return
 			case <-ticker.C:
-				output, _ := os.ReadFile(log) // without it the line says less
+				output, _ := os.ReadFile(log) // without the log the line is shorter
 				fmt.Fprintf(p.Out, "%s: %s of about %s: %s\n", part, rounded(time.Since(began)), rounded(usual), lastLines(string(output), 1))
 			}
 		}
@@ -432,10 +433,10 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 	}
 }
 
-// withChanges is the end of the name of a commit whose work tree has changes, or files that are new.
+// withChanges is appended to the name of a commit if the work tree has changes or new files.
 const withChanges = "+changes"
 
-// commit names what is checked out.
+// commit returns the name of the commit that is checked out.
 func (p *proving) commit(ctx context.Context) (string, error) {
 	commit, err := p.runner.Run(ctx, p.Root, nil, "git", "rev-parse", "--short=12", "HEAD")
 	if err != nil {

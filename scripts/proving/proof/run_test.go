@@ -53,7 +53,7 @@ func TestFailedPartDoesNotStopOthers(t *testing.T) {
 	if r := b.record("first"); r.Result != Failed || r.Proved != "" || !strings.HasSuffix(r.Reason, "100\nthe reason") || r.LastProven != nil {
 		t.Errorf("the record is %+v", r)
 	}
-	// What failed runs again, though nothing has changed.
+	// A failed part runs again, though nothing has changed.
 	if ran, _, _ := b.prove(t.Context()); ran != "first" {
 		t.Errorf("%q ran", ran)
 	}
@@ -127,7 +127,7 @@ func TestOneProofAtATime(t *testing.T) {
 	if err := Prove(t.Context(), inner); err == nil || !strings.Contains(err.Error(), "another proof is running on this machine") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := file.Close(); err != nil { // as the kernel does it for a process that was killed
+	if err := file.Close(); err != nil { // as the kernel does for a killed process
 		t.Fatal(err)
 	}
 	b.mustRun("outer")
@@ -146,7 +146,7 @@ func TestPartThatDoesNotFitIsNotStarted(t *testing.T) {
 	}
 	b.Within = 0
 	b.mustRun("long")
-	// Now it is known that it takes no hour.
+	// The proof now knows that the part takes no hour.
 	b.Within, b.All = 30*time.Minute, true
 	b.mustRun("short long")
 }
