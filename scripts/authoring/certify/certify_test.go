@@ -60,7 +60,7 @@ func TestDeviations(t *testing.T) {
 		// explained is the check that must be explained first.
 		explained string
 	}{
-		{"full marks as they must be", graded(report.Passed, report.Passed, ""), nil, nil, ""},
+		{"full marks as expected", graded(report.Passed, report.Passed, ""), nil, nil, ""},
 		{
 			"a solution that fails", graded(report.Passed, report.Failed, "dust"), nil,
 			[]string{
@@ -122,7 +122,7 @@ func TestDeviations(t *testing.T) {
 			t.Parallel()
 			got := mutant.Expectation{Fails: test.fails, Explained: test.explained}.Deviations(test.report)
 			if !slices.EqualFunc(got, test.want, strings.Contains) {
-				t.Errorf("the deviations are %q and must say %q", got, test.want)
+				t.Errorf("deviations = %q, want them to contain %q", got, test.want)
 			}
 		})
 	}
@@ -133,11 +133,11 @@ func TestDeviationsWithoutGrade(t *testing.T) {
 	t.Parallel()
 	wanted := mutant.Expectation{Outcome: string(report.NotStarted)}
 	if got := wanted.Deviations(&report.Report{Outcome: report.NotStarted}); len(got) > 0 {
-		t.Errorf("a skeleton that ends as it must deviates: %q", got)
+		t.Errorf("deviations of a skeleton that ends as expected: %q", got)
 	}
 	want := []string{"the outcome is graded, and must be not-started"}
 	if got := wanted.Deviations(&report.Report{Outcome: report.Graded}); !slices.Equal(got, want) {
-		t.Errorf("the deviations of a skeleton that is graded are %q, want %q", got, want)
+		t.Errorf("deviations of a graded skeleton = %q, want %q", got, want)
 	}
 }
 
@@ -165,23 +165,23 @@ func TestTortureDeviations(t *testing.T) {
 		want []string
 	}{
 		{"a solution that survives", survived, "", nil},
-		{"a solution that falls", fell, "", []string{
+		{"a solution that fails", fell, "", []string{
 			"in the torture with seed 7 it fails under [kill-after write 3]\n  expected: the shop is open\n  observed: it is closed\n",
 		}},
 		{"and what led to it", fell, "", []string{"update icecreams sundae → 200 OK (write 3, kill-after)"}},
-		{"a mutant that falls for its reason", fell, "closed$", nil},
+		{"a mutant that fails for its reason", fell, "closed$", nil},
 		{"a mutant that survives", survived, "closed$", []string{`it survives the torture with seed 7, and must fail with "closed$"`}},
-		{"a mutant that falls for another reason", fell, "burnt", []string{"fails under [kill-after write 3]"}},
-		{"a mutant that crashes, as it must", crashed, "exit status 2", nil},
+		{"a mutant that fails for another reason", fell, "burnt", []string{"fails under [kill-after write 3]"}},
+		{"a mutant that crashes, as expected", crashed, "exit status 2", nil},
 		{"a solution that crashes", crashed, "", []string{"fails under [kill-after write 3]"}},
-		{"one that was never tortured", unbuilt, "closed", []string{"the torture ended as not-built: it does not compile", "hm"}},
+		{"a mutant that was never tortured", unbuilt, "closed", []string{"the torture ended as not-built: it does not compile", "hm"}},
 		{"a solution that was never tortured", unbuilt, "", []string{"the torture ended as not-built: it does not compile", "hm"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := tortureDeviations(test.trials, test.failsAs)
 			if !slices.EqualFunc(got, test.want, strings.Contains) {
-				t.Errorf("the deviations are %q and must say %q", got, test.want)
+				t.Errorf("deviations = %q, want them to contain %q", got, test.want)
 			}
 		})
 	}
@@ -200,7 +200,7 @@ func TestCandidates(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(all) < 2+8 || all[0].name != "skeleton" || all[1].name != "solution" {
-			t.Errorf("lab %s: skeleton, solution and eight mutants or more are certified, not %d", options.Lab.Name, len(all))
+			t.Errorf("lab %s: want skeleton, solution and at least eight mutants, got %d candidates", options.Lab.Name, len(all))
 		}
 		tortured := all[2].name == "torture" && all[2].torture && all[2].ungraded && all[2].failsAs == ""
 		if tortured != (options.Lab.Operator && !options.deployed()) {
@@ -210,12 +210,12 @@ func TestCandidates(t *testing.T) {
 		options.Only = []string{all[2].name, "skeleton"}
 		some, err := options.candidates()
 		if err != nil || len(some) != 2 || some[0].name != "skeleton" || some[1].name != all[2].name {
-			t.Errorf("of lab %s only %v must be certified, and these are: %v, %v", options.Lab.Name, options.Only, some, err)
+			t.Errorf("lab %s with Only %v: candidates = %v, error %v", options.Lab.Name, options.Only, some, err)
 		}
 		options.Only = []string{"soluton"}
 		if _, err := options.candidates(); err == nil ||
 			!strings.Contains(err.Error(), `no submission "soluton" to certify; there are skeleton, solution, `) {
-			t.Errorf("there is no soluton, and the error is %v", err)
+			t.Errorf("candidates of a missing submission: error = %v", err)
 		}
 	}
 }
@@ -233,8 +233,8 @@ func TestOnlyMutantsGetSecondAttempt(t *testing.T) {
 		{"found at once", mutant, [][]string{nil}, "ok"},
 		{"found later", mutant, [][]string{bad, nil}, "2nd"},
 		{"never found", mutant, [][]string{bad, bad}, "FAIL"},
-		{"a right one", right, [][]string{nil}, "ok"},
-		{"a right one that had bad luck", right, [][]string{bad}, "FAIL"},
+		{"a correct solution", right, [][]string{nil}, "ok"},
+		{"a correct solution that fails once", right, [][]string{bad}, "FAIL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -242,24 +242,24 @@ func TestOnlyMutantsGetSecondAttempt(t *testing.T) {
 			deviations, before, err := test.candidate.attempt(false, func(attempt int) ([]string, error) {
 				attempts++
 				if attempt != attempts || attempt > len(test.come) {
-					t.Fatalf("attempt %d is the %d. of %d", attempt, attempts, len(test.come))
+					t.Fatalf("got attempt %d as number %d of %d", attempt, attempts, len(test.come))
 				}
 				return test.come[attempt-1], nil
 			})
 			options := Options{Lab: &manifest.Lab{Name: "02-reconciler"}}
 			verdict := options.verdict(test.candidate, time.Second, result{deviations: deviations, before: before})
 			if err != nil || !strings.HasPrefix(verdict, test.want+" ") || attempts != len(test.come) {
-				t.Errorf("after %d attempts it is told as (%v)\n%s", attempts, err, verdict)
+				t.Errorf("after %d attempts: error %v, verdict\n%s", attempts, err, verdict)
 			}
 			if reported := strings.Contains(verdict, bad[0]); reported != (test.want != "ok") {
-				t.Errorf("how it deviated must be told, and is told as\n%s", verdict)
+				t.Errorf("the verdict must list the deviations exactly if it is not ok:\n%s", verdict)
 			}
 		})
 	}
 	if _, _, err := mutant.attempt(false, func(int) ([]string, error) {
 		return nil, io.ErrUnexpectedEOF
 	}); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("an error of ours is %v", err)
+		t.Errorf("got error %v, want io.ErrUnexpectedEOF", err)
 	}
 }
 
@@ -280,10 +280,10 @@ func TestInterruptedCertificationEnds(t *testing.T) {
 	select {
 	case err := <-done:
 		if !errors.Is(err, why) {
-			t.Errorf("it was ended by %v and says %v", why, err)
+			t.Errorf("interrupted with %v: Lab() error = %v", why, err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("it was interrupted half a minute ago and goes on")
+		t.Error("Lab did not return within 30 s of the interrupt")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestLoadUsesCPU(t *testing.T) {
 	before := used()
 	for giveUp := time.Now().Add(20 * time.Second); used() < before+enough; {
 		if time.Now().After(giveUp) {
-			t.Fatalf("in 20 s its programs used %s of the processors", used()-before)
+			t.Fatalf("the programs used %s of CPU time in 20 s", used()-before)
 		}
 		scope, err := process.NewScope(process.Options{})
 		if err != nil {
@@ -334,18 +334,18 @@ func TestDesignsApplyToSolutions(t *testing.T) {
 			tried[d.name] = true
 			dir := filepath.Join(t.TempDir(), d.name)
 			if err := errors.Join(os.CopyFS(dir, os.DirFS(here.SolutionDir(lab))), d.apply(dir)); err != nil {
-				t.Errorf("for lab %s: %v", lab.Name, err)
+				t.Errorf("lab %s: %v", lab.Name, err)
 			}
 			for _, file := range d.files {
 				if content, err := os.ReadFile(filepath.Join(dir, file.Name)); err != nil || !bytes.Equal(content, file.Data) {
-					t.Errorf("the design %s has the file %s, which is not laid out: %v", d.name, file.Name, err)
+					t.Errorf("design %s: apply did not write %s: %v", d.name, file.Name, err)
 				}
 			}
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(here.Root, designsDir, "*"))
 	if err != nil || len(files) != len(tried) || len(tried) < 6 {
-		t.Errorf("there are %d files, and these designs of labs: %v, %v", len(files), tried, err)
+		t.Errorf("got %d files and these designs of labs: %v, error %v", len(files), tried, err)
 	}
 }
 
@@ -363,11 +363,11 @@ func TestDesignErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := designs(root, "01-x"); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("a design %s is read, with the error %v", name, err)
+			t.Errorf("a design %s: designs() error = %v", name, err)
 		}
 	}
 	d := design{name: "x", Replaces: []string{"cmd"}}
 	if err := d.apply(t.TempDir()); err == nil {
-		t.Error("a design replaces a folder that is not there")
+		t.Error("apply() succeeded with a missing folder in Replaces")
 	}
 }

@@ -54,7 +54,7 @@ func TestSeedDrawsMutants(t *testing.T) {
 				of = append(of, c.name)
 			}
 			if len(of) != 4 || of[0] != skeletonName || of[1] != solutionName {
-				t.Errorf("of %s these are graded: %v, want skeleton, solution and two mutants", options.Lab.Name, of)
+				t.Errorf("lab %s: drawn = %v, want skeleton, solution and two mutants", options.Lab.Name, of)
 			}
 			names = append(names, of...)
 		}
@@ -62,10 +62,10 @@ func TestSeedDrawsMutants(t *testing.T) {
 	}
 	first := drawn("a")
 	if again := drawn("a"); !slices.Equal(first, again) {
-		t.Errorf("one seed drew %v, and then %v", first, again)
+		t.Errorf("the same seed drew %v, then %v", first, again)
 	}
 	if other := drawn("b"); slices.Equal(first, other) {
-		t.Errorf("two seeds drew the same: %v", first)
+		t.Errorf("two seeds drew the same mutants: %v", first)
 	}
 }
 
@@ -153,14 +153,14 @@ func TestChangesSelectSubmissions(t *testing.T) {
 				if graded-c.changed == draw.Changed {
 					changed = append(changed, labs[i].Lab.Name)
 				} else if graded-c.changed != draw.Mutants {
-					t.Errorf("%d mutants of %s are drawn", graded-c.changed, labs[i].Lab.Name)
+					t.Errorf("drew %d mutants of %s", graded-c.changed, labs[i].Lab.Name)
 				}
 				if labs[i].Lab.Name == "02-reconciler" && c.changed != test.others {
-					t.Errorf("%d mutants and designs of lab 02 are new or different, want %d", c.changed, test.others)
+					t.Errorf("got %d new or different mutants and designs of lab 02, want %d", c.changed, test.others)
 				}
 			}
 			if got := strings.Join(changed, " "); got != test.changed {
-				t.Errorf("more is drawn of %q, want %q", got, test.changed)
+				t.Errorf("labs with more mutants = %q, want %q", got, test.changed)
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func TestSoakRepeatsOnlySolution(t *testing.T) {
 		{Options{Soak: 2, Repeat: 7}, solutionName, 7},
 	} {
 		if got := test.options.times(candidate{name: test.name}); got != test.want {
-			t.Errorf("%+v grades the %s %d times, want %d", test.options, test.name, got, test.want)
+			t.Errorf("%+v: times(%s) = %d, want %d", test.options, test.name, got, test.want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ const Places = 1
 //lab:end
 `
 
-// A script stands for the checks. It reads the signs in the operator's program.
+// A script replaces the checks. It reads the signs in the operator's program.
 const signChecks = `#!/bin/sh
 operator="$(dirname "$OPERATOR_LABS_RUN")/operator"
 if ! grep -q '"torture"' "$OPERATOR_LABS_RUN"; then
@@ -200,7 +200,7 @@ func TestMutantWithSameManifestsIsEquivalent(t *testing.T) {
 	}
 	i := slices.IndexFunc(all, func(one mutate.Mutant) bool { return one.After == "`json:\"topping\"`" })
 	if i < 0 {
-		t.Fatal("topping has no tag without omitempty")
+		t.Fatal("no mutant removes omitempty from a tag of topping")
 	}
 	m.Mutants = all[i : i+1]
 	m.Ended = func(trial mutate.Trial) error {
@@ -218,18 +218,18 @@ func TestInterruptedMutantIsNotReported(t *testing.T) {
 	t.Parallel()
 	m := mutation(t, `constant: 1 → 0`, `constant: 1 → 2`)
 	m.Ended = func(trial mutate.Trial) error {
-		t.Errorf("%s is told as %s", trial.Mutant, trial.Fate)
+		t.Errorf("an interrupted run reported %s as %s", trial.Mutant, trial.Fate)
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("that is enough")
 	cancel(enough)
 	if err := Mutate(ctx, m); !errors.Is(err, enough) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Mutate() error = %v", err)
 	}
 	full, reported := errors.New("the disk is full"), 0
 	m.Parallel, m.Ended = 1, func(mutate.Trial) error { reported++; return full }
 	if err := Mutate(t.Context(), m); !errors.Is(err, full) || reported != 1 {
-		t.Errorf("the first that was told failed, and %d were told, and the error is %v", reported, err)
+		t.Errorf("after the first Ended failed: got %d reports and error %v, want 1 report", reported, err)
 	}
 }

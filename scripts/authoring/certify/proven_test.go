@@ -87,7 +87,7 @@ func TestProvenSubmissions(t *testing.T) {
 		{"the checks from before", func() { write(program, "one") }, one, true},
 		{"another entry in labs.yaml", func() { lab.Checks = []manifest.Check{{ID: "toppings"}} }, one, false},
 		{"nothing has changed again", func() {}, one, true},
-		{"a third grader, when nobody has used the others for long", func() {
+		{"a third grader, after the others were unused for long", func() {
 			write(program, "three")
 			long := time.Now().Add(-2 * unusedTime)
 			graders, err := filepath.Glob(filepath.Join(root, "proven", lab.Name, "*"))
@@ -104,7 +104,7 @@ func TestProvenSubmissions(t *testing.T) {
 	} {
 		step.change()
 		if had := known(step.candidate); had != step.want {
-			t.Errorf("%s: it is proven: %t", step.what, had)
+			t.Errorf("%s: has() = %t", step.what, had)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestProvenSkeletonIsNotGenerated(t *testing.T) {
 	skeleton := candidate{name: skeletonName, source: source, prepare: func(context.Context, string) error { return laid }}
 	o := Options{Lab: lab, proven: known}
 	if _, err := o.certify(t.Context(), skeleton, filepath.Join(t.TempDir(), "skeleton")); !errors.Is(err, laid) {
-		t.Errorf("it is not proven, and the error is %v", err)
+		t.Errorf("certify of an unproven skeleton: error = %v, want that of prepare", err)
 	}
 	file, err := known.file(skeleton, source)
 	if err != nil {
@@ -134,7 +134,7 @@ func TestProvenSkeletonIsNotGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := o.certify(t.Context(), skeleton, filepath.Join(t.TempDir(), "skeleton")); err != nil || !r.proven {
-		t.Errorf("it is proven, and the result is %+v, %v", r, err)
+		t.Errorf("certify of a proven skeleton: result %+v, error %v", r, err)
 	}
 }
 
@@ -145,12 +145,12 @@ func TestNodeIsPartOfGraders(t *testing.T) {
 	lab := &manifest.Lab{Name: "05-cert-manager", Addons: []string{"cert-manager"}}
 	var by graders
 	if complete, err := by.addNode(here, lab); complete || err != nil {
-		t.Errorf("nothing is built, and it says %t, %v", complete, err)
+		t.Errorf("addNode() without programs = %t, %v, want false", complete, err)
 	}
 	for _, name := range []string{"node/init", "node/agent", "node/imagebuild", "bin/addons"} {
 		file := filepath.Join(here.Root, ".cache", filepath.FromSlash(name))
 		if !slices.Contains(by.programs, file) {
-			t.Errorf("%s is none of %v", file, by.programs)
+			t.Errorf("programs lack %s: %v", file, by.programs)
 		}
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
 			t.Fatal(err)
@@ -167,6 +167,6 @@ func TestNodeIsPartOfGraders(t *testing.T) {
 		}
 	}
 	if complete, err := by.addNode(here, lab); complete || err != nil {
-		t.Errorf("there are no images, and it says %t, %v", complete, err)
+		t.Errorf("addNode() without images = %t, %v, want false", complete, err)
 	}
 }

@@ -50,7 +50,7 @@ func TestLabsShareTheSlots(t *testing.T) {
 			nodes, most := 0, 0
 			for _, c := range running {
 				if c.running > c.atOnce() {
-					t.Fatalf("seed %d: %d of lab %s run", seed, c.running, c.Lab.Name)
+					t.Fatalf("seed %d: %d submissions of lab %s run at once", seed, c.running, c.Lab.Name)
 				}
 				if c.withNode() {
 					nodes, most = nodes+1, max(most, c.atOnce())
@@ -61,11 +61,11 @@ func TestLabsShareTheSlots(t *testing.T) {
 			}
 			for _, c := range all {
 				if len(c.jobs) > 0 && (!c.withNode() || nodes == 0) && len(running) < atOnce {
-					t.Fatalf("seed %d: a slot is free, and %d of lab %s wait", seed, len(c.jobs), c.Lab.Name)
+					t.Fatalf("seed %d: a slot is free while %d submissions of lab %s wait", seed, len(c.jobs), c.Lab.Name)
 				}
 			}
 			if len(running) == 0 {
-				t.Fatalf("seed %d: %d wait for ever", seed, left)
+				t.Fatalf("seed %d: %d submissions wait forever", seed, left)
 			}
 			i := random.IntN(len(running))
 			running[i].running--
@@ -83,7 +83,7 @@ func TestDisturbedRunHasNoGrade(t *testing.T) {
 	o := &Options{Lab: &here.Labs.Labs[0]}
 	line := o.verdict(candidate{name: solutionName}, time.Second, result{noGrade: "it was stopped for 20 s"})
 	if !strings.HasPrefix(line, "none ") || !strings.HasSuffix(line, "\n             it has no grade: it was stopped for 20 s\n") {
-		t.Errorf("the line says %q", line)
+		t.Errorf("got line %q", line)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestUncertified(t *testing.T) {
 	}{
 		{"a lab", one, 1, true},
 		{"two labs", errors.Join(one, errors.Join(other)), 2, true},
-		{"an error of ours", errors.New("the disk is full"), 0, false},
-		{"a lab and an error of ours", errors.Join(one, errors.New("a process is left")), 0, false},
+		{"an internal error", errors.New("the disk is full"), 0, false},
+		{"a lab and an internal error", errors.Join(one, errors.New("a process is left")), 0, false},
 	} {
 		if labs, only := uncertified(test.err); len(labs) != test.labs || only != test.only {
-			t.Errorf("%s: %d labs, nothing else: %t", test.name, len(labs), only)
+			t.Errorf("%s: uncertified() = %d labs, only %t", test.name, len(labs), only)
 		}
 	}
 }

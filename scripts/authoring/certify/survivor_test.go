@@ -103,7 +103,7 @@ mutants:
 		},
 	})
 	if err == nil || !strings.Contains(err.Error(), "of 3 submissions, these did not get the expected grade: sturdy") {
-		t.Errorf("one of three survives, and the error is %v", err)
+		t.Errorf("Lab() error = %v, want one about the surviving mutant", err)
 	}
 	for _, want := range []string{
 		`(?m)^ok .* 01-shop torture: survives$`,
@@ -113,10 +113,10 @@ mutants:
 			` +its misconception: Nothing ever goes wrong\.$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
-			t.Errorf("it must say %q and says\n%s", want, out.String())
+			t.Errorf("want output that matches %q, got\n%s", want, out.String())
 		}
 	}
 	if !regexp.MustCompile(`\n\nFAIL .* sturdy: .*\n.*\n +its misconception: Nothing ever goes wrong\.\n$`).MatchString(out.String()) {
-		t.Errorf("it must end with what was not graded as it must be, and says\n%s", out.String())
+		t.Errorf("want output that ends with the unexpected grades, got\n%s", out.String())
 	}
 }

@@ -37,10 +37,10 @@ func TestMarkedTypes(t *testing.T) {
 	})
 	versions, err := marked(dir)
 	if want := []string{"farm/v2", "shop/v1"}; err != nil || !slices.Equal(versions, want) {
-		t.Errorf("%v, %v, want %v", versions, err, want)
+		t.Errorf("marked() = %v, %v, want %v", versions, err, want)
 	}
 	if wanted, err := Wanted(dir); err != nil || !wanted {
-		t.Errorf("%t, %v", wanted, err)
+		t.Errorf("Wanted() = %t, %v", wanted, err)
 	}
 }
 
@@ -48,10 +48,10 @@ func TestModuleWithoutMarkedTypesKeepsFiles(t *testing.T) {
 	t.Parallel()
 	dir := lay(t, map[string]string{"internal/generated/kept.go": "package generated\n"})
 	if wanted, err := Wanted(dir); err != nil || wanted {
-		t.Errorf("%t, %v", wanted, err)
+		t.Errorf("Wanted() = %t, %v", wanted, err)
 	}
 	if err := (Generator{}).Generate(t.Context(), dir); !errors.Is(err, ErrNoTypes) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Generate() error = %v, want ErrNoTypes", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "internal/generated/kept.go")); err != nil {
 		t.Error(err)
@@ -64,7 +64,7 @@ func TestGenerated(t *testing.T) {
 		"internal/generated/listers/shop/v1/sundae.go": true, "internal/generated.go": false, "internal/controller/generated/x.go": false,
 	} {
 		if Generated(name) != want {
-			t.Errorf("%s: %t", name, !want)
+			t.Errorf("Generated(%s) = %t", name, !want)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestParseTestName(t *testing.T) {
 		{"Something without a group", "sig-unknown", false},
 	} {
 		if of := (Test{test.name}); of.SIG() != test.sig || of.Alone() != test.alone {
-			t.Errorf("%s is of %s, alone: %t", test.name, of.SIG(), of.Alone())
+			t.Errorf("%s: SIG() = %s, Alone() = %t", test.name, of.SIG(), of.Alone())
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestFocus(t *testing.T) {
 		chosen, err := Focus(all, test.expression)
 		if !slices.Equal(chosen, test.want) || test.err == "" && err != nil ||
 			test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-			t.Errorf("%q chooses %v, %v", test.expression, chosen, err)
+			t.Errorf("Focus(%q) = %v, %v", test.expression, chosen, err)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestBatchRunsOnlyItsTests(t *testing.T) {
 	focus := regexp.MustCompile(focusOn([]Test{{job}, {daemon}}))
 	for _, test := range all {
 		if runs := focus.MatchString("test/e2e/apps/x.go " + test.Name); runs != (test.Name == job || test.Name == daemon) {
-			t.Errorf("%s runs: %t", test.Name, runs)
+			t.Errorf("%s matches the focus: %t", test.Name, runs)
 		}
 	}
 }
@@ -123,19 +123,19 @@ func TestResultsAreKeptAndPublished(t *testing.T) {
 	if diff := cmp.Diff([]Result{
 		{daemon, Failed, "no daemon", 9}, {job, Passed, "", 3}, {nodes, NotRun, "there is one", 0},
 	}, ledger.Results()); diff != "" {
-		t.Errorf("kept are (-want +got)\n%s", diff)
+		t.Errorf("recorded results (-want +got)\n%s", diff)
 	}
 	if left := ledger.Left(all); !slices.Equal(left, []Test{{daemon}, {nodes}, {slow}}) {
-		t.Errorf("left are %v", left)
+		t.Errorf("Left() = %v", left)
 	}
 	if err := ledger.Publish(root); err == nil {
-		t.Error("there is no folder for the documents, and it published")
+		t.Error("Publish() succeeded without a folder for the documents")
 	}
 	if diff := cmp.Diff([]Figures{{"sig-apps", 1, 1, 0}, {"sig-architecture", 0, 0, 1}}, Count(ledger.Results())); diff != "" {
-		t.Errorf("counted are (-want +got)\n%s", diff)
+		t.Errorf("counted results (-want +got)\n%s", diff)
 	}
 	if summary := Summary(ledger.Results()); summary != "1 of 3 passed, 1 failed, 1 were not run" {
-		t.Errorf("the summary is %q", summary)
+		t.Errorf("Summary() = %q", summary)
 	}
 }
 
@@ -147,18 +147,18 @@ failing: [{tests: simple daemon, reason: Daemons are hard.}]
 `
 	for _, test := range []struct{ name, find, replace, err string }{
 		{"in order", "", "", ""},
-		{"a test in the sample that is no more", "run a job", "run no job", "there is no conformance test"},
-		{"a reason for no test", "two untainted", "three untainted", `no conformance test has a name that matches "three untainted"`},
+		{"a test in the sample that no longer exists", "run a job", "run no job", "there is no conformance test"},
+		{"a reason that matches no test", "two untainted", "three untainted", `no conformance test has a name that matches "three untainted"`},
 		{"no reason", "Daemons are hard.", `""`, `"simple daemon" has no reason`},
 		{"no expression", "simple daemon", `"("`, "is not a regular expression"},
-		{"a field that nobody knows", "failing:", "falling:", "unknown field"},
+		{"an unknown field", "failing:", "falling:", "unknown field"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			known, err := readKnown([]byte(strings.Replace(file, test.find, test.replace, 1)), all)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Errorf("the error is %v, and must say %q", err, test.err)
+					t.Errorf("got error %v, want it to contain %q", err, test.err)
 				}
 				return
 			}
@@ -168,17 +168,17 @@ failing: [{tests: simple daemon, reason: Daemons are hard.}]
 			possible, impossible := known.Possible(all)
 			if !slices.Equal(possible, []Test{{job}, {daemon}, {slow}}) ||
 				!slices.Equal(impossible, []Result{{Test: nodes, Verdict: NotRun, Why: "There is one node."}}) {
-				t.Errorf("possible are %v, and impossible %v", possible, impossible)
+				t.Errorf("Possible() = %v, %v", possible, impossible)
 			}
 			if explained, expected := known.Explain(Result{Test: daemon, Verdict: Failed, Why: "timed out"}); !expected ||
 				explained.Why != "Daemons are hard." {
-				t.Errorf("it explains %v, %t", explained, expected)
+				t.Errorf("Explain() = %v, %t", explained, expected)
 			}
 			if _, expected := known.Explain(Result{Test: job, Verdict: Failed, Why: "timed out"}); expected {
-				t.Error("it expects a failure for which there is no reason")
+				t.Error("Explain() expects a failure without a known reason")
 			}
 			if !slices.Equal(known.Sampled(), []Test{{job}}) {
-				t.Errorf("the sample is %v", known.Sampled())
+				t.Errorf("Sampled() = %v", known.Sampled())
 			}
 		})
 	}

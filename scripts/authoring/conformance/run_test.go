@@ -34,11 +34,11 @@ esac; done
 		t.Fatal(err)
 	}
 	if !slices.Equal(ended, []Result{{Test: job, Verdict: Passed}}) {
-		t.Errorf("the results are %v", ended)
+		t.Errorf("got results %v", ended)
 	}
 	if err := filepath.WalkDir(tmp, func(path string, _ fs.DirEntry, err error) error {
 		if strings.Contains(path, "kuberc") {
-			t.Errorf("%s is left", path)
+			t.Errorf("a temporary file is left: %s", path)
 		}
 		return err
 	}); err != nil {

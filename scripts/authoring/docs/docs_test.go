@@ -85,7 +85,7 @@ func TestCodeOfPages(t *testing.T) {
 	err = Check(root)
 	const stale = "docs/page.md:6: what the marker before it names has changed: run `make fix`"
 	if err == nil || err.Error() != stale {
-		t.Errorf("check before the fix: %v, want %s", err, stale)
+		t.Errorf("Check() before the fix = %v, want %s", err, stale)
 	}
 	// The page of a lab comes from its solution, and must not be fixed here.
 	const ofLab = "<!-- code: solutions/01-shop/Makefile -->\n<!-- /code -->\n"
@@ -99,7 +99,7 @@ func TestCodeOfPages(t *testing.T) {
 		t.Errorf("fixed (-want +got):\n%s", diff)
 	}
 	if err := Check(root); err != nil {
-		t.Errorf("check after the fix: %v", err)
+		t.Errorf("Check() after the fix = %v", err)
 	}
 
 	// A change in the code makes the page stale again.
@@ -176,12 +176,12 @@ func TestTablesOfPages(t *testing.T) {
 	err = Check(root)
 	const stale = "solutions/01-shop/TASK.md:3: what the marker before it names has changed: run `make fix`"
 	if err == nil || !strings.Contains(err.Error(), stale) {
-		t.Errorf("the check of a page with old points: %v", err)
+		t.Errorf("Check() of a page with old points = %v", err)
 	}
 	write(t, root, "docs/page.md", "<!-- table: checks -->\n<!-- /table -->\n")
 	const noLab = "labs/labs.yaml has no lab docs, whose checks this table could list"
 	if _, err := Refresh(root, "docs/page.md"); err == nil || !strings.Contains(err.Error(), noLab) {
-		t.Errorf("a table of checks in a page of no lab: %v, want %s", err, noLab)
+		t.Errorf("Refresh() of a page outside of a lab with a table of checks: error = %v, want %s", err, noLab)
 	}
 }
 
@@ -201,12 +201,12 @@ func TestDocumentsStartingWithBraceAreJSON(t *testing.T) {
 		}
 		for _, match := range braced.FindAllStringSubmatch(string(content), -1) {
 			if found++; !json.Valid([]byte(match[1])) {
-				t.Errorf("%s has %s, which is neither JSON nor, for kubectl, YAML", page, match[1])
+				t.Errorf("%s has %s, which is not JSON, and kubectl does not read it as YAML", page, match[1])
 			}
 		}
 	}
 	if found == 0 {
-		t.Error("no page has such a document: is it looked for in the wrong way?")
+		t.Error("no page has such a document: is the search wrong?")
 	}
 }
 
@@ -230,14 +230,14 @@ func TestLecturesTeachMarkersOfHints(t *testing.T) {
 			for _, name := range needed.FindAllString(strings.Join(check.Hints, "\n"), -1) {
 				found[name] = true
 				if !strings.Contains(taught, name) {
-					t.Errorf("a hint for %s of lab %d names %s, and no lecture up to it does", check.ID, lab.Number, name)
+					t.Errorf("a hint for %s of lab %d names %s, but no lecture up to it does", check.ID, lab.Number, name)
 				}
 			}
 		}
 	}
 	for _, name := range []string{"+kubebuilder:resource:scope", "WithValidator(", "Complete("} {
 		if !found[name] {
-			t.Errorf("no hint names %s: is it looked for in the wrong way?", name)
+			t.Errorf("no hint names %s: is the search wrong?", name)
 		}
 	}
 }
@@ -397,7 +397,7 @@ func TestPageLinksToGlossaryTerms(t *testing.T) {
 		}
 	}
 	if len(terms) == 0 {
-		t.Error("the glossary has no terms: is it looked for in the wrong way?")
+		t.Error("the glossary has no terms: is the search wrong?")
 	}
 	for _, term := range terms {
 		if !linked[term] {

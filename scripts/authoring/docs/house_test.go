@@ -37,7 +37,7 @@ func TestDiagramShowsImportsAgainstOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if arrow := "    services --> cmd"; !slices.Contains(lines, arrow) {
-		t.Errorf("the diagram has no %q:\n%s", arrow, strings.Join(lines, "\n"))
+		t.Errorf("the diagram lacks %q:\n%s", arrow, strings.Join(lines, "\n"))
 	}
 }
 
@@ -70,7 +70,7 @@ func TestLinesAreRoundedToHundreds(t *testing.T) {
 		12_049: "12,000", 12_050: "12,100",
 	} {
 		if got := hundreds(lines); got != want {
-			t.Errorf("%d lines are shown as %s, want %s", lines, got, want)
+			t.Errorf("hundreds(%d) = %s, want %s", lines, got, want)
 		}
 	}
 }

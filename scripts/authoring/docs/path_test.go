@@ -55,7 +55,7 @@ func TestLecturesHaveAPath(t *testing.T) {
 				"```mermaid", "```go",
 			} {
 				if !strings.Contains(text, part) {
-					t.Errorf("it has no %q", strings.TrimSpace(part))
+					t.Errorf("the lecture has no %q", strings.TrimSpace(part))
 				}
 			}
 			sections := strings.Split("\n"+fencedCode.ReplaceAllString(text, ""), "\n## ")
@@ -66,17 +66,17 @@ func TestLecturesHaveAPath(t *testing.T) {
 				headings = append(headings, heading)
 				switch mark := pathMarker.FindStringSubmatch(body); {
 				case mark == nil:
-					t.Errorf("below %q there is no *core*, *lab* or *depth*", heading)
+					t.Errorf("the section %q has no *core*, *lab* or *depth*", heading)
 				case mark[1] == "core":
 					core += words(body)
 				}
 			}
 			if core > coreWords {
-				t.Errorf("its core has %d words, want at most %d", core, coreWords)
+				t.Errorf("the core has %d words, want at most %d", core, coreWords)
 			}
 			for _, last := range []string{"Questions", "If you are stuck", "Further reading"} {
 				if !slices.Contains(headings, last) {
-					t.Errorf("it has no %q", last)
+					t.Errorf("the lecture has no %q", last)
 				}
 			}
 		})

@@ -101,7 +101,7 @@ func TestCodeOfLecturesAndSlidesHasSource(t *testing.T) {
 	}
 	for name := range mayBeTyped {
 		if !met[name] {
-			t.Errorf("there is no such code any more: remove the exception %q", name)
+			t.Errorf("the code no longer exists: remove the exception %q", name)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestExamplesOfLecturesAreObjects(t *testing.T) {
 		switch filepath.Ext(file) {
 		case ".json":
 			if !json.Valid(content) {
-				t.Errorf("%s is no JSON", file)
+				t.Errorf("%s is not JSON", file)
 			}
 		case ".yaml":
 		default:
@@ -142,6 +142,6 @@ func TestExamplesOfLecturesAreObjects(t *testing.T) {
 		}
 	}
 	if objects == 0 {
-		t.Error("there are no examples: are they looked for in the wrong place?")
+		t.Error("there are no examples: is the search wrong?")
 	}
 }

@@ -31,7 +31,7 @@ func TestMutantListErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
 		{name: "nothing"},
-		{"a field that nobody knows", "misconception:", "idea:", `unknown field "idea"`},
+		{"an unknown field", "misconception:", "idea:", `unknown field "idea"`},
 		{"no misconception", "Toppings count themselves.", `""`, "the mutant no-toppings has no misconception"},
 		{
 			"no edits",
@@ -53,7 +53,7 @@ func TestMutantListErrors(t *testing.T) {
 			`fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\"}\n  outcome: crashed",
 			"the mutant no-toppings has an outcome",
 		},
-		{"an expression that is none", "is 0$", "is (0", "the expression for toppings"},
+		{"an invalid expression", "is 0$", "is (0", "the expression for toppings"},
 		{"one of several that is explained", `fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\", served: x}\n  explained: served", ""},
 		{
 			"several, of which none is explained",
@@ -72,11 +72,11 @@ func TestMutantListErrors(t *testing.T) {
 			"the mutant no-toppings fails checks, so it need not be tortured: leave out one of fails and torture",
 		},
 		{
-			"an expression for the torture that is none",
+			"an invalid expression for the torture",
 			`fails: {toppings: "is 0$"}`, `torture: "is (0"`,
 			"the mutant no-toppings: the expression for the torture",
 		},
-		{"a torture that nothing is expected of", `fails: {toppings: "is 0$"}`, `torture: ""`, "the mutant no-toppings fails no check"},
+		{"a torture without an expectation", `fails: {toppings: "is 0$"}`, `torture: ""`, "the mutant no-toppings fails no check"},
 		{"a skeleton to be tortured", `fails: {served: "no such kind"}`, `torture: "no such kind"`, `unknown field "torture"`},
 		{"two of a name", "mutants:", `mutants:
 - {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`, "the mutant no-toppings is there twice"},
@@ -84,7 +84,7 @@ func TestMutantListErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if strings.Count(good, test.find) != 1 && test.find != "" {
-				t.Fatalf("the test is wrong: %q is not there once", test.find)
+				t.Fatalf("invalid test: %q does not occur exactly once", test.find)
 			}
 			dir := t.TempDir()
 			write(t, dir, File, strings.Replace(good, test.find, test.replace, 1))
@@ -96,12 +96,12 @@ func TestMutantListErrors(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error must say %q and is %v", test.want, err)
+				t.Errorf("want an error with %q, got %v", test.want, err)
 			}
 		})
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "reading the mutants") {
-		t.Errorf("there is no list, and the error is %v", err)
+		t.Errorf("Load() without a list: error = %v", err)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestLoadTortureExpectation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := list.Mutants[0]; m.Torture != "is 0$" || len(m.Fails) != 0 {
-		t.Errorf("it is read as %+v", m)
+		t.Errorf("Load() = %+v", m)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestApplyMakesAllEdits(t *testing.T) {
 	}
 	content, err := os.ReadFile(filepath.Join(dir, "shop.go"))
 	if err != nil || string(content) != "count := 0" {
-		t.Errorf("both edits applied make %q, %v", content, err)
+		t.Errorf("content after both edits = %q, %v", content, err)
 	}
 }
 
@@ -143,10 +143,10 @@ func TestApplyErrors(t *testing.T) {
 		edit Edit
 		want string
 	}{
-		{"text that is gone", Edit{"shop.go", "len(flavours)", "0"}, "edit 1: its text to find is in shop.go 0 times"},
-		{"text that is there twice", Edit{"shop.go", "toppings", "0"}, "edit 1: its text to find is in shop.go 2 times"},
+		{"text that does not occur", Edit{"shop.go", "len(flavours)", "0"}, "edit 1: its text to find is in shop.go 0 times"},
+		{"text that occurs twice", Edit{"shop.go", "toppings", "0"}, "edit 1: its text to find is in shop.go 2 times"},
 		{"no text", Edit{"shop.go", "", "0"}, "must be there once"},
-		{"a file that is gone", Edit{"store.go", "len", "0"}, "no such file"},
+		{"a missing file", Edit{"store.go", "len", "0"}, "no such file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -156,10 +156,10 @@ func TestApplyErrors(t *testing.T) {
 			mutant := Mutant{Name: "wrong", Edits: []Edit{test.edit}}
 			err := mutant.Apply(dir)
 			if err == nil || !strings.HasPrefix(err.Error(), "the mutant wrong, ") || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error must say %q and is %v", test.want, err)
+				t.Errorf("want an error with %q, got %v", test.want, err)
 			}
 			if after, _ := os.ReadFile(filepath.Join(dir, "shop.go")); string(after) != before {
-				t.Errorf("the file is now %q", after)
+				t.Errorf("the file has changed: %q", after)
 			}
 		})
 	}

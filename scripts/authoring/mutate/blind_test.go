@@ -62,10 +62,10 @@ func TestBlindSetIsAppliedAndCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if content, err := os.ReadFile(filepath.Join(solution, "a.txt")); err != nil || string(content) != "HELLO, world\n" {
-		t.Errorf("after the first mutant the file is %q (%v)", content, err)
+		t.Errorf("content after the first mutant = %q (%v)", content, err)
 	}
 	if listed := mutants[0].String(); listed != "shouts: mistake: Louder is better." {
-		t.Errorf("a list shows it as %q", listed)
+		t.Errorf("String() = %q", listed)
 	}
 
 	ledger, err := mutate.OpenLedger(filepath.Join(t.TempDir(), "ledger.json"), mutants, set.Known())
@@ -83,7 +83,7 @@ func TestBlindSetIsAppliedAndCounted(t *testing.T) {
 		Mutants: mutate.Figures{Mutants: 3, Found: 1, Equivalent: 1, Undecided: 1},
 	}
 	if difference := cmp.Diff(want, set.Figures(ledger)); difference != "" {
-		t.Errorf("the figures (-want +got):\n%s", difference)
+		t.Errorf("figures (-want +got):\n%s", difference)
 	}
 }
 
@@ -102,11 +102,11 @@ func TestInvalidBlindSetIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(blindSet, c.replace, c.with, 1)
 			if changed == blindSet {
-				t.Fatal("the case changes nothing")
+				t.Fatal("invalid test: the case changes nothing")
 			}
 			file, solution := blind(t, changed)
 			if _, err := mutate.ReadBlind(file, solution); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -135,6 +135,6 @@ func TestRecordBlindKeepsOtherSets(t *testing.T) {
 	}
 	want := mutate.Figures{Mutants: 7, Found: 7, Blind: []mutate.BlindFigures{better, second}}
 	if difference := cmp.Diff(want, all["01-hello"]); difference != "" {
-		t.Errorf("the figures (-want +got):\n%s", difference)
+		t.Errorf("figures (-want +got):\n%s", difference)
 	}
 }

@@ -20,7 +20,7 @@ func shop(t *testing.T, survivors string) (dir string, mutants []mutate.Mutant) 
 	dir = lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f(n int) int { return n + 7 }\n"})
 	mutants = of(t, dir)
 	if len(mutants) != 3 {
-		t.Fatalf("the test is wrong: there are %v", changes(mutants))
+		t.Fatalf("invalid test: got the mutants %v, want three", changes(mutants))
 	}
 	if survivors != "" {
 		write(t, dir, mutate.SurvivorsFile, strings.NewReplacer("ID", mutants[0].ID, "MUTANT", mutants[0].Change()).Replace(survivors))
@@ -36,8 +36,8 @@ func TestSurvivorListErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
 		{name: "nothing"},
-		{"a field that nobody knows", "verdict:", "opinion:", `unknown field "opinion"`},
-		{"a mutant that is no more", `id: "ID"`, "id: cafe0000", `the solution no longer has a mutant "cafe0000" (shop.go f, `},
+		{"an unknown field", "verdict:", "opinion:", `unknown field "opinion"`},
+		{"a mutant that no longer exists", `id: "ID"`, "id: cafe0000", `the solution no longer has a mutant "cafe0000" (shop.go f, `},
 		{"a mutant with another name", "MUTANT", "n + 7 → n + 8", `is called "n + 7 → n + 8", and is "shop.go f, `},
 		{"no such verdict", "gap", "harmless", `has the verdict "harmless": write equivalent, torture or gap`},
 		{"no reason", "Nobody counts to eight.", `""`, "has no reason: say in a sentence"},
@@ -57,7 +57,7 @@ func TestSurvivorListErrors(t *testing.T) {
 			known, err := mutate.Survivors(dir, mutants)
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("the error must say %q and is %v", test.want, err)
+					t.Errorf("want an error with %q, got %v", test.want, err)
 				}
 				return
 			}
@@ -71,7 +71,7 @@ func TestSurvivorListErrors(t *testing.T) {
 	}
 	dir, mutants := shop(t, "")
 	if known, err := mutate.Survivors(dir, mutants); err != nil || len(known) != 0 {
-		t.Errorf("there is no list, and it is read as %v, %v", known, err)
+		t.Errorf("Survivors() without a list = %v, %v", known, err)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestLedgerResumesLastRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(changes(want), changes(ledger.Open())); diff != "" {
-			t.Errorf("open are (-want +got)\n%s", diff)
+			t.Errorf("open mutants (-want +got)\n%s", diff)
 		}
 		return ledger
 	}
@@ -102,7 +102,7 @@ func TestLedgerResumesLastRun(t *testing.T) {
 		mutate.Trial{ID: "cafe0000", Fate: mutate.Survived})
 	ledger := open(mutants[0], mutants[2])
 	if got, want := ledger.Figures(), (mutate.Figures{Mutants: 3, Survived: 1, Undecided: 2}); !cmp.Equal(got, want) {
-		t.Errorf("the figures are %+v and must be %+v", got, want)
+		t.Errorf("Figures() = %+v, want %+v", got, want)
 	}
 	record(ledger, mutate.Trial{ID: mutants[0].ID, Fate: mutate.Found, Why: "places"})
 	record(open(mutants[2]),
@@ -110,14 +110,14 @@ func TestLedgerResumesLastRun(t *testing.T) {
 	open(mutants[1])
 	known[mutants[1].ID] = mutate.Survivor{ID: mutants[1].ID, Verdict: mutate.Equivalent}
 	if got, want := open().Figures(), (mutate.Figures{Mutants: 3, Found: 1, Gaps: 1, Equivalent: 1}); !cmp.Equal(got, want) {
-		t.Errorf("the figures are %+v and must be %+v", got, want)
+		t.Errorf("Figures() = %+v, want %+v", got, want)
 	}
 
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := mutate.OpenLedger(file, mutants, known); err == nil || !strings.Contains(err.Error(), "remove "+file) {
-		t.Errorf("the file is broken, and the error is %v", err)
+		t.Errorf("OpenLedger() of a broken file: error = %v", err)
 	}
 }
 
@@ -136,15 +136,15 @@ func TestFigures(t *testing.T) {
 	if want := (mutate.Figures{
 		Mutants: 34, Found: 18, Tortured: 1, Survived: 1, Gaps: 2, Equivalent: 5, Stillborn: 4, Undecided: 3,
 	}); !cmp.Equal(figures, want) {
-		t.Errorf("the figures are %+v and must be %+v", figures, want)
+		t.Errorf("Figures() = %+v, want %+v", figures, want)
 	}
 	const want = "34 mutants: 18 found (81.8 % of the 22 that are wrong), 1 found by the torture alone, 1 survived, 2 known to survive, " +
 		"5 equivalent, 4 stillborn, 3 undecided"
 	if got := figures.String(); got != want {
-		t.Errorf("it says\n%s\nand must say\n%s", got, want)
+		t.Errorf("String() =\n%s\nwant\n%s", got, want)
 	}
 	if got := (mutate.Figures{Mutants: 4, Equivalent: 3, Stillborn: 1}).String(); got != "4 mutants: 0 found, 3 equivalent, 1 stillborn" {
-		t.Errorf("where none is wrong it says %s", got)
+		t.Errorf("String() without wrong mutants = %s", got)
 	}
 
 	root := t.TempDir()
@@ -159,6 +159,6 @@ func TestFigures(t *testing.T) {
 	}
 	recorded, err := mutate.LoadFigures(root)
 	if err != nil || len(recorded) != 2 || recorded["01-icecream"].Found != 18 || recorded["02-shop"].Found != 20 {
-		t.Errorf("recorded are %v, %v", recorded, err)
+		t.Errorf("recorded figures = %v, %v", recorded, err)
 	}
 }

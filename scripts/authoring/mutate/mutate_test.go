@@ -313,7 +313,7 @@ func TestOperators(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("the mutants are (-want +got)\n%s", diff)
+				t.Errorf("mutants (-want +got)\n%s", diff)
 			}
 		})
 	}
@@ -363,7 +363,7 @@ func TestOnlyTasksAreMutated(t *testing.T) {
 		"cmd/main.go f, constant: 2 → 3",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the mutants are (-want +got)\n%s", diff)
+		t.Errorf("mutants (-want +got)\n%s", diff)
 	}
 }
 
@@ -387,11 +387,11 @@ func TestNearlyEmptyLabMutatesMissingFiles(t *testing.T) {
 		"internal/controller/webapp_controller.go", "internal/controller/children.go", "api/v1alpha1/webapp_types.go",
 	} {
 		if files[file] == 0 {
-			t.Errorf("there is no mutant of %s: %v", file, files)
+			t.Errorf("no mutant of %s: %v", file, files)
 		}
 	}
 	if files["cmd/main.go"] > 0 {
-		t.Errorf("cmd/main.go is given, and has %d mutants", files["cmd/main.go"])
+		t.Errorf("the lab already has cmd/main.go, and it has %d mutants, want 0", files["cmd/main.go"])
 	}
 }
 
@@ -399,12 +399,12 @@ func TestBrokenSolutionHasNoMutants(t *testing.T) {
 	t.Parallel()
 	_, err := mutate.Of(t.Context(), lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f() int { return \"\" }\n"}))
 	if err == nil || !strings.Contains(err.Error(), "shop.go:5:23") {
-		t.Errorf("it must say where, and says %v", err)
+		t.Errorf("want an error with the position, got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := mutate.Of(ctx, everyOperator(t)); err == nil {
-		t.Error("it was interrupted, and there is no error")
+		t.Error("an interrupted Of() returned no error")
 	}
 }
 
@@ -420,14 +420,14 @@ func TestMutantIDIsStable(t *testing.T) {
 	}
 	first := ids(before)
 	if unique := slices.Compact(slices.Sorted(slices.Values(first))); len(first) != 6 || len(unique) != 6 {
-		t.Errorf("there must be six mutants with different IDs, and there are %v", first)
+		t.Errorf("want six mutants with different IDs, got %v", first)
 	}
 	if again := ids("// Package shop is open.\n" + before + "\nfunc g() {}\n"); !slices.Equal(first, again) {
-		t.Errorf("code elsewhere turns the IDs from %v into %v", first, again)
+		t.Errorf("a change to other code changed the IDs from %v to %v", first, again)
 	}
 	for _, id := range ids(strings.ReplaceAll(before, "f(", "h(")) {
 		if slices.Contains(first, id) {
-			t.Errorf("%s is now in another function", id)
+			t.Errorf("the ID %s stayed the same in another function", id)
 		}
 	}
 }
@@ -440,10 +440,10 @@ func TestApplyRefusesChangedFile(t *testing.T) {
 		write(t, dir, "shop.go", content)
 		err := mutant.Apply(dir)
 		if err == nil || !strings.Contains(err.Error(), "shop.go has changed since it was made") {
-			t.Errorf("the error is %v", err)
+			t.Errorf("Apply() error = %v", err)
 		}
 		if now, _ := os.ReadFile(filepath.Join(dir, "shop.go")); string(now) != content {
-			t.Errorf("the file is now %q", now)
+			t.Errorf("the file has changed: %q", now)
 		}
 	}
 }
@@ -462,19 +462,19 @@ func TestSampleIsStableForSeed(t *testing.T) {
 	}
 	ten := ids(mutate.Sample(all, 10, 7))
 	if len(ten) != 10 {
-		t.Errorf("it has %d", len(ten))
+		t.Errorf("got a sample of %d, want 10", len(ten))
 	}
 	if twenty := ids(mutate.Sample(all, 20, 7)); !slices.Equal(ten, twenty[:10]) {
-		t.Errorf("a larger sample %v has not the smaller one %v", twenty, ten)
+		t.Errorf("the larger sample %v does not begin with the smaller one %v", twenty, ten)
 	}
 	if other := ids(mutate.Sample(all, 10, 8)); slices.Equal(ten, other) {
-		t.Error("another seed takes the same")
+		t.Error("another seed chose the same mutants")
 	}
 	gone := slices.DeleteFunc(slices.Clone(all), func(m mutate.Mutant) bool { return m.ID == ten[3] })
 	if fewer := ids(mutate.Sample(gone, 10, 7)); !slices.Equal(slices.Delete(slices.Clone(ten), 3, 4), fewer[:9]) {
-		t.Errorf("without %s the sample is %v, and was %v", ten[3], fewer, ten)
+		t.Errorf("without %s the sample is %v, before it was %v", ten[3], fewer, ten)
 	}
 	if whole := mutate.Sample(all, 1000, 7); len(whole) != 100 {
-		t.Errorf("a sample larger than all has %d", len(whole))
+		t.Errorf("a sample larger than all has %d mutants, want 100", len(whole))
 	}
 }

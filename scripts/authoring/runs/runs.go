@@ -47,7 +47,7 @@ const maxTimeline = 600
 type Run struct {
 	Lab  *manifest.Lab
 	Name string // one of Names
-	// Mutant is the mutant that was graded; nil for the others.
+	// Mutant is the mutant that was graded. It is nil for the others.
 	Mutant *mutant.Mutant
 	// Expected is the expected grade.
 	Expected mutant.Expectation

@@ -36,7 +36,7 @@ func all(t *testing.T) (here *checkout.Checkout, each []runs.Run) {
 func TestEachLabHasRuns(t *testing.T) {
 	here, each := all(t)
 	if len(each) != len(runs.Names)*len(here.Labs.Labs) {
-		t.Errorf("%d labs have %d runs", len(here.Labs.Labs), len(each))
+		t.Errorf("got %d labs and %d runs", len(here.Labs.Labs), len(each))
 	}
 	for _, run := range each {
 		if problems := run.Problems(here.Root); len(problems) > 0 {
@@ -66,8 +66,8 @@ func TestStaleRecordingIsFound(t *testing.T) {
 				r.Checks[i].Observed = "the moon is full"
 			}
 		}},
-		{"a check less", "it has no check", func(r *report.Report) { r.Checks = r.Checks[1:] }},
-		{"a check more", "the lab has no check", func(r *report.Report) { r.Checks = append(r.Checks, report.Check{ID: "obsolete"}) }},
+		{"a check is missing", "it has no check", func(r *report.Report) { r.Checks = r.Checks[1:] }},
+		{"an additional check", "the lab has no check", func(r *report.Report) { r.Checks = append(r.Checks, report.Check{ID: "obsolete"}) }},
 		{"no grade", "the outcome is timed-out", func(r *report.Report) { r.Outcome = report.TimedOut }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,12 +81,12 @@ func TestStaleRecordingIsFound(t *testing.T) {
 			_, missing := os.Stat(filepath.Join(root, filepath.FromSlash(run.File())))
 			if test.problem == "" {
 				if err != nil || missing != nil {
-					t.Errorf("it is not kept: %v, %v", err, missing)
+					t.Errorf("the run was not kept: error %v, file %v", err, missing)
 				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), test.problem) || !errors.Is(missing, os.ErrNotExist) {
-				t.Errorf("the error is %v, want %q, and no file", err, test.problem)
+				t.Errorf("got error %v, want %q and no file", err, test.problem)
 			}
 		})
 	}

@@ -136,7 +136,7 @@ func TestWrongArguments(t *testing.T) {
 		})
 	}
 	if got := contents(t, full); len(got) != 1 {
-		t.Errorf("after that there is %v", got)
+		t.Errorf("the folder has changed: %v", got)
 	}
 }
 
@@ -165,10 +165,10 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := p.Create(t.Context(), test.controllerGen, test.prepare); err == nil {
-				t.Error("it succeeds")
+				t.Error("Create() succeeded")
 			}
 			if entries, err := os.ReadDir(above); err != nil || len(entries) > 0 {
-				t.Errorf("what is left: %v, error %v", entries, err)
+				t.Errorf("left behind: %v, error %v", entries, err)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestExistingFolder(t *testing.T) {
 	if _, err := p.Create(t.Context(), "true", func(string) error {
 		return os.WriteFile(mine, []byte("mine"), 0o600)
 	}); err == nil || !strings.Contains(err.Error(), "is not empty") {
-		t.Errorf("error %v, want one that says that the folder is not empty", err)
+		t.Errorf("got error %v, want one about a folder that is not empty", err)
 	}
 	if got := contents(t, dir); got["go.mod"] != "mine" || len(got) != 1 {
 		t.Errorf("the folder has %v", got)
@@ -237,7 +237,7 @@ func TestProjectCompiles(t *testing.T) {
 			p, files := create(t, test.name, test.change)
 			for _, name := range test.files {
 				if !slices.Contains(files, name) {
-					t.Errorf("there is no %s in %v", name, files)
+					t.Errorf("no file %s in %v", name, files)
 				}
 			}
 			before := contents(t, p.Dir)
@@ -249,7 +249,7 @@ func TestProjectCompiles(t *testing.T) {
 				}
 			}
 			if len(files) != len(before) {
-				t.Errorf("it names %d files, and there are %d", len(files), len(before))
+				t.Errorf("Create() returned %d files, and there are %d", len(files), len(before))
 			}
 			run(t, p.Dir, "go", slices.Concat([]string{"vet"}, gobuild.Flags, []string{"./..."})...)
 			run(t, p.Dir, "go", slices.Concat([]string{"vet", "-tags=e2e"}, gobuild.Flags, []string{"./test/e2e"})...)
@@ -265,7 +265,7 @@ func TestProjectCompiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(before, contents(t, p.Dir)); diff != "" {
-				t.Errorf("generating again changes (-before +after):\n%s", diff)
+				t.Errorf("generating again (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -294,10 +294,10 @@ func TestProjectHasModulesOfLabs(t *testing.T) {
 		return lines
 	}
 	if diff := cmp.Diff(required(want), required(content)); diff != "" || len(required(want)) < 10 {
-		t.Errorf("modules (-those of the lab +those of the project):\n%s", diff)
+		t.Errorf("modules (-lab +project):\n%s", diff)
 	}
 	if !strings.HasPrefix(string(content), "module lva.io/webapp\n") {
-		t.Errorf("it begins with %.60q", content)
+		t.Errorf("go.mod begins with %.60q", content)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestKubebuilderExtendsProject(t *testing.T) {
 		"config/network-policy/kustomization.yaml": "allow-webhook-traffic.yaml",
 	} {
 		if !strings.Contains(after[name], want) {
-			t.Errorf("%s does not have %q:\n%s", name, want, after[name])
+			t.Errorf("%s lacks %q:\n%s", name, want, after[name])
 		}
 	}
 	for _, replaced := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {

@@ -16,12 +16,12 @@
 // shows the solution has the lines between begin and else.
 //
 // Two more markers concern only solutions. A file that a lab inherits from the lab it starts from must be the same in
-// both, unless the lab has a task in it, or a marker says why it differs:
+// both, unless the lab has a task in it, or a marker gives the reason:
 //
 //	//lab:differs the manager also starts the reconciler
 //
-// A lab that starts from another one has all its files, except those with a marker that says why they belong to the
-// earlier lab alone:
+// A lab that starts from another one has all its files, except those with a marker that gives the reason why they
+// belong to the earlier lab alone:
 //
 //	#lab:alone the zombie belongs to this lab's second half
 //

@@ -41,7 +41,7 @@ func targets(t *testing.T, makefile string) []string {
 		names = append(names, match[1])
 	}
 	if len(names) < 10 {
-		t.Fatalf("%s has the targets %v: is it read the wrong way?", makefile, names)
+		t.Fatalf("%s has the targets %v: is the search wrong?", makefile, names)
 	}
 	return names
 }
@@ -68,11 +68,11 @@ func TestRootRecipesPassFlags(t *testing.T) {
 	}
 	calls := regexp.MustCompile(`(?m)^\t@(?:\$\((?:LAB|INSTRUCTOR)\)|\.cache/bin/(?:doctor|fresh)) .*$`).FindAllString(string(content), -1)
 	if len(calls) < 30 {
-		t.Fatalf("the recipes are %q: is the Makefile read the wrong way?", calls)
+		t.Fatalf("the recipes are %q: is the search wrong?", calls)
 	}
 	for _, call := range calls {
 		if !strings.Contains(call, "$(FLAGS)") {
-			t.Errorf("it passes no flags on: %s", call)
+			t.Errorf("a recipe passes no flags on: %s", call)
 		}
 	}
 }
@@ -156,11 +156,11 @@ func TestMakeTargetsInWrongFolder(t *testing.T) {
 				"for example: make -C (labs/[^ ]+) " + target)
 			match := want.FindStringSubmatch(output)
 			if err == nil || match == nil {
-				t.Errorf("make %s in the root: error %v, it says %q; want %q", target, err, output, want)
+				t.Errorf("make %s in the root: error %v, output %q; want %q", target, err, output, want)
 				continue
 			}
 			if !slices.Contains(targets(t, filepath.Join(root, match[1], "Makefile")), target) {
-				t.Errorf("make %s in the root says %q, and there is no such target", target, match[0])
+				t.Errorf("make %s in the root prints %q, but there is no such target", target, match[0])
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func TestMakeTargetsInWrongFolder(t *testing.T) {
 			"torture-2", "tests-2", "run-2", "reset-2", "solution-2",
 		} {
 			if output, err := makeIn(t, dir, "-n", target); err != nil || !strings.Contains(output, "-C ../.. "+target) {
-				t.Errorf("make %s in %s: error %v, it would run %q; want that of the root", target, dir, err, output)
+				t.Errorf("make %s in %s: error %v, recipe %q; want the recipe of the root", target, dir, err, output)
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func TestNearlyEmptySkeleton(t *testing.T) {
 	write(t, filepath.Join(dir, "solutions", "09-shop", "skeleton.txt"), "TASK.md\ncmd/mian.go\n")
 	err := generator.Generate(t.Context(), "09-shop", filepath.Join(t.TempDir(), "lab"))
 	if err == nil || !strings.Contains(err.Error(), "solutions/09-shop/skeleton.txt:2: the solution has no cmd/mian.go") {
-		t.Errorf("error %v, want one that names the line", err)
+		t.Errorf("got error %v, want one with the line", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestGenerateRefusesNonEmptyFolder(t *testing.T) {
 	write(t, filepath.Join(into, "main.go"), "mine")
 	err := Generator{Root: dir, ControllerGen: nothing}.Generate(t.Context(), "01-shop", into)
 	if err == nil || !strings.Contains(err.Error(), "is not empty") {
-		t.Errorf("error %v, want one that says that the folder is not empty", err)
+		t.Errorf("got error %v, want one about a folder that is not empty", err)
 	}
 	if diff := cmp.Diff(map[string]string{"main.go": "mine"}, contents(t, into)); diff != "" {
 		t.Errorf("folder (-want +got):\n%s", diff)
@@ -204,7 +204,7 @@ func TestSymbolicLinkInSolutionIsRefused(t *testing.T) {
 	}
 	_, err := Regions(dir, "01-shop")
 	if err == nil || !strings.HasPrefix(err.Error(), "solutions/01-shop/other.go:1: this is not a regular file") {
-		t.Errorf("error %v", err)
+		t.Errorf("Regions() error = %v", err)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestResetCleansUpAfterKilledReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "out", "kept")); err != nil || len(left) > 0 {
-		t.Errorf("there is %v, %v", left, err)
+		t.Errorf("left in out/kept: %v, error %v", left, err)
 	}
 }
 
@@ -423,7 +423,7 @@ func TestSkeletonsCompileAndVet(t *testing.T) {
 				}
 			}
 			if tasks == 0 {
-				t.Error("no TODO(lab) tells the student what to do")
+				t.Error("the skeleton has no TODO(lab)")
 			}
 		})
 	}
@@ -452,6 +452,6 @@ func TestGenerateOutsideModule(t *testing.T) {
 	}
 	want, err := os.ReadFile(filepath.Join(root, "labs", "02-reconciler", "go.mod"))
 	if err != nil || !bytes.Equal(have, want) {
-		t.Errorf("its go.mod is not that of the lab: %v\n%s", err, have)
+		t.Errorf("go.mod differs from the lab's: %v\n%s", err, have)
 	}
 }

@@ -70,9 +70,9 @@ func TestStepsNotStarted(t *testing.T) {
 		{"as the lab begins", skeleton, []int{1, 2}},
 		{"formatted otherwise", strings.ReplaceAll(skeleton, "\n", "\n\n\t"), []int{1, 2}},
 		{"the second step is done", strings.Replace(skeleton, "# TODO(lab): 2. the second.\n", "x\n", 1), []int{1}},
-		{"code is below a comment that was left", strings.Replace(skeleton, "none\n", "none\nx\n", 1), []int{2}},
-		{"code is above it", strings.Replace(skeleton, "a\n", "a\nx\n", 1), []int{2}},
-		{"one place of the first step is done", strings.Replace(skeleton, "none\n", "x\n", 1), []int{2}},
+		{"code below the remaining comment", strings.Replace(skeleton, "none\n", "none\nx\n", 1), []int{2}},
+		{"code above the remaining comment", strings.Replace(skeleton, "a\n", "a\nx\n", 1), []int{2}},
+		{"one region of the first step is done", strings.Replace(skeleton, "none\n", "x\n", 1), []int{2}},
 		{"the task is done, and its comment is left", strings.Replace(skeleton, "none\n", "", 1), []int{2}},
 		{"all is done", string(source.Skeleton(2)), nil},
 		{"another layout", "", nil},
@@ -88,7 +88,7 @@ func TestStepsNotStarted(t *testing.T) {
 			}
 		}
 		if got, err := NotStarted(root, "01-x", dir); err != nil || !slices.Equal(got, test.want) {
-			t.Errorf("%s: the steps %v are not begun (%v), want %v", test.name, got, err, test.want)
+			t.Errorf("%s: NotStarted() = %v (%v), want %v", test.name, got, err, test.want)
 		}
 	}
 }
@@ -103,6 +103,6 @@ func TestStepsOnlyInRegularFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := NotStarted(root, "01-x", dir); err != nil || len(got) > 0 {
-		t.Errorf("the steps %v are not begun (%v)", got, err)
+		t.Errorf("NotStarted() = %v (%v)", got, err)
 	}
 }

@@ -127,7 +127,7 @@ func TestCommandsMatchLectures(t *testing.T) {
 		for _, block := range shell.FindAllStringSubmatch(deck(t, name), -1) {
 			for line := range strings.Lines(continuation.ReplaceAllString(block[1], " ")) {
 				if command := plain(line); command != "" && !strings.Contains(known, command) {
-					t.Errorf("%s shows a command that no lecture and no task has: %s", name, command)
+					t.Errorf("%s shows a command that is in no lecture and in no task: %s", name, command)
 				}
 			}
 		}
@@ -167,7 +167,7 @@ func TestChecksMatchLab(t *testing.T) {
 			}
 			for _, id := range named {
 				if !slices.Contains(ids, id[1]) {
-					t.Errorf("%s names the check %s, which lab %d has not", name, id[1], lab.Number)
+					t.Errorf("%s names the check %s, which lab %d does not have", name, id[1], lab.Number)
 				}
 			}
 		}
@@ -251,12 +251,12 @@ func TestMissingProgramNamesItsPackage(t *testing.T) {
 		_, err := tools(true)
 		if err == nil || !strings.Contains(err.Error(), step.missing) || !strings.Contains(err.Error(), step.advice) ||
 			strings.Contains(fmt.Sprint(err), "\n") {
-			t.Errorf("without %s the error is %v, want one sentence that says what to install", step.missing, err)
+			t.Errorf("without %s: got error %v, want one sentence about what to install", step.missing, err)
 		}
 		add(step.then)
 	}
 	if browser, err := tools(true); err != nil || browser != filepath.Join(bin, "chromium") {
-		t.Errorf("with all programs the browser is %q, %v", browser, err)
+		t.Errorf("tools() = %q, %v", browser, err)
 	}
 }
 

@@ -38,12 +38,12 @@ func TestElapsedCountsWork(t *testing.T) {
 	}
 	elapsed := watch.Elapsed()
 	if turns == 0 || elapsed.Wall < 300*time.Millisecond {
-		t.Errorf("0.3 s took %s", elapsed.Wall)
+		t.Errorf("0.3 s were measured as %s", elapsed.Wall)
 	}
 	if elapsed.Known && (elapsed.CPU <= 0 || elapsed.Idle < 0 || elapsed.Idle >= 1) {
 		t.Errorf("a busy machine is measured as %+v", elapsed)
 	}
 	if text := elapsed.String(); elapsed.Known != strings.HasSuffix(text, " % idle") {
-		t.Errorf("known: %t, and it says %q", elapsed.Known, text)
+		t.Errorf("Known = %t, String() = %q", elapsed.Known, text)
 	}
 }

@@ -106,7 +106,7 @@ func TestStrongTestsFindMoreMutants(t *testing.T) {
 	for _, m := range weak.Mutants {
 		revealed := slices.Contains([]string{"keeps-two", "trusts-the-cache"}, m.Name)
 		if (m.Misconception != "") != revealed || (m.Name != "") != revealed {
-			t.Errorf("a mutant that was missed once is told: %+v", m)
+			t.Errorf("details of a missed mutant are wrongly shown or hidden: %+v", m)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestTells(t *testing.T) {
 			})
 			got := Run(t.Context(), options(t, dir, sample...))
 			if got.Outcome != test.outcome || !strings.Contains(got.Reason, test.reason) || got.FullMarks() || got.Count(report.MutantFound) != 0 {
-				t.Errorf("it is %s: %s", got.Outcome, got.Reason)
+				t.Errorf("got outcome %s: %s", got.Outcome, got.Reason)
 			}
 		})
 	}
@@ -189,10 +189,10 @@ func TestHangs(t *testing.T) {
 	}
 	got, err := run(t.Context(), scope, "", program{path: file, dir: dir, limit: 2 * time.Second}, nil)
 	if err != nil || got.Passed || !strings.Contains(got.by, "it ran longer than 2s") || got.Seconds > 30 {
-		t.Errorf("it is %+v, %v", got, err)
+		t.Errorf("got %+v, error %v", got, err)
 	}
 	if pids := sleeping(t); len(pids) > 0 {
-		t.Errorf("what the test started still runs: %s", pids)
+		t.Errorf("processes of the test still run: %s", pids)
 	}
 }
 
@@ -258,10 +258,10 @@ func TestUnseenMutants(t *testing.T) {
 			t.Parallel()
 			got, err := changeOf(&mutant.Mutant{Name: test.name, Edits: test.edits, Untestable: test.untestable}, dir, []string{"cmd"})
 			if err != nil || !slices.Equal(got.folders, test.folders) || got.unseen != test.unseen {
-				t.Errorf("it is %+v, %v", got, err)
+				t.Errorf("got %+v, error %v", got, err)
 			}
 			if slices.ContainsFunc(got.edits, func(e mutant.Edit) bool { return strings.HasSuffix(e.File, "_test.go") }) {
-				t.Error("it would edit a test")
+				t.Error("changeOf() includes an edit of a test")
 			}
 		})
 	}
@@ -297,10 +297,10 @@ func TestTestsOfAnotherLayoutAreCopied(t *testing.T) {
 	}
 	tested, notices, err := copyTests(from, to)
 	if err != nil || len(tested) != 1 || tested[0] != (testedPackage{folder: "internal/controller", runs: "controllers"}) {
-		t.Fatalf("laid are %+v, %v", tested, err)
+		t.Fatalf("copyTests() = %+v, error %v", tested, err)
 	}
 	if len(notices) != 1 || !strings.HasPrefix(notices[0], "shop has no counterpart in our solution, which has api/v1, internal/controller") {
-		t.Errorf("the notices are %q", notices)
+		t.Errorf("got notices %q", notices)
 	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -309,7 +309,7 @@ func TestTestsOfAnotherLayoutAreCopied(t *testing.T) {
 	defer scope.Close()
 	if err := (&submission.Builder{Submission: to, Scope: scope}).CompileTests(t.Context(),
 		"internal/controller", filepath.Join(scope.Dir, "c.test"), false); err != nil {
-		t.Errorf("it does not compile: %v", err)
+		t.Errorf("the copied tests do not compile: %v", err)
 	}
 	for _, name := range []string{"x.txt", odd} {
 		if _, err := os.Stat(filepath.Join(ours, "controllers", "testdata", name)); err != nil {
@@ -334,7 +334,7 @@ func TestHoldBackRemovesVersion(t *testing.T) {
 	}
 	content, err := os.ReadFile(filepath.Join(dir, "config", "crd", "bases", "shops.yaml"))
 	if want := fmt.Sprintf(definition, true); err != nil || string(content) != want {
-		t.Errorf("it is now %s (%v), want %s", content, err, want)
+		t.Errorf("got definition %s (%v), want %s", content, err, want)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestCheckOfLab(t *testing.T) {
 			"too few can be found", report.Graded, tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried),
 			report.Failed, 0, "they fail on 0 of 2 (0 %); 1 more were not tried",
 		},
-		{"nothing is known of them", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Unfinished }), report.Skipped, 0, ""},
+		{"without results", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Unfinished }), report.Skipped, 0, ""},
 		{"the machine failed", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Error }), report.Skipped, 0, ""},
 		{"the operator was not graded", report.Crashed, nil, report.Skipped, 0, ""},
 	} {
@@ -396,11 +396,11 @@ func TestCheckOfLab(t *testing.T) {
 			Add(r, test.tests, of)
 			got := r.Checks[0]
 			if machine := test.tests != nil && test.tests.Outcome == report.Error; machine != (r.Outcome == report.Error) {
-				t.Errorf("the outcome of the run is %s", r.Outcome)
+				t.Errorf("the run has the outcome %s", r.Outcome)
 			}
 			if got.Status != test.status || got.Points != test.points || got.Observed != test.observed ||
 				r.Score != 50+test.points || r.MaxScore != 100 {
-				t.Errorf("it is %+v, in a report with %d of %d", got, r.Score, r.MaxScore)
+				t.Errorf("got check %+v, score %d of %d", got, r.Score, r.MaxScore)
 			}
 		})
 	}
@@ -442,32 +442,32 @@ func TestKnownResultsAreReused(t *testing.T) {
 	}
 	const right, strong = "return a + b", "Add(2, 3) != 5"
 	if got := run(submitted(t, right, strong), nil, true); got.Outcome != report.Unfinished || len(ran) > 0 {
-		t.Errorf("nothing is known, and nothing may be run: %+v, after %q", got, ran)
+		t.Errorf("with nothing known, no tests may run: got %+v after %q", got, ran)
 	}
 	first := run(submitted(t, right, strong), nil, false)
 	if !first.FullMarks() || first.Known || first.Share() != 100 {
-		t.Fatalf("the first run is %+v", first)
+		t.Fatalf("first run = %+v", first)
 	}
 	if got := run(submitted(t, right, strong), first, true); !got.FullMarks() || !got.Known || len(ran) > 0 {
-		t.Errorf("nothing has changed: %+v, after %q", got, ran)
+		t.Errorf("after no change: got %+v after %q", got, ran)
 	}
 	wrong := submitted(t, "return a - b", strong)
 	if got := run(wrong, first, true); got.Outcome != report.Unfinished || len(ran) > 0 {
-		t.Errorf("the operator has changed, and nothing may be run: %+v, after %q", got, ran)
+		t.Errorf("with a changed operator, no tests may run: got %+v after %q", got, ran)
 	}
 	if got := run(wrong, first, false); got.FullMarks() || !got.Known || got.Own.Passed ||
 		!slices.Equal(ran, []string{"your tests on your operator"}) {
-		t.Errorf("the operator has changed: %+v, after %q", got, ran)
+		t.Errorf("with a changed operator: got %+v after %q", got, ran)
 	}
 	for i, known := range []*report.Tests{nil, run(submitted(t, right, "true"), nil, false)} {
 		got := run(submitted(t, right, "true"), known, false)
 		if got.Outcome != report.NotBuilt || got.Known != (i > 0) || (len(ran) == 0) != got.Known || !strings.Contains(got.Reason, "(TestAdd)") {
-			t.Errorf("the test fails on a right operator: %+v, after %q", got, ran)
+			t.Errorf("with a test that fails on a correct operator: got %+v after %q", got, ran)
 		}
 	}
 	if got := run(submitted(t, right, "Add(2, 3) < 5"), first, false); got.FullMarks() || got.Known ||
 		got.Share() != 50 || !slices.Contains(ran, "mutants") {
-		t.Errorf("the test has changed: %+v, after %q", got, ran)
+		t.Errorf("with a changed test: got %+v after %q", got, ran)
 	}
 }
 
@@ -483,7 +483,7 @@ func TestRunEndsWhenOutcomeIsDecided(t *testing.T) {
 		lab.Tests.Find = test.find
 		got := Run(t.Context(), Options{Lab: lab, Dir: submitted(t, "return a + b", test.test), Solution: solution, Decide: true, Parallel: 1})
 		if got.Outcome != report.Graded || got.FullMarks() != test.full || got.Count(report.MutantUntried) != 1 {
-			t.Errorf("of two, %d %% must be found: %+v", test.find, got)
+			t.Errorf("with %d %% of two mutants required: %+v", test.find, got)
 		}
 	}
 }

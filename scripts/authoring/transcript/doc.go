@@ -5,7 +5,7 @@
 // docs/transcripts.
 //
 // A page is a reader's session: all its blocks of the language sh run in one shell, one after the other, at the root of
-// the checkout. Comments in the page say what a reader does between the blocks, or skips:
+// the checkout. Comments in the page describe what a reader does between the blocks, or skips:
 //
 //	<!-- not run: needs a registry -->
 //	<!-- run before: make run-2 & -->

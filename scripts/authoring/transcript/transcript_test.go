@@ -128,7 +128,7 @@ func TestTranscriptRoundTrip(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := Parse([]byte("$ true\nno spaces\n")); err == nil {
-		t.Error("a line without two spaces was taken")
+		t.Error("Parse() accepted a line without two spaces")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestRecordAndComparePage(t *testing.T) {
 		options.Clean = func() error { cleaned++; return nil }
 		err := Run(t.Context(), options)
 		if cleaned != 1 {
-			t.Errorf("it was cleaned %d times", cleaned)
+			t.Errorf("Clean was called %d times, want 1", cleaned)
 		}
 		return out.String(), err
 	}
@@ -239,7 +239,7 @@ func TestRecordAndComparePage(t *testing.T) {
 	}
 	out, err := run(Options{})
 	if err == nil || !strings.Contains(out, "the page's transcript says:\n$ echo") || strings.Contains(out, "$ pwd") {
-		t.Errorf("another number was taken: %v\n%s", err, out)
+		t.Errorf("a different number was accepted: %v\n%s", err, out)
 	}
 	entries[0].Lines[0] = "… of …"
 	write(t, root, File(name), string(Format(name, entries)))
@@ -264,7 +264,7 @@ func TestPageThatLeavesFileFails(t *testing.T) {
 		t.Errorf("got %v\n%s", err, out.String())
 	}
 	if _, err := os.Stat(filepath.Join(root, "left")); err != nil {
-		t.Errorf("a file of another program might be gone, too: %v", err)
+		t.Errorf("tidy removed a file: %v", err)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestShellRunsCommandsInOrder(t *testing.T) {
 		}
 	}
 	if _, err := sh.run(t.Context(), "exit 1", false); err == nil {
-		t.Error("the shell ended, and nothing says so")
+		t.Error("run() returned no error although the shell ended")
 	}
 }
 
@@ -318,7 +318,7 @@ func TestMakeVariablesAreNotInherited(t *testing.T) {
 	}
 	for _, variable := range env {
 		if strings.HasPrefix(variable, "MAKE") {
-			t.Errorf("a page's commands have %s", variable)
+			t.Errorf("the environment of a page's commands has %s", variable)
 		}
 	}
 }

@@ -227,23 +227,23 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			before := tree(t, root)
 			out, err := verify(t, root, quick...)
 			if err == nil {
-				t.Fatalf("nothing found:\n%s", out)
+				t.Fatalf("Verify found nothing:\n%s", out)
 			}
 			failed := test.check
 			if test.also != "" {
 				failed += ", " + test.also
 			}
 			if !strings.Contains(err.Error(), "("+failed+")") {
-				t.Errorf("error %v, want that of %s\n%s", err, failed, out)
+				t.Errorf("got error %v, want failed checks %s\n%s", err, failed, out)
 			}
 			if !strings.Contains(out, test.want) {
-				t.Errorf("want %q in\n%s", test.want, out)
+				t.Errorf("the output lacks %q:\n%s", test.want, out)
 			}
 			if got := strings.Contains(out, "make fix"); got == test.byHand {
-				t.Errorf("told to `make fix`: %v, want %v\n%s", got, !test.byHand, out)
+				t.Errorf("output mentions `make fix`: %v, want %v\n%s", got, !test.byHand, out)
 			}
 			if diff := cmp.Diff(before, tree(t, root)); diff != "" {
-				t.Errorf("looking has changed the tree:\n%s", diff)
+				t.Errorf("Verify changed the tree:\n%s", diff)
 			}
 			if test.byHand {
 				return

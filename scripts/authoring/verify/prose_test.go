@@ -98,7 +98,7 @@ func TestUnclearSentences(t *testing.T) {
 			var got []string
 			for _, f := range unclearIn("page.md", test.content) {
 				if !f.ByHand {
-					t.Errorf("a program is said to fix %q", f.Message)
+					t.Errorf("the finding %q is not ByHand", f.Message)
 				}
 				got = append(got, f.Where+": "+f.Message)
 			}

@@ -81,7 +81,7 @@ func edit(t *testing.T, root, name, old, replacement string) {
 		t.Fatal(err)
 	}
 	if strings.Count(string(content), old) != 1 {
-		t.Fatalf("%s has %q not once:\n%s", name, old, content)
+		t.Fatalf("%s does not have %q exactly once:\n%s", name, old, content)
 	}
 	write(t, root, name, strings.Replace(string(content), old, replacement, 1))
 }
@@ -165,7 +165,7 @@ func TestFixRepairsRepository(t *testing.T) {
 	t.Parallel()
 	root := unpacked(t)
 	if out, err := verify(t, root, quick...); err == nil {
-		t.Errorf("nothing is found in a repository without skeletons:\n%s", out)
+		t.Errorf("Verify found nothing in a repository without skeletons:\n%s", out)
 	}
 	out, err := fix(t, root, quick...)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestFixRepairsRepository(t *testing.T) {
 		"docs/lecture.md", "solutions/02-sale/shop.go", "solutions/02-sale/PROJECT", "labs/01-shop/README.md", "labs/02-sale/sale.go",
 	} {
 		if !strings.Contains(out, "changed "+name+"\n") {
-			t.Errorf("the fix does not say that it changed %s:\n%s", name, out)
+			t.Errorf("Fix did not report the change of %s:\n%s", name, out)
 		}
 	}
 	if out, err := verify(t, root, quick...); err != nil {
@@ -284,7 +284,7 @@ func TestFixKeepsUncommittedWork(t *testing.T) {
 	}
 	for _, want := range []string{"labs/01-shop has changes that are not committed", "solutions/02-sale/PROJECT differs from"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q in it", err, want)
+			t.Errorf("got error %v, want it to contain %q", err, want)
 		}
 	}
 	after := tree(t, root)

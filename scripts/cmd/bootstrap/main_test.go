@@ -59,7 +59,7 @@ func TestFirstBuildPrintsDiskSpace(t *testing.T) {
 				t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", output)
 			}
 			if err == nil || !strings.HasPrefix(output, test.first) || strings.Contains(output, needs) != strings.Contains(test.first, needs) {
-				t.Errorf("it says %q (%v), want %q", output, err, test.first)
+				t.Errorf("got output %q (%v), want %q", output, err, test.first)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestMakePrintsRequiredGo(t *testing.T) {
 			command.Dir, command.Env = dir, []string{"PATH=" + bin}
 			out, err := command.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), test.want) {
-				t.Errorf("it must say %q and says\n%s", test.want, out)
+				t.Errorf("want output with %q, got\n%s", test.want, out)
 			}
 		})
 	}
@@ -185,7 +185,7 @@ func TestMakePassesFlagsOn(t *testing.T) {
 			command.Dir, command.Env = test.dir, []string{"PATH=" + os.Getenv("PATH"), "FLAGS=-O2"}
 			out, _ := command.CombinedOutput() // without a lab, it fails
 			if output := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(output, test.want) || strings.Contains(output, "-O2") {
-				t.Errorf("it must say %q and says\n%s", test.want, output)
+				t.Errorf("want output with %q, got\n%s", test.want, output)
 			}
 		})
 	}

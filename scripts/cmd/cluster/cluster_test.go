@@ -18,7 +18,7 @@ func TestUnpinnedVersionIsReported(t *testing.T) {
 		{"1.19.0", "1.20.2", " (pinned: 1.20.2)"},
 	} {
 		if got := differs(test.version, test.pinned); got != test.want {
-			t.Errorf("%s of %s: %q; want %q", test.version, test.pinned, got, test.want)
+			t.Errorf("differs(%s, %s) = %q, want %q", test.version, test.pinned, got, test.want)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestArgumentErrors(t *testing.T) {
 			command := root()
 			command.SetArgs(strings.Fields(line))
 			if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("the error is %v; want %q", err, want)
+				t.Errorf("got error %v, want %q", err, want)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ func TestServerForStudents(t *testing.T) {
 		addresses []string
 		want      string
 	}{
-		{"the API server listens for everybody", []kind.Port{{Address: "0.0.0.0", Number: 6443}}, addresses, "https://192.0.2.7:6443"},
+		{"the API server listens on all addresses", []kind.Port{{Address: "0.0.0.0", Number: 6443}}, addresses, "https://192.0.2.7:6443"},
 		{"at one address", []kind.Port{{Address: "198.51.100.3", Number: 6443}}, addresses, "https://198.51.100.3:6443"},
 		{"for this machine only", []kind.Port{{Address: "127.0.0.1", Number: 6443}}, addresses, ""},
 		{"at a port of its own", nil, addresses, ""},
@@ -29,7 +29,7 @@ func TestServerForStudents(t *testing.T) {
 		{"the machine has no address", []kind.Port{{Address: "0.0.0.0", Number: 6443}}, nil, ""},
 	} {
 		if got := serverFor(here, test.ports, test.addresses); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+			t.Errorf("%s: serverFor() = %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestParseServer(t *testing.T) {
 		"k8s.example.edu:6443": false, "http://192.0.2.7:6443": false, "https://": false,
 	} {
 		if _, err := parseServer(server); (err == nil) != good {
-			t.Errorf("%s: %v", server, err)
+			t.Errorf("parseServer(%s): error = %v", server, err)
 		}
 	}
 }

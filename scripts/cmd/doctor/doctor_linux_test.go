@@ -59,7 +59,7 @@ func examined(t *testing.T, prepare string) (printed string, code int) {
 		if os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
 			t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", out)
 		}
-		t.Fatalf("it printed %q: %v", out, err)
+		t.Fatalf("got output %q: %v", out, err)
 	}
 	return strings.NewReplacer(root, "CLONE", empty, "FOLDER").Replace(string(out)), code
 }
@@ -110,11 +110,11 @@ func TestMachines(t *testing.T) {
 				t.Fatal(err)
 			}
 			if code != test.code {
-				t.Errorf("the exit code is %d, want %d:\n%s", code, test.code, got)
+				t.Errorf("got exit code %d, want %d:\n%s", code, test.code, got)
 			}
 			for _, name := range test.decides {
 				if got, want := linesOf(got, name), linesOf(string(content), name); got != want || want == "" {
-					t.Errorf("it prints\n%s\nand not, as in %s,\n%s", got, golden, want)
+					t.Errorf("got\n%s\nwant the lines of %s:\n%s", got, golden, want)
 				}
 			}
 		})
@@ -142,11 +142,11 @@ func TestHugePages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := hugePages(setting, processors); got.State != test.state || got.Found != test.found {
-			t.Errorf("of %q and %q it says %+v", test.setting, test.processors, got)
+			t.Errorf("hugePages() for %q and %q = %+v", test.setting, test.processors, got)
 		}
 	}
 	if got := hugePages(filepath.Join(dir, "missing"), "/proc/cpuinfo"); got.State != Good {
-		t.Errorf("without a setting it says %+v", got)
+		t.Errorf("hugePages() without a setting = %+v", got)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestFewWatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := watches(setting); got.State != state || got.Found != limit+" for each user" {
-			t.Errorf("of %s it says %+v", limit, got)
+			t.Errorf("watches() with the limit %s = %+v", limit, got)
 		}
 	}
 }
@@ -168,11 +168,11 @@ func TestProgramsReadTheFindings(t *testing.T) {
 	printed, _ := examined(t, `exec "$0" -format json`)
 	var all []Finding
 	if err := json.Unmarshal([]byte(printed), &all); err != nil {
-		t.Fatalf("it printed %q: %v", printed, err)
+		t.Fatalf("got output %q: %v", printed, err)
 	}
 	want := Finding{Name: "user namespaces", State: Good, Found: "they can be created"}
 	if !slices.Contains(all, want) {
-		t.Errorf("the findings are %+v, want %+v among them", all, want)
+		t.Errorf("got findings %+v, want them to contain %+v", all, want)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestLabsThatNeedPods(t *testing.T) {
 		}
 	}
 	if want := "labs " + english.WordSeries(numbers, "and"); podsLabs != want {
-		t.Errorf("the doctor says %q, and labs.yaml says %q", podsLabs, want)
+		t.Errorf("podsLabs = %q, but labs.yaml has %q", podsLabs, want)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestCorrectingLineEndsKeepsWork(t *testing.T) {
 	found := lineEnds(dir)
 	_, command, is := strings.Cut(found.Remedy, "Run: ")
 	if found.State != Bad || !is {
-		t.Fatalf("it says %+v", found)
+		t.Fatalf("lineEnds() = %+v, want a bad finding with the command", found)
 	}
 	shell(command)
 	for name, want := range map[string]string{
@@ -281,11 +281,11 @@ func TestCorrectingLineEndsKeepsWork(t *testing.T) {
 		"windows.txt": "b\r\n", "picture": "\x00\r\n",
 	} {
 		if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
-			t.Errorf("%s is %q, %v", name, content, err)
+			t.Errorf("%s has content %q, error %v", name, content, err)
 		}
 	}
 	if got := lineEnds(dir); got.State != Good {
-		t.Errorf("afterwards it says %+v", got)
+		t.Errorf("lineEnds() after the correction = %+v", got)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestPrintFindings(t *testing.T) {
 	} {
 		var out strings.Builder
 		if write(&out, test.findings); out.String() != test.want {
-			t.Errorf("it prints\n%swant\n%s", &out, test.want)
+			t.Errorf("got\n%swant\n%s", &out, test.want)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestUsageErrors(t *testing.T) {
 		{"yaml", `--format is text or json, and not "yaml": correct it`}, {"text", "run `make doctor` in the root of the checkout"},
 	} {
 		if err := run(test.format, os.Stdout); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("the error is %v", err)
+			t.Errorf("run() error = %v", err)
 		}
 	}
 }

@@ -27,10 +27,10 @@ func TestReadOpensLectureOfCheck(t *testing.T) {
 	for _, check := range lab.Checks {
 		file, _, _ := strings.Cut(strings.TrimPrefix(check.Lecture, "docs/lectures/0"), "-")
 		if got, want := c.screen("").Commands.Read(check.Lecture), "make read-"+file; got != want {
-			t.Errorf("of %s one is to read %s, and it must be %s", check.ID, got, want)
+			t.Errorf("%s: read command = %s, want %s", check.ID, got, want)
 		}
 		if check.Precondition() && file != "1" {
-			t.Errorf("the precondition %s is explained in %s", check.ID, check.Lecture)
+			t.Errorf("the precondition %s has its lecture in lab %s, want lab 1", check.ID, check.Lecture)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestGradingsThatNeedNode(t *testing.T) {
 		{clusterFlags{cluster: "kind"}, manifest.Lab{Operator: true, Stage: manifest.Pod}, false},
 	} {
 		if got := test.flags.onNode(&test.lab); got != test.want {
-			t.Errorf("with the flags %+v a lab of stage %q needs a node: %t, want %t", test.flags, test.lab.Stage, got, test.want)
+			t.Errorf("flags %+v, stage %q: onNode() = %t, want %t", test.flags, test.lab.Stage, got, test.want)
 		}
 	}
 }
@@ -65,12 +65,12 @@ func TestProcessStageIsNeverPod(t *testing.T) {
 	} {
 		lab := manifest.Lab{Name: "10-x", Operator: true, Stage: test.named}
 		if got := (&clusterFlags{cluster: "kind"}).stage(&lab); got != test.want {
-			t.Errorf("on kind, the operator of a lab with the stage %q is a %s, want a %s", test.named, got, test.want)
+			t.Errorf("on kind with stage %q: stage() = %s, want %s", test.named, got, test.want)
 		}
 	}
 	_, _, err := (&clusterFlags{pod: true}).start(t.Context(), nil, &manifest.Lab{Name: "10-x", Operator: true, Stage: manifest.Process})
 	if want := "lab 10-x looks at files that its operator writes on this machine: leave out --pod"; err == nil || err.Error() != want {
-		t.Errorf("--pod is answered with %v, want %q", err, want)
+		t.Errorf("start() with --pod: error = %v, want %q", err, want)
 	}
 }
 
@@ -89,12 +89,12 @@ func TestProcessOfLabWithPodsNeedsNode(t *testing.T) {
 		{clusterFlags{cluster: "kind"}, false, false},
 	} {
 		if pod, got := test.flags.onNode(&lab), test.flags.withNode(&lab); pod != test.pod || got != test.want {
-			t.Errorf("with the flags %+v the operator is a Pod: %t, want %t; the cluster is to have a node: %t, want %t",
+			t.Errorf("flags %+v: onNode() = %t, want %t; withNode() = %t, want %t",
 				test.flags, pod, test.pod, got, test.want)
 		}
 	}
 	if with := (&clusterFlags{}).withNode(&manifest.Lab{Operator: true}); with {
-		t.Error("a lab that says nothing gets a node")
+		t.Error("a lab without node: true gets a node")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestNoticeWithoutNamespaces(t *testing.T) {
 		notice := (&choice{foreign: test.foreign}).uncontained(string(test.kept))
 		is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade submissions of strangers")
 		if is != test.notice || !is && notice != "" {
-			t.Errorf("of another's submission: %t, contained by %q: %q", test.foreign, test.kept, notice)
+			t.Errorf("foreign %t, contained by %q: notice = %q", test.foreign, test.kept, notice)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestClassErrors(t *testing.T) {
 	} {
 		got := runHere(t, root, append([]string{"class"}, c.args...)...)
 		if got.code != 1 || !strings.Contains(got.stderr, c.want) {
-			t.Errorf("%s: exit code %d, %q, and must have %q", c.name, got.code, got.stderr, c.want)
+			t.Errorf("%s: got exit code %d, %q, want %q", c.name, got.code, got.stderr, c.want)
 		}
 	}
 }
@@ -90,12 +90,12 @@ func TestClassGradebook(t *testing.T) {
 		}
 		for _, row := range rows[1:] {
 			if got := row[5] + " " + row[6]; got != want[row[0]] {
-				t.Errorf("%s has %q, and must have %q: %q", row[0], got, want[row[0]], row)
+				t.Errorf("%s: got %q, want %q: %q", row[0], got, want[row[0]], row)
 			}
 		}
 		journal, err := os.ReadFile(filepath.Join(out, "journal.jsonl"))
 		if lines := strings.Count(string(journal), "\n"); err != nil || len(rows) != 7 || lines != 3 {
-			t.Errorf("attempt %d: %d lines in the journal, and must be the seed and two runs; %d rows: %v", attempt, lines, len(rows), err)
+			t.Errorf("attempt %d: got %d lines in the journal, want the seed and two runs; %d rows: %v", attempt, lines, len(rows), err)
 		}
 	}
 	for _, student := range []string{"ada", "grace", "linus", "skeleton", "empty", "broken"} {
@@ -104,7 +104,7 @@ func TestClassGradebook(t *testing.T) {
 			t.Fatal(err)
 		}
 		if archive.File[0].Name != "index.html" {
-			t.Errorf("%s: the first file is %s", student, archive.File[0].Name)
+			t.Errorf("%s: first file = %s, want index.html", student, archive.File[0].Name)
 		}
 		archive.Close()
 	}

@@ -63,16 +63,16 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 	running := wantDone(t, root, "kubectl", "get", "pods",
 		"--namespace=icecream-system", "--output=jsonpath={.items[*].spec.containers[*].image}")
 	if running != image {
-		t.Errorf("the Pods of the operator run %q, want %s", running, image)
+		t.Errorf("the operator's Pods run %q, want %s", running, image)
 	}
 	wantDone(t, root, "undeploy", "--dir", dir)
 	if after := there(); after != before {
-		t.Errorf("after undeploy there is\n%s\nand before deploy there was\n%s", after, before)
+		t.Errorf("objects after undeploy:\n%s\nwant those before deploy:\n%s", after, before)
 	}
 
 	deployToEachNode(t, root)
 	if after := there(); after != before {
-		t.Errorf("after undeploy of the DaemonSet there is\n%s\nand before there was\n%s", after, before)
+		t.Errorf("objects after undeploy of the DaemonSet:\n%s\nwant those before:\n%s", after, before)
 	}
 
 	// A new project's Makefile does the same, on the same playground. The project is in the checkout, so its commands use
@@ -83,7 +83,7 @@ func TestDeployAndUndeployOperator(t *testing.T) {
 		t.Errorf("make test-e2e: %v\n%s", err, output)
 	}
 	if after := there(); after != before {
-		t.Errorf("after undeploy of the project there is\n%s\nand before there was\n%s", after, before)
+		t.Errorf("objects after undeploy of the project:\n%s\nwant those before:\n%s", after, before)
 	}
 }
 
@@ -107,7 +107,7 @@ func deployToEachNode(t *testing.T, root string) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%s, and on the node there is\n%s", what, printed)
+				t.Fatalf("%s: content of the node:\n%s", what, printed)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func deployToEachNode(t *testing.T, root string) {
 	wantDone(t, root, "kubectl", "wait", "authorizedkey/ada", "--for=condition=Accepted", "--timeout=60s")
 	printed := wantDone(t, root, "kubectl", "logs", "daemonset/authorizedkeys-node-agent", namespace)
 	if strings.Contains(printed, "forbidden") {
-		t.Errorf("the Pod of the node asks for what it may not:\n%s", printed)
+		t.Errorf("the Pod of the node sends forbidden requests:\n%s", printed)
 	}
 	wantDone(t, root, "kubectl", "delete", "authorizedkeys", "--all")
 	eventually("all AuthorizedKeys were deleted", func(printed string) bool { return printed == "-rw-r--r-- 0 authorized_keys\n" })
@@ -163,7 +163,7 @@ func TestRunStartsPlaygroundWithNode(t *testing.T) {
 		operator, _ := runOperator(t, root, test.lab, "--solution")
 		status := wantDone(t, root, "status")
 		if has := strings.Contains(status, "\n  node "); has != (test.node != "") {
-			t.Errorf("after `lab run %s` the playground is\n%s", test.lab, status)
+			t.Errorf("status of the playground after `lab run %s`:\n%s", test.lab, status)
 		}
 		// Unlike the operator, the playground stays.
 		if err := operator.Process.Signal(syscall.SIGINT); err != nil {

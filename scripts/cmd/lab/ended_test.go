@@ -65,15 +65,15 @@ func TestEndedRun(t *testing.T) {
 			_ = c.Wait()
 			wantNothing(t, temporary)
 			if code := c.ProcessState.ExitCode(); code == 0 || (test.outcome == report.Interrupted && !test.make && code != 1) {
-				t.Errorf("the exit code is %d", code)
+				t.Errorf("got exit code %d", code)
 			}
 			// The report must not have the grade of the run before.
 			written, err := report.Read(filepath.Join(out, report.JSONFile))
 			switch {
 			case err != nil:
-				t.Errorf("%v; it printed\n%s%s", err, seen, rest)
+				t.Errorf("%v; output:\n%s%s", err, seen, rest)
 			case written.Outcome != test.outcome || written.Score != 0:
-				t.Errorf("the outcome is %s with %d points: %s", written.Outcome, written.Score, written.Reason)
+				t.Errorf("got outcome %s with %d points: %s", written.Outcome, written.Score, written.Reason)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 	}
 	seen := readUntil(t, output, "fixed: columns: ")
 	if checks := regexp.MustCompile(`(?m)^ok +\S+`).FindAllString(seen, -1); len(checks) != 2 { // a required check, and the check itself
-		t.Errorf("before its verdict the checks %q have passed:\n%s", checks, seen)
+		t.Errorf("checks that passed before the verdict = %q, want two:\n%s", checks, seen)
 	}
 	readUntil(t, output, waits)
 	save := func() {
@@ -146,14 +146,14 @@ func TestWatchOutlivesFailedRun(t *testing.T) {
 	save()
 	readUntil(t, output, waits)
 	if last, err := report.Read(filepath.Join(out, report.JSONFile)); err != nil || last.Score != 100 {
-		t.Errorf("the last run has %+v, %v", last, err)
+		t.Errorf("last run = %+v, error %v", last, err)
 	}
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.ReadAll(output) // until all processes have closed it
 	if err := c.Wait(); c.ProcessState.ExitCode() != 1 {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the watch ended with %v, want exit code 1", err)
 	}
 	wantNothing(t, temporary)
 }
@@ -182,7 +182,7 @@ func readUntil(t *testing.T, output *bufio.Reader, words string) (seen string) {
 		line, err := output.ReadString('\n')
 		seen += line
 		if err != nil {
-			t.Fatalf("it ended before %q:\n%s", words, seen)
+			t.Fatalf("the command ended before it printed %q:\n%s", words, seen)
 		}
 	}
 	return seen
@@ -218,7 +218,7 @@ func TestReportsAreSeparatePerFolder(t *testing.T) {
 	_, folder, found := strings.Cut(first.stderr, "there is no report ")
 	folder, _, _ = strings.Cut(folder, "/"+report.JSONFile)
 	if !strings.Contains(folder, root) || strings.Contains(folder, "..") {
-		t.Fatalf("its reports are in %q", folder)
+		t.Fatalf("unexpected folder of reports %q", folder)
 	}
 	if first.code != 1 || !found || strings.Contains(first.stderr, "\x1b") {
 		t.Fatalf("exit code %d, %q", first.code, first.stderr)
@@ -228,10 +228,10 @@ func TestReportsAreSeparatePerFolder(t *testing.T) {
 	}
 	if got := run(t, root, "report", "2", "--dir", dirs[0]); got.code != 0 ||
 		!strings.Contains(got.stdout, "100 of 100 points") || strings.Contains(got.stdout, "\x1b") {
-		t.Errorf("its own report is not shown: exit code %d, %q %s", got.code, got.stdout, got.stderr)
+		t.Errorf("the folder's own report is not shown: exit code %d, %q %s", got.code, got.stdout, got.stderr)
 	}
 	if got := run(t, root, "report", "2", "--dir", dirs[1]); got.code != 1 || !strings.Contains(got.stderr, "there is no report ") {
-		t.Errorf("the other folder has none: exit code %d, %s%s", got.code, got.stdout, got.stderr)
+		t.Errorf("want no report for the other folder, got exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
 	// The user has copied the reports, or moved the folder.
 	if err := formats.Write(folder, full(dirs[1])); err != nil {
@@ -255,7 +255,7 @@ func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
 	if runtime.GOOS != "linux" {
-		t.Log("processes are found by Linux's /proc: nothing is stopped here")
+		t.Log("skipping the stop: processes are found in Linux's /proc")
 		return
 	}
 	root := complete(t)
@@ -273,12 +273,12 @@ func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
 	wantNothing(t, temporary)
 	written, err := report.Read(filepath.Join(root, "out", "solutions", "02-reconciler", report.JSONFile))
 	if err != nil {
-		t.Fatalf("%v; it printed\n%s%s", err, seen, rest)
+		t.Fatalf("%v; output:\n%s%s", err, seen, rest)
 	}
 	full := written.Outcome == report.Graded && written.Score == written.MaxScore
 	undecided := written.Outcome == report.Error && strings.HasPrefix(written.Reason, "this machine stopped for ")
 	if !full && !undecided {
-		t.Errorf("%d processes were stopped %s after the operator's start, and the outcome is %s with %d points: %s\n%s%s",
+		t.Errorf("after stopping %d processes %s after the operator's start: outcome %s with %d points: %s\n%s%s",
 			len(stopped), moment, written.Outcome, written.Score, written.Reason, seen, rest)
 	}
 }

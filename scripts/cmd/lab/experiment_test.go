@@ -29,7 +29,7 @@ func TestStateExperimentDrawsCharts(t *testing.T) {
 		"Time until a write is seen", "| 200 |", "etcdserver: request is too large",
 	} {
 		if !strings.Contains(r.stdout, want) {
-			t.Errorf("%q is missing in\n%s", want, r.stdout)
+			t.Errorf("the output lacks %q:\n%s", want, r.stdout)
 		}
 	}
 	for file, want := range map[string]string{
@@ -59,7 +59,7 @@ func TestInterruptedStateExperimentLeavesNothing(t *testing.T) {
 	// After some seconds it prints its progress: its cluster runs, or is being started.
 	output := bufio.NewReader(stderr)
 	if line, err := output.ReadString('\n'); err != nil {
-		t.Fatalf("it ended after %q", line)
+		t.Fatalf("the command ended after %q", line)
 	}
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestInterruptedStateExperimentLeavesNothing(t *testing.T) {
 	_, _ = io.ReadAll(output) // until all processes have closed it
 	_ = c.Wait()
 	if code := c.ProcessState.ExitCode(); code != 1 {
-		t.Errorf("the exit code is %d", code)
+		t.Errorf("got exit code %d, want 1", code)
 	}
 	wantNothing(t, runs)
 }

@@ -76,11 +76,11 @@ func TestFindErrors(t *testing.T) {
 	} {
 		got := run(t, root, append([]string{"find"}, test.args...)...)
 		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
-			t.Errorf("%q: exit code %d, %q, %q; want one line that has %q", test.args, got.code, got.stdout, got.stderr, test.want)
+			t.Errorf("%q: exit code %d, %q, %q; want one line with %q", test.args, got.code, got.stdout, got.stderr, test.want)
 		}
 	}
 	if got := run(t, root, "report", "2", "--dir", several); got.code == 0 {
-		t.Errorf("there is a report that nobody asked for:\n%s", got.stdout)
+		t.Errorf("an unrequested report was written:\n%s", got.stdout)
 	}
 	if got := run(t, root, "find", "2", several, "--report"); got.code != 1 || !strings.Contains(got.stderr, "(a, b)") {
 		t.Errorf("exit code %d, %q", got.code, got.stderr)

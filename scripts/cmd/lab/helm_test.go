@@ -21,14 +21,14 @@ func TestHelmInstallsChartInPlayground(t *testing.T) {
 	file := strings.TrimSpace(chart.stdout)
 	if shown := wantDone(t, root, "helm", "show", "chart", file); !strings.Contains(shown, "\nversion: v1.") ||
 		strings.Contains(shown, "v0.0.0") {
-		t.Errorf("the chart does not have its release's version:\n%s", shown)
+		t.Errorf("the chart lacks its release's version:\n%s", shown)
 	}
 	// On a machine that can't run Pods, the chart's check of the API can't run either.
 	wantDone(t, root, "helm", "upgrade", "--install", "cert-manager", file, "--namespace", "cert-manager", "--create-namespace",
 		"--set", "crds.enabled=true", "--set", "startupapicheck.enabled=false")
 	if output := wantDone(t, root, "helm", "list", "--all-namespaces"); !strings.Contains(output, "deployed") ||
 		!strings.Contains(output, "cert-manager-v1.") {
-		t.Errorf("helm list says %s", output)
+		t.Errorf("helm list printed %s", output)
 	}
 	wantDone(t, root, "kubectl", "get", "crd", "certificates.cert-manager.io")
 }

@@ -272,21 +272,21 @@ func TestWrongArguments(t *testing.T) {
 			root := bare(t)
 			got := runHere(t, root, strings.Fields(test.args)...)
 			if got.code != 1 || got.stdout != "" {
-				t.Errorf("the exit code is %d, and it printed %q", got.code, got.stdout)
+				t.Errorf("got exit code %d and output %q", got.code, got.stdout)
 			}
 			if !strings.HasPrefix(got.stderr, "lab: ") || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
-				t.Errorf("it must say in one line %q and says\n%s", test.want, got.stderr)
+				t.Errorf("want one line with %q, got\n%s", test.want, got.stderr)
 			}
 			wantNothing(t, got.runs)
 			if _, err := os.Stat(filepath.Join(root, ".cache")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("it began to build something: %v", err)
+				t.Errorf("the command began to build something: %v", err)
 			}
 		})
 	}
 	t.Run("not a checkout", func(t *testing.T) {
 		if got := run(t, nothing, "labs"); got.code != 1 ||
 			!strings.Contains(got.stderr, "this is not a checkout of Operator Labs: change into one") {
-			t.Errorf("the exit code is %d, and it says %s", got.code, got.stderr)
+			t.Errorf("got exit code %d, %s", got.code, got.stderr)
 		}
 	})
 }
@@ -305,7 +305,7 @@ func TestUnwritableReportFolderIsRefusedFirst(t *testing.T) {
 		want := "lab: reports can't be written into " + filepath.Join(root, "out", "01-icecream")
 		if got.code != code || !strings.HasPrefix(got.stderr, want) ||
 			!strings.Contains(got.stderr, "make the folder yours") || got.stdout != "" {
-			t.Errorf("%s: the exit code is %d, and it says\n%s%s", args, got.code, got.stdout, got.stderr)
+			t.Errorf("%s: got exit code %d and output\n%s%s", args, got.code, got.stdout, got.stderr)
 		}
 	}
 }
@@ -362,7 +362,7 @@ func TestHintsAreShownOneByOne(t *testing.T) {
 			for i, hint := range check.Hints {
 				if strings.Contains(got.stdout, strings.TrimSpace(hint)) {
 					if check.ID != failed {
-						t.Errorf("%s failed, and it gives away a hint for %s", failed, check.ID)
+						t.Errorf("%s failed, but the hint is for %s", failed, check.ID)
 					}
 					shown = append(shown, i+1)
 				}
@@ -381,20 +381,20 @@ func TestHintsAreShownOneByOne(t *testing.T) {
 		all = append(all, n+1)
 		if shown, text := hint(first); !slices.Equal(shown, []int{n + 1}) ||
 			!strings.Contains(text, fmt.Sprintf("Hint %d of %d", n+1, len(check.Hints))) {
-			t.Errorf("asked %d times, it shows the hints %v:\n%s", n+1, shown, text)
+			t.Errorf("after %d calls: got hints %v:\n%s", n+1, shown, text)
 		}
 	}
 	if shown, text := hint(first); !slices.Equal(shown, all) || !strings.Contains(text, "make read-1") {
-		t.Errorf("when there are no more it shows the hints %v:\n%s", shown, text)
+		t.Errorf("after the last hint: got hints %v:\n%s", shown, text)
 	}
 	// Another check begins with its first hint. The earlier check's hints are not forgotten.
 	last(t, root, second, nil)
 	if shown, text := hint(second); !slices.Equal(shown, []int{1}) {
-		t.Errorf("of the next check it shows the hints %v:\n%s", shown, text)
+		t.Errorf("for the next check: got hints %v:\n%s", shown, text)
 	}
 	last(t, root, first, nil)
 	if shown, text := hint(first); !slices.Equal(shown, all) {
-		t.Errorf("back at the first check it shows the hints %v:\n%s", shown, text)
+		t.Errorf("for the first check again: got hints %v:\n%s", shown, text)
 	}
 }
 
@@ -477,7 +477,7 @@ func wantNothing(t *testing.T, runs string) {
 		select {
 		case <-tick.C:
 		case <-giveUp:
-			t.Fatalf("this is left:\n%s", strings.Join(left, "\n"))
+			t.Fatalf("left behind:\n%s", strings.Join(left, "\n"))
 		}
 	}
 }

@@ -54,21 +54,21 @@ func TestBestScoreIsKept(t *testing.T) {
 		return bestIn(t, reports)
 	}
 	if best := graded(""); best != 100 {
-		t.Errorf("after full marks the best is %d", best)
+		t.Errorf("best score after full marks = %d, want 100", best)
 	}
 	if best := graded("columns"); best != 100 {
-		t.Errorf("after a worse run the best is %d", best)
+		t.Errorf("best score after a worse run = %d, want 100", best)
 	}
 
 	// The table has the last score, and the best one if it is higher.
 	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " 90 of 100, best 100 ") || !strings.Contains(line, "make lab-1") {
-		t.Errorf("the table says %q", line)
+		t.Errorf("got table row %q", line)
 	}
 	if err := os.RemoveAll(filepath.Join(reports, "verdict")); err != nil {
 		t.Fatal(err)
 	}
 	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " –, best 100 ") || !strings.Contains(line, "never") {
-		t.Errorf("after a reset the table says %q", line)
+		t.Errorf("table row after a reset = %q", line)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestMilestonePointsOfLastRun(t *testing.T) {
 		for _, fields := range want {
 			name, _, _ := strings.Cut(fields, " ")
 			if got := strings.Join(strings.Fields(lineOf(t, root, "  "+name+" ")), " "); got != fields {
-				t.Errorf("the table says %q, want %q", got, fields)
+				t.Errorf("got table row %q, want %q", got, fields)
 			}
 		}
 	}

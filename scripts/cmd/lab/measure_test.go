@@ -32,7 +32,7 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 	root := t.TempDir()
 	var nothing strings.Builder
 	if err := m.print(&nothing, root, strings.NewReader("")); err != nil || nothing.Len() > 0 {
-		t.Errorf("of a module without tests it prints %q, %v", &nothing, err)
+		t.Errorf("print() of a module without tests: output %q, error %v", &nothing, err)
 	}
 	run := func(folder, script string) (printed string, err error) {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 	}
 	if printed, err := run("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo problem >&2"); err != nil ||
 		printed != "out\nproblem\n" {
-		t.Errorf("it printed %q and ended with %v", printed, err)
+		t.Errorf("got output %q, error %v", printed, err)
 	}
 	_, err = run("fails", "exit 3")
 	if exit, is := errors.AsType[*exec.ExitError](err); !is || exit.ExitCode() != 3 {
@@ -65,10 +65,10 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 	got := table.String()
 	busy, fails := strings.Index(got, "\n| busy | "), strings.Index(got, "\n| fails | ")
 	if busy < 0 || fails < busy || strings.Contains(got, "\n| busy | 0.0 | 0.0 |") {
-		t.Errorf("the package that computed is not first, with its time:\n%s", got)
+		t.Errorf("want the busy package first, with its CPU time:\n%s", got)
 	}
 	if !strings.Contains(got, "|---|---|\n| fails TestB | 2.0 |\n| busy TestA | 0.5 |\n") {
-		t.Errorf("the tests are not in the order of their times:\n%s", got)
+		t.Errorf("the tests are not sorted by time:\n%s", got)
 	}
 }
 
@@ -76,9 +76,9 @@ func TestPackageRunTwiceCountsTwice(t *testing.T) {
 	t.Parallel()
 	got, err := packageTimes("/r", "/r/a 1.0 0.5 0.25\n/r/b 2.0 0.5 0.5\nKilled\n/r/a 1.0 0.5 0.25\n")
 	if err != nil || len(got) != 2 || got[0] != (measured{"a", 2, 1.5}) || got[1] != (measured{"b", 2, 1}) {
-		t.Errorf("the packages took %v, %v", got, err)
+		t.Errorf("packageTimes() = %v, %v", got, err)
 	}
 	if _, err := packageTimes("/r", "/r/a 1.0 x 0.25\n"); err == nil {
-		t.Error("a time that is no number is accepted")
+		t.Error("packageTimes() accepted a time that is not a number")
 	}
 }

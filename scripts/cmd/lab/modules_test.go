@@ -53,14 +53,14 @@ func TestModulesAreDownloadedAutomatically(t *testing.T) {
 			}
 			// Full marks are printed, and kept.
 			if !strings.Contains(string(out), "100 of 100 points") {
-				t.Errorf("it printed\n%s", out)
+				t.Errorf("want full marks, got\n%s", out)
 			}
 			reports := filepath.Join(root, "out", "solutions", "01-icecream")
 			if _, err := report.Read(filepath.Join(reports, report.JSONFile)); err != nil {
 				t.Error(err)
 			}
 			if best := bestIn(t, reports); best != 100 {
-				t.Errorf("after full marks the best is %d", best)
+				t.Errorf("best score after full marks = %d, want 100", best)
 			}
 		})
 	}
@@ -77,12 +77,12 @@ func TestModulesAreDownloadedAutomatically(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 		if modules, err := filepath.Glob(filepath.Join(cache, "*", "*@*")); err != nil || len(modules) > 0 {
-			t.Errorf("downloaded: %v %v", modules, err)
+			t.Errorf("modules were downloaded: %v, error %v", modules, err)
 		}
 	})
 }
 
-// What is built works without Go. Only a submission has to be compiled.
+// Programs that are built work without Go. Only a submission has to be compiled.
 func TestMissingGo(t *testing.T) {
 	t.Parallel()
 	root := complete(t, "01-icecream")
@@ -116,6 +116,6 @@ func TestLabIsNotGradedWithoutNetwork(t *testing.T) {
 	wantNothing(t, runs)
 	written, err := report.Read(filepath.Join(root, "out", "solutions", "01-icecream", report.JSONFile))
 	if err != nil || written.Outcome != report.Error || !strings.HasPrefix(written.Reason, "modules could not be downloaded") {
-		t.Errorf("the report is %+v, %v", written, err)
+		t.Errorf("got report %+v, error %v", written, err)
 	}
 }

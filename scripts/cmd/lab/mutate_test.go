@@ -78,6 +78,6 @@ func TestMutateResumesAfterInterrupt(t *testing.T) {
 	}
 	wantNothing(t, runs)
 	if figures := mutate.Count(read()); figures.Undecided != 2 {
-		t.Errorf("after the first of three there are left %+v", figures)
+		t.Errorf("after the first of three mutants: %+v, want two left", figures)
 	}
 }

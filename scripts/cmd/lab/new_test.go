@@ -34,7 +34,7 @@ func TestNewProjectPassesItsTests(t *testing.T) {
 	out := wantDone(t, root, "new", "hooks", "--domain=lva.io", "--group=apps", "--version=v1", "--kind=Shop", "--webhook")
 	if !strings.HasPrefix(out, "hooks has ") ||
 		!strings.Contains(out, "an operator for the kind Shop of apps.lva.io/v1. Next:\n  cd hooks\n") {
-		t.Errorf("it says\n%s", out)
+		t.Errorf("got output\n%s", out)
 	}
 	output, err := makeIn(t, project, "test")
 	if err != nil {
@@ -61,10 +61,10 @@ func TestNewProjectErrors(t *testing.T) {
 	} {
 		got := run(t, root, strings.Fields(test.args)...)
 		if got.code == 0 || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
-			t.Errorf("lab %s: exit code %d, it says %q; want one sentence with %q", test.args, got.code, got.stderr, test.want)
+			t.Errorf("lab %s: got exit code %d, %q; want one sentence with %q", test.args, got.code, got.stderr, test.want)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(root, "webapp")); err == nil {
-		t.Error("a project that was refused is there")
+		t.Error("a refused project was created")
 	}
 }

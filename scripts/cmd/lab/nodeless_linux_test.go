@@ -34,7 +34,7 @@ func TestMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 	longtest.Proof(t)
 	if os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
 		if err := exec.Command("unshare", "--user", "--map-root-user", "true").Run(); err != nil {
-			t.Skipf("unshare makes no user namespace here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %v", err)
+			t.Skipf("unshare can't create a user namespace here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %v", err)
 		}
 	}
 	root := complete(t, "05-cert-manager", "08-lolcow", "09-webapp")
@@ -71,10 +71,10 @@ func TestMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 			t.Errorf("%s: %s with %d points: %s", test.args, got.Outcome, got.Score, got.Reason)
 		}
 		if !strings.Contains(strings.Join(strings.Fields(string(output)), " "), test.message) {
-			t.Errorf("%s: it does not say %q:\n%s", test.args, test.message, output)
+			t.Errorf("%s: the output lacks %q:\n%s", test.args, test.message, output)
 		}
 		if _, err := os.Stat(filepath.Join(out, "best", report.JSONFile)); err == nil {
-			t.Errorf("%s: it became the best score", test.args)
+			t.Errorf("%s: the report became the best score", test.args)
 		}
 	}
 }

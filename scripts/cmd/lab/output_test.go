@@ -23,14 +23,14 @@ func TestDownloadsOfTestsAreCounted(t *testing.T) {
 	o := &output{to: &to, onOutput: func() { calls++ }, downloads: func(n int) { counted = n }}
 	for _, piece := range []string{"go: downloading a v1\ngo: down", "loading b v2\n", "# x\n", "x.go:1: ", "no\n"} {
 		if n, err := io.WriteString(o, piece); err != nil || n != len(piece) {
-			t.Fatalf("%d of %d bytes were written: %v", n, len(piece), err)
+			t.Fatalf("wrote %d of %d bytes: %v", n, len(piece), err)
 		}
 		if counted == 2 && to.Len() == 0 && calls > 0 {
 			t.Error("a download ends the bar")
 		}
 	}
 	if want := "# x\nx.go:1: no\n"; to.String() != want || counted != 2 || calls == 0 {
-		t.Errorf("it passed on %q, want %q, and counted %d downloads", to.String(), want, counted)
+		t.Errorf("passed on %q, want %q; counted %d downloads", to.String(), want, counted)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestTestOutcomes(t *testing.T) {
 		{"ends with the program", begins + pkg, 0, 0, "a TestC: ", ""},
 		{"a package leaves something behind", passes + passing + left + other, 1, 0, "b: it left a process\n", ""},
 		{"a flaky test hides what is left", prints + fails + pkg + passes + pkg, 1, 0, "a: ", "a TestA: it is broken\n"},
-		{"it is content when repeated", left + other + `{"Action":"pass","Package":"b"}`, 0, 0, "b: it left a process\n", ""},
+		{"it succeeds when repeated", left + other + `{"Action":"pass","Package":"b"}`, 0, 0, "b: it left a process\n", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,13 +77,13 @@ func TestTestOutcomes(t *testing.T) {
 			}
 			if ended.passed != test.passed || ended.skipped != test.skipped ||
 				shown(ended.failed) != test.failed || shown(ended.flaky) != test.flaky {
-				t.Errorf("%d passed, %d were skipped, these failed: %q, and these are flaky: %q",
+				t.Errorf("got %d passed, %d skipped, failed %q, flaky %q",
 					ended.passed, ended.skipped, shown(ended.failed), shown(ended.flaky))
 			}
 		})
 	}
 	if _, err := parseEvents(strings.NewReader(passing + `{"Action":"fail`)); err == nil {
-		t.Error("half an event is no error")
+		t.Error("parseEvents() accepted half an event")
 	}
 }
 
@@ -101,6 +101,6 @@ func TestWritableLeavesNoFiles(t *testing.T) {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("there is %v, %v", left, err)
+		t.Errorf("left in the folder: %v, error %v", left, err)
 	}
 }

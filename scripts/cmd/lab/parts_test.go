@@ -62,15 +62,15 @@ func TestWatchContinuesWithFirstOpenPart(t *testing.T) {
 	} {
 		c := next()
 		if c.Lab.Part != step.part {
-			t.Fatalf("%s the part %q is graded, want %q", step.what, c.Lab.Part, step.part)
+			t.Fatalf("%s: next part = %q, want %q", step.what, c.Lab.Part, step.part)
 		}
 		if got := graded(c, step.passed...); got != step.follows {
-			t.Errorf("%s: something follows the verdict with %v: %t", step.what, step.passed, got)
+			t.Errorf("%s: follows() after %v passed = %t", step.what, step.passed, got)
 		}
 	}
 	s.only = "bake"
 	if c := next(); c.Lab.Part != "bake" || graded(c, "crisp") {
-		t.Errorf("asked for bake, it grades %q, or goes on by itself", c.Lab.Part)
+		t.Errorf("limited to bake: next part = %q, or the watch continued by itself", c.Lab.Part)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestGraderErrorKeepsParts(t *testing.T) {
 		}
 	}
 	if c, err := s.next(); err != nil || c.Lab.Part != "bake" {
-		t.Errorf("next is %q, error %v", c.Lab.Part, err)
+		t.Errorf("next part = %q, error %v", c.Lab.Part, err)
 	}
 }
 
@@ -100,10 +100,10 @@ func TestLabWithoutPartsIsWatchedWhole(t *testing.T) {
 	}}
 	c, err := s.next()
 	if err != nil || c != s.whole {
-		t.Errorf("it grades %+v, error %v", c, err)
+		t.Errorf("next() = %+v, error %v", c, err)
 	}
 	s.only = "heat"
 	if _, err := s.next(); err == nil {
-		t.Error("a part of it can be asked for")
+		t.Error("next() accepted a part of a lab without parts")
 	}
 }

@@ -37,7 +37,7 @@ func planted(t *testing.T, folder string) *choice {
 		t.Fatal(err)
 	}
 	if last, err := c.last(folder, report.JSONFile); err != nil || !last.FullMarks() {
-		t.Fatalf("it is no report with full marks: %v", err)
+		t.Fatalf("invalid test: no report with full marks: %v", err)
 	}
 	return c
 }
@@ -57,7 +57,7 @@ func TestRunReplacesPlantedReport(t *testing.T) {
 		began := begin(c)
 		last, err := c.last(report.JSONFile)
 		if err == nil && last.FullMarks() {
-			t.Errorf("with a folder in place of %s, the run begins with %v and the report has full marks", name, began)
+			t.Errorf("with a folder in place of %s: begin() error = %v, but the report has full marks", name, began)
 		}
 	}
 }
@@ -92,10 +92,10 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 			return errors.Join(formats.Write(verdict, *brought), os.Chmod(verdict, 0o555))
 		}},
 		{name: "a verdict that is a file", left: func(c *choice) error { return os.WriteFile(filepath.Join(c.Out, verdictDir), nil, 0o600) }},
-		{name: "a folder that is closed", left: func(c *choice) error { return os.Chmod(c.Out, 0o555) }},
+		{name: "a folder that is read-only", left: func(c *choice) error { return os.Chmod(c.Out, 0o555) }},
 		{name: "the run has failed", left: nothing, failed: errors.New("its tests can't be graded"), want: "its tests can't be graded"},
 		{
-			name:   "the run has failed, and the folder is closed",
+			name:   "the run has failed, and the folder is read-only",
 			left:   func(c *choice) error { return os.Chmod(c.Out, 0) },
 			failed: os.ErrPermission, want: "permission denied",
 		},
@@ -116,16 +116,16 @@ func TestRunRemovesPlantedReports(t *testing.T) {
 			if test.want == "" {
 				for _, folder := range []string{"", verdictDir} {
 					if last, readErr := c.last(folder, report.JSONFile); err != nil || readErr != nil || last.Outcome != report.Crashed {
-						t.Errorf("the run ends with %v, and the report in %q is %+v, %v", err, folder, last, readErr)
+						t.Errorf("settle() error = %v; report in %q = %+v, error %v", err, folder, last, readErr)
 					}
 				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the run ends with %v, want %q", err, test.want)
+				t.Errorf("settle() error = %v, want %q", err, test.want)
 			}
 			if last, err := c.last(report.JSONFile); err == nil || !strings.Contains(err.Error(), "there is no report ") {
-				t.Errorf("there is a report: %+v, %v", last, err)
+				t.Errorf("last() = %+v, error %v", last, err)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestRunRemovesPlantedResults(t *testing.T) {
 		err := g.finish(none, failed)
 		content, readErr := os.ReadFile(g.file)
 		if !errors.Is(err, failed) || errors.Is(readErr, os.ErrNotExist) != (failed != nil) || strings.Contains(string(content), `"score":100`) {
-			t.Errorf("the run ends with %v, and the result is %s, %v", err, content, readErr)
+			t.Errorf("finish() error = %v; result = %s, error %v", err, content, readErr)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestRunRemovesPlantedTestReports(t *testing.T) {
 		t.Error(err)
 	}
 	if read, err := report.ReadTests(filepath.Join(dir, report.TestsJSONFile)); err != nil || read.Outcome != report.Unfinished {
-		t.Errorf("the report is %+v, %v", read, err)
+		t.Errorf("got report %+v, error %v", read, err)
 	}
 }
 
@@ -178,15 +178,15 @@ func TestReportInReadOnlyFolderIsIgnored(t *testing.T) {
 		if began == nil && os.Geteuid() != 0 {
 			// The folder belongs to this user, and the run has restored its permissions.
 			if err != nil || last.Outcome != report.Unfinished {
-				t.Errorf("there is a report: %+v, %v", last, err)
+				t.Errorf("last() = %+v, error %v", last, err)
 			}
 			return
 		}
 		if began == nil || !strings.Contains(began.Error(), "permission denied") {
-			t.Errorf("the run begins: %v", began)
+			t.Errorf("begin() error = %v", began)
 		}
 		if err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
-			t.Errorf("there is a report: %+v, %v", last, err)
+			t.Errorf("last() = %+v, error %v", last, err)
 		}
 	})
 }
@@ -224,11 +224,11 @@ func TestPlantedVerdictIsNotStanding(t *testing.T) {
 			t.Fatal(err)
 		}
 		if row, err := c.standing(); err != nil || !strings.Contains(row[2], "100") {
-			t.Errorf("what a run has written to %s is not shown: %q, %v", kept, row, err)
+			t.Errorf("the report of a run in %s is not shown: %q, error %v", kept, row, err)
 		}
 		readOnly(t, brought, func() {
 			if row, err := c.standing(); err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
-				t.Errorf("with a folder %s where no run can write, it says %q, %v", kept, row, err)
+				t.Errorf("with a read-only folder %s: standing() = %q, %v", kept, row, err)
 			}
 		})
 		if err := os.Chmod(brought, 0o755); err != nil {
@@ -236,7 +236,7 @@ func TestPlantedVerdictIsNotStanding(t *testing.T) {
 		}
 		c.Dir = t.TempDir()
 		if row, err := c.standing(); err == nil || !strings.Contains(err.Error(), "is the report of another folder") {
-			t.Errorf("with a %s of another folder, it says %q, %v", kept, row, err)
+			t.Errorf("with a %s of another folder: standing() = %q, %v", kept, row, err)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func TestBestScoreOfOtherFolderIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kept, err := c.last(bestDir, report.JSONFile); err != nil || kept.Score != 0 {
-		t.Errorf("the best is %+v, %v", kept, err)
+		t.Errorf("best report = %+v, error %v", kept, err)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestPipeIsNotReport(t *testing.T) {
 	_, tests := report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile))
 	for _, err := range []error{verdict, hints, tests} {
 		if err == nil || !strings.Contains(err.Error(), "is a named pipe") {
-			t.Errorf("it is read: %v", err)
+			t.Errorf("reading a named pipe: error = %v", err)
 		}
 	}
 	full, err := c.last(report.JSONFile)
@@ -281,6 +281,6 @@ func TestPipeIsNotReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.keepBest(full); err != nil {
-		t.Errorf("it is in the way of the best score: %v", err)
+		t.Errorf("a named pipe blocks the best score: %v", err)
 	}
 }

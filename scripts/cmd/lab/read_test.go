@@ -32,7 +32,7 @@ func TestReadLecture(t *testing.T) {
 		{"read 01a", "# Appendix\n"},
 	} {
 		if got := run(t, root, strings.Fields(test.args)...); got.code != 0 || got.stdout != test.want {
-			t.Errorf("%s: exit code %d, it shows\n%s%s\nwant\n%s", test.args, got.code, got.stdout, got.stderr, test.want)
+			t.Errorf("%s: exit code %d, output\n%s%s\nwant\n%s", test.args, got.code, got.stdout, got.stderr, test.want)
 		}
 	}
 	if got := run(t, root, "read", "1b"); got.code != 1 || !strings.Contains(got.stderr, `there is no lab "1b"; the labs are`) {

@@ -61,7 +61,7 @@ func TestReportInEveryForm(t *testing.T) {
 			written := run(t, root, "report", "2", "--format", format, "-o", file)
 			content, err := os.ReadFile(file)
 			if err != nil || written.code != 0 || written.stdout != "" || string(content) != printed.stdout {
-				t.Errorf("exit code %d, %v, %s%s; want the file to hold what was printed", written.code, err, written.stdout, written.stderr)
+				t.Errorf("exit code %d, %v, %s%s; want the file to equal the output", written.code, err, written.stdout, written.stderr)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestReportOfAnInterruptedRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := run(t, root, "report", "2"); got.code != 0 || !strings.Contains(got.stdout, "it was ended") || got.stderr != "" {
-				t.Errorf("no run has ended, and it shows\n%s%s", got.stdout, got.stderr)
+				t.Errorf("output before any run has ended:\n%s%s", got.stdout, got.stderr)
 			}
 			if err := formats.Write(filepath.Join(out, "verdict"), *finished); err != nil {
 				t.Fatal(err)
@@ -94,11 +94,11 @@ func TestReportOfAnInterruptedRun(t *testing.T) {
 			if got := run(t, root, "report", "2"); got.code != 0 || !strings.Contains(got.stdout, "FAIL newest-goes") ||
 				!strings.HasPrefix(got.stderr, "The last run, of ") ||
 				!strings.Contains(got.stderr, ", did not end: this is the report of the last one that did, of ") {
-				t.Errorf("it shows\n%s%s", got.stdout, got.stderr)
+				t.Errorf("got output\n%s%s", got.stdout, got.stderr)
 			}
 			if got := run(t, root, "report", "2", "--format", "json"); got.code != 0 ||
 				!strings.Contains(got.stdout, `"outcome": "`+string(outcome)+`"`) || got.stderr != "" {
-				t.Errorf("a program gets\n%s%s", got.stdout, got.stderr)
+				t.Errorf("got JSON\n%s%s", got.stdout, got.stderr)
 			}
 		})
 	}
@@ -123,7 +123,7 @@ func TestReportPublishesNoPartialVerdict(t *testing.T) {
 		if _, err := os.Stat(file); err == nil || got.code != 1 || strings.Count(got.stderr, "\n") != 1 ||
 			!strings.Contains(got.stderr, format+" publishes a grade, but the last run of lab 2 has none, "+
 				"because --without-node skipped checks worth 25 points") {
-			t.Errorf("%s: exit code %d, %q, and the file: %v", format, got.code, got.stderr, err)
+			t.Errorf("%s: exit code %d, %q; reading the file: %v", format, got.code, got.stderr, err)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestReportErrors(t *testing.T) {
 	} {
 		got := run(t, root, test.args...)
 		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
-			t.Errorf("%q: exit code %d, %q; want one line that has %q", test.args, got.code, got.stderr, test.want)
+			t.Errorf("%q: exit code %d, %q; want one line with %q", test.args, got.code, got.stderr, test.want)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestReplay(t *testing.T) {
 				t.Errorf("exit code %d, want %d and %q:\n%s", printed.code, test.code, test.wanted, all)
 			}
 			if strings.Contains(printed.stdout, "What does the operator do next?") {
-				t.Errorf("it asks where there is no terminal:\n%s", printed.stdout)
+				t.Errorf("a question was asked without a terminal:\n%s", printed.stdout)
 			}
 		})
 	}

@@ -44,10 +44,10 @@ func TestWorkCanBeRestoredAfterReset(t *testing.T) {
 	advice, found := strings.CutPrefix(first.stdout, "labs/01-icecream is the skeleton again. Your work is in ")
 	_, commands, _ := strings.Cut(advice, "To restore it, at the root of the repository:\n")
 	if first.code != 0 || !found || strings.Count(commands, "\n") != 2 {
-		t.Fatalf("exit code %d, it says\n%s%s", first.code, first.stdout, first.stderr)
+		t.Fatalf("exit code %d, output\n%s%s", first.code, first.stdout, first.stderr)
 	}
 	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " –, best 90 ") {
-		t.Errorf("after the reset the table says %q", line)
+		t.Errorf("table row after the reset = %q", line)
 	}
 
 	write("second")
@@ -58,10 +58,10 @@ func TestWorkCanBeRestoredAfterReset(t *testing.T) {
 		t.Fatalf("%s: %v\n%s", commands, err, output)
 	}
 	if content, err := os.ReadFile(notes); err != nil || string(content) != "first" {
-		t.Errorf("what came back is %q, error %v; the commands were\n%s", content, err, commands)
+		t.Errorf("restored notes = %q, error %v; the commands were\n%s", content, err, commands)
 	}
 	kept, err := filepath.Glob(filepath.Join(root, "out", "kept", "01-icecream-*", "api", "v1", "notes.txt"))
 	if err != nil || len(kept) != 2 {
-		t.Errorf("both works are to be kept, and there are %v, error %v", kept, err)
+		t.Errorf("want both works to be kept, got %v, error %v", kept, err)
 	}
 }

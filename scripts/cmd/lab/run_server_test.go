@@ -37,7 +37,7 @@ func TestRunServerAtPlayground(t *testing.T) {
 			select {
 			case <-tick.C:
 			case <-giveUp:
-				t.Fatalf("kubectl %s says %q, and must say %q", strings.Join(args, " "), got.stdout+got.stderr, want)
+				t.Fatalf("kubectl %s printed %q, want %q", strings.Join(args, " "), got.stdout+got.stderr, want)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func TestRunServerAtPlayground(t *testing.T) {
 	get("TALLNESS", "get", "llamas", "carla")
 	get("77.5", "get", "llamas", "carla")
 	if code, printed := server.end(syscall.SIGINT); code != 0 {
-		t.Errorf("after Ctrl-C its exit code is %d:\n%s", code, printed)
+		t.Errorf("exit code after Ctrl-C = %d:\n%s", code, printed)
 	}
 	get("NotFound", "get", registered)
 

@@ -85,7 +85,7 @@ func runOperator(t *testing.T, root string, args ...string) (r *running, out str
 		line, err := r.output.ReadString('\n')
 		out += line
 		if err != nil {
-			t.Fatalf("it ended:\n%s", out)
+			t.Fatalf("the operator ended:\n%s", out)
 		}
 	}
 	return r, out
@@ -123,7 +123,7 @@ func sees(t *testing.T, root, name, flavour, want string) {
 		select {
 		case <-tick.C:
 		case <-giveUp:
-			t.Fatalf("a new icecream of %s is answered %q, and must be %q", flavour, got.stdout+got.stderr, want)
+			t.Fatalf("creating an icecream of %s: got %q, want %q", flavour, got.stdout+got.stderr, want)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func stock(t *testing.T, url, want string) {
 		select {
 		case <-tick.C:
 		case <-giveUp:
-			t.Fatalf("the freezer has %s, and must have %s", body, want)
+			t.Fatalf("the freezer has %s, want %s", body, want)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func freezerIn(t *testing.T, out string) string {
 	_, after, ok := strings.Cut(out, "\ncurl ")
 	url, _, _ := strings.Cut(after, " ")
 	if !ok || !strings.HasSuffix(url, "/v1/stock") {
-		t.Fatalf("it does not say where the freezer is:\n%s", out)
+		t.Fatalf("the output lacks the freezer's address:\n%s", out)
 	}
 	return url
 }
@@ -195,19 +195,19 @@ func TestPlaygroundShell(t *testing.T) {
 		return string(output)
 	}
 	if got := shell("sh -c 'kubectl get namespaces --output=name'"); !strings.Contains(got, "namespace/kube-system\n") {
-		t.Errorf("kubectl in a script says %q", got)
+		t.Errorf("kubectl in a script printed %q", got)
 	}
 	if got := shell("unset KUBECONFIG; kubectl get namespaces --output=name"); !strings.Contains(got, "namespace/kube-system\n") {
-		t.Errorf("kubectl says %q", got)
+		t.Errorf("kubectl printed %q", got)
 	}
 	if got := shell("KUBECONFIG=/nowhere kubectl config get-clusters"); strings.Count(got, "\n") != 1 {
-		t.Errorf("kubectl at another kubeconfig says %q", got)
+		t.Errorf("kubectl with another kubeconfig printed %q", got)
 	}
 	if got := shell("command -v lab"); got != filepath.Join(root, ".cache", "bin", "lab")+"\n" {
-		t.Errorf("lab is %q", got)
+		t.Errorf("`command -v lab` printed %q", got)
 	}
 	if status := run(t, root, "status"); !strings.HasSuffix(status.stdout, lines) {
-		t.Errorf("the status ends with other lines than\n%s:\n%s", lines, status.stdout)
+		t.Errorf("want the status to end with\n%s\ngot\n%s", lines, status.stdout)
 	}
 }
 
@@ -225,12 +225,12 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	operator, out := runOperator(t, root, "3", "--solution")
 	url := freezerIn(t, out)
 	if strings.Contains(url, ":8018/") || strings.Contains(out, "webhooks") {
-		t.Errorf("it says\n%s", out)
+		t.Errorf("got output\n%s", out)
 	}
 	sees(t, root, "sundae", "vanilla", "created")
 	stock(t, url, `{"kind":"topping","ingredient":"cream","count":999}`)
 	if code, out := operator.end(syscall.SIGINT); code != 0 || strings.Contains(out, "stay registered") {
-		t.Errorf("Ctrl-C ends it with %d:\n%s", code, out)
+		t.Errorf("exit code after Ctrl-C = %d:\n%s", code, out)
 	}
 	if taken != nil {
 		taken.Close()
@@ -259,7 +259,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	}
 	operator, out = runOperator(t, root, "3", "--solution")
 	if strings.Contains(out, "can't be deleted") {
-		t.Errorf("it says\n%s", out)
+		t.Errorf("got output\n%s", out)
 	}
 	operator.end(syscall.SIGINT)
 
@@ -269,7 +269,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 		"This operator does not remove it, so they can't be deleted while it runs. `make run-3` runs the operator that does;\n" +
 		"`make down` removes everything.\n"
 	if !strings.Contains(out, "Its webhooks are registered: ") || strings.Count(out, "finalizer") != 2 || !strings.Contains(out, warning) {
-		t.Errorf("it says\n%s", out)
+		t.Errorf("got output\n%s", out)
 	}
 	sees(t, root, "matcha", "matcha", `Unsupported value: "matcha"`)
 	sees(t, root, "one", "vanilla", "created")
@@ -281,7 +281,7 @@ func TestRunOperatorsAtPlayground(t *testing.T) {
 	sees(t, root, "two", "vanilla", "created")
 	code, out := operator.end(syscall.SIGINT)
 	if code != 0 || !strings.Contains(out, "Its webhooks are still registered, and no program serves them") {
-		t.Errorf("Ctrl-C ends it with %d:\n%s", code, out)
+		t.Errorf("exit code after Ctrl-C = %d:\n%s", code, out)
 	}
 	sees(t, root, "three", "vanilla", "failed calling webhook")
 

@@ -50,7 +50,7 @@ func TestMutantIsExplainedAfterTwoMisses(t *testing.T) {
 		write("a/a_test.go", "package a\n\n"+step.tests+"\n")
 		revealed, err := keepMissed(c, result(step.fate))
 		if err != nil || revealed("keeps-two") != step.revealed || revealed("another") {
-			t.Errorf("step %d: it is told: %t, want %t (%v)", i, revealed("keeps-two"), step.revealed, err)
+			t.Errorf("step %d: revealed = %t, want %t (error %v)", i, revealed("keeps-two"), step.revealed, err)
 		}
 	}
 }
@@ -86,7 +86,7 @@ Your tests find 1 of 3 wrong solutions (33 %). They should find 80 %. ` +
 It took 1m5s. Report: out/02-reconciler/tests.html
 `
 	if text.String() != want {
-		t.Errorf("it prints\n%s\nwant\n%s", text.String(), want)
+		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
 	}
 }
 
@@ -168,14 +168,14 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	for _, outcome := range []report.Outcome{report.Crashed, report.Graded} {
 		grade(how{knownTests: true}, outcome, "{}")
 		if now, err := os.ReadFile(file); err != nil || string(now) != string(known) {
-			t.Errorf("after a run that %s, it is known that %s (%v)", outcome, now, err)
+			t.Errorf("after a run with outcome %s: known results = %s (error %v)", outcome, now, err)
 		}
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 		result, _ := grade(how{knownTests: true}, outcome, string(known))
 		if _, err := os.Stat(file); result.Score > 92 || !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("after a run that %s, what the submission wrote is known: %+v (%v)", outcome, result, err)
+			t.Errorf("after a run with outcome %s: a file of the submission was used: %+v (error %v)", outcome, result, err)
 		}
 		if err := os.WriteFile(file, known, 0o600); err != nil {
 			t.Fatal(err)
@@ -187,10 +187,10 @@ func TestOwnTestsAreGradedWithLab(t *testing.T) {
 	own := result.Checks[len(result.Checks)-1]
 	want := "skipped: the tests of a folder outside of the checkout are run by `" + c.command("grade") + "`"
 	if result.Score != 92 || own.Reason != want {
-		t.Errorf("of a submission outside of the checkout, it says %+v, want %q", own, want)
+		t.Errorf("a submission outside of the checkout: got %+v, want the reason %q", own, want)
 	}
 	result, revealed := grade(how{}, report.Graded, "")
 	if want := ownTestsStep + "; done: ; own-tests passed"; result.Score != 100 || revealed != want {
-		t.Errorf("lab grade --dir gives %d points, and says %q, want %q", result.Score, revealed, want)
+		t.Errorf("lab grade --dir: got %d points and %q, want %q", result.Score, revealed, want)
 	}
 }

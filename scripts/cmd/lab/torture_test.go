@@ -36,7 +36,7 @@ func TestTortureOfIdleOperator(t *testing.T) {
 	}
 	got := run(t, root, "torture", "2", "--dir", "idle", "--seed", "4711", "--random", "3")
 	if got.code != 1 || got.stderr != "" {
-		t.Errorf("the exit code is %d, and it complains %q", got.code, got.stderr)
+		t.Errorf("got exit code %d, stderr %q", got.code, got.stderr)
 	}
 	for _, want := range []string{
 		`(?m)^step start the operator `,
@@ -47,11 +47,11 @@ func TestTortureOfIdleOperator(t *testing.T) {
 		`(?m)^To see it again: .*lab torture 2 --dir idle --seed 4711 --random 3$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(got.stdout) {
-			t.Errorf("it must print %q and prints\n%s", want, got.stdout)
+			t.Errorf("want output that matches %q, got\n%s", want, got.stdout)
 		}
 	}
 	if strings.Contains(got.stdout, "points") {
-		t.Errorf("it gives no points, and prints\n%s", got.stdout)
+		t.Errorf("a torture gives no points, but the output is\n%s", got.stdout)
 	}
 	wantNothing(t, got.runs)
 
@@ -65,9 +65,9 @@ func TestTortureOfIdleOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	if trials.Run.Seed != 4711 || trials.Failure == nil || len(trials.Failure.Schedule.Faults) != 0 || trials.Survived() {
-		t.Errorf("what is kept of it: %s", content)
+		t.Errorf("got recorded trials %s", content)
 	}
 	if _, err := os.Stat(filepath.Join(out, report.JSONFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is no grade, and there is a report of one: %v", err)
+		t.Errorf("a torture wrote the report of a grade: %v", err)
 	}
 }

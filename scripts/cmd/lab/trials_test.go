@@ -58,7 +58,7 @@ func TestPrintTrials(t *testing.T) {
 			"\nnot-started: it ended before it sent a request\n    panic: " + report.Safe("\x1b[31mclosed") + "\n",
 		},
 		{
-			"it falls",
+			"it fails",
 			grade.Trials{Run: run(report.Graded, ""), Failure: &grade.Failure{
 				Schedule: kill, Expected: "all is returned", Observed: "cream is out", Evidence: []string{"not shown"},
 				Timeline: []faults.Entry{
@@ -127,10 +127,10 @@ To see it again: lab torture 3 --seed 4711
 			var out strings.Builder
 			printTrials(&out, &test.trials, "lab torture 3", test.random, false)
 			if out.String() != test.want {
-				t.Errorf("it prints\n%s\nand must print\n%s", out.String(), test.want)
+				t.Errorf("got\n%s\nwant\n%s", out.String(), test.want)
 			}
 			if strings.Contains(out.String(), "\x1b") {
-				t.Errorf("it lets an operator write to the terminal: %q", out.String())
+				t.Errorf("the output has control characters of the operator: %q", out.String())
 			}
 		})
 	}
@@ -150,6 +150,6 @@ func TestLongTimelineIsCut(t *testing.T) {
 	if !strings.Contains(text, "(earlier requests: 15; all are in torture.json)") || strings.Count(text, "get icecreams") != 60 ||
 		strings.Contains(text, " 14.000 ") || !strings.Contains(text, " 15.000 ") ||
 		!strings.HasSuffix(text, "   74.000  get icecreams → 200\n") {
-		t.Errorf("it prints\n%s", text)
+		t.Errorf("got output\n%s", text)
 	}
 }

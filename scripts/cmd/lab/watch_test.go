@@ -40,7 +40,7 @@ func TestWatchStartsWithLastFailedCheck(t *testing.T) {
 			}
 		}
 		if got := c.toFix(); got != test.want {
-			t.Errorf("%s: it begins with %q, want %q", test.what, got, test.want)
+			t.Errorf("%s: toFix() = %q, want %q", test.what, got, test.want)
 		}
 	}
 }

@@ -167,7 +167,7 @@ func BenchmarkWatchFailure(b *testing.B) {
 	}
 	const counted = "len(icecream.Spec.Topping)"
 	if !bytes.Contains(right, []byte(counted)) {
-		b.Fatalf("%s does not count toppings by %s any more", w.source, counted)
+		b.Fatalf("%s no longer counts toppings with %s", w.source, counted)
 	}
 	var took samples
 	for n := 1; b.Loop(); n++ {
@@ -250,7 +250,7 @@ func waitFor(b *testing.B, lines *bufio.Scanner, text string) {
 			return
 		}
 	}
-	b.Fatalf("the watch ended before it said %q: %v", text, lines.Err())
+	b.Fatalf("the watch ended before it printed %q: %v", text, lines.Err())
 }
 
 // change changes a source file so that it has to be compiled and linked again.

@@ -85,7 +85,7 @@ func start(t *testing.T) context.Context {
 	case <-browser.Done():
 		t.Fatalf("Chromium ended at once (%v):\n%s", browser.Err(), output)
 	case <-time.After(startTimeout):
-		t.Fatalf("Chromium did not say where it listens within %s:\n%s", startTimeout, output)
+		t.Fatalf("Chromium did not print its address within %s:\n%s", startTimeout, output)
 	}
 	return nil
 }

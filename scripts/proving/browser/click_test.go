@@ -93,22 +93,22 @@ func TestClickOnCheckShowsRequests(t *testing.T) {
 			t.Run(filepath.Base(file)+" "+s.name, func(t *testing.T) {
 				tab := open(browser, t, page(t, r), s)
 				if before := look(tab, t); before.Check != "" || before.Rows != 0 || before.Outside != 0 {
-					t.Errorf("before the click there is already something picked: %+v", before)
+					t.Errorf("before the click: picked = %+v, want none", before)
 				}
 				i := checkIndex(t, r, "freezer-down")
 				clickInChart(tab, t, fmt.Sprintf("[data-check='%d'] rect", i))
 				want := during(r, r.Checks[i])
 				got := look(tab, t)
 				if want < 5 || got.Within != want || got.Rows != want || got.Check != "freezer-down" {
-					t.Errorf("picked is %+v, want freezer-down with %d moments", got, want)
+					t.Errorf("picked = %+v, want freezer-down with %d moments", got, want)
 				}
 				if got.Outside == 0 || !strings.Contains(got.Listed, "freezer-down") || !strings.Contains(got.Select, "freezer-down") {
-					t.Errorf("the others are not dimmed, or the list and the choice do not say what is picked: %+v", got)
+					t.Errorf("the others are not dimmed, or the list and the choice do not show the picked check: %+v", got)
 				}
 				picture(tab, t, fmt.Sprintf("picked-check-%s-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), s.name, s.scheme))
 				clickInChart(tab, t, fmt.Sprintf("[data-check='%d'] rect", i))
 				if after := look(tab, t); after.Check != "" || after.Rows != 0 {
-					t.Errorf("after the second click there is still something picked: %+v", after)
+					t.Errorf("after the second click: picked = %+v, want none", after)
 				}
 			})
 		}
@@ -137,7 +137,7 @@ func TestClickOnMomentShowsDetails(t *testing.T) {
 			// A click on the moment's check selects it, and a click in the check's list selects another moment.
 			do(tab, t, chromedp.Click(chromedp.CSS("#moment button")))
 			if got := look(tab, t); got.Check != "killed-between" {
-				t.Errorf("picked is %+v, want killed-between", got)
+				t.Errorf("picked = %+v, want killed-between", got)
 			}
 			do(tab, t, chromedp.Click(chromedp.CSS("#requests tbody tr:last-child button")))
 			if got := look(tab, t).Moment; !strings.Contains(got, "patch icecreams parfait") || !strings.Contains(got, "answered with 200") {
@@ -163,7 +163,7 @@ func TestReportWorksWithKeyboard(t *testing.T) {
 	}
 	for _, want := range []string{"skip", "check-freezer-down", "check-bad-day", "pick", "closer", "chart"} {
 		if !slices.Contains(reached, want) {
-			t.Errorf("the tab key never comes to %s, only to %v", want, reached)
+			t.Errorf("the tab key never reaches %s, only %v", want, reached)
 		}
 	}
 
@@ -183,7 +183,7 @@ func TestReportWorksWithKeyboard(t *testing.T) {
 	}
 	do(tab, t, chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
 	if got := look(tab, t); got.Check != "finalizer-first" {
-		t.Errorf("picked is %+v, want the second check", got)
+		t.Errorf("picked = %+v, want the second check", got)
 	}
 	do(tab, t, chromedp.KeyEvent(kb.ArrowRight))
 	if got := look(tab, t).Moment; !strings.Contains(got, "409") || !strings.Contains(got, "conflict") {
@@ -195,7 +195,7 @@ func TestReportWorksWithKeyboard(t *testing.T) {
 	}
 	do(tab, t, chromedp.KeyEvent(kb.Escape))
 	if got := look(tab, t); got.Check != "" || got.Moment != "" || !value[bool](tab, t, `document.getElementById("whole").disabled`) {
-		t.Errorf("after Escape something is still picked or zoomed: %+v", got)
+		t.Errorf("after Escape: %+v, want nothing picked or zoomed", got)
 	}
 }
 
@@ -211,13 +211,13 @@ func TestZoomKeepsAllEvents(t *testing.T) {
 	label := value[string](tab, t, `document.querySelector("#chart .span.picked text").textContent`)
 	width := value[float64](tab, t, `document.querySelector("#chart .ground.picked").getBoundingClientRect().width`)
 	if label != "no-answer" || width < 250 {
-		t.Errorf("zoomed in, the check is %.0f wide and says %q", width, label)
+		t.Errorf("zoomed in, the check is %.0f wide and has the text %q", width, label)
 	}
 	picture(tab, t, "zoomed-narrow-light")
 	do(tab, t, chromedp.Click(chromedp.CSS("#later")), chromedp.Click(chromedp.CSS("#earlier")), chromedp.Click(chromedp.CSS("#wider")),
 		chromedp.Click(chromedp.CSS("#whole")))
 	if got := shown(); got != all || all != len(r.Checks) {
-		t.Errorf("of the whole run %d checks are shown, at first %d, want %d", got, all, len(r.Checks))
+		t.Errorf("the whole run shows %d checks, at first %d, want %d", got, all, len(r.Checks))
 	}
 }
 
@@ -226,7 +226,7 @@ func TestCheckLinksToTimeline(t *testing.T) {
 	tab := open(browser, t, page(t, read(t, failedRun)), screens[2])
 	do(tab, t, chromedp.Click(chromedp.CSS("#check-freezer-down .show")))
 	if got := look(tab, t); got.Check != "freezer-down" {
-		t.Errorf("picked is %+v, want freezer-down", got)
+		t.Errorf("picked = %+v, want freezer-down", got)
 	}
 	if focused := value[string](tab, t, "document.activeElement.id"); focused != "chart" {
 		t.Errorf("the focus is on %q, want the chart", focused)

@@ -197,7 +197,7 @@ func TestPagesFitEveryScreen(t *testing.T) {
 				picture(tab, t, fmt.Sprintf("%s-%s-%s", name, s.name, s.scheme))
 				do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
 				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
-					t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
+					t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 				}
 			})
 		}

@@ -28,7 +28,7 @@ func TestPageErrorsAreFound(t *testing.T) {
 		}
 		_, pageErrors := openAndListen(browser, t, file, screens[0])
 		if all := strings.Join(pageErrors.get(), "\n"); !strings.Contains(all, name) {
-			t.Errorf("of a page with a complaint of %s is heard: %q", name, all)
+			t.Errorf("a page with a complaint of %s: got %q", name, all)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestSubmissionCannotInjectScripts(t *testing.T) {
 			t.Errorf("the details are %q, want the whole text as text", got.Moment)
 		}
 		if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
-			t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
+			t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 		}
 		picture(tab, t, "hostile-"+s.name)
 	}

@@ -53,7 +53,7 @@ func TestReaderPredictsNextRequest(t *testing.T) {
 		t.Run(s.name+" "+s.scheme, func(t *testing.T) {
 			tab := open(browser, t, page(t, r), s)
 			if before := lookAtReplay(tab, t); !strings.HasPrefix(before.Check, check.ID+" ") || len(before.Steps)+len(before.Choices) > 0 {
-				t.Fatalf("before the start it shows %+v, want only the check %s", before, check.ID)
+				t.Fatalf("before the start: got %+v, want only the check %s", before, check.ID)
 			}
 			do(tab, t, chromedp.Click(chromedp.CSS("#replay-start")))
 			asked, right := 0, 0
@@ -63,7 +63,7 @@ func TestReaderPredictsNextRequest(t *testing.T) {
 				}
 				now := lookAtReplay(tab, t)
 				if len(now.Steps) != i || !slices.Equal(now.Choices, step.Choices) || !now.Focused {
-					t.Fatalf("before step %d the page shows %+v, want %d steps and the choices %q, of which one has the focus", i, now, i, step.Choices)
+					t.Fatalf("before step %d: got %+v, want %d steps and the choices %q, one of them focused", i, now, i, step.Choices)
 				}
 				answer := asked % len(step.Choices)
 				asked++
@@ -73,21 +73,21 @@ func TestReaderPredictsNextRequest(t *testing.T) {
 				do(tab, t, chromedp.KeyEvent(string(rune('1'+answer))))
 				if score, want := lookAtReplay(tab, t).Score,
 					fmt.Sprintf("You have predicted %d of %d step", right, asked); !strings.Contains(score, want) {
-					t.Fatalf("after %d answers it says %q, want %q", asked, score, want)
+					t.Fatalf("after %d answers: score = %q, want %q", asked, score, want)
 				}
 				if asked == 2 {
 					picture(tab, t, "replay-"+s.name+"-"+s.scheme)
 				}
 			}
 			if end := lookAtReplay(tab, t); asked < 3 || right == 0 || right == asked || len(end.Steps) != len(steps) || len(end.Choices) > 0 {
-				t.Errorf("of %d steps it shows %d at the end, with %d of %d answers right", len(steps), len(end.Steps), right, asked)
+				t.Errorf("at the end of %d steps: got %d, with %d of %d answers right", len(steps), len(end.Steps), right, asked)
 			}
 			if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
-				t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
+				t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 			}
 			do(tab, t, chromedp.KeyEvent(kb.Enter)) // the button with the focus starts again
 			if again := lookAtReplay(tab, t); len(again.Choices) == 0 || again.Score != "" {
-				t.Errorf("after Enter at the end the page shows %+v, want the first question", again)
+				t.Errorf("after Enter at the end: got %+v, want the first question", again)
 			}
 		})
 	}

@@ -86,7 +86,7 @@ func TestSiteHasNoDeadLinks(t *testing.T) {
 			case target.Scheme != "":
 				continue
 			case strings.HasPrefix(target.Path, "/"):
-				t.Errorf("%s links to %s, which is elsewhere where the site is below a path", name, link)
+				t.Errorf("%s links to %s, which is wrong if the site is below a path", name, link)
 				continue
 			}
 			to := name
@@ -98,9 +98,9 @@ func TestSiteHasNoDeadLinks(t *testing.T) {
 			}
 			there, ok := documents[to]
 			if !ok {
-				t.Errorf("%s links to %s, and there is no %s", name, link, to)
+				t.Errorf("%s links to %s, but there is no %s", name, link, to)
 			} else if target.Fragment != "" && !there.ids[target.Fragment] {
-				t.Errorf("%s links to %s, and %s has no such heading", name, link, to)
+				t.Errorf("%s links to %s, but %s has no such heading", name, link, to)
 			}
 			checked++
 		}

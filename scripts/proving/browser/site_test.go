@@ -46,7 +46,7 @@ func builtSite(t *testing.T) string {
 		t.Skipf("run `make docs`, and set %s=required, as CI does", siteVariable)
 	}
 	if _, err := os.Stat(filepath.Join(siteFolder, "index.html")); err != nil {
-		t.Fatalf("%s=required, and there is no site: run `make docs` (%v)", siteVariable, err)
+		t.Fatalf("%s=required, but there is no site: run `make docs` (%v)", siteVariable, err)
 	}
 	return siteFolder
 }
@@ -139,7 +139,7 @@ func TestSiteIsAccessible(t *testing.T) {
 				}
 				picture(tab, t, fmt.Sprintf("site-%s-%s-%s", kind, s.name, s.scheme))
 				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
-					t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
+					t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 				}
 				do(tab, t, chromedp.Evaluate[chromedp.Void](string(script)))
 				ctx, cancel := context.WithTimeoutCause(tab, stepTimeout, errAction)
@@ -149,7 +149,7 @@ func TestSiteIsAccessible(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(violations) > 0 {
-					t.Errorf("axe-core finds:\n%s", strings.Join(violations, "\n"))
+					t.Errorf("axe-core violations:\n%s", strings.Join(violations, "\n"))
 				}
 			})
 		}
@@ -181,14 +181,14 @@ func TestSearchWithKeyboard(t *testing.T) {
 			// From this page, the list of pages continues with the next lecture.
 			next := value[string](tab, t, `document.querySelector(".pager-link.next").href`)
 			if next != site+"docs/lectures/07-aggregation.html" {
-				t.Errorf("after lecture 6 comes %s", next)
+				t.Errorf("page after lecture 6 = %s, want lecture 7", next)
 			}
 			do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelector(".pager-link.next").click()`))
 			until(tab, t, `location.pathname.endsWith("/07-aggregation.html") && document.querySelector("h1")?.textContent.includes("Aggregation")`)
 			outside := value[[]string](tab, t, `[...document.links].map((l) => l.href)`+
 				`.filter((h) => h.startsWith(location.origin) && !h.startsWith("`+site+`"))`)
 			if len(outside) > 0 {
-				t.Errorf("links lead out of the site: %v", outside)
+				t.Errorf("links point out of the site: %v", outside)
 			}
 		})
 	}
@@ -214,7 +214,7 @@ func TestTabKeyReachesText(t *testing.T) {
 		}
 	}
 	if order, want := slices.Compact(parts), []string{"VPSkipLink", "VPNavBar", "VPSidebar", "VPDoc"}; !slices.Equal(order, want) {
-		t.Errorf("the tab key comes to %v, want %v", order, want)
+		t.Errorf("the tab key reaches %v, want %v", order, want)
 	}
 	// The skip link jumps to the text at once.
 	do(tab, t, chromedp.Navigate(site+sitePages["lecture"]))
@@ -223,7 +223,7 @@ func TestTabKeyReachesText(t *testing.T) {
 	until(tab, t, `document.activeElement.id === "VPContent"`)
 	do(tab, t, chromedp.KeyEvent(kb.Tab))
 	if got := focus(); got != "VPDoc" {
-		t.Errorf("behind the skip link the tab key comes to %s, want the text", got)
+		t.Errorf("the tab key after the skip link reaches %s, want the text", got)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestLectureCanBePrinted(t *testing.T) {
 		`.VPDocFooter, button.copy, details.printed")]
 		.filter((e) => e.checkVisibility()).map((e) => e.className)`)
 	if len(shown) > 0 {
-		t.Errorf("on paper are: %s", strings.Join(shown, ", "))
+		t.Errorf("elements that must not be printed: %s", strings.Join(shown, ", "))
 	}
 	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "screen"}))
 	until(tab, t, `document.documentElement.classList.contains("dark")`)
@@ -268,15 +268,16 @@ func TestSiteWorksWithoutScripts(t *testing.T) {
 					diagrams: seen(".diagram svg"), dead: seen("button:not(.copy)") };
 			})()`)
 			if seen["text"] < 20_000 || seen["pages"] < 60 || seen["next"] != 1 || seen["diagrams"] != 2 || seen["dead"] > 0 {
-				t.Errorf("to be seen are %v: want the text, the list of pages, the next lecture, its diagrams, and no button that needs a script", seen)
+				t.Errorf("visible without scripts: %v; want the text, the list of pages, the next lecture, its diagrams, "+
+					"and no button that needs a script", seen)
 			}
 			if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
-				t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
+				t.Errorf("elements are wider than the screen: %s", strings.Join(wide, "; "))
 			}
 			do(tab, t, chromedp.Click(chromedp.CSS(".VPSidebar a[href$='labs/02-reconciler/']")))
 			do(tab, t, chromedp.WaitReady(chromedp.CSS("#lab-02-the-reconciler")))
 			if url := value[string](tab, t, "location.href"); url != site+"labs/02-reconciler/" {
-				t.Errorf("the list of pages leads to %s", url)
+				t.Errorf("the list of pages points to %s", url)
 			}
 		})
 	}

@@ -25,9 +25,9 @@ func needsNode(t *testing.T) {
 			continue
 		}
 		if os.Getenv(requiredVariable) == "required" {
-			t.Fatalf("%s=required, and no %s is on PATH: install it (Debian: nodejs, npm)", requiredVariable, program)
+			t.Fatalf("%s=required, but %s is not on PATH: install it (Debian: nodejs, npm)", requiredVariable, program)
 		}
-		t.Skipf("no %s is on PATH: install it, or see CI, which sets %s=required", program, requiredVariable)
+		t.Skipf("%s is not on PATH: install it, or see CI, which sets %s=required", program, requiredVariable)
 	}
 }
 
@@ -168,10 +168,10 @@ func TestCutOffSlideIsFound(t *testing.T) {
 		do(tab, t, chromedp.WaitReady(chromedp.CSS("section")))
 		all := value[[]shown](tab, t, measure)
 		if cut := len(all) == 1 && len(all[0].Outside) > 0; cut != (name != "fits" && name != "tiny") {
-			t.Errorf("%s: found is %+v", name, all)
+			t.Errorf("%s: found %+v", name, all)
 		}
 		if tiny := len(all) == 1 && len(all[0].Tiny) > 0; tiny != (name == "tiny") {
-			t.Errorf("%s: found is %+v", name, all)
+			t.Errorf("%s: found %+v", name, all)
 		}
 	}
 }

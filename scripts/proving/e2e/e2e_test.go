@@ -69,13 +69,13 @@ func TestClusterIsAlwaysDeleted(t *testing.T) {
 			}}
 			result, err := runSteps(ctx, Options{Out: io.Discard}, steps, func(context.Context) { ran = append(ran, "explain") }, last)
 			if (err == nil) != (test.name == "nothing") {
-				t.Errorf("error %v", err)
+				t.Errorf("runSteps() error = %v", err)
 			}
 			if diff := cmp.Diff(test.want, ran); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got := result.Steps[len(result.Steps)-1]; got.Name != "delete" || got.Err != nil {
-				t.Errorf("the last step is %+v", got)
+				t.Errorf("last step = %+v", got)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func TestAFailedDeletionIsAnError(t *testing.T) {
 		name: "delete", limit: time.Minute, do: func(context.Context) error { return errors.New("a container is left") },
 	})
 	if err == nil || !strings.Contains(err.Error(), "delete: a container is left") {
-		t.Errorf("error %v", err)
+		t.Errorf("runSteps() error = %v", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestLateStepIsEndedAtDeadline(t *testing.T) {
 		options := Options{Out: io.Discard, Within: 20 * time.Millisecond}
 		result, err := runSteps(t.Context(), options, steps, func(context.Context) {}, recorded(&ran, "delete")[0])
 		if (err == nil) != resumable {
-			t.Errorf("resumable %v: the error is %v", resumable, err)
+			t.Errorf("resumable %v: error = %v", resumable, err)
 		}
 		if resumable && !cmp.Equal(result.NotRun, []string{"slow", "after"}) {
 			t.Errorf("not run: %q", result.NotRun)
@@ -151,7 +151,7 @@ func TestWrongSubmissionMustFailForItsReason(t *testing.T) {
 		report *report.Report
 		want   string
 	}{
-		{"as it must", graded(report.Failed, "four of them stay"), ""},
+		{"as expected", graded(report.Failed, "four of them stay"), ""},
 		{"for another reason", graded(report.Failed, "none stays"), "per-flavour fails for another reason"},
 		{"not found out", graded(report.Passed, ""), "per-flavour must fail and was passed"},
 		{"not graded", &report.Report{Outcome: report.Error, Reason: "no cluster"}, "the outcome is error: no cluster"},
@@ -161,7 +161,7 @@ func TestWrongSubmissionMustFailForItsReason(t *testing.T) {
 	} {
 		err := deviations(test.report, fails)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+			t.Errorf("%s: deviations() = %v, want %s", test.name, err, test.want)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestSubmissionUntestableAsPodIsNotFailure(t *testing.T) {
 		"the run was ended": {report.Interrupted, []report.Check{passed, untried}, nil},
 	} {
 		if got := untriedAsAPod(&report.Report{Outcome: test.outcome, Checks: test.checks}); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %v are untried, want %v", name, got, test.want)
+			t.Errorf("%s: untriedAsAPod() = %v, want %v", name, got, test.want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestRequestedLabsAreGraded(t *testing.T) {
 		{[]string{"09-webapp"}, false},
 	} {
 		if got := (&Options{Only: test.only}).grades(&manifest.Lab{Name: "08-lolcow"}); got != test.want {
-			t.Errorf("of %v lab 08 is graded: %t, want %t", test.only, got, test.want)
+			t.Errorf("Only %v: lab 08 is graded = %t, want %t", test.only, got, test.want)
 		}
 	}
 }
@@ -210,6 +210,6 @@ func TestTableNamesSkippedSteps(t *testing.T) {
 	var out strings.Builder
 	(&Result{LeftOut: []string{"01-icecream", "03-finalizer"}}).Table(&out)
 	if want := "skipped, because other labs were requested: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
-		t.Errorf("the table must have %q and is\n%s", want, out.String())
+		t.Errorf("want a table with %q, got\n%s", want, out.String())
 	}
 }

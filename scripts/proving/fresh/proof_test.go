@@ -49,12 +49,12 @@ func TestIsBareFindsCaches(t *testing.T) {
 	} {
 		if err := m.isBare(strings.Replace(bare, test.after, test.after+test.insert, 1)); err == nil ||
 			!strings.Contains(err.Error(), test.want) {
-			t.Errorf("it must say %q and says %v", test.want, err)
+			t.Errorf("want %q, got error %v", test.want, err)
 		}
 	}
 	for _, output := range []string{"", strings.Replace(bare, "1000", "0", 1), strings.Replace(bare, "Makefile", "nothing", 1)} {
 		if m.isBare(output) == nil {
-			t.Errorf("this is taken for a bare machine:\n%s", output)
+			t.Errorf("isBare() accepted this machine:\n%s", output)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestUnexpectedVerdicts(t *testing.T) {
 			}
 			err := result{output: test.output, checkout: dir}.wantGrade(".", test.full)
 			if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("it must say %q and says %v", test.want, err)
+				t.Errorf("want %q, got error %v", test.want, err)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestMachineWithoutRoot(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(home); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("its home is left: %v", err)
+		t.Errorf("the machine's home is left: %v", err)
 	}
 }
 
@@ -165,14 +165,14 @@ func TestEmptyModuleCacheFromFullOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if count, size, err := downloaded(modules); err != nil || count != 1 || size != 5 {
-		t.Errorf("it has %d modules of %d bytes, %v", count, size, err)
+		t.Errorf("downloaded() = %d, %d, %v", count, size, err)
 	}
 	if err := empty(t.Context(), modules); err != nil {
 		t.Fatal(err)
 	}
 	left, err := os.ReadDir(modules)
 	if err != nil || len(left) > 0 {
-		t.Errorf("it has %v, %v", left, err)
+		t.Errorf("the module cache has %v, error %v", left, err)
 	}
 }
 
@@ -186,12 +186,12 @@ func TestSandboxSharesOnlyGo(t *testing.T) {
 		"--ro-bind /usr/local/go /usr/local/go ", "--ro-bind-try /srv/modules /srv/modules", "--remount-ro /",
 	} {
 		if !strings.Contains(arguments, want) {
-			t.Errorf("%s is missing in %s", want, arguments)
+			t.Errorf("missing %s in %s", want, arguments)
 		}
 	}
 	for _, never := range []string{" /root /", "--bind / ", " " + os.Getenv("HOME") + " "} {
 		if strings.Contains(arguments, never) {
-			t.Errorf("%q is in %s", never, arguments)
+			t.Errorf("unexpected %q in %s", never, arguments)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestInstalledProgramsAreNotCompiled(t *testing.T) {
 		installed + "download the modules of lab 01-icecream: 3 of 9 modules (2s)\n":                                       true,
 	} {
 		if err := (result{output: said}).arrives("first"); (err != nil) != fails {
-			t.Errorf("of %q it says %v", said, err)
+			t.Errorf("arrives() after %q: error = %v", said, err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestPassingGate(t *testing.T) {
 	}
 	for _, want := range []string{"The machine: ", " cores, ", "=== first\none\n", "| second ", "The proof is old.\n"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
 }
@@ -48,11 +48,11 @@ func TestFailedGateEndsWithReason(t *testing.T) {
 		step("good", "true"), step("bad", "seq 100; echo broken >&2; exit 3"), step("later", "touch later"),
 	}})
 	if err == nil || !strings.Contains(err.Error(), `the step "bad" failed: exit status 3`) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Run() error = %v", err)
 	}
 	_, end, found := strings.Cut(out, `The gate failed at the step "bad"`)
 	if !found || !strings.HasSuffix(end, "\n99\n100\nbroken\n\n") || strings.Count(end, "\n") != tailLines+3 {
-		t.Errorf("its last lines are %q", end)
+		t.Errorf("got last lines %q", end)
 	}
 	if _, err := os.Stat(filepath.Join(root, "later")); err == nil {
 		t.Error("a step ran after the failure")
@@ -72,7 +72,7 @@ func TestLateGateSkipsOptionalSteps(t *testing.T) {
 		}
 		if !strings.Contains(out, want) ||
 			strings.Contains(out, "SKIPPED: drawn mutants, because the gate had run for more than 40m0s.\n") != (took > late) {
-			t.Errorf("after %s it says\n%s", took, out)
+			t.Errorf("after %s: got output\n%s", took, out)
 		}
 	}
 }
@@ -91,10 +91,10 @@ func TestFlakyTests(t *testing.T) {
 		}
 		out, err := try(t, root, Options{Steps: []Step{step("tests", "mkdir -p out && echo '["+strings.Join(all, ",")+"]' >out/flaky.json")}})
 		if got := fmt.Sprint(err); want != "" && got != want || want == "" && err != nil {
-			t.Errorf("with %d flaky tests the error is %v, want %q", n, err, want)
+			t.Errorf("with %d flaky tests: error = %v, want %q", n, err, want)
 		}
 		if strings.Count(out, "FLAKY: TestNumber") != n {
-			t.Errorf("with %d flaky tests it says\n%s", n, out)
+			t.Errorf("with %d flaky tests: got output\n%s", n, out)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestPartsOfCheckout(t *testing.T) {
 	seen := map[string]bool{}
 	for _, part := range parts {
 		if seen[part.Name] || part.Proves == "" || part.Usual <= 0 || part.Usual > 30*time.Minute || len(part.Commands) == 0 {
-			t.Errorf("the part is %+v", part)
+			t.Errorf("invalid part %+v", part)
 		}
 		seen[part.Name] = true
 		if _, err := tree.Hash(part.Inputs); err != nil {
@@ -88,7 +88,7 @@ func TestHarness(t *testing.T) {
 		}
 		tree.codes[name] = "changed"
 		if after, err := tree.harness(lab); err != nil || (after != before) != want {
-			t.Errorf("a change of %s is another harness: %t, %v", name, after != before, err)
+			t.Errorf("a change of %s changes the harness: %t, error %v", name, after != before, err)
 		}
 		tree.codes[name] = digest
 	}
@@ -115,11 +115,11 @@ func TestPartsCoverEverything(t *testing.T) {
 	kind := commands("kind-a", "kind-b")
 	for _, lab := range here.Labs.Labs {
 		if n := strconv.Itoa(lab.Number); len(slices.DeleteFunc(slices.Clone(kind), func(word string) bool { return word != n })) != 1 {
-			t.Errorf("lab %s is not once in %v", n, kind)
+			t.Errorf("lab %s is not exactly once in %v", n, kind)
 		}
 	}
 	if got := strings.Join(commands("kind-repeat"), " "); got != "make e2e-kind FLAGS=--labs 8 9 --times 10" {
-		t.Errorf("the command is %s", got)
+		t.Errorf("got command %s", got)
 	}
 	clusters := commands("unit-clusters")
 	for _, module := range []string{"clusters", "clusters/images/programs/ingress", "clusters/images/programs/shell"} {
@@ -175,15 +175,15 @@ func TestPartCounts(t *testing.T) {
 	} {
 		i := slices.IndexFunc(parts, func(p Part) bool { return p.Name == test.part })
 		if i < 0 {
-			t.Errorf("there is no part %s", test.part)
+			t.Errorf("no part %s", test.part)
 			continue
 		}
 		if got := parts[i].counted(test.output); got != test.proved {
-			t.Errorf("%s counts %q, want %q", test.part, got, test.proved)
+			t.Errorf("%s: counted() = %q, want %q", test.part, got, test.proved)
 		}
 		if err := parts[i].check(test.output); (err == nil) != (test.failure == "") ||
 			err != nil && !strings.HasPrefix(err.Error(), test.failure) {
-			t.Errorf("%s: the failure is %v, want %q", test.part, err, test.failure)
+			t.Errorf("%s: check() = %v, want %q", test.part, err, test.failure)
 		}
 	}
 }

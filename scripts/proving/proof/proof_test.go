@@ -113,7 +113,7 @@ func (b *bench) mustRun(want string) (said string) {
 	b.t.Helper()
 	ran, said, err := b.prove(b.t.Context())
 	if err != nil || ran != want {
-		b.t.Fatalf("%q ran and not %q, and the error is %v:\n%s", ran, want, err, said)
+		b.t.Fatalf("got %q run, want %q; error %v:\n%s", ran, want, err, said)
 	}
 	return said
 }
@@ -136,7 +136,7 @@ func TestChangedInputsRunPartAgain(t *testing.T) {
 	said := b.mustRun("cheap dear")
 	if !regexp.MustCompile(`cheap: proven in \d+ s: 48 submissions\n`).MatchString(said) ||
 		!strings.Contains(said, "2 parts were proven now, and 0 before.") {
-		t.Errorf("it says\n%s", said)
+		t.Errorf("got output\n%s", said)
 	}
 	for _, step := range []struct{ file, content, want string }{
 		{"docs/README.md", "# b\n", ""},
@@ -186,7 +186,7 @@ func TestUnprovenParts(t *testing.T) {
 			p.Committed = true
 			b.write("new", "")
 		}, "it tests the commit, and the work tree differs from it: commit first"},
-		{"it takes long", "echo begins; exec sleep 600", func(b *bench, _ *Part) { b.limit = 10 * time.Second }, "timed out after 10 s\n"},
+		{"it takes too long", "echo begins; exec sleep 600", func(b *bench, _ *Part) { b.limit = 10 * time.Second }, "timed out after 10 s\n"},
 		{
 			"a program is missing", "true",
 			func(_ *bench, p *Part) { p.Commands = []Command{{Args: []string{"no-such"}}} },
@@ -203,10 +203,10 @@ func TestUnprovenParts(t *testing.T) {
 			}
 			_, said, err := b.prove(t.Context())
 			if r := b.record("part"); err == nil || r.Result != Failed || !strings.HasPrefix(r.Reason, test.want) || r.LastProven != nil {
-				t.Errorf("the error is %v, and the record %+v", err, r)
+				t.Errorf("got error %v, record %+v", err, r)
 			}
 			if r := b.record("other"); r.Result != Proven {
-				t.Errorf("the record of the other is %+v:\n%s", r, said)
+				t.Errorf("record of the other part = %+v:\n%s", r, said)
 			}
 		})
 	}
@@ -242,10 +242,10 @@ func TestProofsOfOtherMachinesAreKnown(t *testing.T) {
 	b.write("broken", "")
 	b.Names = []string{"part"}
 	if ran, _, err := b.prove(t.Context()); ran != "part" || err == nil {
-		t.Fatalf("%q ran, and the error is %v", ran, err)
+		t.Fatalf("got %q run, error %v", ran, err)
 	}
 	if r := b.record("part"); r.Result != Failed || r.LastProven == nil {
-		t.Errorf("the other machine's proof is forgotten: %+v", r)
+		t.Errorf("the other machine's proof is lost: %+v", r)
 	}
 	// Back on the first machine, the failure is the latest record.
 	if err := here.readPublished(b.Root); err != nil {
@@ -253,14 +253,14 @@ func TestProofsOfOtherMachinesAreKnown(t *testing.T) {
 	}
 	b.Store = here
 	if r := b.record("part"); r.Result != Failed {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("got record %+v", r)
 	}
 	if r := b.record("other"); r.Result != Proven {
 		t.Errorf("the page has lost a part: %+v", r)
 	}
 	b.write(Records, "{")
 	if err := here.readPublished(b.Root); err == nil || !strings.Contains(err.Error(), "docs/proof.json") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("readPublished() error = %v", err)
 	}
 }
 
@@ -288,10 +288,10 @@ func TestPartsAreReloaded(t *testing.T) {
 	b.part("third", "echo three > labs.yaml", Inputs{})
 	changed = b.Parts
 	if ran, _, err := b.prove(t.Context()); ran != "third" || err == nil || err.Error() != "the command is old" {
-		t.Errorf("%q ran, and the error is %v", ran, err)
+		t.Errorf("got %q run, error %v", ran, err)
 	}
 	if r := b.record("third"); r.Result != Interrupted || r.Reason != "after it ended: the command is old" {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("got record %+v", r)
 	}
 }
 
@@ -316,12 +316,12 @@ func TestPage(t *testing.T) {
 	b.part("fails", `printf '\033[31merror\033[0m: %s/x.go:3: /usr/lib/other.go: no such file\n' "$PWD"; exit 1`, Inputs{})
 	b.Names = []string{"passes", "fails"}
 	if _, _, err := b.prove(t.Context()); err == nil {
-		t.Fatal("the proof must fail")
+		t.Fatal("Prove() succeeded, want an error")
 	}
 	b.write("labs.yaml", "- two\n")
 	b.Names = []string{"fails"}
 	if _, _, err := b.prove(t.Context()); err == nil {
-		t.Fatal("the proof must fail")
+		t.Fatal("Prove() succeeded, want an error")
 	}
 	content, err := os.ReadFile(filepath.Join(b.Root, filepath.FromSlash(Page)))
 	if err != nil {
@@ -335,6 +335,6 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the page is\n%s", got)
+		t.Errorf("got page\n%s", got)
 	}
 }

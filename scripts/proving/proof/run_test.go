@@ -34,7 +34,7 @@ func TestTheOldestProofIsFirst(t *testing.T) {
 		names = append(names, s.Part.Name)
 	}
 	if want := []string{"failed", "cheap", "dear", "old", "new"}; !slices.Equal(names, want) {
-		t.Errorf("the order is %v, want %v", names, want)
+		t.Errorf("got order %v, want %v", names, want)
 	}
 }
 
@@ -45,17 +45,17 @@ func TestFailedPartDoesNotStopOthers(t *testing.T) {
 	b.part("second", "true", Inputs{})
 	ran, said, err := b.prove(t.Context())
 	if ran != "first second" || err == nil || !strings.Contains(err.Error(), "one part is not proven, and its log is in out/proof: first") {
-		t.Errorf("%q ran, and the error is %v", ran, err)
+		t.Errorf("got %q run, error %v", ran, err)
 	}
 	if !strings.Contains(said, "\n    the reason\n") || !strings.Contains(said, "    63\n") || strings.Contains(said, "    61\n") {
-		t.Errorf("it must print the last 40 lines:\n%s", said)
+		t.Errorf("want the last 40 lines, got\n%s", said)
 	}
 	if r := b.record("first"); r.Result != Failed || r.Proved != "" || !strings.HasSuffix(r.Reason, "100\nthe reason") || r.LastProven != nil {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("got record %+v", r)
 	}
 	// A failed part runs again, though nothing has changed.
 	if ran, _, _ := b.prove(t.Context()); ran != "first" {
-		t.Errorf("%q ran", ran)
+		t.Errorf("got %q run, want first", ran)
 	}
 }
 
@@ -82,10 +82,10 @@ func TestInterruptedPartIsNotProven(t *testing.T) {
 	}()
 	ran, _, err := b.prove(ctx)
 	if ran != "before at-hand" || !errors.Is(err, enough) {
-		t.Errorf("%q ran, and the error is %v", ran, err)
+		t.Errorf("got %q run, error %v", ran, err)
 	}
 	if r := b.record("at-hand"); r.Result != Interrupted || r.LastProven == nil {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("got record %+v", r)
 	}
 	if err := os.Remove(filepath.Join(b.Root, "wait")); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestKilledProofClaimsNothing(t *testing.T) {
 	b.mustRun("at-hand")
 	b.part("changing", "echo changed > labs.yaml", Inputs{Files: []string{"labs.yaml"}})
 	if _, _, err := b.prove(t.Context()); err == nil || b.record("changing").Result != Interrupted {
-		t.Errorf("what decides the part has changed while it ran, the record is %+v and the error %v", b.record("changing"), err)
+		t.Errorf("after a change of its inputs during the run: record %+v, error %v", b.record("changing"), err)
 	}
 	b.mustRun("changing")
 	if err := os.WriteFile(b.Store.file("changing"), []byte(`{"part": "chan`), 0o600); err != nil {
@@ -125,7 +125,7 @@ func TestOneProofAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Prove(t.Context(), inner); err == nil || !strings.Contains(err.Error(), "another proof is running on this machine") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Prove() error = %v", err)
 	}
 	if err := file.Close(); err != nil { // as the kernel does for a killed process
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestPartThatDoesNotFitIsNotStarted(t *testing.T) {
 	b.Within = 30 * time.Minute
 	said := b.mustRun("short")
 	if !strings.Contains(said, "No time was left for 1 part (the limit is 30m0s): long.\n") {
-		t.Errorf("it says\n%s", said)
+		t.Errorf("got output\n%s", said)
 	}
 	b.Within = 0
 	b.mustRun("long")
@@ -160,7 +160,7 @@ func TestPartsAreChosenByNameAndFamily(t *testing.T) {
 	b.Names = []string{"certfy"}
 	const want = `the proof has no part "certfy": there are certify, kind, and ` + "`lab prove --list` shows the parts of each"
 	if _, _, err := b.prove(t.Context()); err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 	b.Names = []string{"kind", "certify-02"}
 	b.mustRun("certify-02 kind")
@@ -168,9 +168,9 @@ func TestPartsAreChosenByNameAndFamily(t *testing.T) {
 	b.mustRun("certify-01")
 	b.Names = nil
 	if got := shortened(b.Parts, b.Parts[:2]); !slices.Equal(got, []string{"certify"}) {
-		t.Errorf("a whole family is called %v", got)
+		t.Errorf("shortened() of a whole family = %v", got)
 	}
 	if got := shortened(b.Parts, b.Parts[1:]); !slices.Equal(got, []string{"certify-02", "kind"}) {
-		t.Errorf("one of a family is called %v", got)
+		t.Errorf("shortened() of one part of a family = %v", got)
 	}
 }

@@ -132,7 +132,7 @@ func display(t *testing.T, config *rest.Config, api client.Client) {
 	}
 	wait("show default/vines 8 to 22 °C")
 	if failures := controller.queue.NumRequeues("default/vines"); failures != 0 {
-		t.Errorf("after a success the queue remembers %d failures", failures)
+		t.Errorf("the queue counts %d failures after a success, want 0", failures)
 	}
 
 	wire.interrupt()
@@ -151,11 +151,11 @@ func display(t *testing.T, config *rest.Config, api client.Client) {
 				}
 			case *playv1.Greenhouse:
 				if o.Name == vines.Name {
-					t.Fatal("the deletion came as an object: the test has interrupted nothing")
+					t.Fatal("the deletion came as an object, want a tombstone: nothing was interrupted")
 				}
 			}
 		case <-ctx.Done():
-			t.Fatal("no tombstone came")
+			t.Fatal("no tombstone was received")
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (r *CameraReconciler) report(ctx context.Context, greenhouse *playv1.Greenh
 
 //lab:end
 
-// SetupWithManager says which events lead to a call: those of greenhouses, and those of Deployments that they own.
+// SetupWithManager watches greenhouses, and the Deployments that they own.
 func (r *CameraReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&playv1.Greenhouse{}).Owns(&appsv1.Deployment{}).Complete(r)
 }

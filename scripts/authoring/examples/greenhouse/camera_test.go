@@ -58,7 +58,7 @@ func film(t *testing.T, api client.Client) {
 		return "", err
 	}))
 	if !metav1.IsControlledBy(camera, greenhouse) || !isAppliedBy(camera, "greenhouse-cameras") {
-		t.Errorf("the camera's owners are %v, and its managers %v", camera.OwnerReferences, camera.ManagedFields)
+		t.Errorf("the camera has owners %v and managers %v", camera.OwnerReferences, camera.ManagedFields)
 	}
 	reports(greenhouse, metav1.ConditionFalse, "MinimumReplicasUnavailable")
 	version, generation := greenhouse.ResourceVersion, camera.Generation
@@ -74,7 +74,8 @@ func film(t *testing.T, api client.Client) {
 	before := client.MergeFrom(camera.DeepCopy())
 	camera.Spec.Replicas, camera.Spec.Template.Spec.Containers[0].Image = new(int32(3)), "goat:v1"
 	must(api.Patch(t.Context(), camera, before))
-	// The Deployment that Reconcile reads is older than its own apply: its condition says nothing of the corrected image.
+	// The Deployment that Reconcile reads is older than its own apply, so the condition does not cover the corrected
+	// image.
 	reports(greenhouse, metav1.ConditionUnknown, "NotObserved")
 	read(camera)
 	if image := camera.Spec.Template.Spec.Containers[0].Image; image != "camera:v1" || *camera.Spec.Replicas != 3 {
@@ -87,7 +88,7 @@ func film(t *testing.T, api client.Client) {
 	must(api.Create(t.Context(), other), api.Create(t.Context(), foreign))
 	reports(other, metav1.ConditionFalse, "NotOurs")
 	if read(foreign); len(foreign.OwnerReferences) > 0 || isAppliedBy(foreign, "greenhouse-cameras") {
-		t.Errorf("a Deployment of another owner was taken: %v", foreign.OwnerReferences)
+		t.Errorf("a Deployment of another owner was adopted: %v", foreign.OwnerReferences)
 	}
 }
 

@@ -49,8 +49,7 @@ func (r *ClimateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	return ctrl.Result{}, nil
 }
 
-// SetupWithManager says which events lead to a call: those of greenhouses, and those of ConfigMaps that a greenhouse
-// owns.
+// SetupWithManager watches greenhouses, and the ConfigMaps that they own.
 func (r *ClimateReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&playv1.Greenhouse{}).Owns(&corev1.ConfigMap{}).Complete(r)
 }

@@ -114,7 +114,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		t.Parallel()
 		err := api.Create(t.Context(), newGreenhouse("upside-down", 30, 10))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "minCelsius is above maxCelsius") {
-			t.Errorf("30 to 10 degrees: %v", err)
+			t.Errorf("creating a greenhouse with 30 to 10 degrees: error = %v", err)
 		}
 	})
 	t.Run("the climate settles, and is corrected", func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		t.Parallel()
 		film(t, api)
 	})
-	t.Run("the board clears what was deleted while nobody watched", func(t *testing.T) {
+	t.Run("the board clears objects deleted while the watch was interrupted", func(t *testing.T) {
 		t.Parallel()
 		display(t, config, api)
 	})
@@ -156,13 +156,13 @@ func settle(t *testing.T, api client.Client) {
 			t.Fatal(err)
 		}
 		if settings.Data["min"] != "12" || settings.Data["max"] != "30" || !metav1.IsControlledBy(&settings, greenhouse) {
-			t.Errorf("the settings are %v, of %v", settings.Data, settings.OwnerReferences)
+			t.Errorf("got settings %v with owners %v", settings.Data, settings.OwnerReferences)
 		}
 		return settings.ResourceVersion
 	}
 	first := read()
 	if again := read(); again != first {
-		t.Errorf("a second call wrote: resource version %s, then %s", first, again)
+		t.Errorf("a second call wrote: resource version was %s, then %s", first, again)
 	}
 	settings.Data["min"] = "-3"
 	if err := api.Update(t.Context(), &settings); err != nil {
@@ -217,13 +217,13 @@ func heat(t *testing.T, api client.Client) {
 		return err
 	}
 	if err := call(); !errors.Is(err, outside.broken) {
-		t.Errorf("the heater does not answer, and Reconcile returns %v", err)
+		t.Errorf("Reconcile() with a broken heater: error = %v", err)
 	}
 	if err := api.Delete(t.Context(), greenhouse); err != nil {
 		t.Fatal(err)
 	}
 	if err := call(); !errors.Is(err, outside.broken) {
-		t.Errorf("the heater does not answer, and Reconcile returns %v", err)
+		t.Errorf("Reconcile() with a broken heater: error = %v", err)
 	}
 	outside.broken = nil
 	for range 2 { // The second call finds it gone.
@@ -277,11 +277,11 @@ func TestValidatorNamesAllFreezingPlants(t *testing.T) {
 	}
 	cold.Spec.MinCelsius, cold.Spec.Plants = -5, []string{"fern"}
 	if _, err := (Validator{}).ValidateCreate(t.Context(), cold); err != nil {
-		t.Errorf("nothing is known of a fern, and it is refused: %v", err)
+		t.Errorf("an unknown plant is refused: %v", err)
 	}
 	cold.Spec.MinCelsius, cold.Spec.Plants = 16, []string{"lemon", "cactus", "orchid"}
 	if _, err := (Validator{}).ValidateCreate(t.Context(), cold); err != nil {
-		t.Errorf("warm enough, and refused: %v", err)
+		t.Errorf("a warm greenhouse is refused: %v", err)
 	}
 }
 
@@ -300,6 +300,6 @@ func TestCertificateIsRequested(t *testing.T) {
 	unproved := func(string, string) {}
 	if _, err := OrderCertificate(ctx, directory, trusting, unproved, "palms.example.test"); err == nil ||
 		!strings.Contains(err.Error(), "invalid") {
-		t.Errorf("a name without a proof: %v", err)
+		t.Errorf("OrderCertificate() of a name without a proof: error = %v", err)
 	}
 }

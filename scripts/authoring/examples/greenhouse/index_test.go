@@ -58,9 +58,9 @@ func find(t *testing.T, config *rest.Config, api client.Client) {
 	}
 	slices.SortFunc(found, func(a, b playv1.Greenhouse) int { return cmp.Compare(a.Name, b.Name) })
 	if len(found) != 2 || found[0].Name != "one" || found[1].Name != "two" {
-		t.Errorf("greenhouses with an agave: %v, want one and two", found)
+		t.Errorf("WithPlant() = %v, want one and two", found)
 	}
 	if _, err := WithPlant(ctx, api, agave); err == nil {
-		t.Error("the API server answers a list by a field that it does not know")
+		t.Error("the API server lists by an unknown field, want an error")
 	}
 }

@@ -27,11 +27,11 @@ func TestTerminalChart(t *testing.T) {
 	}
 	for _, want := range []string{"A list in ms, by objects", "* all", "o one by its label", "100", "1,000", "50,000", "900", "0 "} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
+			t.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "\x1b") {
-		t.Errorf("there are colours that nobody wanted:\n%s", text)
+		t.Errorf("the output has unrequested colours:\n%s", text)
 	}
 	for line := range strings.Lines(text) {
 		if len([]rune(line)) > 81 { // with the end of the line
@@ -40,7 +40,7 @@ func TestTerminalChart(t *testing.T) {
 	}
 	colored, err := latency().Terminal(80, true)
 	if err != nil || !strings.Contains(colored, "\x1b") {
-		t.Errorf("no colours: %v\n%s", err, colored)
+		t.Errorf("the output has no colours: %v\n%s", err, colored)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSVGChart(t *testing.T) {
 	}
 	for _, want := range []string{"A list in ms", "all", "one by its label", "1,000", "50,000", "objects"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in the texts\n%s", want, text)
+			t.Errorf("the texts lack %q:\n%s", want, text)
 		}
 	}
 }
@@ -84,10 +84,10 @@ func TestEmptyChartIsRefused(t *testing.T) {
 		c := latency()
 		test.change(&c)
 		if _, err := c.Terminal(80, false); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s in a terminal: %v", test.name, err)
+			t.Errorf("%s: Terminal() error = %v", test.name, err)
 		}
 		if _, err := c.SVG(); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s as SVG: %v", test.name, err)
+			t.Errorf("%s: SVG() error = %v", test.name, err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestSmallExperiment(t *testing.T) {
 		objects = append(objects, point.Objects)
 		if point.Get <= 0 || point.List <= 0 || point.Labelled <= 0 || point.Sync <= 0 || point.CreatedPerSecond <= 0 ||
 			point.StorageBytes <= 0 || point.MemoryBytes["kube-apiserver"] < 10<<20 || point.MemoryBytes["etcd"] < 5<<20 {
-			t.Errorf("not everything was measured: %+v", point)
+			t.Errorf("measurements are missing: %+v", point)
 		}
 		if point.ListBytes < int64(point.Objects)*payload {
 			t.Errorf("a list of %d objects with 1 KiB each has %d bytes", point.Objects, point.ListBytes)
@@ -91,7 +91,7 @@ func TestSmallExperiment(t *testing.T) {
 	}
 	for _, what := range []string{"create entries", "measure", "look for the largest object", "measure with watches"} {
 		if !reported[what] {
-			t.Errorf("nobody was told of %q: %v", what, reported)
+			t.Errorf("Progress was not called with %q: %v", what, reported)
 		}
 	}
 	for _, c := range result.Charts() {
@@ -103,7 +103,7 @@ func TestSmallExperiment(t *testing.T) {
 		}
 	}
 	if tables := result.Tables(); !strings.Contains(tables, "| 400 |") || !strings.Contains(tables, "| 20 |") {
-		t.Errorf("the tables lack figures:\n%s", tables)
+		t.Errorf("figures are missing in the tables:\n%s", tables)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestInterruptedExperimentEnds(t *testing.T) {
 		}
 	}})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Run() error = %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestTooSmallExperimentIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, options := range []Options{{Objects: 1, Watchers: 2}, {Objects: 2, Watchers: 1}} {
 		if _, err := Run(t.Context(), Cluster{}, options); err == nil || !strings.Contains(err.Error(), "at least 2") {
-			t.Errorf("%+v: %v", options, err)
+			t.Errorf("Run(%+v): error = %v", options, err)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestSteps(t *testing.T) {
 		{1001, []int{100, 300, 1000, 1001}},
 	} {
 		if got := steps(test.last, 100, 300, 1000); !slices.Equal(got, test.want) {
-			t.Errorf("up to %d: %v, want %v", test.last, got, test.want)
+			t.Errorf("steps(%d) = %v, want %v", test.last, got, test.want)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestResyncIsIgnored(t *testing.T) {
 	c := newController(t, &broken{})
 	c.handlers().OnUpdate(vines("1"), vines("1"))
 	if n := c.queue.Len(); n != 0 {
-		t.Errorf("a resync adds %d names to the queue, and the bug is that it adds none", n)
+		t.Errorf("a resync adds %d names to the queue, want 0 because of the bug", n)
 	}
 	c.handlers().OnUpdate(vines("1"), vines("2"))
 	if n := c.queue.Len(); n != 1 {
@@ -67,7 +67,7 @@ func TestDeletedGreenhousePanics(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
-			t.Error("sync does not panic, and the bug is that it does")
+			t.Error("sync does not panic, want a panic because of the bug")
 		}
 	}()
 	if err := newController(t, &broken{}).sync("default/vines"); err != nil {
@@ -84,6 +84,6 @@ func TestFailedNameIsDropped(t *testing.T) {
 		t.Fatalf("the board was called %d times, want 1", board.shown)
 	}
 	if failures, waiting := c.queue.NumRequeues("default/vines"), c.queue.Len(); failures != 0 || waiting != 0 {
-		t.Errorf("the queue remembers %d failures and %d names, and the bug is that it remembers none", failures, waiting)
+		t.Errorf("the queue has %d failures and %d names, want none because of the bug", failures, waiting)
 	}
 }

@@ -45,7 +45,7 @@ const (
 	PreflightTime = time.Minute
 )
 
-// Options say which cluster is created, and how.
+// Options configure the cluster.
 type Options struct {
 	// Profile is one of kind.Profiles.
 	Profile string

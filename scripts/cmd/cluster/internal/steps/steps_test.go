@@ -22,10 +22,10 @@ func TestStepsPrintTheirTimes(t *testing.T) {
 	wrong := func(context.Context, func(string)) (string, error) { return "a detail", errors.New("it is broken") }
 	err := steps.Run(t.Context(), []Step{{"first", time.Minute, nothing}, {"second", 0, wrong}, {"third", 0, nothing}})
 	if err == nil || err.Error() != "second: it is broken" {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Run() error = %v", err)
 	}
 	if want := "step first            0.0 s  a detail\nFAIL second           0.0 s\n"; out.String() != want {
-		t.Errorf("it printed\n%s; want\n%s", out.String(), want)
+		t.Errorf("got output\n%s\nwant\n%s", out.String(), want)
 	}
 }
 
@@ -38,12 +38,12 @@ func TestLateStepIsReported(t *testing.T) {
 	}
 	err := New(&out, terminal.Screen{}).Run(t.Context(), []Step{{"slow", time.Millisecond, slow}})
 	if err == nil || !strings.Contains(err.Error(), "timed out after 1ms") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Run() error = %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := New(&out, terminal.Screen{}).Run(ctx, []Step{{"slow", time.Minute, slow}}); !errors.Is(err, ErrInterrupted) {
-		t.Errorf("the error of a step that a person ended is %v", err)
+		t.Errorf("error of an interrupted step = %v, want ErrInterrupted", err)
 	}
 }
 
@@ -63,11 +63,11 @@ func TestTerminalRewritesLastLine(t *testing.T) {
 	}
 	lines := strings.Split(out.String(), progress.ClearLine)
 	if len(lines) < 3 || !strings.HasSuffix(out.String(), "\n") || !strings.Contains(lines[len(lines)-1], "✓ first") {
-		t.Errorf("it printed %q", out.String())
+		t.Errorf("got output %q", out.String())
 	}
 	for _, line := range lines {
 		if length := len([]rune(strings.TrimSpace(line))); length > 60 {
-			t.Errorf("a line has %d characters, and would break: %q", length, line)
+			t.Errorf("a line of %d characters would wrap: %q", length, line)
 		}
 	}
 }
@@ -79,12 +79,12 @@ func TestProgressIsRateLimitedInLog(t *testing.T) {
 	steps.begin("slow")
 	steps.report("at once")
 	if out.Len() > 0 {
-		t.Errorf("it printed %q at once", out.String())
+		t.Errorf("output before the first report: %q", out.String())
 	}
 	steps.printed = steps.printed.Add(-progress.QuietTime)
 	steps.report("later")
 	steps.report("later still")
 	if want := "step slow: later\n"; out.String() != want {
-		t.Errorf("it printed %q; want %q", out.String(), want)
+		t.Errorf("got output %q, want %q", out.String(), want)
 	}
 }

@@ -18,7 +18,7 @@ type Lighthouse struct {
 // Hub marks this version as the one that all others are converted to and from.
 func (*Lighthouse) Hub() {}
 
-// LighthouseSpec says what a lighthouse should show.
+// LighthouseSpec is the desired behaviour of a lighthouse.
 type LighthouseSpec struct {
 	// flashSeconds is the time between two flashes. Without it the light does not flash.
 	FlashSeconds *int32 `json:"flashSeconds,omitempty"`
@@ -26,6 +26,6 @@ type LighthouseSpec struct {
 
 // LighthouseStatus is what was observed.
 type LighthouseStatus struct {
-	// lit says whether the lamp burns.
+	// lit reports whether the lamp burns.
 	Lit bool `json:"lit,omitempty"`
 }

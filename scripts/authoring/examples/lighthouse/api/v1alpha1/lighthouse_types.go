@@ -15,7 +15,7 @@ type Lighthouse struct {
 	Status            LighthouseStatus `json:"status,omitempty"`
 }
 
-// LighthouseSpec says what a lighthouse should show.
+// LighthouseSpec is the desired behaviour of a lighthouse.
 type LighthouseSpec struct {
 	// period is the time between two flashes, in seconds. Without it the light does not flash.
 	Period *int32 `json:"period,omitempty"`
@@ -23,6 +23,6 @@ type LighthouseSpec struct {
 
 // LighthouseStatus is what was observed.
 type LighthouseStatus struct {
-	// lit says whether the lamp burns.
+	// lit reports whether the lamp burns.
 	Lit bool `json:"lit,omitempty"`
 }
