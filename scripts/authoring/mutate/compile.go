@@ -17,8 +17,8 @@ import (
 )
 
 // compiled returns the content of a file in a form in which its package compiles. If a change only leaves imports or
-// variables unused, compiled adds a use of them, as a programmer would not leave them unused. It returns nil for any
-// other content that does not compile.
+// variables unused, which no programmer would do, compiled adds a use of them. It returns nil for any other content
+// that does not compile.
 func compiled(set *token.FileSet, pkg *packages.Package, path string, content []byte) []byte {
 	for {
 		file, err := parser.ParseFile(set, path, content, parser.SkipObjectResolution)

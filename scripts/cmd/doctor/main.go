@@ -87,7 +87,7 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// These are the labs or users that need something.
+// These are the labs that need something.
 const (
 	allLabs  = "all labs"
 	podsLabs = "labs 5, 6, 8 and 9"

@@ -136,8 +136,9 @@ func (c *choice) milestones() (rows [][]string) {
 // bestDir, in a lab's folder of reports, holds the report with the highest score so far.
 const bestDir = "best"
 
-// keepBest stores a verdict unless an earlier one has as many points. It replaces a report that can't be read, because
-// it is from an older version of this course. It also replaces a report on another folder, because it was copied here.
+// keepBest stores a verdict unless an earlier one has at least as many points. It replaces a report that can't be read,
+// because it is from an older version of this course. It also replaces a report on another folder, because it was
+// copied here.
 func (c *choice) keepBest(verdict *report.Report) error {
 	if verdict.Outcome == report.Error || c.Lab.Part != "" {
 		return nil // it is no verdict on the submission, or only on one part

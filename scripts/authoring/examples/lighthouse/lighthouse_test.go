@@ -54,7 +54,7 @@ func TestDiscoveryClientReadsResponses(t *testing.T) {
 	}
 }
 
-// errKilled is what a call returns that the operator does not live to see.
+// errKilled is the error of a call at which the operator is killed.
 var errKilled = errors.New("killed")
 
 // boundaries counts the calls that reach the outside, and fails the one at which the operator is killed.

@@ -68,8 +68,8 @@ type creation struct {
 
 	found  *kind.Found
 	marker kind.Marker // of the existing cluster, or of the one to create
-	// node and others are images of the store. They are set only for an air gap, except for the images of the course,
-	// which are always in others.
+	// node and others are images of the store. node is set only for an air gap. others always has the images of the
+	// course.
 	node   images.Built
 	others []images.Built
 	target addons.Target
