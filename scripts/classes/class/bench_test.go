@@ -14,8 +14,8 @@ import (
 )
 
 // BenchmarkClass invites a class, invites it again, and revokes it. It reports the seconds for each step, and the
-// memory of the API server in MB while all students are invited. The figures of docs/guides/instructor.md are from
-// here:
+// memory of the API server in MB while all students are invited. The figures in docs/guides/instructor.md come from
+// this command:
 //
 //	go test ./classes/class -run - -bench Class -benchtime 1x
 func BenchmarkClass(b *testing.B) {
@@ -46,7 +46,7 @@ func BenchmarkClass(b *testing.B) {
 	}
 }
 
-// memory is what a process has in use, in MB, or 0 where the kernel does not say.
+// memory returns the memory that a process uses, in MB, or 0 where the kernel does not report it.
 func memory(b *testing.B, pid int) (megabytes int) {
 	b.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

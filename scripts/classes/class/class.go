@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// accounts is the namespace of the students' accounts. A student has no right in it: who may write a Secret beside an
-	// account can make a token for it that never expires.
+	// accounts is the namespace of the students' accounts. A student has no rights in it: anyone who may write a Secret
+	// next to an account can create a token for it that never expires.
 	accounts        = "operator-labs-class"
 	namespacePrefix = "student-"
-	// clusterRole is what students may do outside of their namespaces, studentRole what they may do inside.
+	// clusterRole holds what students may do outside of their namespaces, and studentRole what they may do inside.
 	clusterRole = "operator-labs-student"
 	studentRole = "student"
 
@@ -39,7 +39,7 @@ const (
 	classLabel   = "operators.lva.io/class"
 
 	fieldManager = "operator-labs"
-	// parallel is how many students are looked after at once. More would be held back by the API server's fairness.
+	// parallel is how many students are handled at once. The API server's priority and fairness would delay more of them.
 	parallel = 8
 )
 
@@ -62,7 +62,7 @@ type Class struct {
 // DefaultLifetime is the default lifetime of a kubeconfig: a term, with the weeks for late submissions.
 const DefaultLifetime = 120 * 24 * time.Hour
 
-// clients are the ways to talk to the cluster.
+// clients holds the clients for the cluster.
 type clients struct {
 	kubernetes.Interface
 	dynamic dynamic.Interface
@@ -73,7 +73,7 @@ func (c *Class) connect() (*clients, error) {
 	// Five hundred students are thousands of requests, and only the instructor waits for them.
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = -1, -1
-	// Helper of all clients: they share connections.
+	// All clients share the connections of this HTTP client.
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
@@ -87,14 +87,14 @@ func (c *Class) connect() (*clients, error) {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	groups, err := restmapper.GetAPIGroupResources(typed.Discovery())
-	// An aggregated API whose server is down is not ours to fix, and none that we need.
+	// An aggregated API whose server is down is not ours to fix, and we need none of them.
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("discovering the API resources of the cluster at %s: %w", config.Host, err)
 	}
 	return &clients{Interface: typed, dynamic: untyped, mapper: restmapper.NewDiscoveryRESTMapper(groups)}, nil
 }
 
-// resource is where objects of a kind are, in a namespace if they have one.
+// resource returns the client for objects of a kind, in the object's namespace if it has one.
 func (c *clients) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -131,7 +131,7 @@ func described(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetName()
 }
 
-// foreign is the error for an object of our name that we did not create, or nil if there is none.
+// foreign returns an error if an object with our name exists that we did not create.
 func (c *clients) foreign(ctx context.Context, object *unstructured.Unstructured) error {
 	resource, err := c.resource(object)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *clients) foreign(ctx context.Context, object *unstructured.Unstructured
 	return nil
 }
 
-// shared are the objects that a class has once. The namespace comes first.
+// shared returns the objects that a class has once. The namespace comes first.
 func shared() ([]*unstructured.Unstructured, error) {
 	objects, err := parse("class/cluster.yaml", config.ClassCluster)
 	if err != nil {
@@ -162,7 +162,7 @@ func shared() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// sharedGroups are the API groups whose cluster-scoped kinds the class shares: those that the policy judges.
+// sharedGroups returns the API groups whose cluster-scoped kinds the class shares: those that the policy covers.
 func sharedGroups(objects []*unstructured.Unstructured) (groups []string) {
 	for _, object := range objects {
 		if object.GetKind() != "ValidatingAdmissionPolicy" {
@@ -182,7 +182,7 @@ func sharedGroups(objects []*unstructured.Unstructured) (groups []string) {
 	return groups
 }
 
-// objectsOf are a student's objects of clusters/config. The namespace comes first.
+// objectsOf returns a student's objects from clusters/config. The namespace comes first.
 func objectsOf(student Student, withCilium bool) ([]*unstructured.Unstructured, error) {
 	objects, err := parse("class/student.yaml", config.ClassStudent)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	"lva.io/operators/clusters/multicall"
 )
 
-// cluster is that of all tests. Each has students of its own.
+// cluster is shared by all tests. Each test has its own students.
 var cluster struct {
 	sync.Mutex
 	*embedded.Cluster
@@ -55,7 +55,7 @@ func root(tb testing.TB) string {
 	return root
 }
 
-// admin is the administrator of a real API server, on which the course's kind is installed.
+// admin returns an administrator's access to a real API server, on which the course's kind is installed.
 func admin(tb testing.TB) *rest.Config {
 	tb.Helper()
 	cluster.Lock()
@@ -70,7 +70,7 @@ func admin(tb testing.TB) *rest.Config {
 	if err := program.Ensure(tb.Context(), nil); err != nil {
 		tb.Fatal(err)
 	}
-	started, err := embedded.Start(context.Background(), program) // not the test's: it outlives the test
+	started, err := embedded.Start(context.Background(), program) // not the test's context: the cluster outlives the test
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func dynamicClient(tb testing.TB, config *rest.Config) *dynamic.DynamicClient {
 	return client
 }
 
-// eventually tries until there is no error.
+// eventually calls try until it returns no error.
 func eventually(tb testing.TB, what string, try func() error) {
 	tb.Helper()
 	deadline, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
@@ -142,7 +142,7 @@ func eventually(tb testing.TB, what string, try func() error) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			tb.Fatalf("not within a minute: %s: %v", what, err)
+			tb.Fatalf("timed out after a minute: %s: %v", what, err)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func invite(t *testing.T, class *Class, names ...string) []Invited {
 	return invited
 }
 
-// as is the student, with nothing but the kubeconfig that was handed out.
+// as returns the student's access, which uses only the kubeconfig that was handed out.
 func as(t *testing.T, invited Invited) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", invited.Kubeconfig)
@@ -226,7 +226,7 @@ func TestInviteIsIdempotent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !first[0].New || !strings.Contains(string(content), "# The account of ida on the class's cluster") {
-		t.Errorf("the first kubeconfig is\n%s", content)
+		t.Errorf("the first kubeconfig =\n%s", content)
 	}
 	if err := os.Chmod(first[0].Kubeconfig, 0o644); err != nil {
 		t.Fatal(err)
@@ -235,12 +235,12 @@ func TestInviteIsIdempotent(t *testing.T) {
 	if again[0].New || again[1].New || !again[2].New {
 		t.Errorf("new kubeconfigs: %v, %v, %v; want one for igor only", again[0].New, again[1].New, again[2].New)
 	}
-	// A token has whole seconds.
+	// A token's expiry has a resolution of one second.
 	if d := again[0].Expires.Sub(first[0].Expires); d.Abs() > time.Second {
-		t.Errorf("the second time it expires %s later", d)
+		t.Errorf("the second kubeconfig expires %s later than the first", d)
 	}
 	if got := fmt.Sprint(versions()); got != fmt.Sprint(before) {
-		t.Errorf("objects were changed:\n%s\nwas\n%s", got, before)
+		t.Errorf("objects were changed: got\n%s\nwant\n%s", got, before)
 	}
 	after, err := os.ReadFile(first[0].Kubeconfig)
 	if err != nil || string(after) != string(content) {
@@ -255,13 +255,13 @@ func TestInviteIsIdempotent(t *testing.T) {
 
 	class.Renew = true
 	if renewed := invite(t, class, "ida"); !renewed[0].New {
-		t.Error("it is not renewed although that was asked for")
+		t.Error("the kubeconfig was not renewed with Renew set")
 	}
 	class.Renew = false
-	// One that leads elsewhere is no good.
+	// A kubeconfig for another server must be replaced.
 	class.Server = "https://kubernetes.default.svc"
 	if moved := invite(t, class, "ida"); !moved[0].New || as(t, moved[0]).Host != class.Server {
-		t.Error("the new address is not in the kubeconfig")
+		t.Error("the kubeconfig does not have the new server")
 	}
 }
 
@@ -280,20 +280,20 @@ func TestKubeconfigExpiry(t *testing.T) {
 	class.Lifetime = 20 * time.Minute
 	invited := invite(t, class, "eve")[0]
 	if left := time.Until(invited.Expires); left < 19*time.Minute || left > 20*time.Minute {
-		t.Errorf("it expires in %s", left)
+		t.Errorf("the kubeconfig expires in %s", left)
 	}
 	server := &clientcmdapi.Cluster{Server: class.Config.Host, CertificateAuthorityData: class.Config.CAData}
 	if expires, ok := validUntil(invited.Kubeconfig, server, uidOf(t, class, "eve")); !ok ||
 		expires.Sub(invited.Expires).Abs() > time.Second {
-		t.Errorf("the token itself says %s, %t", expires, ok)
+		t.Errorf("the token expires at %s, %t", expires, ok)
 	}
-	// Of twenty minutes eleven were wanted, and those are left.
+	// A kubeconfig is kept while more than half of Lifetime is left. Here nearly all of the twenty minutes are left.
 	if again := invite(t, class, "eve")[0]; again.New {
-		t.Error("it was renewed at once")
+		t.Error("the kubeconfig was renewed at once")
 	}
 	class.Lifetime = time.Hour
 	if again := invite(t, class, "eve")[0]; !again.New {
-		t.Error("twenty minutes are left as they are where half an hour must be")
+		t.Error("a kubeconfig with twenty minutes left was kept, want a new one for half an hour")
 	}
 }
 

@@ -28,7 +28,7 @@ type Invited struct {
 	Kubeconfig string
 	// Expires is when the kubeconfig expires.
 	Expires time.Time
-	// New says that the kubeconfig is a new one. Otherwise the student has it already.
+	// New is true if the kubeconfig is a new one. Otherwise the student already has it.
 	New bool
 }
 
@@ -95,8 +95,8 @@ func (c *Class) progress(done, total int, what string) {
 	}
 }
 
-// preflight returns the namespaces that there are, by name, or an error for those that have a student's name and are
-// none of ours.
+// preflight returns the existing namespaces, by name. It returns an error for those that have a student's name and were
+// not created by this package.
 func (c *clients) preflight(ctx context.Context, students []Student) (map[string]*corev1.Namespace, error) {
 	list, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *clients) preflight(ctx context.Context, students []Student) (map[string
 
 func (c *Class) invite(ctx context.Context, clients *clients, student Student, withCilium bool, have *corev1.Namespace) (Invited, error) {
 	if have != nil && have.DeletionTimestamp != nil {
-		// Of a revocation a moment ago. What is applied to it now would go with it.
+		// The namespace may still be terminating after a revocation. Objects applied to it now would be deleted with it.
 		if err := clients.waitGone(ctx, []string{student.Namespace()}, func(int) {}); err != nil {
 			return Invited{}, err
 		}
@@ -140,7 +140,7 @@ func (c *Class) invite(ctx context.Context, clients *clients, student Student, w
 	return c.kubeconfig(ctx, clients, student, account)
 }
 
-// applyAccount makes the student's account, and says what it may do.
+// applyAccount applies the student's account and its permissions.
 func (c *clients) applyAccount(ctx context.Context, student Student) (*corev1.ServiceAccount, error) {
 	labels := map[string]string{classLabel: "true", StudentLabel: student.Name}
 	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
@@ -156,7 +156,7 @@ func (c *clients) applyAccount(ctx context.Context, student Student) (*corev1.Se
 	if err != nil {
 		return nil, fmt.Errorf("applying the RoleBinding: %w", err)
 	}
-	// The accounts in the namespace, too: an operator that runs there must see the kinds that it is for.
+	// The accounts in the namespace are subjects, too: an operator that runs there must see the kinds that it reconciles.
 	operators := rbacv1apply.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.GroupKind).
 		WithName("system:serviceaccounts:" + student.Namespace())
 	_, err = c.RbacV1().ClusterRoleBindings().Apply(ctx, rbacv1apply.ClusterRoleBinding(student.clusterBinding()).
@@ -168,7 +168,7 @@ func (c *clients) applyAccount(ctx context.Context, student Student) (*corev1.Se
 	return account, nil
 }
 
-// clusterBinding is the name of the binding outside of the namespace.
+// clusterBinding returns the name of the student's ClusterRoleBinding.
 func (s Student) clusterBinding() string { return clusterRole + ":" + s.Name }
 
 // Invitations returns the names of the students who have access.

@@ -26,21 +26,21 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName is that of the context, the cluster and the user in a student's kubeconfig: one word to type, as in
+// contextName is the name of the context, the cluster and the user in a student's kubeconfig: one word to type, as in
 // `kubectl --context class`.
 const contextName = "class"
 
-// keep is how long a kubeconfig must still be good to be left as it is.
+// keep is how long a kubeconfig must still be valid to be kept as it is.
 const keep = 7 * 24 * time.Hour
 
-// kubeconfig makes the student's kubeconfig, unless there is a good one.
+// kubeconfig creates the student's kubeconfig, unless a valid one exists.
 func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Student, account *corev1.ServiceAccount) (Invited, error) {
 	lifetime := c.Lifetime
 	if lifetime == 0 {
 		lifetime = DefaultLifetime
 	}
 	admin := rest.CopyConfig(c.Config)
-	// What is a file on this machine must be in the student's kubeconfig.
+	// The student's kubeconfig must contain what the administrator's refers to as files on this machine.
 	if err := rest.LoadTLSFiles(admin); err != nil {
 		return Invited{}, fmt.Errorf("reading the certificate authority of the cluster: %w", err)
 	}
@@ -83,8 +83,8 @@ func (c *Class) kubeconfigFile(student Student) string {
 	return filepath.Join(c.Out, student.Name+".kubeconfig")
 }
 
-// validUntil says when a kubeconfig of an earlier time expires, if it is one for this cluster and this very account:
-// one that was revoked and made again has another UID.
+// validUntil returns when an existing kubeconfig expires, if it is for this cluster and for the account with this UID.
+// An account that was revoked and created again has another UID.
 func validUntil(file string, cluster *clientcmdapi.Cluster, account types.UID) (time.Time, bool) {
 	kubeconfig, err := clientcmd.LoadFromFile(file)
 	if err != nil {
@@ -115,7 +115,7 @@ func validUntil(file string, cluster *clientcmdapi.Cluster, account types.UID) (
 	return time.Unix(claims.Expires, 0), true
 }
 
-// writeSecret writes a file that only its owner can read, whole or not at all.
+// writeSecret writes a file that only its owner can read. It writes the whole file or nothing.
 func writeSecret(file string, content []byte) error {
 	beside := renameio.WithTempDir(filepath.Dir(file))
 	if err := renameio.WriteFile(file, content, 0o600, beside, renameio.WithStaticPermissions(0o600)); err != nil {
@@ -144,7 +144,7 @@ func (c *Class) writeList(invited []Invited) error {
 
 func (c *Class) listFile() string { return filepath.Join(c.Out, ListFile) }
 
-// Try uses a kubeconfig as the student would. The error says why it does not work.
+// Try uses a kubeconfig as the student would. The error explains why it does not work.
 func Try(ctx context.Context, invited Invited) error {
 	config, err := clientcmd.BuildConfigFromFlags("", invited.Kubeconfig)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parse reads the objects of a file of clusters/config, which an instructor may have edited.
+// parse reads the objects in a file of clusters/config, which an instructor may have edited.
 func parse(name string, content []byte) ([]*unstructured.Unstructured, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	var objects []*unstructured.Unstructured

@@ -31,13 +31,13 @@ func TestStudentIsAllowed(t *testing.T) {
 	config := as(t, invited)
 	ada, namespace := client(t, config), "student-ada"
 
-	// The namespace is that of the context: kubectl needs no -n.
+	// The namespace comes from the context: kubectl needs no -n.
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: invited.Kubeconfig}, nil)
 	if got, _, err := loaded.Namespace(); err != nil || got != namespace {
 		t.Errorf("the kubeconfig's namespace is %q, %v", got, err)
 	}
-	// A Deployment that says nothing of resources gets its Pod through quota, limits and Pod security.
+	// A Deployment without resources gets its Pod through quota, limits and Pod security.
 	labels := map[string]string{"app": "operator"}
 	_, err := ada.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "operator"},
@@ -55,7 +55,7 @@ func TestStudentIsAllowed(t *testing.T) {
 			err = errors.New("there is none")
 		}
 		if err == nil && pods.Items[0].Spec.Containers[0].Resources.Limits.Memory().String() != "128Mi" {
-			t.Errorf("it has the limits %v", pods.Items[0].Spec.Containers[0].Resources.Limits)
+			t.Errorf("the container has the limits %v", pods.Items[0].Spec.Containers[0].Resources.Limits)
 		}
 		return err
 	})
@@ -93,7 +93,7 @@ func TestStudentIsAllowed(t *testing.T) {
 		}
 	}
 
-	// The operator that runs as a Pod has an account in the namespace.
+	// An operator that runs as a Pod has an account in the namespace.
 	token, err := ada.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestStudentIsAllowed(t *testing.T) {
 	operator.BearerToken = token.Status.Token
 	shop := dynamicClient(t, operator).Resource(icecreams)
 	if _, err := shop.List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("the operator's account lists the icecreams: %v", err)
+		t.Errorf("the operator's account can't list icecreams: %v", err)
 	}
 	cup, err := shop.Get(t.Context(), "ada.cup", metav1.GetOptions{})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestStudentIsAllowed(t *testing.T) {
 	}
 	cup.Object["status"] = map[string]any{"soldOut": false, "toppingsCount": int64(0)}
 	if _, err := shop.UpdateStatus(t.Context(), cup, metav1.UpdateOptions{}); err != nil {
-		t.Errorf("the operator's account updates a status: %v", err)
+		t.Errorf("the operator's account can't update a status: %v", err)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestStudentIsForbidden(t *testing.T) {
 	for _, test := range []struct {
 		what string
 		do   func() error
-		// want is in the refusal. Default: it is forbidden by RBAC, which says "cannot".
+		// want is part of the error. Default: RBAC forbids the request, and its message has the word "cannot".
 		want string
 	}{
 		{what: "look into another's namespace", do: func() error {
@@ -313,7 +313,7 @@ func TestStudentIsForbidden(t *testing.T) {
 				test.want = "cannot"
 			}
 			if err == nil || !strings.Contains(err.Error(), test.want) || !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-				t.Errorf("it gets %v, want a refusal with %q", err, test.want)
+				t.Errorf("error = %v, want a refusal with %q", err, test.want)
 			}
 		})
 	}

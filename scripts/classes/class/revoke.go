@@ -20,10 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Revoked says whether a student had access before Revoke.
+// Revoked reports what Revoke found for a student.
 type Revoked struct {
 	Student
-	// Existed says that the student had been invited.
+	// Existed is true if the student had been invited.
 	Existed bool
 }
 
@@ -46,7 +46,7 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 	if err != nil {
 		return nil, fmt.Errorf("nothing was changed: %w", err)
 	}
-	// All accounts before the first namespace: those take their time.
+	// Delete all accounts before the first namespace, because namespaces take longer.
 	revoked := make([]Revoked, len(students))
 	err = each(ctx, students, func(ctx context.Context, i int, student Student) error {
 		had, err := clients.removeAccess(ctx, student)
@@ -88,7 +88,7 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 	return revoked, clients.removeCommon(ctx, c)
 }
 
-// each does something for all students, several at a time.
+// each calls do for all students, several at a time.
 func each(ctx context.Context, students []Student, do func(context.Context, int, Student) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -98,7 +98,8 @@ func each(ctx context.Context, students []Student, do func(context.Context, int,
 	return group.Wait()
 }
 
-// removeAccess removes the account, and with it every token, and what the accounts in the namespace could do outside.
+// removeAccess deletes the student's account, and with it every token. It also deletes the ClusterRoleBinding, which
+// includes the accounts in the namespace, and the RoleBinding.
 func (c *clients) removeAccess(ctx context.Context, student Student) (had bool, err error) {
 	err = c.CoreV1().ServiceAccounts(accounts).Delete(ctx, student.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -120,7 +121,8 @@ func (c *clients) removeAccess(ctx context.Context, student Student) (had bool, 
 	return had, nil
 }
 
-// removeShared removes the students' objects of the cluster-scoped kinds that the class shares: those of their names.
+// removeShared deletes the students' objects of the cluster-scoped kinds that the class shares. It finds them by the
+// students' names.
 func (c *clients) removeShared(ctx context.Context, students []Student, groups []string) error {
 	_, lists, err := c.Discovery().ServerGroupsAndResources()
 	if err != nil && lists == nil {
@@ -154,7 +156,7 @@ func (c *clients) removeShared(ctx context.Context, students []Student, groups [
 	return nil
 }
 
-// removeCommon removes what the class has in common, if no student is left who needs it.
+// removeCommon deletes the objects that the class has in common, if no student is left who needs them.
 func (c *clients) removeCommon(ctx context.Context, class *Class) error {
 	left, err := c.invitations(ctx)
 	if err != nil {
@@ -177,7 +179,7 @@ func (c *clients) removeCommon(ctx context.Context, class *Class) error {
 			return err
 		}
 		if err := c.foreign(ctx, object); err != nil {
-			continue // it was there without us, and stays
+			continue // it existed before the class, and stays
 		}
 		if err := resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting the %s: %w", described(object), err)
@@ -189,16 +191,16 @@ func (c *clients) removeCommon(ctx context.Context, class *Class) error {
 	if err := os.Remove(class.listFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the list of students: %w", err)
 	}
-	// Only if it is empty: what else an instructor has put there is not ours.
+	// The folder is removed only if it is empty: an instructor may keep other files in it.
 	_ = os.Remove(class.Out)
 	return nil
 }
 
-// goneTimeout is for how long nothing may change at the namespaces that are being deleted.
+// goneTimeout is how long waitGone waits without any change to the namespaces that are being deleted.
 const goneTimeout = time.Minute
 
-// waitGone waits until namespaces of ours that are being deleted are gone. The time is up when nothing has changed for
-// long, and the error then says what they wait for.
+// waitGone waits until our namespaces that are being deleted are gone. It gives up when nothing has changed for
+// goneTimeout. The error then lists what the namespaces wait for.
 func (c *clients) waitGone(ctx context.Context, names []string, progress func(left int)) error {
 	last, since := "", time.Now()
 	err := wait.PollUntilContextCancel(ctx, 300*time.Millisecond, true, func(ctx context.Context) (bool, error) {
@@ -235,7 +237,7 @@ func (c *clients) waitGone(ctx context.Context, names []string, progress func(le
 	return nil
 }
 
-// stuckReason is what the namespace controller says.
+// stuckReason returns the namespace controller's reason why a namespace is not deleted yet.
 func stuckReason(namespace *corev1.Namespace) string {
 	var reasons []string
 	for _, condition := range namespace.Status.Conditions {

@@ -29,14 +29,14 @@ func TestForeignNamespaceIsKept(t *testing.T) {
 	}
 	const want = "nothing was changed: line 2: the namespace student-union exists and does not belong to a class"
 	if _, err := class.Invite(t.Context(), students("olga", "union")); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("inviting: %v, want %s", err, want)
+		t.Errorf("Invite() error = %v, want %s", err, want)
 	}
 	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-olga", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("another's namespace was made: %v", err)
+		t.Errorf("Invite created the namespace of another student: %v", err)
 	}
 	_, err = class.Revoke(t.Context(), students("union"), false)
 	if err == nil || !strings.Contains(err.Error(), "does not belong to a class") {
-		t.Errorf("revoking: %v", err)
+		t.Errorf("Revoke() error = %v", err)
 	}
 	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-union", metav1.GetOptions{}); err != nil {
 		t.Error(err)
@@ -61,7 +61,7 @@ func TestRevokedStudentHasNoAccess(t *testing.T) {
 
 	kept, err := class.Revoke(t.Context(), students("rita", "nobody"), true)
 	if err != nil || !kept[0].Existed || kept[1].Existed {
-		t.Fatalf("revoked %v, %v", kept, err)
+		t.Fatalf("Revoke() = %v, %v", kept, err)
 	}
 	eventually(t, "the token is refused", func() error {
 		if _, err := rita.CoreV1().ConfigMaps("student-rita").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
@@ -70,33 +70,33 @@ func TestRevokedStudentHasNoAccess(t *testing.T) {
 		return nil
 	})
 	if _, err := administrator.CoreV1().ConfigMaps("student-rita").Get(t.Context(), "work", metav1.GetOptions{}); err != nil {
-		t.Errorf("the work was to be kept: %v", err)
+		t.Errorf("the work was not kept: %v", err)
 	}
 	if _, err := os.Stat(invited[0].Kubeconfig); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the kubeconfig is still there: %v", err)
+		t.Errorf("the kubeconfig still exists: %v", err)
 	}
 
 	if _, err := class.Revoke(t.Context(), students("rita"), false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := administrator.CoreV1().Namespaces().Get(t.Context(), "student-rita", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace is still there: %v", err)
+		t.Errorf("the namespace still exists: %v", err)
 	}
 	if _, err := dynamicClient(t, class.Config).Resource(icecreams).Get(t.Context(),
 		"rita.cup", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("her icecream is still there: %v", err)
+		t.Errorf("the student's icecream still exists: %v", err)
 	}
 	if _, err := rob.CoreV1().ConfigMaps("student-rob").List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("the other has lost access, too: %v", err)
+		t.Errorf("the other student lost access, too: %v", err)
 	}
 
-	// Another account of the same name is another account.
+	// A second account with the same name is a different account.
 	again := invite(t, class, "rita")[0]
 	if !again.New {
-		t.Error("the old kubeconfig was taken for good")
+		t.Error("the old kubeconfig was reused")
 	}
 	if _, err := rita.CoreV1().ConfigMaps("student-rita").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
-		t.Errorf("the revoked token gets %v", err)
+		t.Errorf("a request with the revoked token: error = %v", err)
 	}
 	if err := Try(t.Context(), again); err != nil {
 		t.Error(err)
@@ -112,7 +112,7 @@ func TestResumeAfterInterruption(t *testing.T) {
 	interruption := errors.New("the power went")
 	class.Progress = func(int, int, string) { cancel(interruption) }
 	if _, err := class.Invite(interrupted, students(names...)); !errors.Is(err, context.Canceled) && !errors.Is(err, interruption) {
-		t.Fatalf("it ended with %v", err)
+		t.Fatalf("Revoke() error = %v", err)
 	}
 	class.Progress = nil
 	for _, invited := range invite(t, class, names...) {
@@ -123,10 +123,10 @@ func TestResumeAfterInterruption(t *testing.T) {
 	interrupted, cancel = context.WithCancelCause(t.Context())
 	class.Progress = func(int, int, string) { cancel(interruption) }
 	if _, err := class.Revoke(interrupted, students(names...), false); !errors.Is(err, context.Canceled) && !errors.Is(err, interruption) {
-		t.Fatalf("it ended with %v", err)
+		t.Fatalf("Revoke() error = %v", err)
 	}
 	class.Progress = nil
-	// The namespaces are still being removed: what is made in them now must not go with them.
+	// The namespaces are still being deleted. Objects that are created in them now must not be deleted with them.
 	for _, invited := range invite(t, class, names[:3]...) {
 		if err := Try(t.Context(), invited); err != nil {
 			t.Error(err)

@@ -28,7 +28,7 @@ type Student struct {
 // Namespace returns the name of the student's namespace.
 func (s Student) Namespace() string { return namespacePrefix + s.Name }
 
-// maxName keeps names that are made of it, as that of a certificate or of a Pod's host, well below 63 letters.
+// maxName keeps names that contain it, such as those of a certificate or of a Pod's host, well below 63 letters.
 const maxName = 40
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
@@ -48,7 +48,7 @@ func ReadRoster(file string) ([]Student, error) {
 }
 
 func parseRoster(content []byte) ([]Student, error) {
-	// Spreadsheets put a mark before the first letter.
+	// Spreadsheets put a byte order mark before the first letter.
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	var students []Student
 	var problems []error

@@ -51,7 +51,7 @@ func TestParseRosterReportsLine(t *testing.T) {
 			t.Parallel()
 			_, err := parseRoster([]byte(test.roster))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %s", err, test.want)
+				t.Errorf("ReadRoster() error = %v, want %s", err, test.want)
 			}
 		})
 	}
@@ -64,6 +64,6 @@ func TestParseRosterReportsLine(t *testing.T) {
 line 1: "Ada" is not a valid name on a cluster: use lower-case letters, digits and, between them, dashes, such as ada-l
 line 3: bob is already in line 2: names must be unique`
 	if err == nil || err.Error() != want {
-		t.Errorf("error\n%v\nwant\n%s", err, want)
+		t.Errorf("ReadRoster() error =\n%v\nwant\n%s", err, want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// frameTime is how often the table is drawn again.
+// frameTime is the time between two redraws of the table.
 const frameTime = 200 * time.Millisecond
 
 // Board shows the progress of grading a class: on a terminal as a table with a line for each slot, elsewhere as one
@@ -29,11 +29,11 @@ type Board struct {
 
 	mutex                sync.Mutex
 	total, known, graded int
-	without              int // that have no grade
+	without              int // submissions that have no grade
 	fetches              string
 	began                time.Time
-	rows                 []*row // by slot; nil: it is free
-	drawn                int    // lines of the table that are on the screen
+	rows                 []*row // by slot. Nil: the slot is free
+	drawn                int    // number of the table's lines on the screen
 	stop                 func()
 }
 
@@ -110,7 +110,7 @@ func (b *Board) fetching(done, total int) {
 	b.fetches = fmt.Sprintf("looking for modules to download: %d of %d submissions", done, total)
 }
 
-// fetched begins the time by which the rate is measured.
+// fetched starts the clock by which the rate is measured.
 func (b *Board) fetched() {
 	if b == nil {
 		return
@@ -129,7 +129,7 @@ func (b *Board) ended(e ended) {
 	b.rows[e.slot] = nil
 }
 
-// decided counts a submission that is not graded again. One without a grade has a line that stays.
+// decided counts a submission that is not graded again. If it has no grade, its line stays on the screen.
 func (b *Board) decided(e ended) {
 	if b == nil {
 		return
@@ -153,7 +153,7 @@ func student(j Job) string {
 	return j.Student
 }
 
-// tick draws the table again, or writes the next line.
+// tick redraws the table, or writes the next line.
 func (b *Board) tick() {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -174,7 +174,7 @@ func (b *Board) tick() {
 	b.write(text + "\n")
 }
 
-// summary is how far all is.
+// summary returns the progress of the class.
 func (b *Board) summary() string {
 	if b.fetches != "" {
 		return b.fetches
@@ -210,7 +210,7 @@ func (b *Board) erase() string {
 	return fmt.Sprintf("\x1b[%dA\r\x1b[J", up)
 }
 
-// draw is the table. No line fills the width, since some terminals then begin a new one.
+// draw returns the table. No line fills the width, because some terminals then begin a new line.
 func (b *Board) draw() string {
 	if !b.screen.Interactive || b.rows == nil {
 		return ""
@@ -246,7 +246,7 @@ func ascii(r rune) rune {
 	return '?'
 }
 
-// cut keeps a text within a number of columns.
+// cut shortens a text to a number of columns.
 func cut(text string, width int) string {
 	letters := []rune(text)
 	if len(letters) <= width {
@@ -255,7 +255,7 @@ func cut(text string, width int) string {
 	return string(letters[:max(0, width-1)]) + "…"
 }
 
-// now names the steps and checks that run.
+// now returns the names of the running steps and checks.
 func (r *row) now() string {
 	if len(r.doing) == 0 {
 		return r.note
@@ -269,7 +269,7 @@ func (b *Board) write(text string) {
 	}
 }
 
-// view is the View that shows a run in a slot.
+// view returns the View that shows a run in a slot.
 func (b *Board) view(slot int, r run) View {
 	if b == nil {
 		return silent{}

@@ -12,7 +12,7 @@ import (
 	"lva.io/operators/scripts/grading/report/terminal"
 )
 
-// boardAt is a board with one slot in use, after so many seconds.
+// boardAt returns a board with one slot in use, and a function that sets the number of seconds that have passed.
 func boardAt(screen terminal.Screen) (*Board, *strings.Builder, func(seconds int)) {
 	var out strings.Builder
 	b := NewBoard(&out, screen)
@@ -44,7 +44,7 @@ func TestBoardWithoutTerminalWritesLines(t *testing.T) {
 		"no grade: eve, 02-reconciler: this machine was too busy\n" +
 		"4 of 20 graded (2 before, 1 without a grade), 6.0 per minute, about 3 min left\n"
 	if out.String() != want {
-		t.Errorf("it wrote\n%s\nand must write\n%s", out, want)
+		t.Errorf("the board wrote\n%s\nwant\n%s", out, want)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestBoardOnTerminalDrawsTable(t *testing.T) {
 	}
 	if text := out.String(); !strings.Contains(text, "try 2") || !strings.Contains(text, "a-student-with-a-very-l-") ||
 		strings.Count(text, "\x1b[3A") != 2 || !strings.HasSuffix(text, "\x1b[3A\r\x1b[J") {
-		t.Errorf("it wrote %q", text)
+		t.Errorf("the board wrote %q", text)
 	}
 }
 

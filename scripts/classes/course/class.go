@@ -57,7 +57,7 @@ const (
 	Excused = "excused"
 )
 
-// lab finds a lab of the class by its name; nil: there is none.
+// lab finds a lab of the class by its name. It returns nil if there is none.
 func (c *Class) lab(name string) *Lab {
 	i := slices.IndexFunc(c.Labs, func(l Lab) bool { return l.Name == name })
 	if i < 0 {
@@ -66,7 +66,7 @@ func (c *Class) lab(name string) *Lab {
 	return &c.Labs[i]
 }
 
-// key is that of a submission. ok is false if it can't be graded.
+// key returns the key of a submission. ok is false if the submission can't be graded.
 func (c *Class) key(s intake.Submission) (k Key, ok bool) {
 	lab := c.lab(s.Lab)
 	if lab == nil || s.Problem != "" || s.Digest == "" || s.Dir == "" {
@@ -119,12 +119,12 @@ type Cell struct {
 	Mark rules.Mark
 	// Outcome is the outcome of the report, or one of Missing, Unusable, Ungraded and Excused.
 	Outcome string
-	// Problem says why there is no report, or no grade.
+	// Problem explains why there is no report, or no grade.
 	Problem string
 	// Known is false if the mark must not be published, because an attempt without a grade might have counted, and the
 	// reason for that is not the student's.
 	Known bool
-	// Attempts are all attempts of the student, oldest first. Counted is the attempt whose outcome this is. Nil: nothing
+	// Attempts are all attempts of the student, oldest first. Counted is the attempt that Outcome belongs to. Nil: nothing
 	// was handed in.
 	Attempts []Attempt
 	Counted  *Attempt
@@ -190,8 +190,8 @@ func (c *Class) row(student string, handedIn map[string][]Attempt) Row {
 	return row
 }
 
-// newCell finds the attempt that counts. Where none has a verdict, it is the last one, so that its reason is in the
-// gradebook.
+// newCell finds the attempt that counts. If no attempt has a verdict, it takes the last one, so that the gradebook
+// shows its reason.
 func newCell(lab string, mark rules.Mark, attempts []Attempt) Cell {
 	cell := Cell{Lab: lab, Mark: mark, Outcome: Missing, Known: true, Attempts: attempts}
 	if len(attempts) > 0 {
@@ -224,7 +224,7 @@ func newCell(lab string, mark rules.Mark, attempts []Attempt) Cell {
 // undecided reports whether there is no verdict for a reason that is not the student's.
 func (a *Attempt) undecided() bool { return a.Problem == "" && !a.decided() }
 
-// outcome is a word for the gradebook, and why there is no grade.
+// outcome returns a word for the gradebook, and the reason why there is no grade.
 func (a *Attempt) outcome() (word, problem string) {
 	switch {
 	case a.Problem != "":

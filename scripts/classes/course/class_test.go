@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// gradebookOf reads the gradebook of a class: fields by student and column.
+// gradebookOf reads the gradebook of a class. It returns fields by student and column.
 func gradebookOf(t *testing.T, dir string) map[string]map[string]string {
 	t.Helper()
 	file, err := os.Open(filepath.Join(dir, GradebookFile))
@@ -45,13 +45,13 @@ func TestGradebook(t *testing.T) {
 	c := mustRun(t, dir, &fake{})
 	rows := gradebookOf(t, dir)
 	if len(rows) != 24 {
-		t.Errorf("there are %d students", len(rows))
+		t.Errorf("the gradebook has %d students", len(rows))
 	}
 	for student, want := range map[string]string{
 		"student-01": string(report.Graded),   // the same work as two others
 		"student-03": string(report.Graded),   // graded at the second try
 		"student-04": string(report.Error),    // never graded
-		"student-05": string(report.NotBuilt), // no points, and rightly so
+		"student-05": string(report.NotBuilt), // no points, as it must be
 		"student-06": string(report.Error),    // the grader panics
 		"student-07": string(report.Error),    // its report contradicts itself
 		"student-23": Unusable,
@@ -83,17 +83,17 @@ func TestGradebook(t *testing.T) {
 	// Equal work is graded in the folder of one student. The report of the other one names the other's folder.
 	file := filepath.Join(dir, StudentsDir, "student-09", "01-icecream", "1", report.JSONFile)
 	if one, err := report.Read(file); err != nil || !strings.Contains(one.Submission.Dir, "student-09") {
-		t.Errorf("%+v, %v", one, err)
+		t.Errorf("the report = %+v, %v", one, err)
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, PageFile)); err != nil || !strings.Contains(string(content), c.Title) {
-		t.Errorf("the page of the class: %v", err)
+		t.Errorf("reading the page of the class: %v", err)
 	}
 	if err := RemoveResults(dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{GradebookFile, PageFile, FeedbackDir, StudentsDir} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			t.Errorf("%s is still there", name)
+			t.Errorf("%s still exists", name)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, journalFile)); err != nil {
@@ -159,7 +159,7 @@ func TestGradebookHasNoFormulas(t *testing.T) {
 		"=HYPERLINK(1)": "'=HYPERLINK(1)", "-5": "-5", "-5+3": "'-5+3", "@x": "'@x", "+1": "+1", "ada": "ada", "": "", "\t=1": "'\t=1",
 	} {
 		if got := plain(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
+			t.Errorf("plain(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestRulesApplyToResults(t *testing.T) {
 	grades := unzip(t, content)[GradesFile]
 	for _, want := range []string{"2 days late", "-2.5 by hand", "Look again.", "does not count for you", `href="01-icecream/report.html"`} {
 		if !strings.Contains(grades, want) {
-			t.Errorf("the feedback does not say %q", want)
+			t.Errorf("the feedback does not contain %q", want)
 		}
 	}
 }

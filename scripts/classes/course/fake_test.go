@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// fake grades by the digest alone: what it is called says what comes of it.
+// fake grades by the digest alone: the digest names the result.
 type fake struct {
 	// takes is how long a run takes.
 	takes time.Duration
@@ -28,7 +28,7 @@ type fake struct {
 	mutex   sync.Mutex
 	fetched []Key
 	graded  map[Key]int
-	most    int // that were graded at a time
+	most    int // the largest number of runs at a time
 	now     int
 }
 
@@ -113,7 +113,7 @@ func (f *fake) Grade(ctx context.Context, job Job, try int, view View) *report.R
 	return result
 }
 
-// fakeClass is a class of two labs. Its digests say what comes of them.
+// fakeClass returns a class of two labs. Its digests name the results.
 func fakeClass() *Class {
 	c := &Class{
 		Title: "Operators", Rules: rules.Default(), Seed: 123456789,
@@ -145,8 +145,8 @@ func fakeClass() *Class {
 	return c
 }
 
-// unsynced leaves a file to the kernel, which writes it also if this process is killed. A busy disk takes a second for
-// what a test does a thousand times.
+// unsynced does not sync a file: the kernel writes it even if this process is killed. On a busy disk a sync takes a
+// second, and a test would need a thousand of them.
 func unsynced(*os.File) error { return nil }
 
 // gradeClass grades a class into a folder.

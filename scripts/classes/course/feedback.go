@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/report/formats"
 )
 
-// feedbackFiles are what a student gets of each lab.
+// feedbackFiles are the files that a student gets for each lab.
 var feedbackFiles = []struct {
 	name   string
 	format formats.Format
@@ -30,9 +30,9 @@ var feedbackFiles = []struct {
 // GradesFile is the page of a feedback archive that has the grades.
 const GradesFile = "index.html"
 
-// writeFeedback writes what a student gets as a zip archive: a page with the grades, and of each lab the report of the
-// attempt that counts. It names no other student, no seed and no folder of the machine, and equal grades and reports
-// make equal archives. all is the page of the class, of redacted reports, and seen redacts them.
+// writeFeedback writes a student's feedback as a zip archive: a page with the grades, and for each lab the report of
+// the attempt that counts. The archive names no other student, no seed and no folder of the machine. Equal grades and
+// reports make equal archives. all is the page of the class with redacted reports, and seen redacts a report.
 func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error {
 	archive := zip.NewWriter(w)
 	add := func(name string, content []byte) error {
@@ -79,7 +79,7 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error
 	return nil
 }
 
-// alone is a class of one student.
+// alone returns a class with only one student.
 func alone(all *page.Class, student string) *page.Class {
 	own := &page.Class{Title: all.Title, Labs: all.Labs}
 	for _, s := range all.Students {

@@ -54,17 +54,17 @@ func TestFeedbackLeaksNothing(t *testing.T) {
 		}
 		files := unzip(t, content)
 		if !strings.Contains(files[GradesFile], row.Student) {
-			t.Errorf("%s: the grades do not name their student", row.Student)
+			t.Errorf("%s: the grades do not name the student", row.Student)
 		}
 		for _, cell := range row.Cells {
 			if graded := cell.Counted != nil && cell.Counted.Result != nil; graded && files[cell.Lab+"/report.html"] == "" {
-				t.Errorf("%s: there is no report of %s: %v", row.Student, cell.Lab, slices.Collect(maps.Keys(files)))
+				t.Errorf("%s: the archive has no report of %s: %v", row.Student, cell.Lab, slices.Collect(maps.Keys(files)))
 			}
 		}
 		for name, text := range files {
 			for _, secret := range []string{"123456789", "/srv", "prof", dir} {
 				if strings.Contains(text, secret) {
-					t.Errorf("%s: %s has %q", row.Student, name, secret)
+					t.Errorf("%s: %s contains %q", row.Student, name, secret)
 				}
 			}
 			for i := range 24 {
@@ -118,15 +118,15 @@ func TestRedactedReportHasNoSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fmt.Sprintf("%+v", r) != before {
-			t.Fatal("the report itself has changed")
+			t.Fatal("Redact changed the original report")
 		}
 		for _, word := range []string{"/srv/p", "prof", "operator-labs/out", "/tmp/lab", "8123", fmt.Sprint(seed)} {
 			if text := fmt.Sprintf("%+v", redacted); strings.Contains(text, word) {
-				// A seed that is glued to a letter is no number that a person would find.
+				// A person would not recognise a seed that is joined to a letter as a number.
 				if word == fmt.Sprint(seed) && !strings.Contains(strings.ReplaceAll(text, "x"+word, ""), word) {
 					continue
 				}
-				t.Fatalf("%d: it has %q:\n%s\nof\n%s", n, word, text, before)
+				t.Fatalf("%d: the redacted text contains %q:\n%s\nthe report was\n%s", n, word, text, before)
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func TestPathsAreShortened(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Reason != c.want {
-			t.Errorf("%q becomes %q, want %q", c.text, got.Reason, c.want)
+			t.Errorf("the redacted text of %q = %q, want %q", c.text, got.Reason, c.want)
 		}
 	}
 }

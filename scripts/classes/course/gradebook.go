@@ -24,7 +24,7 @@ const (
 	FeedbackDir   = "feedback"
 )
 
-// columns are those of each lab in the gradebook, behind the lab's name.
+// columns are a lab's columns in the gradebook. The lab's name precedes each of them.
 var columns = []string{"attempt", "points", "max", "late days", "final", "outcome", "comment", "report"}
 
 // WriteGradebook writes the gradebook as CSV (RFC 4180): a row for each student, with these columns for each lab, and
@@ -74,7 +74,7 @@ func (c *Cell) fields(student string) []string {
 	return []string{attempt, points, strconv.Itoa(c.Mark.Max), strconv.Itoa(c.Mark.Late), final, c.Outcome, c.comment(), page}
 }
 
-// comment is what the instructor said, and why there is no grade.
+// comment returns the instructor's comment, and the reason why there is no grade.
 func (c *Cell) comment() string {
 	var parts []string
 	for _, part := range []string{c.Mark.Comment, c.Problem} {
@@ -85,12 +85,13 @@ func (c *Cell) comment() string {
 	return strings.Join(parts, "; ")
 }
 
-// reportsDir is the folder of an attempt's reports, slash-separated from the folder of the class.
+// reportsDir returns the folder of an attempt's reports, slash-separated and relative to the folder of the class.
 func reportsDir(student string, a *Attempt) string {
 	return path.Join(StudentsDir, student, a.Lab, strconv.Itoa(a.Attempt))
 }
 
-// plain makes a text one that a spreadsheet takes for no formula. (owasp.org/www-community/attacks/CSV_Injection)
+// plain changes a text so that a spreadsheet does not read it as a formula.
+// (owasp.org/www-community/attacks/CSV_Injection)
 func plain(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		if _, err := strconv.ParseFloat(text, 64); err != nil {
@@ -100,7 +101,7 @@ func plain(text string) string {
 	return text
 }
 
-// decimal is a number with two digits behind the point at most.
+// decimal formats a number with at most two digits after the point.
 func decimal(number float64) string {
 	return strconv.FormatFloat(math.Round(number*100)/100, 'f', -1, 64)
 }

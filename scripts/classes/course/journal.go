@@ -40,7 +40,7 @@ type Key struct {
 	Seed   uint32 `json:"seed"`
 }
 
-// name is a file name that no other key has.
+// name returns a file name that no other key has.
 func (k Key) name() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", k.Lab, k.Digest, k.Grader, k.Seed))
 	return k.Lab + "-" + hex.EncodeToString(sum[:12])
@@ -64,7 +64,7 @@ type Record struct {
 	Report string `json:"report"`
 }
 
-// final reports whether the run decided anything about the submission. A run that did not is repeated.
+// final reports whether the run decided anything about the submission. A run that decided nothing is repeated.
 func (r *Record) final() bool {
 	return r.Outcome != report.Error && r.Outcome != report.Interrupted && r.Outcome != report.Unfinished
 }
@@ -87,14 +87,14 @@ type Journal struct {
 	mutex sync.Mutex
 	file  *os.File
 	seed  uint32
-	// final has the record of each key that is decided, last the last record of each, and works the last final record
+	// final has the record of each decided key, last has the last record of each key, and works has the last final record
 	// of each work, from any grader and any seed.
 	final, last map[Key]Record
 	works       map[work]Record
 	damaged     int
 }
 
-// work is what was handed in for a lab.
+// work is a student's work for a lab.
 type work struct{ lab, digest string }
 
 // ErrBusy means that another process grades the same class.
@@ -104,7 +104,7 @@ var ErrBusy = errors.New("another `lab class` is grading into this folder: wait 
 // another process has it open.
 func OpenJournal(dir string) (*Journal, error) { return openSynced(dir, (*os.File).Sync) }
 
-// openSynced is OpenJournal with what writes a file to the disk.
+// openSynced is OpenJournal with a function that syncs a file to the disk.
 func openSynced(dir string, sync func(*os.File) error) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the folder for the results: %w", err)
@@ -154,7 +154,7 @@ func (j *Journal) open() (err error) {
 			j.remember(*l.Record)
 		}
 	}
-	// What follows the last whole line is of a write that did not end. The next line must not be glued to it.
+	// The bytes after the last complete line belong to an unfinished write. The next line must not be joined to them.
 	if err := file.Truncate(int64(whole)); err != nil {
 		return fmt.Errorf("removing the unfinished line of the journal: %w", err)
 	}
@@ -162,7 +162,7 @@ func (j *Journal) open() (err error) {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
 	j.file = file
-	// The name of a new journal is in its folder.
+	// Sync the folder too, because it holds the name of a new journal.
 	folder, err := os.Open(j.dir)
 	if err != nil {
 		return fmt.Errorf("opening the folder of the journal: %w", err)
@@ -210,7 +210,7 @@ func (j *Journal) Seed(wanted uint32, draw func() uint32) (uint32, error) {
 	return seed, nil
 }
 
-// append writes a line to the disk.
+// append writes a line and syncs it to the disk.
 func (j *Journal) append(l line) error {
 	content, err := json.Marshal(l)
 	if err != nil {
@@ -226,7 +226,7 @@ func (j *Journal) append(l line) error {
 	if err == nil {
 		return nil
 	}
-	// On a full disk half a line may have been written. The next line begins where this one did.
+	// If the disk is full, half a line may have been written. The next line begins where this one did.
 	_, seek := j.file.Seek(before, io.SeekStart)
 	return errors.Join(fmt.Errorf("writing the journal: %w", err), j.file.Truncate(before), seek)
 }
@@ -272,7 +272,7 @@ func (j *Journal) Last(k Key) (r Record, result *report.Report, ok bool, err err
 	return j.withReport(r, ok)
 }
 
-// Known is like Final, but returns the last run that decided something about a work, from any grader and any seed.
+// Known is like Final, but returns the last run that decided something about this work, from any grader and any seed.
 func (j *Journal) Known(lab, digest string) (r Record, result *report.Report, ok bool, err error) {
 	j.mutex.Lock()
 	r, ok = j.works[work{lab, digest}]

@@ -30,7 +30,7 @@ func closeJournal(t *testing.T, j *Journal) {
 	}
 }
 
-// add keeps a run of a work, and returns its key.
+// add stores a run of a work, and returns its key.
 func add(t *testing.T, j *Journal, digest string, outcome report.Outcome) Key {
 	t.Helper()
 	job := Job{Key: Key{Lab: "02-reconciler", Digest: digest, Grader: "g", Seed: 7}, Dir: "/submissions/" + digest}
@@ -56,7 +56,7 @@ func has(t *testing.T, j *Journal, k Key) bool {
 	return ok
 }
 
-// Wherever a write was cut off, the journal keeps all lines before it, and the next line is written as a separate line.
+// The journal keeps all complete lines before an unfinished write, and writes the next line as a separate line.
 func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 	}
 	for size := range len(whole) + 1 {
 		if size%7 > 0 && len(whole)-size > 40 && whole[min(size, len(whole)-1)] != '\n' && (size == 0 || whole[size-1] != '\n') {
-			continue // every place near a line's end, and some of the others
+			continue // every offset near a line's end, and some others
 		}
 		if err := os.WriteFile(file, whole[:size], 0o600); err != nil {
 			t.Fatal(err)
@@ -85,7 +85,7 @@ func TestJournalIgnoresUnfinishedLine(t *testing.T) {
 		j := openJournal(t, dir)
 		for i, key := range keys {
 			if got, want := has(t, j, key), i+1 < lines; got != want {
-				t.Fatalf("%d bytes, %d lines: run %d is known: %t", size, lines, i, got)
+				t.Fatalf("%d bytes, %d lines: run %d known = %t", size, lines, i, got)
 			}
 		}
 		another := add(t, j, "another", report.Graded)
@@ -116,7 +116,7 @@ func TestDamagedLineLosesOneRun(t *testing.T) {
 	j = openJournal(t, dir)
 	defer closeJournal(t, j)
 	if has(t, j, first) || !has(t, j, second) || j.Damaged() != 1 {
-		t.Errorf("the first is known: %t, the second: %t, damaged: %d", has(t, j, first), has(t, j, second), j.Damaged())
+		t.Errorf("known: first = %t, second = %t; damaged = %d", has(t, j, first), has(t, j, second), j.Damaged())
 	}
 }
 
@@ -152,7 +152,7 @@ func TestJournalFinal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if has(t, j, key) {
-		t.Error("a report that is not the run's is taken for it")
+		t.Error("a report that does not belong to the run was accepted")
 	}
 	if err := os.Remove(j.reportFile(key)); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestJournalIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	j := openJournal(t, dir)
 	if _, err := OpenJournal(dir); !errors.Is(err, ErrBusy) {
-		t.Errorf("a second one opens it: %v", err)
+		t.Errorf("the second OpenJournal() error = %v", err)
 	}
 	closeJournal(t, j)
 	if j, err := OpenJournal(dir); err != nil {
@@ -200,6 +200,6 @@ func TestJournalFolderIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		t.Errorf("others may enter it: %s", info.Mode())
+		t.Errorf("other users have access to the folder: mode %s", info.Mode())
 	}
 }

@@ -18,19 +18,19 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// fileLimit is how large a file may be of which a page shows a region, in bytes.
+// fileLimit is the maximum size of a file of which a page shows a region, in bytes.
 const fileLimit = 1 << 20
 
-// redaction is what a reader may see of a report.
+// redaction returns the version of a report that its reader may see.
 type redaction func(*report.Report) (*report.Report, error)
 
-// page is the lab as pages show it.
+// page returns the lab as pages show it.
 func (l *Lab) page() page.Lab {
 	return page.Lab{Name: l.Name, Number: l.Number, Title: l.Title, Max: l.Max, Checks: l.Checks}
 }
 
-// page is the class as its pages show it. known are the misconceptions of each lab, by its name. seen is what a reader
-// may see of a report and of a sentence about one.
+// page returns the class as its pages show it. known holds the misconceptions of each lab, by its name. seen redacts a
+// report for the reader, and text redacts a sentence about one.
 func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen redaction, text func(string) string) (*page.Class, error) {
 	p := &page.Class{Title: c.Title, Walls: c.Walls, Notices: c.Notices}
 	for _, lab := range c.Labs {
@@ -58,7 +58,7 @@ func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen re
 	return p, nil
 }
 
-// work is a cell as a page shows it.
+// work returns a cell as a page shows it.
 func (c *Cell) work(student string, seen redaction, text func(string) string) (*page.Work, error) {
 	w := &page.Work{
 		Lab: c.Lab, Attempts: len(c.Attempts), Points: c.Mark.Points, Max: c.Mark.Max, Final: c.Mark.Final,
@@ -71,7 +71,7 @@ func (c *Cell) work(student string, seen redaction, text func(string) string) (*
 	case c.Mark.Excused:
 		w.Outcome = page.OutcomeExcused
 	case !c.Known:
-		w.Outcome = string(report.Error) // whatever another attempt came to
+		w.Outcome = string(report.Error) // regardless of the results of other attempts
 	}
 	if c.Mark.TooLate {
 		w.Look = append(w.Look, "handed in too late")
@@ -106,7 +106,7 @@ func (c *Cell) work(student string, seen redaction, text func(string) string) (*
 	return w, nil
 }
 
-// timeLine adds the runs, each once.
+// timeLine adds each run once.
 func (c *Class) timeLine(p *page.Class) {
 	seen := map[Key]bool{}
 	var runs []Result
@@ -131,14 +131,14 @@ func (c *Class) timeLine(p *page.Class) {
 	}
 }
 
-// alike finds works that look alike. knownCode is, for each lab, what no student has written.
+// alike finds similar works. knownCode holds, for each lab, the code that no student has written.
 func (c *Class) alike(rows []Row, knownCode map[string][]similarity.Document) []page.Alike {
 	var all []page.Alike
 	for i, lab := range c.Labs {
 		var documents []similarity.Document
 		for _, row := range rows {
 			if counted := row.Cells[i].Counted; counted != nil && counted.Dir != "" {
-				// Similarity is a signal: what can't be read says nothing.
+				// Similarity is only a signal: work that can't be read is left out.
 				if document, err := similarity.Folder(row.Student, counted.Dir); err == nil {
 					documents = append(documents, document)
 				}

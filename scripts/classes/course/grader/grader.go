@@ -28,7 +28,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// Options say how labs are graded.
+// Options configure a Grader.
 type Options struct {
 	// Labs are the labs. As in package certify, the grader uses the fields Checkout, Lab, ControllerGen, Checks, Harness
 	// and WithNode of each.
@@ -46,20 +46,20 @@ type Grader struct {
 	scope *process.Scope
 	walls []string
 	labs  map[string]*lab
-	// bare lends clusters without a node. Labs share it, so that no more clusters run than there are slots.
+	// bare lends clusters without a node. Labs share it, so there are never more clusters than slots.
 	bare *own.Pool
 
 	mutex sync.Mutex
-	// unfetched says of folders of submissions why their modules could not be downloaded.
+	// unfetched holds, by folder of a submission, why its modules could not be downloaded.
 	unfetched map[string]error
 }
 
 type lab struct {
 	certify.Options
 	pool *own.Pool
-	// running is how many runs have a cluster of the pool.
+	// running is the number of runs that have a cluster of the pool.
 	running int
-	// assets is the folder for the student's own tests; empty: they are not graded.
+	// assets is the folder for the student's own tests. Empty: they are not graded.
 	assets string
 }
 
@@ -111,8 +111,8 @@ func (g *Grader) Close() (err error) {
 	return errors.Join(err, g.scope.Close())
 }
 
-// lend lends a cluster to a run of a lab, until it is returned. Clusters that nothing but other labs can use, and that
-// no run has, are stopped: labs come one after the other.
+// lend lends a cluster to a run of a lab, until it is returned. It stops the clusters of other labs that have no run,
+// because labs are graded one after the other.
 func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -123,7 +123,7 @@ func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
 	}
 	for pool, used := range busy {
 		if !used {
-			_ = pool.Close() // what could not be removed is removed by a later run
+			_ = pool.Close() // a later run removes what remains
 		}
 	}
 	lease = of.pool.Lease()
@@ -160,7 +160,7 @@ func (g *Grader) Describe(name string) (course.Lab, error) {
 	}, nil
 }
 
-// within is how long a run of a lab may take. Its own limits end a run much earlier, unless they do not work.
+// within returns how long a run of a lab may take. The run's own limits end it much earlier, unless they do not work.
 func within(of *manifest.Lab) time.Duration {
 	limit := of.TimeLimit.Duration + buildsAtMost
 	if of.OwnTests() != nil {
@@ -169,7 +169,8 @@ func within(of *manifest.Lab) time.Duration {
 	return limit
 }
 
-// What a run does before its checks takes minutes at most, and so do own tests, apart from their mutants.
+// The steps of a run before its checks take minutes at most, and so do the student's own tests, apart from their
+// mutants.
 const (
 	buildsAtMost = 30 * time.Minute
 	testsAtMost  = testgrade.DefaultWithin + 15*time.Minute
@@ -209,7 +210,7 @@ func (g *Grader) fetch(ctx context.Context, job course.Job) (err error) {
 	return builder.Fetch(ctx, func(int, int) {})
 }
 
-// system is what a submission is built for; empty: this machine's system.
+// system returns the system that a submission is built for. Empty: this machine's system.
 func system(of *manifest.Lab) string {
 	if of.Stage.Pods() {
 		return "linux"
@@ -217,7 +218,7 @@ func system(of *manifest.Lab) string {
 	return ""
 }
 
-// fetchFailure is the report of a submission whose modules could not be downloaded; nil: they were.
+// fetchFailure returns the report of a submission whose modules could not be downloaded. It returns nil if they could.
 func (g *Grader) fetchFailure(job course.Job) *report.Report {
 	g.mutex.Lock()
 	err := g.unfetched[job.Dir]
@@ -234,7 +235,7 @@ func (g *Grader) fetchFailure(job course.Job) *report.Report {
 }
 
 // Grade grades a submission. The first try uses a control plane that earlier runs have used. If it gives no result, the
-// next one gets a control plane of its own.
+// next try gets its own control plane.
 func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course.View) *report.Report {
 	of := g.labs[job.Lab]
 	if try > 1 && g.fetchFailure(job) != nil {

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/grading/submission"
 )
 
-// made makes a grader of some labs, which starts nothing before the first run.
+// made creates a grader of some labs, which starts nothing before the first run.
 func made(t *testing.T, names ...string) *Grader {
 	t.Helper()
 	here, err := checkout.Find()
@@ -90,7 +90,7 @@ func TestLabsShareControlPlanes(t *testing.T) {
 	t.Parallel()
 	g := made(t, "01-icecream", "02-reconciler")
 	if g.labs["01-icecream"].pool != g.labs["02-reconciler"].pool {
-		t.Error("each has its own")
+		t.Error("each lab has its own pool")
 	}
 	of := g.labs["01-icecream"]
 	_, first := g.lend(of)
@@ -98,6 +98,6 @@ func TestLabsShareControlPlanes(t *testing.T) {
 	first()
 	second()
 	if of.running != 0 || g.labs["02-reconciler"].running != 0 {
-		t.Errorf("%d and %d run", of.running, g.labs["02-reconciler"].running)
+		t.Errorf("%d and %d runs", of.running, g.labs["02-reconciler"].running)
 	}
 }

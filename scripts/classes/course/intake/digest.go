@@ -20,9 +20,9 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// digest is the SHA-256 over the names and contents of a module's files, in the order of their names, without what is
-// not the student's work. It finds what can't be graded: links that lead out of the submission, whose folder is root,
-// devices, and too much of everything.
+// digest returns the SHA-256 over the names and contents of a module's files, in the order of their names. It leaves
+// out files that are not the student's work. It returns an error for anything that can't be graded: links that point
+// out of the submission (root is its folder), devices, and too many or too large files.
 func digest(ctx context.Context, root, dir string, limits Limits) (string, error) {
 	base, err := filepath.Rel(root, dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func digest(ctx context.Context, root, dir string, limits Limits) (string, error
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// fileSum is the size and the sum of a file.
+// fileSum returns the size and the checksum of a file.
 func fileSum(root, name string, limit int64) (int64, string, error) {
 	file, err := limited.Open(root, name, limit)
 	if err != nil {
@@ -114,7 +114,7 @@ func fileSum(root, name string, limit int64) (int64, string, error) {
 	return n, string(sum.Sum(nil)), err
 }
 
-// checkLink refuses a link that points outside the submission. One that leads nowhere does no harm.
+// checkLink refuses a link that points outside the submission. A dangling link is harmless.
 func checkLink(root *os.Root, name, shown string) error {
 	_, err := root.Stat(filepath.FromSlash(name))
 	switch {

@@ -29,14 +29,14 @@ type entry struct {
 
 type link struct{ name, target string }
 
-// Limits of a name.
+// Limits for names.
 const (
 	maxPath    = 1000 // bytes
 	maxElement = 255  // bytes
 	maxFolders = 40
 )
 
-// enter checks the name of an entry. What is no student's work is skipped.
+// enter checks the name of an entry. It skips entries that are not the student's work.
 func (u *unpacker) enter(raw string, size int64) (clean string, skip bool, err error) {
 	if err := u.ctx.Err(); err != nil {
 		return "", false, err
@@ -52,7 +52,7 @@ func (u *unpacker) enter(raw string, size int64) (clean string, skip bool, err e
 	if slices.ContainsFunc(elements, isJunk) {
 		return "", true, nil
 	}
-	// The tools of a project's Makefile. Whatever a package named bin has, it is no large file.
+	// A large file below a folder named bin is a tool of the project's Makefile. A package named bin has no large files.
 	const large = 1 << 20
 	if size > large && path.Ext(name) != ".go" && slices.Contains(elements[:len(elements)-1], "bin") {
 		return "", true, nil
@@ -86,7 +86,7 @@ func cleanName(raw string) (string, error) {
 	return path.Clean(raw), nil
 }
 
-// note remembers a file or a folder, and those above it. A name must not be there twice, in whatever case.
+// note records a file or a folder, and its parent folders. No name may occur twice, even in different case.
 func (u *unpacker) note(name string, folder bool) error {
 	for i, r := range name {
 		if r == '/' {
@@ -127,7 +127,7 @@ func (u *unpacker) folder(name string) error {
 	return nil
 }
 
-// write writes a file. The sizes that an archive states are not believed.
+// write writes a file. It does not trust the sizes that an archive states.
 func (u *unpacker) write(name string, content io.Reader, executable bool) (err error) {
 	if err := u.note(name, false); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (u *unpacker) write(name string, content io.Reader, executable bool) (err e
 	return err
 }
 
-// stoppable ends with a context.
+// stoppable is a reader that fails when its context ends.
 type stoppable struct {
 	ctx context.Context // it lives as long as one call
 	io.Reader
@@ -171,7 +171,7 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// readLink reads where a link of a zip leads: it is the content of its file.
+// readLink reads the target of a link in a zip, which is the content of its file.
 func (u *unpacker) readLink(name string, content io.Reader) error {
 	const longest = 4096
 	target, err := limited.ReadAll(content, longest)
@@ -199,7 +199,7 @@ func (u *unpacker) link(name, target string) error {
 	return nil
 }
 
-// hardLink copies the file of the archive to which a link of a tar leads.
+// hardLink copies the file of the archive that a hard link of a tar points to.
 func (u *unpacker) hardLink(name, target string) error {
 	clean, err := cleanName(target)
 	if err != nil {
@@ -218,7 +218,8 @@ func (u *unpacker) hardLink(name, target string) error {
 	return u.write(name, from, info.Mode()&0o111 != 0)
 }
 
-// makeLinks makes the links. One that leads nowhere is left out, and one that leads out over others is refused.
+// makeLinks creates the links. It leaves out dangling links, and refuses a link that leads out of the submission
+// through other links.
 func (u *unpacker) makeLinks() error {
 	for _, l := range u.links {
 		if folder := path.Dir(l.name); folder != "." {

@@ -39,7 +39,7 @@ func Find(dir string, lab Lab, course []Lab, owns func(lab Lab, dir string) bool
 	}.find(absolute)
 }
 
-// MissingError means that there is no module of a lab.
+// MissingError means that no module of a lab was found.
 type MissingError struct {
 	Lab Lab
 	// Others are the other modules, slash-separated, with the labs that they are named for.
@@ -58,7 +58,7 @@ func (e *MissingError) Error() string {
 		e.Lab.Number, e.Lab.Name, e.Lab.Name, strings.Join(others, ", "))
 }
 
-// SeveralError means that several modules may belong to a lab.
+// SeveralError means that several modules could belong to a lab.
 type SeveralError struct {
 	Lab Lab
 	// Modules are the folders of these modules, slash-separated.
@@ -70,28 +70,29 @@ func (e *SeveralError) Error() string {
 		len(e.Modules), e.Lab.Number, strings.Join(e.Modules, ", "), e.Lab.Name)
 }
 
-// search is for the module of a lab.
+// search is a search for the module of a lab.
 type search struct {
 	lab    Lab
 	course []Lab
 	owns   func(Lab, string) bool
-	// hint is the name of what is searched, which may say which lab it is.
+	// hint is the name of the searched folder or archive, which may name the lab.
 	hint string
-	// only says that all was handed in for this lab: then the only module is the one, whatever owns says.
+	// only means that everything was handed in for this lab. If there is only one module, it is accepted even if owns
+	// returns false.
 	only bool
-	// limit is how many files and folders are looked at.
+	// limit is the maximum number of files and folders to visit.
 	limit int
 }
 
 // module is a Go module that was found.
 type module struct {
-	// folder is slash-separated, from where the search began; "." for that itself.
+	// folder is slash-separated and relative to the folder where the search began, which is ".".
 	folder string
 	// path is the module path; empty if go.mod has none.
 	path string
 }
 
-// Kinds of modules, by their names: of the lab that is wanted, of another one, or not known.
+// Kinds of modules, by their names: of the wanted lab, of another lab, or unknown.
 const (
 	unnamed = iota
 	named
@@ -135,15 +136,15 @@ func (s search) find(dir string) (string, error) {
 	return "", several
 }
 
-// first are the modules that count: none within another one of them, and those below folders for copies only if there
-// are no others.
+// first returns the modules that count. A module within another one does not count. Modules below folders for copies
+// count only if there are no others.
 func first(modules []module) (fit []module) {
 	var copies []module
 	for _, m := range modules {
 		if slices.ContainsFunc(modules, func(outer module) bool {
 			return outer.folder != m.folder && (outer.folder == "." || strings.HasPrefix(m.folder, outer.folder+"/"))
 		}) {
-			continue // as tools with a go.mod of its own
+			continue // such as tools with their own go.mod
 		}
 		if isCopy(m) {
 			copies = append(copies, m)
@@ -157,14 +158,15 @@ func first(modules []module) (fit []module) {
 	return fit
 }
 
-// isCopy reports whether a module is in the folder of the course's solutions, or among what `lab reset` has kept.
+// isCopy reports whether a module is in the folder of the course's solutions, or among the files that `lab reset` has
+// kept.
 func isCopy(m module) bool {
 	folders := strings.Split(path.Dir(m.folder), "/")
 	return slices.Contains(folders, "solutions") || slices.Contains(folders, "out")
 }
 
-// kind decides by names whose module it is. The folder that is nearest to the module decides, then the module path,
-// then the name of the whole.
+// kind decides by names to which lab a module belongs. The folder that is nearest to the module decides, then the
+// module path, then the name of the searched folder or archive.
 func (s search) kind(m module) (kind int, reason string) {
 	for _, by := range []struct {
 		names   []string
@@ -194,8 +196,8 @@ var (
 	pureNumber = regexp.MustCompile(`^0*(\d{1,2})$`)
 )
 
-// numberOf is the number of the lab for which something is named; -1 if its name says nothing. A name that is only a
-// number counts where numbers are names of labs.
+// numberOf returns the number of the lab that a name contains, or -1 if there is none. A name that is only a number
+// counts if numbers is true.
 func numberOf(name string, numbers bool, course []Lab) int {
 	for _, lab := range course {
 		if strings.EqualFold(name, lab.Name) {
@@ -212,7 +214,7 @@ func numberOf(name string, numbers bool, course []Lab) int {
 			return number
 		}
 	}
-	// The lab's folder with something before or behind it, as GitHub's ZIP of a branch has it.
+	// The lab's folder with a prefix or a suffix, as in GitHub's ZIP of a branch.
 	for _, lab := range course {
 		if strings.Contains(strings.ToLower(name), strings.ToLower(lab.Name)) {
 			return lab.Number
@@ -221,14 +223,14 @@ func numberOf(name string, numbers bool, course []Lab) int {
 	return -1
 }
 
-// maxDepth is how deep modules are looked for, in folders: a repository in a folder of a ZIP in a folder has
+// maxDepth is how many folders deep the search for modules descends. A repository in a folder of a ZIP in a folder has
 // labs/02-reconciler in the fourth.
 const maxDepth = 8
 
-// moduleLimit is how large a go.mod may be, in bytes.
+// moduleLimit is the maximum size of a go.mod, in bytes.
 const moduleLimit = 1 << 20
 
-// look finds the Go modules and the archives below a folder, slash-separated and sorted. No links are followed.
+// look finds the Go modules and the archives below a folder, slash-separated and sorted. It follows no links.
 func look(dir string, limit int) (modules []module, archives []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -265,12 +267,12 @@ func look(dir string, limit int) (modules []module, archives []string, err error
 	return modules, archives, err
 }
 
-// skipped are folders in which no module is looked for.
+// skipped reports whether the search for modules skips a folder.
 func skipped(name string) bool {
 	return isJunk(name) || strings.HasPrefix(name, ".") || slices.Contains([]string{"vendor", "testdata"}, name)
 }
 
-// junk is what programs leave beside a student's work: nothing of it is unpacked, and it is no submission.
+// junk are names of files that programs leave next to a student's work. They are not unpacked, and are no submission.
 var junk = []string{".git", ".hg", ".svn", "node_modules", "__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"}
 
 func isJunk(name string) bool { return slices.Contains(junk, name) || strings.HasPrefix(name, "._") }
@@ -298,12 +300,12 @@ func HasGroup(dir string, groups ...string) bool {
 		return false
 	}
 	files, found := 0, false
-	// What can't be read names no group.
+	// A file that can't be read names no group.
 	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		extension := path.Ext(name)
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // it is skipped
+			return nil //nolint:nilerr // unreadable files are skipped
 		case entry.IsDir() && name != "." && skipped(path.Base(name)):
 			return fs.SkipDir
 		case !entry.Type().IsRegular() || extension != ".go" && extension != ".yaml" && extension != ".yml":

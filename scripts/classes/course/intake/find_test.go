@@ -20,7 +20,7 @@ func TestFind(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		in   files
-		// want is the folder, or begins the error.
+		// want is the folder, or the beginning of the error.
 		want string
 	}{
 		{"the module itself", labFiles("", path2), "."},
@@ -92,12 +92,12 @@ func TestFind(t *testing.T) {
 				_, missing := errors.AsType[*MissingError](err)
 				_, several := errors.AsType[*SeveralError](err)
 				if missing == several {
-					t.Errorf("the error is %#v", err)
+					t.Errorf("Find() error = %#v", err)
 				}
 				return
 			}
 			if filepath.ToSlash(got) != test.want || err != nil {
-				t.Errorf("it is %q, %v; want %q", got, err, test.want)
+				t.Errorf("Find() = %q, %v; want %q", got, err, test.want)
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func TestFindUsesFolderName(t *testing.T) {
 func TestFindInMissingFolder(t *testing.T) {
 	t.Parallel()
 	if _, err := Find(filepath.Join(t.TempDir(), "missing"), lab2, course, nil); err == nil || !strings.Contains(err.Error(), "missing") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Find() error = %v", err)
 	}
 }
 
@@ -136,10 +136,10 @@ func TestHasGroup(t *testing.T) {
 		dir := t.TempDir()
 		files{"api/v1/x.go": content}.write(t, dir)
 		if got := HasGroup(dir, "apps.lva.io", "demo.lva.io"); got != want {
-			t.Errorf("%q: %t", content, got)
+			t.Errorf("HasGroup() of %q = %t", content, got)
 		}
 		if HasGroup(dir) || HasGroup(filepath.Join(dir, "missing"), "demo.lva.io") {
-			t.Errorf("%q: no group is there", content)
+			t.Errorf("%q: HasGroup() = true without groups or in a missing folder", content)
 		}
 	}
 }

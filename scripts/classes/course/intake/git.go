@@ -26,7 +26,7 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// repositories are those that were fetched, by URL: several labs of a student are often in one.
+// repositories are the fetched repositories, by URL. Several labs of a student are often in one repository.
 type repositories struct {
 	mutex sync.Mutex
 	by    map[string]*repository
@@ -89,11 +89,11 @@ func (r *reader) checkout(ctx context.Context, s source, lab Lab, student, work 
 
 const headRef = "refs/intake/head"
 
-// attributes switch off those that the repository sets for its files, so nothing is left out, filtered or replaced.
-// (gitattributes(5): $GIT_DIR/info/attributes has the highest precedence)
+// attributes override the attributes that the repository sets for its files, so nothing is left out, filtered or
+// replaced. (gitattributes(5): $GIT_DIR/info/attributes has the highest precedence)
 const attributes = "* -export-ignore -export-subst -filter -ident -text -eol -working-tree-encoding\n"
 
-// fetch fetches all branches of a repository into a folder without any files of it.
+// fetch fetches all branches of a repository into a folder, without checking out files.
 func (r *reader) fetch(ctx context.Context, url, dir string) error {
 	if err := removal.All(dir); err != nil {
 		return fmt.Errorf("removing an earlier clone: %w", err)
@@ -120,7 +120,7 @@ func (r *reader) fetch(ctx context.Context, url, dir string) error {
 	return err
 }
 
-// isFull reports whether a file of a repository has reached the limit: git does not say why it failed then.
+// isFull reports whether a file of a repository has reached the limit. In that case git does not report why it failed.
 func (r *reader) isFull(dir string) bool {
 	packs, err := os.ReadDir(filepath.Join(dir, "objects", "pack"))
 	return err == nil && slices.ContainsFunc(packs, func(pack os.DirEntry) bool {
@@ -129,17 +129,17 @@ func (r *reader) isFull(dir string) bool {
 	})
 }
 
-// revision is a commit, and when it was made.
+// revision is a commit with its time.
 type revision struct {
 	hash string
 	at   time.Time
 }
 
-// revisions are the commits that are attempts: the one that is asked for, or the last one before the deadline, and the
+// revisions returns the commits that are attempts: the requested commit, or the last one before the deadline and the
 // newest one.
 func (r *reader) revisions(ctx context.Context, dir string, asked commit, deadline time.Time) ([]revision, error) {
 	if asked.hash != "" {
-		// A tag or a branch that is called like a hash is none.
+		// A tag or a branch whose name looks like a hash does not count.
 		one, err := r.revision(ctx, dir, asked.hash+"^{commit}", time.Time{})
 		if _, failed := errors.AsType[problem](err); failed && ctx.Err() == nil ||
 			err == nil && (one == nil || !strings.HasPrefix(one.hash, asked.hash)) {
@@ -172,11 +172,11 @@ func single(one *revision, err error) ([]revision, error) {
 	return []revision{*one}, nil
 }
 
-// latest is the last second of the year 2199. A commit that claims to be later has no time that is of use.
+// latest is the last second of the year 2199. The time of a commit that claims to be later is useless.
 const latest = 7_258_118_399
 
-// revision is the newest commit from a name on along the first parents, perhaps with a last moment. It is nil if there
-// is none that early.
+// revision returns the newest commit that a name reaches along first parents, before a moment if one is given. It
+// returns nil if no commit is that early.
 func (r *reader) revision(ctx context.Context, dir, name string, before time.Time) (*revision, error) {
 	args := []string{"log", "-1", "--first-parent", "--format=%H %ct"}
 	if !before.IsZero() {
@@ -209,7 +209,7 @@ func (r *reader) export(ctx context.Context, dir, hash, to string) error {
 	go func() {
 		defer close(ended)
 		_, err := r.git(ctx, dir, into, "archive", "--format=tar", hash)
-		into.CloseWithError(err) // nil is the end
+		into.CloseWithError(err) // nil means end of file
 	}()
 	err = u.tar(from)
 	from.CloseWithError(errEnough)
@@ -222,14 +222,14 @@ func (r *reader) export(ctx context.Context, dir, hash, to string) error {
 
 var errEnough = errors.New("reading has stopped")
 
-// Limits of what git prints.
+// Limits for git's output.
 const (
 	gitAnswer = 64 << 10
 	gitWords  = 16 << 10
 )
 
-// git runs a git command, which never prompts, runs no hooks, and fetches by few protocols. Its output is the
-// answer, unless there is another place for it. If git fails, the error is a problem in git's own words.
+// git runs a git command, which never prompts, runs no hooks, and fetches by few protocols. It writes the command's
+// output to output, or returns it if output is nil. If git fails, the error is a problem in git's own words.
 func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...string) (string, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
@@ -252,7 +252,8 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 		"-c", "fetch.fsckObjects=false", "-c", "submodule.recurse=false", "-c", "http.followRedirects=initial", "-c", "safe.bareRepository=all",
 		"-c", "core.attributesFile=/dev/null", "-c", "tar.umask=0022",
 	}
-	// All that is fetched is in one file, whose size the kernel limits, in blocks of 512 bytes (POSIX, ulimit).
+	// Git stores everything that it fetches in one file. The kernel limits its size, in blocks of 512 bytes (POSIX,
+	// ulimit).
 	script := fmt.Sprintf(`ulimit -f %d && exec "$@"`, r.Limits.Repository/512)
 	started, err := r.scope.Start(process.Spec{
 		Name: "git " + args[0], Path: "/bin/sh", Args: slices.Concat([]string{"-c", script, "sh", program}, location, settings, args),
@@ -272,8 +273,9 @@ func (r *reader) git(ctx context.Context, dir string, output io.Writer, args ...
 	return answer.String(), nil
 }
 
-// gitEnvironment is the environment of git without what would steer it. Fetching uses the user's settings, for
-// passwords and proxies; all else uses none, so filters of an installed LFS are not known.
+// gitEnvironment returns the environment of git, without variables that would change its behaviour. Fetching uses the
+// user's settings, for passwords and proxies. All other commands use none, so they do not use the filters of an
+// installed LFS.
 func gitEnvironment(command string) (env []string) {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -294,7 +296,7 @@ func gitEnvironment(command string) (env []string) {
 
 var passwordInURL = regexp.MustCompile(`://[^/@\s]*@`)
 
-// gitProblem says why git failed, in git's words.
+// gitProblem returns why git failed, in git's words.
 func gitProblem(command, stderr string, err error) error {
 	reason := ""
 	for line := range strings.Lines(stderr) {

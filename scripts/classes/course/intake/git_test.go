@@ -49,7 +49,7 @@ func (r *repo) git(at string, args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// commit commits files at a time, and returns the commit's hash.
+// commit commits files with the given time, and returns the hash of the commit.
 func (r *repo) commit(at string, content files) string {
 	r.t.Helper()
 	content.write(r.t, r.dir)
@@ -58,7 +58,7 @@ func (r *repo) commit(at string, content files) string {
 	return r.git("", "rev-parse", "HEAD")
 }
 
-// readRosterOf reads a roster that is written beside the repositories.
+// readRosterOf writes a roster next to the repositories and reads it.
 func readRosterOf(t *testing.T, dir string, o Options, lines ...string) []Submission {
 	t.Helper()
 	file := filepath.Join(dir, "roster.csv")
@@ -185,7 +185,7 @@ func TestHostileRepositories(t *testing.T) {
 	}))
 	for _, hook := range []string{"post-checkout", "reference-transaction", "post-upload-pack", "pre-receive"} {
 		script := "#!/bin/sh\ntouch " + mark + "\n"
-		if err := os.WriteFile(filepath.Join(r.dir, ".git", "hooks", hook), []byte(script), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(r.dir, ".git", "hooks", hook), []byte(script), 0o755); err != nil { //nolint:gosec // a hook is a program
 			t.Fatal(err)
 		}
 	}
@@ -204,10 +204,10 @@ func TestHostileRepositories(t *testing.T) {
 		}
 	}
 	if entries, err := os.ReadDir(filepath.Join(all[0].Dir, "sub")); err == nil && len(entries) > 0 {
-		t.Errorf("the submodule has %v", entries)
+		t.Errorf("the submodule's folder has %v", entries)
 	}
 	if _, err := os.Stat(mark); err == nil {
-		t.Error("something of the repository was run")
+		t.Error("code of the repository was run")
 	}
 }
 
@@ -267,7 +267,7 @@ func TestGitEnvironmentAndProblem(t *testing.T) {
 	}
 	for _, variable := range slices.Concat(env, gitEnvironment("archive")) {
 		if strings.HasPrefix(variable, "GIT_DIR=") || strings.HasPrefix(variable, "GIT_CONFIG_COUNT=") {
-			t.Errorf("git gets %s", variable)
+			t.Errorf("git's environment has %s", variable)
 		}
 	}
 	problem := gitProblem("fetch",
@@ -275,6 +275,6 @@ func TestGitEnvironmentAndProblem(t *testing.T) {
 		errors.New("exit status 128")).Error()
 	if strings.Contains(problem, "secret") || strings.Contains(problem, "\x1b") ||
 		!strings.Contains(problem, "unable to access 'https://example.org/x/'") {
-		t.Errorf("the problem is %q", problem)
+		t.Errorf("gitProblem() = %q", problem)
 	}
 }

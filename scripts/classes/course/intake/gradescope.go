@@ -21,10 +21,11 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// gradescopeFile is the file of Gradescope's export that says whose folder is whose.
+// gradescopeFile is the file of Gradescope's export that names the submitters of each folder.
 const gradescopeFile = "submission_metadata.yml"
 
-// gradescopeLimit is how large it may be, in bytes: it has the output of each run of the autograder.
+// gradescopeLimit is the maximum size of gradescopeFile, in bytes. The file has the output of each run of the
+// autograder.
 const gradescopeLimit = 1 << 30
 
 // handedIn is a submission of Gradescope's export: a folder, and the students who share it.
@@ -36,7 +37,7 @@ type handedIn struct {
 
 type person struct{ name, id, email string }
 
-// listGradescope finds what was handed in by Gradescope's export. Each student of a group has a submission of the
+// listGradescope lists the submissions in a Gradescope export. Each student of a group gets a submission with the
 // group's folder.
 func listGradescope(dir, from string, lab *Lab) (sources []source, err error) {
 	file, err := limited.Open(dir, gradescopeFile, gradescopeLimit)
@@ -89,11 +90,11 @@ var (
 	gradescopeTime   = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)? *(Z|UTC|[-+]\d\d:?\d\d)`)
 )
 
-// parseGradescope reads the submitters and the times of submission_metadata.yml, line by line: the rest of the file,
-// which is large, holds what students' programs printed, and is indented more than what is read.
+// parseGradescope reads the submitters and the times of submission_metadata.yml, line by line. The rest of the file is
+// large: it holds the output of students' programs, and is indented more deeply than the lines that are read.
 func parseGradescope(from io.Reader) (all []handedIn, err error) {
 	lines := bufio.NewReader(from)
-	// block is the field of a submission below which the lines are.
+	// block is the field of a submission that contains the current lines.
 	var block string
 	for number := 1; ; number++ {
 		line, err := readLine(lines)
@@ -147,7 +148,7 @@ func (p *person) set(field, value string) {
 	}
 }
 
-// gradescopeMoment is zero if there is no time in a text.
+// gradescopeMoment returns the time in a text. It returns zero if there is none.
 func gradescopeMoment(text string) time.Time {
 	match := gradescopeTime.FindString(text)
 	match = strings.NewReplacer("T", " ", "UTC", "Z").Replace(match)
@@ -162,7 +163,7 @@ func gradescopeMoment(text string) time.Time {
 	return time.Time{}
 }
 
-// readLine reads a line, of which it keeps the beginning.
+// readLine reads a line, and keeps only its beginning.
 func readLine(from *bufio.Reader) (string, error) {
 	line, more, err := from.ReadLine()
 	kept := string(line)

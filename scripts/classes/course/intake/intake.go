@@ -26,13 +26,13 @@ import (
 type Lab struct {
 	// Name is the folder of the lab's skeleton below labs, such as 02-reconciler.
 	Name string
-	// Number is the number that a student types, such as 2.
+	// Number is the number that students type, such as 2.
 	Number int
 	// Title is for people.
 	Title string
 }
 
-// Options says what to read.
+// Options configure Read.
 type Options struct {
 	// Labs are the labs whose submissions are wanted.
 	Labs []Lab
@@ -102,32 +102,32 @@ type Limits struct {
 	Git        time.Duration
 }
 
-// source is something that a student handed in, before it was opened.
+// source is something that a student handed in. It is not opened yet.
 type source struct {
-	// identity is unique for the student, and name what people call the student.
+	// identity is unique for the student, and name is the name that people use for the student.
 	identity, name, email string
-	// lab is the lab for which it was handed in; nil: whatever is in it.
+	// lab is the lab for which it was handed in. Nil: any lab.
 	lab *Lab
 	// path is a folder or an archive, and commit is set if it comes from a repository.
 	path      string
 	commit    *commit
 	from      string
 	submitted time.Time
-	// problem is set if it is known already that it can't be graded.
+	// problem is set if it is already known that the source can't be graded.
 	problem string
 }
 
-// problem is an error of one submission, in a sentence.
+// problem is an error that concerns one submission, in a sentence.
 type problem string
 
 func (p problem) Error() string { return string(p) }
 
 func problemf(format string, args ...any) error { return problem(fmt.Sprintf(format, args...)) }
 
-// parallel is how many submissions are opened at a time: more of them wait for the disk, or for the same host.
+// parallel is how many submissions are opened at a time. More of them would wait for the disk, or for the same host.
 const parallel = 4
 
-// reader reads the submissions of a call.
+// reader reads the submissions for one call of Read.
 type reader struct {
 	Options
 	scope *process.Scope
@@ -199,7 +199,7 @@ func Read(ctx context.Context, o Options) ([]Submission, error) {
 	return number(slices.Concat(found...)), nil
 }
 
-// number sorts submissions, and numbers the attempts. Those whose time is unknown keep their order, before the others.
+// number sorts submissions, and numbers the attempts. Attempts without a time keep their order, before the others.
 func number(all []Submission) []Submission {
 	slices.SortStableFunc(all, func(a, b Submission) int {
 		return cmp.Or(cmp.Compare(a.Student, b.Student), cmp.Compare(a.Lab, b.Lab), a.Submitted.Compare(b.Submitted))
@@ -215,19 +215,19 @@ func number(all []Submission) []Submission {
 
 // tree is a folder in which the module of a lab may be.
 type tree struct {
-	// dir is searched, and root holds all of the submission: no link may lead out of it.
+	// dir is the folder to search, and root is the folder of the whole submission: no link may point out of it.
 	dir, root string
-	// hint is a name that may say for which lab it is.
+	// hint is a name that may contain the lab's.
 	hint string
-	// only says that it was handed in for one lab.
+	// only is true if it was handed in for one lab.
 	only      bool
 	from      string
 	submitted time.Time
 	problem   string
 }
 
-// tree is the folder in which the source's modules are. Its name is a hint, unless it is known for which lab it was
-// handed in.
+// tree returns the folder that contains the source's modules. Its name is a hint, unless the lab for which it was
+// handed in is known.
 func (s source) tree(dir, name string) tree {
 	made := tree{dir: dir, root: dir, hint: name, from: s.from, submitted: s.submitted}
 	if s.lab != nil {
@@ -274,14 +274,14 @@ func (r *reader) read(ctx context.Context, s source, student, work string) (foun
 	return found, nil
 }
 
-// candidate may be a submission.
+// candidate is a possible submission.
 type candidate struct {
 	Submission
-	// missing says that its problem is that there is no module of the lab: perhaps nothing was handed in for it.
+	// missing is true if the problem is a missing module of the lab: the student may have handed in nothing for it.
 	missing bool
 }
 
-// candidates finds the modules of labs in all trees. Those of a lab are attempts at it.
+// candidates finds the modules of labs in all trees. The modules of a lab are attempts at it.
 func (r *reader) candidates(ctx context.Context, trees []tree, labs []Lab, blank Submission) (all []candidate, err error) {
 	for _, t := range trees {
 		for _, lab := range labs {
@@ -303,13 +303,13 @@ func (r *reader) candidates(ctx context.Context, trees []tree, labs []Lab, blank
 	return all, nil
 }
 
-// withoutMissing removes what has no module of a lab, if something else that the student handed in has one, or has
+// withoutMissing removes candidates without a module of the lab, if another candidate of the student has one or has
 // another problem.
 func withoutMissing(all []candidate) []candidate {
 	if slices.ContainsFunc(all, func(c candidate) bool { return !c.missing }) {
 		return slices.DeleteFunc(all, func(c candidate) bool { return c.missing })
 	}
-	// Nothing was found anywhere: once for each lab is enough.
+	// No candidate has a module. One entry for each lab is enough.
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(c candidate) bool {
 		again := seen[c.Lab]
@@ -328,7 +328,7 @@ func (r *reader) find(ctx context.Context, t tree, lab Lab) (dir, sum string, er
 	return dir, sum, err
 }
 
-// asProblem is the sentence of an error that is about one submission. An error about all of them stays one.
+// asProblem returns the sentence of an error that concerns one submission. Other errors are returned as errors.
 func asProblem(ctx context.Context, err error) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -362,10 +362,10 @@ func (r *reader) open(ctx context.Context, s source, work string) ([]tree, error
 	return []tree{{from: s.from, submitted: s.submitted, problem: text}}, err
 }
 
-// nested is how many levels of archives in an archive are opened.
+// nested is how many levels of nested archives are opened.
 const nested = 1
 
-// openFolder is the folder itself, its attempts, or what the archives in it hold if there is no module beside them.
+// openFolder returns the folder itself, or its attempts. If it has no module but archives, it returns their contents.
 func (r *reader) openFolder(ctx context.Context, s source, work string) ([]tree, error) {
 	if attempts := attemptFolders(s.path); len(attempts) > 0 {
 		var trees []tree
@@ -384,8 +384,8 @@ func (r *reader) openFolder(ctx context.Context, s source, work string) ([]tree,
 	return r.openInner(ctx, self, s, work, nested+1)
 }
 
-// openInner is a tree, or what the archives in it hold if there is no module beside them. Levels is how many levels of
-// archives may be opened.
+// openInner returns a tree. If the tree has no module but archives, it returns their contents. levels is how many
+// levels of archives may be opened.
 func (r *reader) openInner(ctx context.Context, self tree, s source, work string, levels int) ([]tree, error) {
 	modules, archives, err := look(self.dir, r.Limits.Entries)
 	if err != nil {
@@ -417,10 +417,10 @@ func (r *reader) openInner(ctx context.Context, self tree, s source, work string
 	return trees, nil
 }
 
-// maxInner is how many archives a student may hand in at once: more than a lab a week is a mistake.
+// maxInner is how many archives a student may hand in at once. More than one lab per week is a mistake.
 const maxInner = 30
 
-// openArchive unpacks the archive with a name in a folder. Levels is how many levels of archives in it are opened.
+// openArchive unpacks the archive with a name in a folder. levels is how many levels of nested archives are opened.
 func (r *reader) openArchive(ctx context.Context, dir, name string, s source, work string, levels int) ([]tree, error) {
 	stem := strings.TrimSuffix(filepath.Base(name), archiveSuffix(name))
 	self := s.tree(work, stem)

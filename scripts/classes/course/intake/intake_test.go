@@ -21,7 +21,7 @@ import (
 	"testing"
 )
 
-// course are the labs of these tests.
+// course holds the labs of these tests.
 var course = []Lab{
 	{Name: "01-icecream", Number: 1, Title: "Icecream"},
 	{Name: "02-reconciler", Number: 2, Title: "The reconciler"},
@@ -36,7 +36,7 @@ var (
 // files are the contents of files by their slash-separated names.
 type files map[string]string
 
-// lab is a module of a lab as a student has it.
+// labFiles returns the files of a lab's module as a student has it.
 func labFiles(prefix, module string) files {
 	return files{
 		prefix + "go.mod":                 "module " + module + "\n\ngo 1.26.0\n",
@@ -93,7 +93,7 @@ func (f files) tar(tb testing.TB) string {
 	return tarOf(tb, f, headers...)
 }
 
-// tarOf writes entries as they are, with the content that is known by their names.
+// tarOf writes entries unchanged, with the content that belongs to their names.
 func tarOf(tb testing.TB, content files, headers ...tar.Header) string {
 	tb.Helper()
 	var archive bytes.Buffer
@@ -138,7 +138,7 @@ func readAll(t *testing.T, source string, labs ...Lab) []Submission {
 	}
 	for _, s := range all {
 		if (s.Problem == "") != (s.Dir != "") || (s.Problem == "") != (len(s.Digest) == 64) || s.Attempt < 1 || s.Student != safeName(s.Student) {
-			t.Errorf("the submission is %+v", s)
+			t.Errorf("Read() = %+v", s)
 		}
 		if s.Dir != "" {
 			if _, err := os.Stat(filepath.Join(s.Dir, "go.mod")); err != nil {
@@ -146,7 +146,7 @@ func readAll(t *testing.T, source string, labs ...Lab) []Submission {
 			}
 		}
 		if strings.ContainsAny(s.Problem, "\n\x00\x1b") || strings.Contains(s.Problem, "%!") {
-			t.Errorf("the problem is %q", s.Problem)
+			t.Errorf("Problem = %q", s.Problem)
 		}
 	}
 	return all
@@ -154,7 +154,7 @@ func readAll(t *testing.T, source string, labs ...Lab) []Submission {
 
 func ownsGroup(_ Lab, dir string) bool { return HasGroup(dir, "demo.lva.io") }
 
-// short is what a test compares: student, lab, attempt, and the folder or the problem.
+// short returns the fields that tests compare: student, lab, attempt, and the folder or the problem.
 func short(all []Submission, work string) (lines []string) {
 	for _, s := range all {
 		what := s.Problem
@@ -185,7 +185,7 @@ func TestDigest(t *testing.T) {
 	changed := join(work, files{"cmd/main.go": "package main\n\nfunc main() { println() }\n"})
 	renamed := join(work, files{"cmd/other.go": work["cmd/main.go"]})
 	delete(renamed, "cmd/main.go")
-	// Contents that were moved from one file to the next one must not look the same.
+	// Moving content from one file to the next must change the digest.
 	moved := join(work, files{"cmd/main.go": work["cmd/main.go"] + "x"})
 	files{
 		"a.zip": work.zip(t), "b.tar": work.tar(t), "c.tgz": zipped(t, work.tar(t)),
@@ -205,7 +205,7 @@ func TestDigest(t *testing.T) {
 	for _, student := range slices.Sorted(maps.Keys(digests)) {
 		sum := digests[student]
 		if same := strings.Contains("abcde", student); same != (sum == digests["a"]) {
-			t.Errorf("the digest of %s is %s, that of a is %s", student, sum, digests["a"])
+			t.Errorf("the digest of %s = %s, want that of a, %s", student, sum, digests["a"])
 		}
 		if other := seen[sum]; other != "" && !strings.Contains("abcde", student) {
 			t.Errorf("%s and %s have the same digest", student, other)
@@ -245,7 +245,7 @@ func TestHostileFolders(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) }) //nolint:gosec // a folder
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) }) //nolint:gosec // it is a folder
 	want := []string{
 		"dangles 02-reconciler 1: in 02-reconciler", "large 02-reconciler 1: its files are too large, with cmd/main.go",
 		"link-inside 02-reconciler 1: in 02-reconciler",
@@ -273,7 +273,7 @@ func TestReadAgain(t *testing.T) {
 	}
 	again, err := Read(t.Context(), options)
 	if err != nil || !slices.Equal(first, again) {
-		t.Errorf("it was %+v, and is %+v: %v", first, again, err)
+		t.Errorf("Read() = %+v, and the second time %+v: %v", first, again, err)
 	}
 	files{"ada.zip": labFiles("", "x").zip(t)}.write(t, dir)
 	if again, err = Read(t.Context(), options); err != nil || again[0].Digest == first[0].Digest {

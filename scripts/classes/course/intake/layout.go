@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// list finds what was handed in, without opening it.
+// list lists what was handed in, without opening it.
 func list(o Options) ([]source, error) {
 	info, err := os.Stat(o.Source)
 	switch {
@@ -44,8 +44,8 @@ func list(o Options) ([]source, error) {
 	return sources, nil
 }
 
-// listFolder finds what was handed in below a folder, perhaps for one lab. From is the folder's name in front of what
-// is in it.
+// listFolder lists what was handed in below a folder. If lab is set, everything is for this lab. from is the folder's
+// name, which precedes the names in it.
 func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -99,7 +99,7 @@ func listFolder(o Options, dir, from string, lab *Lab) ([]source, error) {
 	return sources, nil
 }
 
-// labNamed is the lab with a name; nil if there is none.
+// labNamed returns the lab with a name. It returns nil if there is none.
 func labNamed(labs []Lab, name string) *Lab {
 	for i := range labs {
 		if labs[i].Name == name {
@@ -109,12 +109,13 @@ func labNamed(labs []Lab, name string) *Lab {
 	return nil
 }
 
-// moodleName is what Moodle calls the folders and files of an export: Full Name_1234567_assignsubmission_file_, and
-// behind it the file's own name if the export has no folders. The number is that of the participant.
-// (mod/assign/locallib.php, download_submissions)
+// moodleName matches the folders and files of a Moodle export: Full Name_1234567_assignsubmission_file_, followed by
+// the file's own name if the export has no folders. The number is the participant's. (mod/assign/locallib.php,
+// download_submissions)
 var moodleName = regexp.MustCompile(`^(.+)_(\d+)_assignsubmission_([a-z]+)(?:_(.*))?$`)
 
-// moodle takes the student from a name of Moodle's. It reports false if it is no submission of files.
+// moodle sets the student from a name in a Moodle export. It returns false if the name does not belong to a file
+// submission.
 func (s *source) moodle() bool {
 	match := moodleName.FindStringSubmatch(filepath.Base(s.path))
 	if match == nil {
@@ -126,12 +127,12 @@ func (s *source) moodle() bool {
 
 var attemptName = regexp.MustCompile(`(?i)^attempt[-_ ]?(\d{1,4})$`)
 
-// attemptFolders are the folders of a student's attempts, in their order, if there is nothing else that may be a
+// attemptFolders returns the folders of a student's attempts, in order, if the folder has nothing else that may be a
 // submission.
 func attemptFolders(dir string) (names []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil // the search for modules says it
+		return nil // the search for modules returns the error
 	}
 	for _, entry := range entries {
 		switch name := entry.Name(); {

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxName is how long a student's name may be, in bytes: names of files are made of it.
+// maxName is the maximum length of a student's name, in bytes. File names contain it.
 const maxName = 64
 
-// safeName makes a name that is safe as the name of a file, on any system: letters, digits, and . - _ @ + inside it. It
-// is empty if nothing of the name is left.
+// safeName returns a name that is safe as a file name on any system: letters, digits, and . - _ @ + inside it. It
+// returns an empty string if no such character is left.
 func safeName(name string) string {
 	var safe strings.Builder
 	for _, r := range norm.NFC.String(strings.ToValidUTF8(name, "-")) {
@@ -36,9 +36,8 @@ func safeName(name string) string {
 	return strings.TrimRight(safe.String(), ".-_@+")
 }
 
-// studentNames gives each student of the sources a name: that which people use, made safe. Where several have the same
-// one, or one that differs only in the case of its letters, all of them get a suffix that is made of what is unique
-// about them.
+// studentNames returns a name for each student of the sources: the name that people use, made safe. If several students
+// have the same name, or names that differ only in case, all of them get a suffix that is derived from their identity.
 func studentNames(sources []source) map[string]string {
 	names, fold := map[string]string{}, map[string]map[string]bool{}
 	for _, s := range sources {
@@ -54,7 +53,7 @@ func studentNames(sources []source) map[string]string {
 		fold[key][s.identity] = true
 	}
 	for identity, safe := range names {
-		// A long name was cut, so it gets a suffix also if it is the only one.
+		// A long name was cut, so it gets a suffix even if it is unique.
 		if len(fold[strings.ToLower(safe)]) > 1 || safe == "student" || len(safe) > maxName-9 {
 			for len(safe) > maxName-9 {
 				_, size := utf8.DecodeLastRuneInString(safe)
@@ -67,7 +66,7 @@ func studentNames(sources []source) map[string]string {
 	return names
 }
 
-// printable is a text without what would steer a terminal or break a line, and not endless.
+// printable removes from a text what would control a terminal or break a line, and limits its length.
 func printable(text string) string {
 	const most = 600
 	var out strings.Builder

@@ -22,19 +22,20 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// commit is what is asked of a Git repository.
+// commit selects a commit of a Git repository.
 type commit struct {
 	url string
-	// hash is of a commit, perhaps shortened; empty if another field says which one, or none does.
+	// hash is the hash of a commit, which may be shortened. It is empty if the commit is selected by another field or not
+	// at all.
 	hash string
-	// before is a deadline; zero if there is none.
+	// before is a deadline. Zero: there is none.
 	before time.Time
 }
 
-// columns of a roster. The first two must be there.
+// columns are the columns of a roster. The first two are required.
 var columns = []string{"student", "source", "lab", "commit", "submitted"}
 
-// rosterLimit is how large a roster may be, in bytes.
+// rosterLimit is the maximum size of a roster, in bytes.
 const rosterLimit = 4 << 20
 
 // readRoster reads a roster. The error lists all wrong lines, each with its number.
@@ -56,7 +57,7 @@ func readRoster(o Options) ([]source, error) {
 }
 
 func parseRoster(content []byte, o Options) (sources []source, err error) {
-	// Spreadsheets put a mark before the first letter.
+	// Spreadsheets put a byte order mark before the first letter.
 	reader := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
 	reader.FieldsPerRecord, reader.TrimLeadingSpace, reader.Comment = -1, true, '#'
 	order := columns
@@ -96,7 +97,7 @@ func parseRoster(content []byte, o Options) (sources []source, err error) {
 	return sources, errors.Join(problems...)
 }
 
-// header is the order of the columns that the first line names.
+// header returns the order of the columns in the first line.
 func header(record []string) (order []string, err error) {
 	for _, name := range record {
 		name = strings.ToLower(name)
@@ -157,7 +158,7 @@ func parseLine(record, order []string, o Options) (made source, err error) {
 	return made, made.locate(field["source"], asked, filepath.Dir(o.Source))
 }
 
-// labOf is the lab with a number or a name; nil if there is none.
+// labOf returns the lab with a number or a name. It returns nil if there is none.
 func labOf(labs []Lab, text string) *Lab {
 	number, err := strconv.Atoi(text)
 	for i := range labs {
@@ -168,7 +169,7 @@ func labOf(labs []Lab, text string) *Lab {
 	return nil
 }
 
-// momentOf reads a time with an offset or a zone behind it.
+// momentOf reads a time that ends with an offset or a zone.
 func momentOf(text string) (time.Time, error) {
 	if at := strings.LastIndexByte(text, ' '); at > 0 {
 		name := text[at+1:]
@@ -188,20 +189,20 @@ func momentOf(text string) (time.Time, error) {
 	return at, nil
 }
 
-// schemes are the protocols by which repositories are fetched. Those of them that are no URL of this machine's files
-// are fetched only.
+// schemes are the protocols by which repositories are fetched. Repositories with another URL than that of a file on
+// this machine are only fetched.
 var schemes = []string{"https", "ssh", "file"}
 
-// scpForm is the short form of a URL of ssh: git@host:path.
+// scpForm matches the short form of an SSH URL: git@host:path.
 var scpForm = regexp.MustCompile(`^[\w.-]+@[\w.-]+:[^:]`)
 
-// locate finds out what a source is: a URL, a repository of this machine, or a path.
+// locate determines what a source is: a URL, a repository on this machine, or a path.
 func (s *source) locate(text string, asked commit, dir string) error {
 	if scheme, _, isURL := strings.Cut(text, "://"); isURL {
 		parsed, err := url.Parse(text)
 		switch {
 		case err != nil:
-			return errors.New("the source is not a valid URL: correct it") // which may hold a password
+			return errors.New("the source is not a valid URL: correct it") // the error omits the URL, which may contain a password
 		case !slices.Contains(schemes, scheme):
 			return fmt.Errorf("a repository can't be fetched by %s: write a URL of %s, or a path", printable(scheme), strings.Join(schemes, ", "))
 		}
@@ -228,7 +229,7 @@ func (s *source) locate(text string, asked commit, dir string) error {
 	return nil
 }
 
-// isBare reports whether a folder is a Git repository without files.
+// isBare reports whether a folder is a bare Git repository.
 func isBare(dir string) bool {
 	for name, folder := range map[string]bool{"HEAD": false, "objects": true, "refs": true} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.IsDir() != folder {

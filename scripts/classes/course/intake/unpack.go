@@ -23,13 +23,14 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// suffixes of archives that are read, and of those that are recognised and refused.
+// Suffixes of archives that are read, and of archives that are recognised and refused.
 var (
 	suffixes = []string{".zip", ".tar.gz", ".tgz", ".tar"}
 	unread   = []string{".rar", ".7z", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.zst", ".zipx", ".gz", ".bz2", ".xz", ".zst"}
 )
 
-// archiveSuffix is the suffix of an archive's name, as it is written there; empty if it is no name of an archive.
+// archiveSuffix returns the suffix of an archive's name, as it is spelled there. It returns an empty string if the name
+// is not that of an archive.
 func archiveSuffix(name string) string {
 	for _, suffix := range slices.Concat(suffixes, unread) {
 		if len(name) > len(suffix) && strings.EqualFold(name[len(name)-len(suffix):], suffix) {
@@ -39,8 +40,8 @@ func archiveSuffix(name string) string {
 	return ""
 }
 
-// unpackFile unpacks an archive, the file with a slash-separated name in a folder, into a folder that is made. An error
-// that is about the archive is a problem.
+// unpackFile unpacks an archive into a folder, which it creates. The archive is the file with a slash-separated name in
+// dir. An error that concerns the archive is a problem.
 func unpackFile(ctx context.Context, dir, name, to string, limits Limits) error {
 	suffix := strings.ToLower(archiveSuffix(name))
 	if slices.Contains(unread, suffix) {
@@ -65,7 +66,7 @@ func unpackFile(ctx context.Context, dir, name, to string, limits Limits) error 
 	return unpack(ctx, at, info.Size(), to, limits)
 }
 
-// unpack unpacks an archive, whose beginning says what it is.
+// unpack unpacks an archive. The archive's first bytes determine its format.
 func unpack(ctx context.Context, from io.ReaderAt, size int64, to string, limits Limits) error {
 	begin := make([]byte, 512)
 	n, err := from.ReadAt(begin, 0)
@@ -96,8 +97,8 @@ func unpack(ctx context.Context, from io.ReaderAt, size int64, to string, limits
 	return u.makeLinks()
 }
 
-// damaged makes a problem of what the packages for archives say, which is about the archive unless it is about a file
-// of ours.
+// damaged converts an error of the archive packages into a problem. The archive is the cause, unless the error concerns
+// one of our files.
 func damaged(err error) error {
 	_, known := errors.AsType[problem](err)
 	_, file := errors.AsType[*fs.PathError](err)
@@ -114,7 +115,7 @@ func damaged(err error) error {
 	return problemf("the archive is damaged or incomplete: hand it in again")
 }
 
-// unpacker writes what is in an archive into a folder, within limits.
+// unpacker writes the content of an archive into a folder, within limits.
 type unpacker struct {
 	ctx    context.Context // it lives as long as one call
 	root   *os.Root
@@ -123,9 +124,9 @@ type unpacker struct {
 	left    int64 // bytes
 	files   int
 	entries int
-	// seen are the names of all files and folders, by what they are on a system where case does not count.
+	// seen holds the names of all files and folders, by their form on a system that ignores case.
 	seen map[string]entry
-	// links are made when all files are there, so that nothing is written through one.
+	// links are created after all files exist, so that nothing is written through a link.
 	links []link
 }
 
@@ -153,7 +154,8 @@ func (u *unpacker) zip(from io.ReaderAt, size int64) error {
 	for _, file := range reader.File {
 		name := file.Name
 		if file.NonUTF8 && !utf8.ValidString(name) {
-			// What a zip without a mark is written in, as of Windows' explorer. (APPNOTE.TXT, appendix D)
+			// A zip that does not mark its names as UTF-8 uses this encoding, as the Windows Explorer does. (APPNOTE.TXT,
+			// appendix D)
 			name, _ = charmap.CodePage437.NewDecoder().String(name)
 		}
 		mode := file.Mode()
@@ -193,7 +195,7 @@ func (u *unpacker) zip(from io.ReaderAt, size int64) error {
 	return nil
 }
 
-// budget reads as long as there is something left.
+// budget is a reader that fails when its budget is used up.
 type budget struct {
 	io.ReaderAt
 	left int64
@@ -224,7 +226,7 @@ func (u *unpacker) tar(from io.Reader) error {
 			if stream.last != ([512]byte{}) {
 				return io.ErrUnexpectedEOF
 			}
-			_, err = io.Copy(io.Discard, stream) // to the checksum
+			_, err = io.Copy(io.Discard, stream) // reads up to the checksum
 			return err
 		}
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
@@ -258,8 +260,8 @@ func (u *unpacker) tar(from io.Reader) error {
 	}
 }
 
-// tail knows the last block of what was read. A complete tar ends with blocks of zeros, for which package tar does not
-// ask.
+// tail remembers the last block that was read. A complete tar ends with blocks of zeros, which package tar does not
+// require.
 type tail struct {
 	io.Reader
 	last [512]byte

@@ -18,10 +18,10 @@ import (
 	"testing"
 )
 
-// small are limits that tests reach soon.
+// small holds limits that tests reach quickly.
 var small = Limits{Archive: 1 << 20, Bytes: 4 << 20, File: 2 << 20, Stream: 8 << 20, Directory: 64 << 10, Files: 50, Entries: 200}
 
-// zipEntry is what an entry of a zip says of itself.
+// zipEntry is an entry of a zip, with the metadata that it claims.
 type zipEntry struct {
 	header  zip.FileHeader
 	mode    fs.FileMode
@@ -60,7 +60,7 @@ func named1(name, content string) zipEntry {
 
 func (e zipEntry) as(mode fs.FileMode) zipEntry { e.mode = mode; return e }
 
-// inside lists what was unpacked, and fails if anything of it leads out of the folder.
+// inside lists the unpacked files, and fails if any of them leads out of the folder.
 func inside(tb testing.TB, dir string) (names []string) {
 	tb.Helper()
 	root, err := os.OpenRoot(dir)
@@ -92,10 +92,10 @@ func inside(tb testing.TB, dir string) (names []string) {
 	return names
 }
 
-// unpackInto unpacks an archive beside a folder that must stay as it is.
+// unpackInto unpacks an archive into a folder, and checks that nothing was written next to it.
 func unpackInto(tb testing.TB, archive string, limits Limits) (dir string, err error) {
 	tb.Helper()
-	outer, err := os.MkdirTemp("", "unpack-") //nolint:usetesting // fuzzing makes many
+	outer, err := os.MkdirTemp("", "unpack-") //nolint:usetesting // fuzzing creates many
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func unpackInto(tb testing.TB, archive string, limits Limits) (dir string, err e
 	for _, folder := range []string{outer, filepath.Dir(dir)} {
 		entries, readErr := os.ReadDir(folder)
 		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) || len(entries) > 1 {
-			tb.Fatalf("beside the folder there are %v (%v)", entries, readErr)
+			tb.Fatalf("next to the folder there are %v (%v)", entries, readErr)
 		}
 	}
 	return dir, err
@@ -131,7 +131,7 @@ func TestHostileArchives(t *testing.T) {
 		flags := bytes.Index(encrypted, []byte(signature)) + map[string]int{"PK\x03\x04": 6, "PK\x01\x02": 8}[signature]
 		encrypted[flags] |= 1
 	}
-	// The sizes that it states are wrong: it says 5 bytes, and has 3 MB.
+	// The entry claims a wrong size: 5 bytes instead of 3 MB.
 	lying := []byte(zipOf(t, named1("zeros", zeros)))
 	central := bytes.Index(lying, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(lying[central+24:], 5)
@@ -239,16 +239,16 @@ func TestHostileArchives(t *testing.T) {
 			dir, err := unpackInto(t, test.archive, small)
 			if test.want == "" {
 				if err != nil {
-					t.Errorf("it is refused: %v", err)
+					t.Errorf("unpack() error = %v", err)
 				}
 				inside(t, dir)
 				return
 			}
 			if _, ours := errors.AsType[problem](err); !ours || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want a problem with %q", err, test.want)
+				t.Errorf("unpack() error = %v, want a problem with %q", err, test.want)
 			}
 			if size := sizeOf(t, dir); size > small.Bytes+1<<20 {
-				t.Errorf("it took %d bytes of the disk", size)
+				t.Errorf("the unpacked files take %d bytes", size)
 			}
 		})
 	}
@@ -277,7 +277,7 @@ func TestTruncatedArchives(t *testing.T) {
 		for at := 1; at < len(archive); at += 1 + len(archive)/100 {
 			dir, err := unpackInto(t, archive[:at], small)
 			if err == nil && len(inside(t, dir)) < len(content) && name != "tar" {
-				t.Errorf("of a %s of %d bytes, %d are taken for all", name, len(archive), at)
+				t.Errorf("a %s of %d bytes, cut off at %d, was taken for a whole archive", name, len(archive), at)
 			}
 		}
 	}
@@ -422,7 +422,7 @@ func FuzzUnpack(f *testing.F) {
 			inside(t, dir)
 		}
 		if size := sizeOf(t, dir); size > limits.Bytes+limits.File {
-			t.Errorf("%q: it took %d bytes of the disk", content, size)
+			t.Errorf("%q: the unpacked files take %d bytes", content, size)
 		}
 	})
 }
@@ -435,7 +435,7 @@ func FuzzCleanName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		clean, err := cleanName(name)
 		if err == nil && (!filepath.IsLocal(clean) || !fs.ValidPath(clean) || strings.ContainsAny(clean, "\\\x00\n")) {
-			t.Errorf("%q becomes %q", name, clean)
+			t.Errorf("cleanName(%q) = %q", name, clean)
 		}
 	})
 }

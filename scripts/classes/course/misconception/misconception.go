@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package misconception finds the probable misconceptions of a student from the checks that failed. Certification knows
-// which checks each mutant of a lab fails, and what they observed (see package mutant). The mutant that fails most like
-// a submission names its misconception. That is a guess, and package page says so. The package does not grade, and
-// reads no submission.
+// which checks each mutant of a lab fails, and what they observed (see package mutant). The mutant whose failures are
+// most like those of a submission names its misconception. This is a guess, and package page presents it as one. The
+// package does not grade, and reads no submission.
 package misconception
 
 import (
@@ -22,7 +22,7 @@ import (
 // Bound is the smallest likeness to report: at least half of the failures, by weight, must agree.
 const Bound = 0.5
 
-// otherReason is what a check counts that fails in both for different reasons. A wrong solution that only fails the
+// otherReason is what a check counts if it fails in both for different reasons. A wrong solution that only fails the
 // same checks stays below Bound.
 const otherReason = 0.4
 
@@ -30,7 +30,7 @@ const otherReason = 0.4
 type Known struct {
 	// Lab is the lab's name, such as 02-reconciler, and Name is the mutant's name.
 	Lab, Name string
-	// Misconception says in one or a few sentences what the author of such code believes.
+	// Misconception describes in one or a few sentences what the author of such code believes.
 	Misconception string
 	// Fails are the checks that fail, each with its observation.
 	Fails map[string]*regexp.Regexp
@@ -107,7 +107,7 @@ func Match(failed []Failure, known []Known) []Found {
 
 type matcher struct {
 	known []Known
-	// held is the number of misconceptions that fail a check.
+	// held is the number of misconceptions that fail each check.
 	held map[string]int
 }
 
@@ -121,7 +121,7 @@ func newMatcher(known []Known) matcher {
 	return m
 }
 
-// weight is the inverse document frequency of a check.
+// weight returns the inverse document frequency of a check.
 func (m matcher) weight(check string) float64 {
 	return math.Log(1 + float64(len(m.known)+1)/float64(m.held[check]+1))
 }
@@ -136,7 +136,7 @@ func (m matcher) match(failed []Failure) (best []Found) {
 	}
 	for _, k := range m.known {
 		f := Found{Known: k, Exact: len(k.Fails) == len(observed)}
-		// The order of the sum must not depend on a map: equal sets would differ in the last bit.
+		// The sum must not depend on the order of a map: otherwise equal sets would differ in the last bit.
 		both, all := 0.0, 0.0
 		for _, check := range slices.Sorted(maps.Keys(union(k.Fails, observed))) {
 			w := m.weight(check)
@@ -180,7 +180,7 @@ func union(fails map[string]*regexp.Regexp, observed map[string]string) map[stri
 	return all
 }
 
-// order is 1 if a is nearer than b, -1 if it is farther.
+// order returns 1 if a is nearer than b, and -1 if it is farther.
 func order(a, b Found) int {
 	if a.Exact != b.Exact {
 		if a.Exact {

@@ -23,7 +23,7 @@ import (
 
 const root = "../../../.."
 
-// realLabs are the misconceptions of all labs.
+// realLabs returns the misconceptions of all labs.
 func realLabs(t *testing.T) map[string][]Known {
 	t.Helper()
 	var list struct {
@@ -84,7 +84,7 @@ func TestMatchRecognizesEachMutant(t *testing.T) {
 			for what, found := range map[string][]Found{"the checks": byChecks, "the checks and what was observed": byReasons} {
 				i := slices.IndexFunc(found, func(f Found) bool { return f.Name == k.Name })
 				if i < 0 {
-					t.Errorf("%s: %s of %s do not lead to it but to %v", lab, what, k.Name, names(found))
+					t.Errorf("%s: Match() of the %s of %s does not find it, but %v", lab, what, k.Name, names(found))
 					continue
 				}
 				for _, f := range found {
@@ -94,7 +94,7 @@ func TestMatchRecognizesEachMutant(t *testing.T) {
 				}
 			}
 			if len(byReasons) > len(byChecks) {
-				t.Errorf("%s: what was observed at %s says less than the checks alone", lab, k.Name)
+				t.Errorf("%s: the observations of %s distinguish less than the checks alone", lab, k.Name)
 			}
 			byChecksAlone += btoi(len(byChecks) == 1)
 			withReasons += btoi(len(byReasons) == 1)
@@ -103,7 +103,7 @@ func TestMatchRecognizesEachMutant(t *testing.T) {
 				t.Errorf("%s: no lecture explains %s", lab, k.Name)
 			}
 		}
-		t.Logf("%s: of %d misconceptions, the checks alone name %d, with what was observed %d; "+
+		t.Logf("%s: of %d misconceptions, the checks alone name %d, with the observations %d; "+
 			"at most %d can't be told apart", lab, len(all), byChecksAlone, withReasons, alike)
 	}
 }
@@ -122,7 +122,7 @@ func names(found []Found) (all []string) {
 	return all
 }
 
-// example is a text that an expression matches. It knows what the expressions of mutants.yaml use.
+// example returns a text that an expression matches. It supports the syntax that the expressions of mutants.yaml use.
 func example(t *testing.T, pattern string) string {
 	t.Helper()
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
@@ -164,7 +164,7 @@ func example(t *testing.T, pattern string) string {
 	return write(parsed.Simplify())
 }
 
-// shop is a small lab: no-cherry and no-cream fail the same check for different reasons.
+// shop returns a small lab: no-cherry and no-cream fail the same check for different reasons.
 func shop(t *testing.T) []Known {
 	t.Helper()
 	known, err := From("02-shop", &mutant.List{
@@ -235,7 +235,7 @@ func TestMatchPrefersSameChecks(t *testing.T) {
 		{Name: "same", Expectation: mutant.Expectation{Fails: map[string]string{"a": "x", "b": "x", "c": "other"}}},
 		{Name: "more", Expectation: mutant.Expectation{Fails: map[string]string{"a": "x", "b": "x", "c": "x", "d": "x"}}},
 	}}
-	for i := range 20 { // d is a check that says little.
+	for i := range 20 { // Many misconceptions fail d, so it has little weight.
 		list.Mutants = append(list.Mutants, mutant.Mutant{
 			Name: fmt.Sprint("d", i), Expectation: mutant.Expectation{Fails: map[string]string{"d": "x"}},
 		})
@@ -253,7 +253,7 @@ func TestMatchPrefersSameChecks(t *testing.T) {
 	}
 }
 
-// TestMatchIgnoresOrder draws sets of failures of real labs.
+// TestMatchIgnoresOrder draws sets of failures from real labs.
 func TestMatchIgnoresOrder(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(1, 2))
@@ -320,6 +320,6 @@ func TestFromInvalidExpression(t *testing.T) {
 	list := &mutant.List{Mutants: []mutant.Mutant{{Name: "m", Expectation: mutant.Expectation{Fails: map[string]string{"a": "("}}}}}
 	if _, err := From("02-shop", list, nil); err == nil ||
 		!regexp.MustCompile(`wrong solution m of 02-shop, the expression for a`).MatchString(err.Error()) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("From() error = %v", err)
 	}
 }

@@ -17,7 +17,8 @@ type distribution struct {
 	Lab    *Lab
 	Bins   []bin
 	Median string
-	// Graded students have a grade, Without handed in what could not be graded, and Missing handed in nothing.
+	// Graded students have a grade, Without counts those whose work could not be graded, and Missing those who handed in
+	// nothing.
 	Graded, Without, Missing int
 }
 
@@ -32,12 +33,12 @@ type bin struct {
 // barHeight is the height of the highest bar of a histogram, in pixels.
 const barHeight = 84
 
-// hardest are the checks of a lab that fail most.
+// hardest holds the checks of a lab that fail most.
 type hardest struct {
 	Lab    *Lab
 	Checks []checkFigures
 	Graded int
-	// Others is the number of checks that are not shown, as fewer students fail them.
+	// Others is the number of checks that are not shown, because fewer students fail them.
 	Others int
 }
 

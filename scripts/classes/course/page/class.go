@@ -78,7 +78,7 @@ type Student struct {
 
 // Outcomes that no report has.
 const (
-	// OutcomeUnreadable means that nothing in the student's files is a submission: see Work.Reason.
+	// OutcomeUnreadable means that the student's files contain no submission: see Work.Reason.
 	OutcomeUnreadable = "unreadable"
 	// OutcomeExcused means that the lab does not count for the student.
 	OutcomeExcused = "excused"
@@ -184,7 +184,7 @@ func appendNew(all []string, text string) []string {
 	return append(all, text)
 }
 
-// work is what the student handed in for a lab; nil if nothing.
+// work returns what the student handed in for a lab. It returns nil if there is nothing.
 func (s *Student) work(lab string) *Work {
 	for i := range s.Works {
 		if s.Works[i].Lab == lab {
@@ -212,7 +212,7 @@ func (l *Lab) check(id string) *Check {
 	return nil
 }
 
-// full are the lab's points.
+// full returns the lab's maximum number of points.
 func (l *Lab) full() int {
 	if l.Max == 0 {
 		return 100
@@ -220,7 +220,7 @@ func (l *Lab) full() int {
 	return l.Max
 }
 
-// hasGrade reports whether the outcome says anything of the submission: see report.Report.Inconclusive.
+// hasGrade reports whether the outcome is one of the submission itself: see report.Report.Inconclusive.
 func (w *Work) hasGrade() bool {
 	switch w.Outcome {
 	case "error", "interrupted", "unfinished", OutcomeUnreadable, OutcomeExcused:

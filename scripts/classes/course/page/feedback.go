@@ -13,7 +13,7 @@ import (
 	"lva.io/operators/scripts/classes/course/misconception"
 )
 
-// feedback is what the template of a student's page shows.
+// feedback holds what the template of a student's page shows.
 type feedback struct {
 	frame
 	Name, Total, LectureBase string
@@ -24,10 +24,10 @@ type feedbackWork struct {
 	*Work
 	Title  string
 	Number int
-	// HasGrade is false where the run says nothing of the submission.
+	// HasGrade is false if the run decided nothing about the submission.
 	HasGrade bool
 	Failed   []feedbackFailure
-	// Hidden is the number of checks that failed of which students are not told.
+	// Hidden is the number of failed checks that are hidden from students.
 	Hidden, Skipped int
 	Believed        []Misconception
 }
@@ -38,7 +38,7 @@ type feedbackFailure struct {
 	Points         int
 }
 
-// fewSentences are so many misconceptions between which a student may be asked to choose.
+// fewSentences is the largest number of misconceptions among which a student may be asked to choose.
 const fewSentences = 3
 
 // Feedback writes the page that one student may see: their own points, the checks that failed and what to read again.
@@ -86,7 +86,7 @@ func Feedback(w io.Writer, c *Class, student string) error {
 				one.Skipped++
 			}
 		}
-		// A misconception that hidden checks have found would reveal them. Students know whether they have done
+		// A misconception that hidden checks have found would reveal them. Students know themselves whether they have done
 		// nothing.
 		for _, m := range c.Misconceptions {
 			few := len(m.Sentences) <= fewSentences && !slices.Contains(m.Sentences, misconception.NothingDone)
@@ -99,8 +99,8 @@ func Feedback(w io.Writer, c *Class, student string) error {
 	return execute(w, "feedback.html", f, fmt.Sprintf("the feedback of %q", student))
 }
 
-// seed is how reports and commands name one.
+// seed matches a seed as reports and commands show it.
 var seed = regexp.MustCompile(`(?i)(\bseeds?\b[ :=]*)(?:0x[0-9a-f]+|[0-9]+)`)
 
-// withoutSeeds replaces seeds: with one, a student could repeat the faults of a hidden run.
+// withoutSeeds replaces seeds: a student who knows the seed could repeat the faults of a hidden run.
 func withoutSeeds(text string) string { return seed.ReplaceAllString(text, "${1}"+notShown) }

@@ -18,12 +18,12 @@ import (
 //go:embed templates
 var files embed.FS
 
-// frame is what every page begins with.
+// frame holds the data with which every page begins.
 type frame struct {
 	Heading string
 	Style   template.CSS
-	// Policy forbids the browser everything but the page's own style: were anything of a submission ever taken for
-	// HTML, it could neither run nor load anything.
+	// Policy makes the browser forbid everything but the page's own style: if a text of a submission were ever interpreted
+	// as HTML, it could neither run nor load anything.
 	Policy string
 }
 
@@ -56,14 +56,14 @@ var templates = sync.OnceValues(func() (*template.Template, error) {
 	}).ParseFS(files, "templates/*.html")
 })
 
-// reference is a heading of a lecture, and where a link to it leads: nowhere if To is empty.
+// reference is a heading of a lecture with the target of its link. There is no link if To is empty.
 type reference struct{ Lecture, To string }
 
-// quoted shows text between backticks as code. Everything is escaped first.
+// quoted formats text between backticks as code. It escapes everything first.
 func quoted(text string) template.HTML {
 	parts := strings.Split(text, "`")
 	if len(parts)%2 == 0 {
-		parts = []string{text} // One is open: then they mean something else.
+		parts = []string{text} // One backtick has no partner, so they do not quote code.
 	}
 	var out strings.Builder
 	for i, part := range parts {
@@ -73,7 +73,7 @@ func quoted(text string) template.HTML {
 		}
 		out.WriteString(part)
 	}
-	return template.HTML(out.String()) //nolint:gosec // every part of it was escaped above
+	return template.HTML(out.String()) //nolint:gosec // every part was escaped above
 }
 
 // Write writes the page of a class for its instructor: one complete file without scripts that loads nothing.
@@ -86,7 +86,7 @@ func execute(w io.Writer, name string, data any, what string) error {
 	if err != nil {
 		return fmt.Errorf("reading the templates of the pages: %w", err)
 	}
-	var out bytes.Buffer // A page that failed half way is worse than none.
+	var out bytes.Buffer // An incomplete page is worse than none.
 	if err := parsed.ExecuteTemplate(&out, name, data); err != nil {
 		return fmt.Errorf("writing %s: %w", what, err)
 	}

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/classes/course/similarity"
 )
 
-// hostile is what a name, a path, a sentence or a line of code may be.
+// hostile is a possible name, path, sentence or line of code.
 const hostile = `</style></title><script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>"'` +
 	"`" + `{{.Students}}` + "\x1b[31m\u202e\u2066\x00"
 
@@ -47,7 +47,7 @@ func fill(v reflect.Value, text string, n *int) {
 	}
 }
 
-// hostileClass has hostile text wherever a class has text.
+// hostileClass returns a class in which every text is hostile.
 func hostileClass() *Class {
 	c := &Class{
 		Started: time.Now(), Took: time.Minute, Notices: []string{""}, Labs: []Lab{{Checks: []Check{{}, {}}}},
@@ -88,7 +88,7 @@ func pages(t *testing.T, c *Class) map[string]string {
 	return all
 }
 
-// elements are those that a page may have.
+// elements are the HTML elements that a page may have.
 var elements = strings.Fields(`html head meta title link style body
 	a header p span time h1 h2 h3 main ul ol li b section div svg rect code wbr details summary
 	bdi figure figcaption table thead tbody tr th td footer br dl dt dd`)
@@ -109,7 +109,7 @@ func TestPagesAreStatic(t *testing.T) {
 					continue
 				}
 				if !slices.Contains(elements, n.Data) && (n.Data != "title" || n.Namespace != "svg") {
-					t.Errorf("%s, %s: it has an element %s", what, name, n.Data)
+					t.Errorf("%s, %s: unexpected element %s", what, name, n.Data)
 				}
 				for _, a := range n.Attr {
 					switch key := strings.ToLower(a.Key); {
@@ -120,7 +120,7 @@ func TestPagesAreStatic(t *testing.T) {
 					case key == "aria-labelledby":
 						references = append(references, a.Val)
 					case key == "href" && a.Val != "data:," && (strings.HasPrefix(a.Val, "/") || strings.Contains(a.Val, ":")):
-						t.Errorf("%s, %s: a link leads to %s", what, name, a.Val)
+						t.Errorf("%s, %s: unexpected link to %s", what, name, a.Val)
 					case key == "id":
 						if ids[a.Val] {
 							t.Errorf("%s, %s: two elements have the id %s", what, name, a.Val)
@@ -131,11 +131,11 @@ func TestPagesAreStatic(t *testing.T) {
 			}
 			for _, to := range references {
 				if !ids[to] {
-					t.Errorf("%s, %s: nothing has the id %q that is referred to", what, name, to)
+					t.Errorf("%s, %s: no element has the id %q of a reference", what, name, to)
 				}
 			}
 			if at := regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{202a}-\x{202e}\x{2066}-\x{2069}]`).FindStringIndex(page); at != nil {
-				t.Errorf("%s, %s: it has a character that is not seen, at %d", what, name, at[0])
+				t.Errorf("%s, %s: invisible character at %d", what, name, at[0])
 			}
 			if strings.Contains(style(), "url(") || strings.Contains(style(), "@import") {
 				t.Error("the style loads something")
@@ -144,7 +144,7 @@ func TestPagesAreStatic(t *testing.T) {
 	}
 }
 
-// text is what a reader sees of a page.
+// text returns the text of a page that a reader sees.
 func text(t *testing.T, page string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -178,12 +178,12 @@ func TestClassPageIsComplete(t *testing.T) {
 	rows := page[strings.LastIndex(page, "Total, %"):]
 	for _, s := range c.Students {
 		if strings.Count(rows, s.Name+"\n") != 1 {
-			t.Errorf("the table does not have %s once", s.Name)
+			t.Errorf("the table does not have exactly one row for %s", s.Name)
 		}
 		for _, w := range s.Works {
 			for _, why := range w.look() {
 				if !strings.Contains(page, why) {
-					t.Errorf("nothing says that %s needs a second look: %s", s.Name, why)
+					t.Errorf("the page does not list %s for a manual review: %s", s.Name, why)
 				}
 			}
 		}
@@ -226,7 +226,7 @@ func TestClassPageIsComplete(t *testing.T) {
 	}
 }
 
-// TestFeedbackNamesOnlyItsStudent holds for each student of a class: no other name, no seed, no pair, no hidden check.
+// TestFeedbackNamesOnlyItsStudent checks for each student of a class: no other name, no seed, no pair, no hidden check.
 func TestFeedbackNamesOnlyItsStudent(t *testing.T) {
 	t.Parallel()
 	for _, secrets := range []bool{false, true} {
@@ -248,16 +248,16 @@ func TestFeedbackNamesOnlyItsStudent(t *testing.T) {
 			observed += strings.Count(page, "toppingsCount of sundae is 13 (seed (not shown))")
 		}
 		if secrets != (hidden > 0) || secrets == (observed > 0) {
-			t.Errorf("with hidden checks %v, %d students are told of one, and %d see what it observed", secrets, hidden, observed)
+			t.Errorf("with hidden checks %v, %d students see one, and %d see its observation", secrets, hidden, observed)
 		}
 	}
 	if err := Feedback(io.Discard, &Class{}, "nobody"); err == nil ||
 		!strings.Contains(err.Error(), `of "nobody": the class has no such student`) {
-		t.Errorf("a student who is not there: %v", err)
+		t.Errorf("Feedback() of an unknown student: error = %v", err)
 	}
 }
 
-// feedbackOf is what one student reads, who is the only one that it names.
+// feedbackOf returns the feedback of one student, and checks that it names only this student.
 func feedbackOf(t *testing.T, c *Class, i int) string {
 	t.Helper()
 	s := c.Students[i]
@@ -301,7 +301,7 @@ func TestWorkLook(t *testing.T) {
 		{Work{Outcome: "error", Scores: []int{1, 2}, Look: []string{"a"}}, "error|flaky: 1, 2 points in 2 runs|a"},
 	} {
 		if got := strings.Join(test.work.look(), "|"); got != test.want {
-			t.Errorf("%+v: %q, not %q", test.work, got, test.want)
+			t.Errorf("%+v: got %q, want %q", test.work, got, test.want)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestWithoutSeeds(t *testing.T) {
 		"linseed 12 and seedless 3": "linseed 12 and seedless 3",
 	} {
 		if got := withoutSeeds(text); got != want {
-			t.Errorf("%q becomes %q, not %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -328,7 +328,7 @@ func TestLinksAreRelative(t *testing.T) {
 		"https://evil.example": "", "//evil.example": "", "javascript:alert(1)": "", "../other": "", `\\evil.example`: "", "/etc/passwd": "",
 	} {
 		if got := reportLink(path); got != want {
-			t.Errorf("the report %q is at %q, not %q", path, got, want)
+			t.Errorf("reportLink(%q) = %q, want %q", path, got, want)
 		}
 	}
 	for _, test := range [][3]string{
@@ -339,7 +339,7 @@ func TestLinksAreRelative(t *testing.T) {
 		{"../../", "labs/labs.yaml", ""},
 	} {
 		if got := lectureLink(test[0], test[1]); got != test[2] {
-			t.Errorf("%s from %q is at %q, not %q", test[1], test[0], got, test[2])
+			t.Errorf("the link to %s from %q = %q, want %q", test[1], test[0], got, test[2])
 		}
 	}
 }
@@ -371,7 +371,7 @@ func TestPageSizeOfLargeClass(t *testing.T) {
 	page := out.String()
 	for _, s := range c.Students {
 		if !strings.Contains(page, html.EscapeString(s.Name)) {
-			t.Errorf("%s is not on the page", s.Name)
+			t.Errorf("the page does not name %s", s.Name)
 		}
 	}
 }
@@ -380,13 +380,13 @@ func TestWriteErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
 	if err := Write(writer{broken}, &Class{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "writing the page of the class") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Write() error = %v", err)
 	}
 	c := sample(t, 10)
 	c.Source = func(string, string, string) ([]byte, error) { return nil, broken }
 	var out bytes.Buffer
 	if err := Write(&out, c); err != nil || !strings.Contains(out.String(), "icecream_controller.go, lines ") {
-		t.Errorf("without the code, the page says where it is: %v", err)
+		t.Errorf("without Source, the page does not name the lines: error = %v", err)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Redact returns the report that a student may have, in any format: without the seed, with submission for the path of
-// the folder in which the work was graded, and without any detail of hidden checks. Their points stay, so that the
-// points add up. hide changes every text before the other changes. Nil: texts stay. secrets are further texts that must
+// the folder in which the work was graded, and without any detail of hidden checks. Their points stay, so that the sum
+// is right. hide changes every text before the other changes. Nil: it changes none. secrets are further texts that must
 // not be shown, such as names of other students. Empty ones are ignored. The given report is not modified.
 func Redact(r *report.Report, lab *Lab, hide func(string) string, secrets ...string) (*report.Report, error) {
 	content, err := json.Marshal(r)
@@ -32,7 +32,7 @@ func Redact(r *report.Report, lab *Lab, hide func(string) string, secrets ...str
 			words = append(words, wholeWord(secret))
 		}
 	}
-	// The longest first: one may be a part of another.
+	// The longest first, because one may be a part of another.
 	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) })
 	if hide == nil {
 		hide = func(text string) string { return text }
@@ -91,7 +91,8 @@ func Redact(r *report.Report, lab *Lab, hide func(string) string, secrets ...str
 	return &redacted, nil
 }
 
-// keepWords restores what is one of a list of words, and times: they are no secrets, whatever a student is called.
+// keepWords restores the texts that are in a list of words, and times. They are no secrets, even if a student's name is
+// the same.
 func keepWords(redacted, r *report.Report) {
 	redacted.Schema, redacted.Lab, redacted.Title, redacted.Outcome = r.Schema, r.Lab, r.Title, r.Outcome
 	redacted.Started, redacted.Environment, redacted.Steps = r.Started, r.Environment, r.Steps
@@ -105,7 +106,7 @@ func keepWords(redacted, r *report.Report) {
 	}
 }
 
-// wholeWord is an expression for a text that is not a part of a longer word.
+// wholeWord returns an expression for a text that is not a part of a longer word.
 func wholeWord(text string) string {
 	const word = `[0-9A-Za-z_]`
 	pattern := regexp.QuoteMeta(text)
@@ -118,7 +119,7 @@ func wholeWord(text string) string {
 	return pattern
 }
 
-// notShown takes the place of a secret.
+// notShown replaces a secret.
 const notShown = "(not shown)"
 
 // eachText changes the texts of a JSON document.

@@ -14,7 +14,7 @@ import (
 	reporthtml "lva.io/operators/scripts/grading/report/html"
 )
 
-// TestRedactedReportHasNoSecrets holds for every kind of report. Each is a valid report afterwards.
+// TestRedactedReportHasNoSecrets checks every kind of report. Each redacted report must be valid.
 func TestRedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../grading/report/testdata/*.json")
@@ -44,14 +44,14 @@ func TestRedactedReportHasNoSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A student may be called as an outcome or a status is.
+		// A student's name may be the word for an outcome or a status.
 		redacted, err := Redact(r, lab, nil, "Bob", "passed", "graded", "", "/srv/class")
 		if err != nil {
 			t.Fatal(err)
 		}
 		content, err := redacted.JSON()
 		if err != nil {
-			t.Fatalf("%s: it is no report any more: %v", file, err)
+			t.Fatalf("%s: the redacted report is not valid: %v", file, err)
 		}
 		var page bytes.Buffer
 		if err := reporthtml.Write(&page, redacted, ""); err != nil {
@@ -59,12 +59,12 @@ func TestRedactedReportHasNoSecrets(t *testing.T) {
 		}
 		for _, text := range []string{"471147", "7306b", "Adebayo", "/srv", "Bob", "seed: 12"} {
 			if strings.Contains(string(content), text) || strings.Contains(page.String(), text) {
-				t.Errorf("%s: it has %q", file, text)
+				t.Errorf("%s: the redacted report contains %q", file, text)
 			}
 		}
 		if !strings.Contains(string(content), "linseed") ||
 			redacted.Score != r.Score || redacted.Outcome != r.Outcome || len(redacted.Checks) != len(r.Checks) {
-			t.Errorf("%s: it has less than it may", file)
+			t.Errorf("%s: the redacted report lacks something that the student may see", file)
 		}
 		for i, c := range r.Checks {
 			got := redacted.Checks[i]
@@ -76,7 +76,7 @@ func TestRedactedReportHasNoSecrets(t *testing.T) {
 			}
 		}
 		if after, err := r.JSON(); err != nil || !bytes.Equal(before, after) {
-			t.Errorf("%s: the report itself has changed: %v", file, err)
+			t.Errorf("%s: Redact changed the original report: %v", file, err)
 		}
 	}
 }
@@ -90,6 +90,6 @@ func TestRedactReplacesWholeWords(t *testing.T) {
 	}
 	want := []string{"(not shown) annoys Anna, (not shown)-Marie and x/(not shown)/y", "(not shown)", "(not shown) axb"}
 	if !slices.Equal(redacted.Notices, want) {
-		t.Errorf("it says %q", redacted.Notices)
+		t.Errorf("Notices = %q", redacted.Notices)
 	}
 }

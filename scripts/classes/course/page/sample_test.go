@@ -25,10 +25,11 @@ import (
 
 const root = "../../../.."
 
-// write keeps the pages of the sample, to look at them: go test ./classes/course/page -run Sample -write DIR.
+// write keeps the pages of the sample, so that you can look at them: go test ./classes/course/page -run Sample -write
+// DIR.
 var write = flag.String("write", "", "folder for the pages of the sample class")
 
-// sample is a class of students who handed in wrong solutions of real labs.
+// sample returns a class of students who handed in wrong solutions of real labs.
 func sample(tb testing.TB, students int) *Class {
 	tb.Helper()
 	draw := rand.New(rand.NewPCG(1, 2))
@@ -118,7 +119,7 @@ func sample(tb testing.TB, students int) *Class {
 	return c
 }
 
-// alike compares real code that three students handed in.
+// alike compares real code, which three students handed in.
 func alike(tb testing.TB, c *Class) {
 	tb.Helper()
 	if len(c.Students) < 8 {
@@ -142,12 +143,12 @@ func alike(tb testing.TB, c *Class) {
 		c.Alike = append(c.Alike, Alike{"02-reconciler", p})
 	}
 	if len(c.Alike) == 0 {
-		tb.Fatal("the sample has no pairs")
+		tb.Fatal("Compare() found no pairs in the sample")
 	}
 	c.Source = func(student, _, _ string) ([]byte, error) { return code[student], nil }
 }
 
-// realLab reads a lab of labs.yaml, without what package manifest imports.
+// realLab reads a lab of labs.yaml, without importing package manifest.
 func realLab(tb testing.TB, name string) Lab {
 	tb.Helper()
 	content, err := os.ReadFile(filepath.Join(root, "labs", "labs.yaml"))

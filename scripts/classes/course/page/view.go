@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// shownPairs are the pairs whose code is on the page, the most alike. Of the others it says which they are.
+	// shownPairs is how many pairs are shown with their code, the most similar first. The page only names the other pairs.
 	shownPairs = 40
-	// shownLines are the lines of code of one side of a pair.
+	// shownLines is how many lines of code are shown for one side of a pair.
 	shownLines = 400
-	// shownChecks are the checks of a lab that fail most.
+	// shownChecks is how many of the checks that fail most are shown for a lab.
 	shownChecks = 8
-	// fewestStudents is the size of a class from which on its page says what is typical.
+	// fewestStudents is the number of students from which on the page shows what is typical.
 	fewestStudents = 2
 )
 
-// view is what the template of the class page shows.
+// view holds what the template of the class page shows.
 type view struct {
 	*Class
 	frame
@@ -40,7 +40,7 @@ type view struct {
 	Misconceptions []shownMisconception
 	Clusters       []cluster
 	Pairs          []shownPair
-	// MorePairs are those without code.
+	// MorePairs are the pairs without code.
 	MorePairs []shownPair
 	Slots     []slot
 	Runs      int
@@ -52,7 +52,7 @@ type figure struct{ Number, Text, Link string }
 type look struct {
 	Student, Link, Lab, Report string
 	Why                        []string
-	// rank is smaller for what is looked at first.
+	// rank is smaller for work that should be reviewed first.
 	rank int
 }
 
@@ -86,7 +86,7 @@ type code struct {
 	More int
 }
 
-// Where names the lines of the region.
+// Where returns the lines of the region in words.
 func (c code) Where() string {
 	if c.From == c.To {
 		return fmt.Sprintf("%s, line %d", c.File, c.From)
@@ -99,14 +99,14 @@ type row struct {
 	Cells           []cell
 }
 
-// cell is a student's work of one lab.
+// cell is a student's work for one lab.
 type cell struct {
 	Text, Class, Report string
-	// Notes are what is to be said besides the points.
+	// Notes are remarks besides the points.
 	Notes []string
 }
 
-// newView draws together what the page shows.
+// newView collects what the page shows.
 func newView(c *Class) *view {
 	sorted := *c
 	sorted.Students = slices.Clone(c.Students)
@@ -152,7 +152,7 @@ func (v *view) students() {
 		}
 		v.Rows = append(v.Rows, r)
 	}
-	// What a run or a reader could not do comes first: grading it again may be all that it takes.
+	// Failures of a run or of a reader come first: it may be enough to grade the work again.
 	slices.SortStableFunc(v.Looks, func(a, b look) int { return cmp.Compare(a.rank, b.rank) })
 }
 
@@ -177,7 +177,7 @@ func newCell(w *Work, lab *Lab) cell {
 	return c
 }
 
-// look says why a person should look at a work.
+// look returns the reasons why a person should review a work.
 func (w *Work) look() []string {
 	var why []string
 	switch w.Outcome {
@@ -198,8 +198,8 @@ func (w *Work) look() []string {
 	return append(why, w.Look...)
 }
 
-// class is the colour of a run: full, part or none for what the submission reached, machine where that says nothing of
-// it.
+// class returns the colour of a run: full, part or none for the points that the submission reached, or machine if the
+// run decided nothing about the submission.
 func class(outcome string, reached, of int) string {
 	switch {
 	case !(&Work{Outcome: outcome}).hasGrade():
@@ -249,7 +249,7 @@ func (v *view) alike() {
 	}
 }
 
-// code reads the lines of a region, at most so many.
+// code reads at most so many lines of a region.
 func (v *view) code(student, lab string, r similarity.Region, most int) code {
 	c := code{Student: student, Region: r}
 	if v.Source == nil {
@@ -257,7 +257,7 @@ func (v *view) code(student, lab string, r similarity.Region, most int) code {
 	}
 	content, err := v.Source(student, lab, r.File)
 	if err != nil {
-		return c // The page says which lines they are.
+		return c // The page only names the lines.
 	}
 	number := 0
 	for line := range bytes.Lines(content) {
@@ -309,9 +309,9 @@ func (v *view) figures() {
 	)
 }
 
-// Functions of the templates.
+// These functions are for the templates.
 
-// points writes at most two digits after the point, and none that say nothing.
+// points formats points with at most two digits after the point, without trailing zeros.
 func points(p float64) string {
 	if math.IsNaN(p) || math.IsInf(p, 0) {
 		return "unknown"
@@ -319,7 +319,7 @@ func points(p float64) string {
 	return strconv.FormatFloat(math.Round(p*100)/100, 'f', -1, 64)
 }
 
-// signed are points that are added or taken.
+// signed formats points that are added or subtracted.
 func signed(p float64) string {
 	if p > 0 {
 		return "+" + points(p)
@@ -338,7 +338,7 @@ func plural(n int, noun string) string {
 
 func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
 
-// howMany begins a sentence about students.
+// howMany returns the beginning of a sentence about students.
 func howMany(n int) string {
 	small := []string{"No student", "One student", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"}
 	switch {
@@ -350,7 +350,8 @@ func howMany(n int) string {
 	return count(n, "student")
 }
 
-// duration is to the second, or to a tenth of one below a minute.
+// duration formats a duration: in tenths of a second below a minute, in minutes and seconds below an hour, and in hours
+// and minutes from then on.
 func duration(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -361,8 +362,8 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// lectureLink returns a link to a heading of a lecture. It is empty without a base, and for what is no page of the
-// documents.
+// lectureLink returns a link to a heading of a lecture. It is empty without a base, and for a heading that is not on a
+// page of the documents.
 func lectureLink(base, lecture string) string {
 	file, anchor, _ := strings.Cut(lecture, "#")
 	if !isRelative(base) || !strings.HasPrefix(file, "docs/") || strings.Contains(file, "..") {
@@ -371,7 +372,7 @@ func lectureLink(base, lecture string) string {
 	return base + (&url.URL{Path: file, Fragment: anchor}).String()
 }
 
-// reportLink is a path below the page, or empty.
+// reportLink returns a path below the page, or an empty string.
 func reportLink(path string) string {
 	if !isRelative(path) || strings.Contains(path, "..") {
 		return ""
@@ -379,13 +380,13 @@ func reportLink(path string) string {
 	return (&url.URL{Path: path}).String()
 }
 
-// isRelative is false for what a browser might take for another host or a scheme.
+// isRelative returns false for a path that a browser could interpret as another host or a scheme.
 func isRelative(path string) bool {
 	return path != "" && !strings.HasPrefix(path, "/") && !strings.ContainsAny(path, ":\\")
 }
 
-// visible replaces what would not be seen, or would change how other text is shown: control characters and those that
-// turn the direction of text (https://trojansource.codes).
+// visible replaces characters that are invisible, or that change how other text is shown: control characters and those
+// that change the direction of text (https://trojansource.codes).
 func visible(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':
