@@ -15,13 +15,13 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// hiddenDir stands for the folder in which the submission was graded.
+// hiddenDir replaces the folder in which the submission was graded.
 const hiddenDir = "/submission"
 
 // Redactor produces the version of a report that its student may read. It removes the seed, from which all submissions
 // of the class are graded, the unpublished parts of checks, and the folders of the machine.
 type Redactor struct {
-	// folders are those of the machine, the longest first, and paths matches one of them with what follows in a path.
+	// folders are the folders of the machine, the longest first. paths matches one of them with the rest of the path.
 	folders []string
 	paths   *regexp.Regexp
 }
@@ -46,7 +46,7 @@ func NewRedactor(folders ...string) *Redactor {
 	return d
 }
 
-// spellings are the names of a folder: as it was given, and without links.
+// spellings returns the names of a folder: as given, and with links resolved.
 func spellings(folder string) []string {
 	if !filepath.IsAbs(folder) || filepath.Clean(folder) == "/" {
 		return nil
@@ -66,10 +66,10 @@ func (d *Redactor) Redact(r *report.Report, lab *page.Lab) (*report.Report, erro
 	return page.Redact(&inside, lab, func(text string) string { return d.outside(own(text)) })
 }
 
-// Text returns a text without folders of the machine.
+// Text returns a text in which the folders of the machine are hidden.
 func (d *Redactor) Text(text string) string { return d.outside(text) }
 
-// insideOf returns what makes a path in a folder one that begins there.
+// insideOf returns a function that shortens paths in a folder, so that they begin there.
 func insideOf(dir string) func(text string) string {
 	var all []*regexp.Regexp
 	for _, name := range spellings(dir) {
@@ -89,7 +89,7 @@ func insideOf(dir string) func(text string) string {
 	}
 }
 
-// outside leaves the last part of a path on the machine.
+// outside replaces a path on the machine with its last part.
 func (d *Redactor) outside(text string) string {
 	if d.paths == nil {
 		return text
@@ -100,7 +100,7 @@ func (d *Redactor) outside(text string) string {
 		}
 		return "…/" + path.Base(found)
 	})
-	// A long text ends in the middle of anything.
+	// A long text may end anywhere, even within a path.
 	rest, shortened := strings.CutSuffix(text, "…")
 	if !shortened {
 		return text

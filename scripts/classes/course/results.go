@@ -98,8 +98,8 @@ func WriteResults(dir string, c *Class, about About) error {
 	return write(filepath.Join(dir, GradebookFile), gradebook.Bytes())
 }
 
-// writeReports writes the reports of an attempt in all formats. They are for the instructor, who may repeat the run:
-// they have its seed.
+// writeReports writes the reports of an attempt in all formats. They contain the seed, because they are for the
+// instructor, who may repeat the run.
 func (c *Class) writeReports(dir, student string, a *Attempt) error {
 	if a.Result == nil {
 		return nil
@@ -122,7 +122,7 @@ func (c *Class) writeReports(dir, student string, a *Attempt) error {
 	return nil
 }
 
-// write replaces a file as a whole, and makes its folder if need be. Only the user who grades may read it.
+// write replaces a file as a whole, and creates its folder if necessary. Only the user who grades may read the file.
 func write(file string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("creating a folder for the results: %w", err)
@@ -130,7 +130,7 @@ func write(file string, content []byte) error {
 	return replaceFile(file, content, func(*os.File) error { return nil })
 }
 
-// temporaryPrefix begins the names of files that are being written.
+// temporaryPrefix is the prefix of files that are being written.
 const temporaryPrefix = ".writing-"
 
 // replaceFile replaces a file as a whole: a reader never sees half of it, even if this process is killed.

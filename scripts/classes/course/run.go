@@ -47,7 +47,7 @@ type View interface {
 	CheckDone(check report.Check)
 }
 
-// Options say what to grade and how.
+// Options configure Run.
 type Options struct {
 	Jobs    []Job
 	Grader  Grader
@@ -119,7 +119,7 @@ func Run(ctx context.Context, o Options) (map[Key]Result, error) {
 	return results, o.gradeAll(ctx, waiting, results)
 }
 
-// known is what the journal knows of a job; nil: it must be graded.
+// known returns the result of a job that the journal has. It returns nil if the job must be graded.
 func (o *Options) known(job Job) (*Result, error) {
 	record, result, ok, err := o.Journal.Final(job.Key)
 	if err == nil && !ok && o.OnlyChanged {
@@ -131,7 +131,7 @@ func (o *Options) known(job Job) (*Result, error) {
 	return &Result{record, result}, nil
 }
 
-// run is a job at one of its tries.
+// run is one try of a job.
 type run struct {
 	Job
 	try int
@@ -145,10 +145,10 @@ type ended struct {
 	report  *report.Report
 }
 
-// gradeAll grades what waits. A run that decides nothing waits again, behind all others: the machine may be quieter
-// then.
+// gradeAll grades the waiting runs. A run that decides nothing waits again, behind all others: the machine may be less
+// busy then.
 func (o *Options) gradeAll(ctx context.Context, waiting []run, results map[Key]Result) error {
-	// A journal that can't be written ends the class: nothing would be remembered.
+	// An error of the journal ends the class, because later results would be lost.
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	done := make(chan ended)
@@ -205,7 +205,7 @@ func (o *Options) gradeAll(ctx context.Context, waiting []run, results map[Key]R
 	return nil
 }
 
-// next is the first run that waits and may begin; -1: none may.
+// next returns the index of the first waiting run that may begin, or -1 if none may.
 func (o *Options) next(waiting []run, deployed int) int {
 	for i := range waiting {
 		if !waiting[i].Deployed || deployed < o.Deployed {
@@ -215,7 +215,7 @@ func (o *Options) next(waiting []run, deployed int) int {
 	return -1
 }
 
-// keep writes a run into the journal.
+// keep writes a run to the journal.
 func (o *Options) keep(e ended) (Result, error) {
 	record := Record{
 		Key: e.Key, Student: e.Student, Try: e.try, Outcome: e.report.Outcome, Score: e.report.Score, Max: e.report.MaxScore,
@@ -225,22 +225,22 @@ func (o *Options) keep(e ended) (Result, error) {
 	if err == nil {
 		return Result{record, e.report}, nil
 	}
-	// A report that contradicts itself is a defect of ours, and must not end the class. If this one can't be kept
-	// either, the journal can't.
+	// An inconsistent report is a defect of ours, and must not end the class. If the replacement can't be kept either, the
+	// journal is broken.
 	failed := o.failed(e.Job, fmt.Sprintf("the report of the run can't be saved: %v", err))
 	record.Outcome, record.Score, record.Max = failed.Outcome, failed.Score, failed.MaxScore
 	return Result{record, failed}, o.Journal.Add(record, failed)
 }
 
-// failed is the report of a run that came to nothing.
+// failed returns the report of a run without a result.
 func (o *Options) failed(job Job, reason string) *report.Report {
 	result := o.Grader.Blank(job)
 	result.Outcome, result.Reason = report.Error, reason
 	return result
 }
 
-// grade grades a submission in a slot, and returns in any case: a grader that panics, or that continues after its
-// context is done, costs the submission its grade, and no other one.
+// grade grades a submission in a slot, and always returns. A grader that panics, or that continues after its context is
+// done, costs only this submission its grade.
 func (o *Options) grade(ctx context.Context, r run, slot int) ended {
 	e := ended{run: r, slot: slot, started: time.Now()}
 	limited, cancel := ctx, context.CancelFunc(func() {})

@@ -22,8 +22,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// childDir is set in a process that grades a class into that folder, and is killed while it does. With childResults it
-// also writes the results.
+// childDir is set in a process that grades a class into that folder and is killed while it grades. With childResults,
+// the process also writes the results.
 const (
 	childDir     = "COURSE_TEST_CHILD"
 	childResults = "COURSE_TEST_RESULTS"
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// results are the files that a class has besides its journal, by name. The page of the class is not among them: it says
-// when what was graded.
+// results returns the files that a class has besides its journal, by name. It leaves out the page of the class, which
+// contains the times of the runs.
 func results(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -81,8 +81,8 @@ func same(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// onceEach reads a journal, returns how many lines it has, and reports runs that were repeated although they had
-// decided something.
+// onceEach reads a journal, returns its number of lines, and reports runs that were repeated although they had decided
+// something.
 func onceEach(t *testing.T, dir string) (lines int) {
 	t.Helper()
 	file, err := os.Open(filepath.Join(dir, journalFile))
@@ -115,8 +115,8 @@ func TestKilledProcessChangesNoResult(t *testing.T) {
 	}
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
-	// child kills the process some time after so many runs have begun, unless it is none. The longer half of the
-	// processes write results, too.
+	// child starts a process and kills it some time after so many runs have begun, unless runs is 0. The processes that
+	// run longer than half of them also write results.
 	child := func(runs int) (killed bool) {
 		command := exec.CommandContext(t.Context(), program)
 		command.Env = append(os.Environ(), childDir+"="+dir)
@@ -134,14 +134,14 @@ func TestKilledProcessChangesNoResult(t *testing.T) {
 		n := 0
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			if n++; n == runs {
-				later := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() { _ = command.Process.Kill() }) // it may have ended
+				later := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() { _ = command.Process.Kill() }) // the process may have ended
 				defer later.Stop()
 			}
 		}
 		err = command.Wait()
 		exit, failed := errors.AsType[*exec.ExitError](err)
 		if failed && exit.Exited() || err != nil && !failed {
-			t.Fatalf("it failed by itself: %v", err)
+			t.Fatalf("the process failed before it was killed: %v", err)
 		}
 		return failed
 	}
@@ -152,10 +152,10 @@ func TestKilledProcessChangesNoResult(t *testing.T) {
 		}
 	}
 	child(0)
-	t.Logf("it was killed %d times; the journal has %d lines", kills, onceEach(t, dir))
+	t.Logf("killed %d times; the journal has %d lines", kills, onceEach(t, dir))
 	same(t, results(t, dir), results(t, want))
 	if kills < 25 {
-		t.Errorf("it was killed only %d times", kills)
+		t.Errorf("killed only %d times", kills)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestInterruptionsChangeNoResult(t *testing.T) {
 		for {
 			ctx, cancel := context.WithCancel(t.Context())
 			var begun atomic.Int32
-			after := int32(1 + random.IntN(150)) // what has no verdict takes 60 runs alone
+			after := int32(1 + random.IntN(150)) // the submissions without a verdict alone take 60 runs
 			class, err := gradeClass(ctx, dir, &fake{meanwhile: func(context.Context, Job) {
 				if begun.Add(1) == after {
 					cancel()
@@ -233,24 +233,24 @@ func TestEachJobIsGradedOnce(t *testing.T) {
 			t.Errorf("%s was graded %d times, want %d times", job.Digest, got, want)
 		}
 		if job.Digest == "same" && job.Others != 2 {
-			t.Errorf("%d others have the same work", job.Others)
+			t.Errorf("Others = %d", job.Others)
 		}
 	}
 	if grader.most != 3 {
-		t.Errorf("%d were graded at a time", grader.most)
+		t.Errorf("%d submissions were graded at a time", grader.most)
 	}
 
-	// The second time, only what has no verdict is graded.
+	// The second call grades only submissions without a verdict.
 	again := &fake{}
 	before := results(t, dir)
 	mustRun(t, dir, again)
 	for key := range again.graded {
 		if result := c.Results[key]; result.final() {
-			t.Errorf("%s is graded again", key.Digest)
+			t.Errorf("%s was graded again", key.Digest)
 		}
 	}
 	if len(again.graded) == 0 {
-		t.Error("work without a verdict is not graded again")
+		t.Error("work without a verdict was not graded again")
 	}
 	same(t, results(t, dir), before)
 }
@@ -274,18 +274,18 @@ func TestOnlyChangedWorkIsGraded(t *testing.T) {
 	}
 	for key := range again.graded {
 		if result := all[key]; key.Digest != "right-new" && result.final() {
-			t.Errorf("%s has not changed, and is graded", key.Digest)
+			t.Errorf("%s has not changed, and was graded", key.Digest)
 		}
 	}
 	if again.graded[Key{"01-icecream", "right-new", "g1-newer", c.Seed}] != 1 || len(all) != len(c.Jobs()) {
-		t.Errorf("changed work is not graded, or results are missing: %d of %d", len(all), len(c.Jobs()))
+		t.Errorf("changed work was not graded, or results are missing: %d of %d", len(all), len(c.Jobs()))
 	}
 	everything := &fake{}
 	if _, err := Run(t.Context(), Options{Jobs: c.Jobs(), Grader: everything, Journal: journal}); err != nil {
 		t.Fatal(err)
 	}
 	if len(everything.graded) != len(c.Jobs())-1 {
-		t.Errorf("another grader grades %d of %d again", len(everything.graded), len(c.Jobs()))
+		t.Errorf("another grader graded %d of %d again", len(everything.graded), len(c.Jobs()))
 	}
 }
 
@@ -338,7 +338,7 @@ func TestDeployedSubmissionsAreLimited(t *testing.T) {
 		t.Fatalf("%d results: %v", len(all), err)
 	}
 	if most.Load() != 1 || grader.most != 4 {
-		t.Errorf("%d of them were deployed at a time, and %d graded", most.Load(), grader.most)
+		t.Errorf("%d deployed labs at a time, %d submissions at a time", most.Load(), grader.most)
 	}
 }
 
@@ -351,10 +351,10 @@ func TestJournalErrorEndsRun(t *testing.T) {
 	c := fakeClass()
 	_, err := Run(t.Context(), Options{Jobs: c.Jobs(), Grader: grader, Journal: journal, Slots: 2})
 	if err == nil || !strings.Contains(err.Error(), "saving the report") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Run() error = %v", err)
 	}
 	if len(grader.graded) > 4 {
-		t.Errorf("%d were graded", len(grader.graded))
+		t.Errorf("%d submissions were graded", len(grader.graded))
 	}
 	closeJournal(t, journal)
 }
@@ -380,6 +380,6 @@ func TestSlotsFitTheMachine(t *testing.T) {
 		}
 	}
 	if free, err := FreeMemory(); err != nil || free <= 0 {
-		t.Errorf("%d bytes are free: %v", free, err)
+		t.Errorf("FreeMemory() = %d, %v", free, err)
 	}
 }

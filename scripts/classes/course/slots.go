@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Bytes of memory that one run needs at most, including its control plane, its operator and the compiler:
+// Maximum number of bytes of memory that one run needs, including its control plane, its operator and the compiler:
 // docs/benchmarks.md.
 const (
 	// MemoryOfProcess is for a lab whose operator is a process. MemoryOfNode is for a lab whose cluster runs Pods.

@@ -18,8 +18,8 @@ const (
 	toTheSecond = "2006-01-02 15:04:05"
 )
 
-// parseDue reads a deadline. Its time zone is the course's, in which late days are counted, also where the text has an
-// offset of its own.
+// parseDue reads a deadline. Its time zone is the course's, in which late days are counted, even if the text has its
+// own offset.
 func parseDue(text string, zone *time.Location) (*due, error) {
 	text = strings.TrimSpace(text)
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"} {
@@ -50,8 +50,8 @@ func parseDue(text string, zone *time.Location) (*due, error) {
 		text, "2026-10-25 23:59", "2026-10-25T23:59:00+01:00")
 }
 
-// inZone is the moment at which clocks in a zone show a time. Where they show it twice, because they are turned back,
-// it is the later one. It reports false for a time that they skip; the moment is then close to it.
+// inZone returns the moment at which clocks in a zone show a time. If they show it twice, because they are set back, it
+// returns the later moment. If they skip it, exists is false, and the moment is close to it.
 func inZone(wall time.Time, zone *time.Location) (at time.Time, exists bool) {
 	year, month, day := wall.Date()
 	hour, minute, second := wall.Clock()
@@ -59,7 +59,7 @@ func inZone(wall time.Time, zone *time.Location) (at time.Time, exists bool) {
 	if !sameClock(at, wall) {
 		return at, false
 	}
-	// Zones change their offset by a day at most, and the clocks are not turned back again the day after.
+	// Zones change their offset by a day at most, and clocks are not set back again the day after.
 	_, before := at.Zone()
 	_, after := at.Add(24 * time.Hour).Zone()
 	if later := at.Add(time.Duration(before-after) * time.Second); later.After(at) && sameClock(later, wall) {
@@ -72,16 +72,17 @@ func sameClock(at, wall time.Time) bool {
 	return at.Format(toTheSecond) == wall.Format(toTheSecond)
 }
 
-// lateDays is how many days after the deadline have started at a moment, 0 if it is in time. A day ends when clocks in
-// the course's zone show the deadline's time again, so one on which they change has 23 or 25 hours.
+// lateDays returns how many days after the deadline have started at a moment. It returns 0 if the moment is in time. A
+// day ends when clocks in the course's zone show the deadline's time again, so a day on which the clocks change has 23
+// or 25 hours.
 func (d *due) lateDays(at time.Time) int {
 	if d == nil || at.IsZero() || !at.After(d.end) {
 		return 0
 	}
 	const day = 24 * 60 * 60
-	seconds := at.Unix() - d.end.Unix() // a duration has no more than 292 years
+	seconds := at.Unix() - d.end.Unix() // a time.Duration is limited to 292 years
 	if seconds > 1_000_000*day || seconds < 0 {
-		return 1_000_000 // whose clock was wrong
+		return 1_000_000 // the clock was wrong
 	}
 	// The estimate is off by a day or two, for zones that have changed their offset.
 	days := max(1, int(seconds/day)-1)
@@ -94,7 +95,7 @@ func (d *due) lateDays(at time.Time) int {
 	return days
 }
 
-// after is the end of a number of days after the deadline.
+// after returns the end of a number of days after the deadline.
 func (d *due) after(days int) time.Time {
 	year, month, day := d.end.Date()
 	hour, minute, second := d.end.Clock()
@@ -114,7 +115,7 @@ func ParseTime(text string, zone *time.Location) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if zone == nil {
-		// What has an offset is the same moment in all zones.
+		// A text with an offset is the same moment in all zones.
 		if other, err := parseDue(text, time.FixedZone("", 3600)); err != nil || !other.end.Equal(read.end) {
 			return time.Time{}, fmt.Errorf("%q has no time zone: write one such as %q", text, "2026-10-25T23:59:00+01:00")
 		}

@@ -39,12 +39,12 @@ func TestDeadlines(t *testing.T) {
 		for _, quote := range []string{"", `"`} {
 			rules := parse(t, test.zone+"labs:\n  2: {deadline: "+quote+test.deadline+quote+"}\n")
 			if got := rules.Deadline("ada", "02-reconciler"); !got.Equal(moment(t, test.want)) {
-				t.Errorf("%s: %s ends at %s, want %s", test.name, test.deadline, got.UTC().Format(time.RFC3339Nano), test.want)
+				t.Errorf("%s: Deadline() for %s = %s, want %s", test.name, test.deadline, got.UTC().Format(time.RFC3339Nano), test.want)
 			}
 		}
 	}
 	if got := Default().Deadline("ada", "02-reconciler"); !got.IsZero() {
-		t.Errorf("without rules the deadline is %s", got)
+		t.Errorf("Deadline() without rules = %s, want zero", got)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestLateDays(t *testing.T) {
 	}
 	var none *due
 	if days := none.lateDays(time.Now()); days != 0 {
-		t.Errorf("without a deadline it is %d days late", days)
+		t.Errorf("lateDays() without a deadline = %d", days)
 	}
 }
 
@@ -130,7 +130,7 @@ func zone(t *testing.T, name string) *time.Location {
 // The number of started days equals the result of counting them one by one, in zones of many kinds.
 func TestLateDaysMatchCount(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers each time
 	for _, name := range []string{
 		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "Pacific/Apia",
 	} {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// trial is a course with a student, as numbers that a brute force can go through.
+// trial is a course with one student, as numbers that a brute-force search can enumerate.
 type trial struct {
 	text     string
 	budget   int
@@ -64,12 +64,12 @@ func randomTrial(random *rand.Rand) *trial {
 	return made
 }
 
-// lab is what a lab is worth with exactly so many grace days, in percent, computed as the page describes it and not as
-// the code does.
+// lab returns the worth of a lab with exactly so many grace days, in percent. It follows the description on the page,
+// not the code.
 func (c *trial) lab(i, grace int) *big.Rat {
 	var points *big.Rat
 	full := 100
-	for pass := range 2 { // those that are accepted, and if there are none, all
+	for pass := range 2 { // accepted attempts first, and all if there are none
 		for n, attempt := range c.attempts[i] {
 			if !attempt.Valid {
 				continue
@@ -103,8 +103,7 @@ func (c *trial) lab(i, grace int) *big.Rat {
 	return points.Mul(points, big.NewRat(100, int64(full)))
 }
 
-// try goes through all ways to spend grace days, and returns the best total and the fewest days with which it is
-// reached.
+// try tries all distributions of the grace days, and returns the best total and the fewest days that reach it.
 func (c *trial) try(i, left int) (worth *big.Rat, used int) {
 	if i == len(c.attempts) {
 		return new(big.Rat), 0
@@ -122,7 +121,7 @@ func (c *trial) try(i, left int) (worth *big.Rat, used int) {
 
 func TestGraceDaysMaximizeTotal(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same ones each time
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same numbers each time
 	helped := 0
 	for range 3000 {
 		c := randomTrial(random)
@@ -157,6 +156,6 @@ func TestGraceDaysMaximizeTotal(t *testing.T) {
 		}
 	}
 	if helped < 300 {
-		t.Errorf("grace days were of use in %d trials: these trials try little", helped)
+		t.Errorf("grace days made a difference in only %d trials", helped)
 	}
 }

@@ -33,7 +33,7 @@ import (
 //go:embed class.schema.json
 var SchemaJSON []byte
 
-// fileLimit is how large class.yaml may be, in bytes: comments for 500 students are half of it.
+// fileLimit is the maximum size of class.yaml, in bytes. Comments for 500 students take half of it.
 const fileLimit = 4 << 20
 
 // Load reads class.yaml. The error lists all mistakes, one per line, with file, line and path of the wrong value.
@@ -69,7 +69,7 @@ func Parse(name string, data []byte) (*Rules, error) {
 	}
 	var read file
 	decoder := json.NewDecoder(bytes.NewReader(content))
-	// Strict also here: a field that the schema allows and the types don't have would be read and forgotten.
+	// Strict here, too: otherwise a field that the schema allows but the types lack would be ignored.
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&read); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
@@ -78,7 +78,7 @@ func Parse(name string, data []byte) (*Rules, error) {
 	return rules, p.err()
 }
 
-// file is class.yaml as it is written.
+// file is the content of class.yaml.
 type file struct {
 	Title     string                 `json:"title"`
 	Timezone  string                 `json:"timezone"`
@@ -115,7 +115,7 @@ type fileDecision struct {
 	Excused  bool    `json:"excused"`
 }
 
-// parser collects what is wrong, so that an instructor fixes it all at once.
+// parser collects all mistakes, so that an instructor can fix them at once.
 type parser struct {
 	name     string
 	document *node
@@ -157,7 +157,7 @@ var compileSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return compiler.Compile(schemaName)
 })
 
-// checkSchema finds everything that the schema does not allow.
+// checkSchema finds all violations of the schema.
 func (p *parser) checkSchema(content []byte) error {
 	schema, err := compileSchema()
 	if err != nil {
@@ -190,13 +190,13 @@ func (p *parser) checkSchema(content []byte) error {
 			return
 		}
 		text := e.ErrorKind.LocalizedString(printer)
-		// The description says what is right there, which the broken rule alone ("got string, want integer") does not.
+		// The schema's description states what is correct. The broken rule alone ("got string, want integer") does not.
 		if description := describe(e.SchemaURL); description != "" {
 			text += "; expected: " + strings.TrimSuffix(description, ".")
 		}
 		path := e.InstanceLocation
 		if unknown, ok := e.ErrorKind.(*kind.AdditionalProperties); ok && len(unknown.Properties) > 0 {
-			path = append(slices.Clone(path), slices.Min(unknown.Properties)) // the line that is wrong
+			path = append(slices.Clone(path), slices.Min(unknown.Properties)) // the line of the unknown field
 		}
 		p.add(path, "%s", text)
 	}
@@ -204,7 +204,7 @@ func (p *parser) checkSchema(content []byte) error {
 	return p.err()
 }
 
-// describe finds the description of the part of the schema that a URL names.
+// describe returns the description of the part of the schema that a URL names.
 func describe(url string) string {
 	_, pointer, _ := strings.Cut(url, "#/")
 	var at any
@@ -220,7 +220,7 @@ func describe(url string) string {
 	return description
 }
 
-// rules finds what a schema can't say, and makes the rules.
+// rules finds mistakes that a schema can't express, and creates the rules.
 func (p *parser) rules(read *file) *Rules {
 	rules := Default()
 	rules.Title = read.Title
@@ -282,7 +282,7 @@ func (p *parser) due(text string, path []string) *due {
 	return at
 }
 
-// twice finds keys that mean the same lab, as 2 and 02-reconciler do.
+// twice finds different keys for the same lab, such as 2 and 02-reconciler.
 func (p *parser) twice(keys []string, path ...string) {
 	for i, key := range keys {
 		for _, other := range keys[:i] {

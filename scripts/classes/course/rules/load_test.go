@@ -84,18 +84,18 @@ func TestParseErrors(t *testing.T) {
 			t.Parallel()
 			_, err := Parse("class.yaml", []byte(test.content))
 			if err == nil {
-				t.Fatal("it is accepted")
+				t.Fatal("Parse() error = nil")
 			}
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error is %q, want %q in it", err, want)
+					t.Errorf("Parse() error = %q, want %q in it", err, want)
 				}
 			}
 		})
 	}
 }
 
-// Names that look like numbers or truth values stay what they are.
+// Names that look like numbers or truth values stay strings.
 func TestStudentNamesAreStrings(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ada", "0123456", "no", "1e3", "2026-01-01", "Ada-Müller", "ada@example.org", "~", "0x10"} {
@@ -115,7 +115,7 @@ func TestParseEmptyFile(t *testing.T) {
 			continue
 		}
 		if _, total := rules.Marks("ada", map[string][]Attempt{"02-reconciler": {in(1, 80, 9)}}); total != 80 || rules.Zone != time.UTC {
-			t.Errorf("%q: the total is %v, in %s", content, total, rules.Zone)
+			t.Errorf("%q: total = %v, zone = %s", content, total, rules.Zone)
 		}
 	}
 }
@@ -124,24 +124,24 @@ func TestLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if _, err := Load(filepath.Join(dir, "class.yaml")); err == nil || !strings.Contains(err.Error(), "leave --rules out") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("Load() of a missing file: error = %v", err)
 	}
 	if _, err := Load(dir); err == nil || strings.Contains(err.Error(), "\n") {
-		t.Errorf("a folder: %v", err)
+		t.Errorf("Load() of a folder: error = %v", err)
 	}
 	large := filepath.Join(dir, "large.yaml")
 	if err := os.WriteFile(large, []byte(strings.Repeat("# large\n", fileLimit/8+1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(large); err == nil || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("a large file: %v", err)
+		t.Errorf("Load() of a large file: error = %v", err)
 	}
 	file := filepath.Join(dir, "right.yaml")
 	if err := os.WriteFile(file, []byte("title: Operators\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if rules, err := Load(file); err != nil || rules.Title != "Operators" {
-		t.Errorf("%+v, %v", rules, err)
+		t.Errorf("Load() = %+v, %v", rules, err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestAliases(t *testing.T) {
 	rules := parse(t, "labs:\n  2: {late: &strict {percent: 50}, deadline: 2026-07-01 12:00}\n"+
 		"  3: {late: *strict, deadline: 2026-07-01 12:00}\n")
 	if marks, _ := rules.Marks("ada", map[string][]Attempt{"03-finalizer": {in(1, 80, 1)}}); marks["03-finalizer"].Final != 40 {
-		t.Errorf("the marks are %+v", marks)
+		t.Errorf("Marks() = %+v", marks)
 	}
 	var bomb strings.Builder
 	bomb.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -159,7 +159,7 @@ func TestAliases(t *testing.T) {
 		fmt.Fprintf(&bomb, "a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
 	}
 	if _, err := Parse("class.yaml", []byte(bomb.String())); err == nil || !strings.Contains(err.Error(), "there is too much in this file") {
-		t.Errorf("the error is %.300v", err)
+		t.Errorf("Parse() error = %.300v", err)
 	}
 }
 
@@ -219,11 +219,11 @@ func FuzzParse(f *testing.F) {
 		}
 		marks, total := rules.Marks("ada", map[string][]Attempt{"02-reconciler": {in(1, 60, 3), in(2, 80, 6)}, "03-finalizer": nil})
 		if len(marks) != 2 || total < 0 || total != total {
-			t.Errorf("%q: the marks are %v, the total is %v", content, marks, total)
+			t.Errorf("%q: marks = %v, total = %v", content, marks, total)
 		}
 		for _, mark := range marks {
 			if mark.Final < 0 || mark.Penalty < 0 || mark.Penalty > float64(mark.Points) || mark.GraceUsed > mark.Late || mark.GraceUsed < 0 {
-				t.Errorf("%q: the mark is %+v", content, mark)
+				t.Errorf("%q: mark = %+v", content, mark)
 			}
 		}
 		rules.Unknown([]string{"ada"}, []string{"02-reconciler"})

@@ -17,7 +17,7 @@ type Attempt struct {
 	Number int
 	// Submitted is when it was handed in. If that is unknown, it is zero, and the attempt is in time.
 	Submitted time.Time
-	// Points of at most Max.
+	// Points are the points of the run, and Max is the maximum.
 	Points, Max int
 	// Valid is false if there is no grade, because grading itself failed. Such an attempt does not count.
 	Valid bool
@@ -53,11 +53,12 @@ type Mark struct {
 }
 
 const (
-	// fullPoints are the points of a lab of which no attempt is known.
+	// fullPoints is the maximum number of points of a lab without a known attempt.
 	fullPoints = 100
-	// unit is what points are counted in: percent with two decimals, of points, are whole.
+	// unit is the number of a score's units in one point. A percentage with two decimals of whole points is a whole number
+	// of units.
 	unit = 10_000
-	// hundredth is such a decimal of points.
+	// hundredth is one hundredth of a point, as a score.
 	hundredth = unit / 100
 )
 
@@ -67,8 +68,8 @@ type score int64
 func (s score) float() float64 { return float64(s) / unit }
 
 // Marks computes a student's marks for each of the labs, which may have no attempts, and for all of them together:
-// percent by weights, or 0 if no lab has any weight. It uses grace days where they give the best total, and no more of
-// them than necessary. Labs of class.yaml that are not among the given ones do not count.
+// percent by weights, or 0 if no lab has any weight. It uses grace days where they give the best total, and as few of
+// them as possible. Labs of class.yaml that are not among the given ones do not count.
 func (r *Rules) Marks(student string, labs map[string][]Attempt) (marks map[string]Mark, total float64) {
 	marks = map[string]Mark{}
 	names := slices.Sorted(maps.Keys(labs))
@@ -115,7 +116,7 @@ type mark struct {
 	excused, accepted bool
 }
 
-// worth is what a mark adds to the total.
+// worth returns what a mark adds to the total.
 func (m mark) worth(weight hundredths) *big.Rat {
 	if m.excused {
 		return new(big.Rat)
@@ -132,8 +133,8 @@ func (m mark) mark() Mark {
 	}
 }
 
-// options are what a student gets for a lab with 0, 1, 2, … grace days. The last one is with as many as can change
-// anything.
+// options returns a student's marks for a lab with 0, 1, 2, … grace days. More days than in the last one change
+// nothing.
 func (r *Rules) options(student, name string, attempts []Attempt, budget int) (options []mark) {
 	most := 0
 	for _, attempt := range attempts {
@@ -150,12 +151,12 @@ func (r *Rules) options(student, name string, attempts []Attempt, budget int) (o
 	return options
 }
 
-// option is what a student gets for a lab with a number of grace days.
+// option returns a student's mark for a lab with a number of grace days.
 func (r *Rules) option(student, name string, attempts []Attempt, grace int) mark {
 	lab, due := r.lab(name), r.due(student, name)
 	var chosen *mark
 	graded := false
-	// By number, whatever the order in which they come.
+	// Sort by number, whatever order the caller uses.
 	attempts = slices.SortedStableFunc(slices.Values(attempts), func(a, b Attempt) int { return cmp.Compare(a.Number, b.Number) })
 	for _, attempt := range attempts {
 		if !attempt.Valid {
@@ -177,12 +178,12 @@ func (r *Rules) option(student, name string, attempts []Attempt, grace int) mark
 	return *chosen
 }
 
-// apply takes the points of late days that are no grace days.
+// apply subtracts the points of late days that are not grace days.
 func (l *late) apply(m mark, grace int) mark {
 	m.accepted = true
 	m.grace = min(grace, m.late)
 	if l == nil {
-		m.grace = 0 // being late costs nothing
+		m.grace = 0 // late days cost nothing
 		return m
 	}
 	days, points := m.late-m.grace, score(m.attempt.Points)*unit
@@ -197,8 +198,8 @@ func (l *late) apply(m mark, grace int) mark {
 	return m
 }
 
-// prefers reports whether an attempt counts rather than an earlier one. One that is too late was not accepted: it never
-// takes the place of one that was.
+// prefers reports whether an attempt counts instead of an earlier one. An attempt that is too late was not accepted,
+// and never replaces one that was.
 func (l lab) prefers(m, before *mark) bool {
 	if m.accepted != before.accepted {
 		return m.accepted
@@ -210,10 +211,10 @@ func (l lab) prefers(m, before *mark) bool {
 	return left(m) > left(before)
 }
 
-// spend decides how many grace days each lab gets, so that the total is the best one, with as few days as possible. Of
-// two ways that are as good, it is the one that uses days in the labs that come first.
+// spend decides how many grace days each lab gets, so that the total is as high as possible, with as few days as
+// possible. If two distributions are equal, it uses the days for the labs that come first.
 func (r *Rules) spend(names []string, options [][]mark, budget int) []int {
-	// best[i][d] is what labs i, i+1, … are worth together with exactly d days at most, and how many days lab i gets.
+	// best[i][d] is the worth of labs i, i+1, … together with at most d days, and the number of days that lab i gets.
 	type choice struct {
 		worth *big.Rat
 		days  int

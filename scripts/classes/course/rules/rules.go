@@ -24,7 +24,7 @@ type Rules struct {
 	students map[string]student
 }
 
-// lab is what holds for a lab, or for all of them. A nil pointer and an empty text say that the file has no such line.
+// lab holds the rules of a lab, or of all of them. A nil pointer and an empty text mean that the file has no such line.
 type lab struct {
 	deadline  *due
 	weight    *hundredths
@@ -34,10 +34,10 @@ type lab struct {
 	line      int
 }
 
-// late says what a started day costs. Nothing is the zero value.
+// late holds what a started day costs. The zero value means nothing.
 type late struct {
 	points, percent hundredths
-	// days is after how many days nothing is accepted; nil: never.
+	// days is the number of days after which nothing is accepted. Nil: there is no limit.
 	days *int
 }
 
@@ -47,7 +47,7 @@ type student struct {
 	line      int
 }
 
-// decision is what an instructor decided about a student's lab.
+// decision is an instructor's decision about a student's lab.
 type decision struct {
 	points   hundredths
 	comment  string
@@ -56,10 +56,10 @@ type decision struct {
 	line     int
 }
 
-// hundredths is a number with two decimals, exactly.
+// hundredths is an exact number with two decimals.
 type hundredths int64
 
-// The words for which attempt counts.
+// These words select which attempt counts.
 const (
 	best = "best"
 	last = "last"
@@ -86,7 +86,7 @@ func (r *Rules) due(student, lab string) *due {
 	return r.lab(lab).deadline
 }
 
-// lab is what holds for a lab: its own lines, and the course's where it has none.
+// lab returns the rules of a lab: its own lines, and the course's where it has none.
 func (r *Rules) lab(name string) lab {
 	own, _ := find(r.labs, name)
 	if own.attempts == "" {
@@ -98,7 +98,7 @@ func (r *Rules) lab(name string) lab {
 	return own
 }
 
-// graceDays is how many grace days a student has for the whole course.
+// graceDays returns how many grace days a student has for the whole course.
 func (r *Rules) graceDays(student string) int {
 	for _, days := range []*int{r.students[student].graceDays, r.course.graceDays} {
 		if days != nil {
@@ -141,7 +141,7 @@ func (r *Rules) Unknown(students, labs []string) (notices []string) {
 	return notices
 }
 
-// find finds what a file says of a lab, under its name or its number.
+// find returns the value for a lab, under its name or its number.
 func find[Value any](by map[string]Value, lab string) (value Value, ok bool) {
 	for _, key := range slices.Sorted(maps.Keys(by)) {
 		if names(key, lab) {
@@ -151,7 +151,7 @@ func find[Value any](by map[string]Value, lab string) (value Value, ok bool) {
 	return value, false
 }
 
-// names reports whether a key of the file means a lab: its name, or its number.
+// names reports whether a key of the file means a lab, by its name or its number.
 func names(key, lab string) bool {
 	if key == lab {
 		return true

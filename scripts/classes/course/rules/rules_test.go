@@ -23,8 +23,8 @@ func parse(t *testing.T, content string) *Rules {
 
 const berlin = "timezone: Europe/Berlin\n"
 
-// in is an attempt at lab 2 of the tests below, which is due on 1 July at noon, UTC, handed in a number of days and an
-// hour later.
+// in returns an attempt at lab 2 of the tests below, which is due on 1 July at noon, UTC. The attempt is handed in a
+// number of days and an hour later.
 func in(number, points int, days int) Attempt {
 	return Attempt{Number: number, Points: points, Max: 100, Valid: true, Submitted: time.Date(2026, 7, 1+days, 11, 0, 0, 0, time.UTC)}
 }
@@ -174,7 +174,7 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 		if total != test.want.Final {
-			t.Errorf("%s: the total is %v, want %v", test.name, total, test.want.Final)
+			t.Errorf("%s: total = %v, want %v", test.name, total, test.want.Final)
 		}
 	}
 }
@@ -199,12 +199,12 @@ func TestTotal(t *testing.T) {
 		{"labs that are not asked for", "labs: {4: {weight: 100}}", 50},
 	} {
 		if _, total := parse(t, test.rules).Marks("ada", labs); math.Abs(total-test.want) > 1e-9 {
-			t.Errorf("%s: the total is %v, want %v", test.name, total, test.want)
+			t.Errorf("%s: total = %v, want %v", test.name, total, test.want)
 		}
 	}
 	marks, total := Default().Marks("ada", nil)
 	if len(marks) != 0 || total != 0 {
-		t.Errorf("without labs the marks are %v and %v", marks, total)
+		t.Errorf("Marks() without labs = %v, %v", marks, total)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestManualPointsSurviveRegrade(t *testing.T) {
 	for _, points := range []int{40, 90} {
 		marks, _ := rules.Marks("ada", map[string][]Attempt{"02-reconciler": {in(1, points, 0)}})
 		if mark := marks["02-reconciler"]; mark.Final != float64(points+5) || mark.Comment != "explained it well" {
-			t.Errorf("the mark is %+v", mark)
+			t.Errorf("mark = %+v", mark)
 		}
 	}
 }
@@ -239,6 +239,6 @@ students:
 		"line 9: no student named bod has submitted anything: correct the name, or remove the line",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the notices are %q, want %q", got, want)
+		t.Errorf("Unknown() = %q, want %q", got, want)
 	}
 }

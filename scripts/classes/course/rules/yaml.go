@@ -13,18 +13,18 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// node is a value of a YAML document with its line. The usual way through JSON is not for class.yaml: it would make
-// other names of keys that look like numbers, as 0123456 of a student.
+// node is a value of a YAML document with its line. class.yaml is not converted to JSON as usual, because that would
+// change keys that look like numbers, such as a student named 0123456.
 type node struct {
 	at int
-	// fields are those of a mapping, and scalar is the value of anything that is neither a mapping nor a list.
+	// fields are the fields of a mapping, and scalar is the value of anything that is neither a mapping nor a list.
 	keys   []string
 	fields map[string]*node
 	items  []*node
 	scalar any
 }
 
-// Limits of a document. Each use of an alias counts as what it stands for.
+// Limits of a document. Each use of an alias counts as the nodes that it stands for.
 const (
 	maxNodes = 200_000
 	maxDepth = 50
@@ -38,7 +38,7 @@ func parseYAML(data []byte) (*node, error) {
 	var document, another yamlv3.Node
 	if err := decoder.Decode(&document); err != nil {
 		if len(strings.TrimSpace(string(data))) == 0 || err.Error() == "EOF" {
-			return &node{at: 1, fields: map[string]*node{}}, nil // a file that says nothing
+			return &node{at: 1, fields: map[string]*node{}}, nil // an empty file
 		}
 		text := strings.TrimPrefix(err.Error(), "yaml: ")
 		if match := lineOfError.FindStringSubmatch(text); match != nil {
@@ -97,7 +97,7 @@ func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
 			if err != nil {
 				return nil, err
 			}
-			value.at = key.Line // which is what one searches for
+			value.at = key.Line // users search for the key
 			made.keys, made.fields[key.Value] = append(made.keys, key.Value), value
 		}
 	default:
@@ -108,8 +108,8 @@ func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
 	return made, nil
 }
 
-// scalar is a number, a truth value, nil or a text. A time is a text: YAML would read some forms of it in a zone of its
-// own choice.
+// scalar returns a number, a truth value, nil or a text. A time is returned as a text, because YAML would interpret
+// some forms of it in a zone of its own choice.
 func scalar(from *yamlv3.Node) (value any, err error) {
 	if tag := from.ShortTag(); tag != "!!int" && tag != "!!float" && tag != "!!bool" && tag != "!!null" {
 		return from.Value, nil
@@ -124,7 +124,7 @@ func scalar(from *yamlv3.Node) (value any, err error) {
 	return value, nil
 }
 
-// value is what encoding/json makes of it.
+// value returns the node as encoding/json would decode it.
 func (n *node) value() any {
 	switch {
 	case n.fields != nil:
@@ -143,7 +143,8 @@ func (n *node) value() any {
 	return n.scalar
 }
 
-// line is where the value at a path begins, or the nearest one around it that the document has.
+// line returns the line where the value at a path begins. If the document has no such value, it returns the line of the
+// nearest enclosing one.
 func (n *node) line(path []string) int {
 	at := n
 	for _, token := range path {
@@ -156,7 +157,7 @@ func (n *node) line(path []string) int {
 	return at.at
 }
 
-// dotted writes a path as people do: labs.2.deadline.
+// dotted returns a path in the usual form: labs.2.deadline.
 func dotted(path []string) string {
 	if len(path) == 0 {
 		return "the file"

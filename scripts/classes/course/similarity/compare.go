@@ -21,7 +21,7 @@ type Document struct {
 	Files map[string][]byte
 }
 
-// Options say which code is not a copy, and which pairs are reported.
+// Options configure Compare: which code is known, and which pairs are reported.
 type Options struct {
 	// Known are the lab's skeleton and its solutions. Code that is in one of them is not a copy.
 	Known []Document
@@ -45,7 +45,7 @@ type Region struct {
 	From, To int
 }
 
-// Match is a pair of similar declarations, or of the parts that both have.
+// Match is a pair of similar declarations, or of their common parts.
 type Match struct{ A, B Region }
 
 // Pair is a pair of similar documents.
@@ -103,20 +103,20 @@ func inParallel(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// document is a submission by its fingerprints.
+// document holds the fingerprints of a submission.
 type document struct {
 	units []unit
-	// own are the fingerprints that no known document has, each with its first place; ordered.
+	// own are the fingerprints that no known document has, each with its first position, in order.
 	own []mark
 }
 
-// mark is a fingerprint: the hash of a row of tokens, and where in which declaration the row begins.
+// mark is a fingerprint: the hash of a row of tokens, and the declaration and position at which the row begins.
 type mark struct {
 	hash     uint64
 	unit, at int32
 }
 
-// known is what the skeleton and the solutions have.
+// known holds the fingerprints of the skeleton and the solutions.
 type known struct {
 	external map[string]bool
 	rows     map[uint64]bool
@@ -151,19 +151,20 @@ func (k known) fingerprint(doc Document) document {
 	return d
 }
 
-// index knows which documents have a fingerprint.
+// index finds the documents that have a fingerprint.
 type index struct {
 	documents []document
-	// holders are documents by fingerprint, ascending. What most of them have is not in it, nor what only one has.
+	// holders are the documents that have each fingerprint, ascending. It omits fingerprints of most documents, and those
+	// of only one.
 	holders map[uint64][]int32
-	// weights are by the number of holders.
+	// weights are the weights by number of holders.
 	weights []float64
 	// sizes are the sums of the weights of the documents' fingerprints.
 	sizes []float64
 }
 
-// common is the number of holders above which most documents have a fingerprint. A few who copied from each other are
-// not most of a small class.
+// common returns the number of holders above which a fingerprint counts as one of most documents. In a small class, a
+// few students who copied from each other are not most of the class.
 func common(documents int) int { return max(4, documents/2) }
 
 func newIndex(documents []document) *index {
@@ -173,7 +174,7 @@ func newIndex(documents []document) *index {
 	}
 	n := float64(len(documents) + 1)
 	for held := 1; held <= min(common(len(documents)), len(documents)); held++ {
-		// The inverse document frequency, with 1 for what two have.
+		// The inverse document frequency, scaled so that a fingerprint of two documents weighs 1.
 		x.weights[held] = min(1, math.Log(n/float64(held))/math.Log(n/2))
 	}
 	for i, d := range documents {
@@ -199,7 +200,7 @@ type candidate struct {
 	pair  Pair
 }
 
-// alike are the later documents that are similar to one.
+// alike returns the documents after document i that are similar to it.
 func (x *index) alike(i int, o Options) (found []candidate) {
 	weight := make([]float64, len(x.documents))
 	shared := make([]int, len(x.documents))
@@ -223,8 +224,8 @@ func (x *index) alike(i int, o Options) (found []candidate) {
 	return found
 }
 
-// matches are the regions of two documents that share fingerprints: a declaration of a with that of b with which it
-// shares most.
+// matches returns the regions of two documents that share fingerprints. It pairs each declaration of a with the
+// declaration of b with which it shares most.
 func matches(a, b *document, x *index) []Match {
 	type both struct{ a, b int32 }
 	shared := map[both][][2]mark{}
@@ -242,8 +243,8 @@ func matches(a, b *document, x *index) []Match {
 			i, j = i+1, j+1
 		}
 	}
-	// A fingerprint that occurs in several declarations is known by its first place only, so a declaration may share a
-	// few with a wrong one. It is shown with the one that it shares most with.
+	// A fingerprint that occurs in several declarations is known only by its first position, so a declaration may share a
+	// few with a wrong one. It is shown with the one with which it shares most.
 	most := map[int32]both{}
 	for key, prints := range shared {
 		best, known := most[key.a]
@@ -268,7 +269,7 @@ func matches(a, b *document, x *index) []Match {
 	return all
 }
 
-// with is the region that also covers the row that begins at a token of a declaration.
+// with extends the region by the row that begins at a token of a declaration.
 func (r Region) with(u *unit, at int32) Region {
 	lines := u.lines[at:min(int(at)+rowTokens, len(u.lines))]
 	from, to := int(slices.Min(lines)), int(slices.Max(lines))

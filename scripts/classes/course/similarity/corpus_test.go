@@ -18,10 +18,10 @@ import (
 	"lva.io/operators/scripts/authoring/mutant"
 )
 
-// root is that of the repository, from this package.
+// root is the path of the repository's root, from this package.
 const root = "../../../.."
 
-// lab is the real code that there is for one.
+// lab holds the real code that exists for a lab.
 type lab struct {
 	name               string
 	skeleton, solution Document
@@ -29,12 +29,12 @@ type lab struct {
 	designs, mutants []Document
 }
 
-// corpus reads all labs.
+// corpus reads the code of all labs.
 func corpus(tb testing.TB) []lab {
 	tb.Helper()
 	folders, err := filepath.Glob(filepath.Join(root, "solutions", "*", mutant.File))
 	if err != nil || len(folders) == 0 {
-		tb.Fatalf("there are no solutions: %v", err)
+		tb.Fatalf("found no solutions: %v", err)
 	}
 	var labs []lab
 	for _, folder := range folders {
@@ -89,12 +89,12 @@ func edited(tb testing.TB, files map[string][]byte, edits []mutant.Edit) map[str
 	return files
 }
 
-// designs are the certified right designs of a lab: package certify says how they are written.
+// designs returns the certified right designs of a lab. Package certify describes their format.
 func designs(tb testing.TB, lab string, solution map[string][]byte) (all []Document) {
 	tb.Helper()
 	archives, err := filepath.Glob(filepath.Join(root, "scripts/authoring/certify/testdata/designs/*.txtar"))
 	if err != nil || len(archives) == 0 {
-		tb.Fatalf("there are no designs: %v", err)
+		tb.Fatalf("found no designs: %v", err)
 	}
 	for _, file := range archives {
 		archive, err := txtar.ParseFile(file)
@@ -125,7 +125,7 @@ func designs(tb testing.TB, lab string, solution map[string][]byte) (all []Docum
 	return all
 }
 
-// versions are independent work of lab 02, as students hand it in: the skeleton with its gaps filled.
+// versions returns independent work for lab 02, as students hand it in: the skeleton with its gaps filled.
 func versions(tb testing.TB, skeleton Document) (all []Document) {
 	tb.Helper()
 	archive, err := txtar.ParseFile("testdata/versions.txtar")

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/go/ast/astutil"
 )
 
-// inline writes the values of constants where they are used.
+// inline replaces constants with their values.
 func (c *copied) inline() {
 	values := map[string]*ast.BasicLit{}
 	for _, f := range c.sorted() {
@@ -73,7 +73,7 @@ func (c *copied) inline() {
 	}
 }
 
-// extract gives literals of arguments names.
+// extract introduces constants for literals in arguments.
 func (c *copied) extract() {
 	for _, f := range c.sorted() {
 		g := &ast.GenDecl{Tok: token.CONST, Lparen: 1, Rparen: 1}
@@ -95,7 +95,7 @@ func (c *copied) extract() {
 	}
 }
 
-// swap exchanges statements that follow each other and have no name in common.
+// swap exchanges adjacent statements that have no name in common.
 func (c *copied) swap() {
 	for _, list := range c.blocks() {
 		for round := range 4 {
@@ -123,7 +123,7 @@ func (c *copied) blocks() (lists []*[]ast.Stmt) {
 	return lists
 }
 
-// independent statements are assignments, calls and cases without a common name of a variable.
+// independent reports whether two statements are assignments, calls or cases without a common variable name.
 func independent(a, b ast.Stmt) bool {
 	if _, is := a.(*ast.CaseClause); is {
 		a, isA := a.(*ast.CaseClause)
@@ -162,7 +162,7 @@ func independent(a, b ast.Stmt) bool {
 	return true
 }
 
-// chatter writes a line of log after every third statement.
+// chatter adds a log line after every third statement.
 func (c *copied) chatter() {
 	for _, list := range c.blocks() {
 		var out []ast.Stmt
@@ -184,7 +184,7 @@ func (c *copied) chatter() {
 	}
 }
 
-// splitIf writes the statement of an if before it.
+// splitIf moves the init statement of an if before it.
 func (c *copied) splitIf() {
 	for _, list := range c.blocks() {
 		var out []ast.Stmt

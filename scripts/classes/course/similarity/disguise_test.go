@@ -21,10 +21,11 @@ import (
 	"golang.org/x/tools/go/ast/astutil"
 )
 
-// disguises are what a student may do to a copy without understanding it. Each changes the parsed files of a document.
+// disguises are changes that a student may make to a copy without understanding it. Each changes the parsed files of a
+// document.
 var disguises = []struct {
 	name string
-	// claimed disguises must not hide a copy; of the others the page states what they do.
+	// claimed disguises must not hide a copy. For the others, the page states their effect.
 	claimed bool
 	change  func(*copied)
 }{
@@ -61,11 +62,11 @@ type copied struct {
 	set   *token.FileSet
 	files map[string]*ast.File
 	own   names
-	// remarks asks for comments in what is printed.
+	// remarks enables additional comments in the printed code.
 	remarks bool
 }
 
-// disguise changes a copy of a document, drawn from a seed. Generated files stay out.
+// disguise changes a copy of a document, drawn from a seed. It leaves out generated files.
 func disguise(tb testing.TB, d Document, seed uint64, change func(*copied)) Document {
 	tb.Helper()
 	c := &copied{draw: rand.New(rand.NewPCG(seed, 1)), set: token.NewFileSet(), files: map[string]*ast.File{}}
@@ -116,7 +117,7 @@ func disguise(tb testing.TB, d Document, seed uint64, change func(*copied)) Docu
 	return out
 }
 
-// rename gives every name of the submission another one, but for methods and fields that others may call.
+// rename gives every name of the submission a new one, except methods and fields that other code may use.
 func (c *copied) rename() {
 	rename := map[string]string{}
 	add := func(name string) {
@@ -184,7 +185,7 @@ func (c *copied) renamed(n ast.Node, rename, imports map[string]string) bool {
 		ast.Inspect(n.X, func(n ast.Node) bool { return c.renamed(n, rename, imports) })
 		return false
 	case *ast.KeyValueExpr:
-		if key, is := n.Key.(*ast.Ident); is && ast.IsExported(key.Name) { // A field of another module, or one that others read.
+		if key, is := n.Key.(*ast.Ident); is && ast.IsExported(key.Name) { // A field of another module, or one that other code reads.
 			ast.Inspect(n.Value, func(n ast.Node) bool { return c.renamed(n, rename, imports) })
 			return false
 		}
@@ -196,7 +197,7 @@ func (c *copied) renamed(n ast.Node, rename, imports map[string]string) bool {
 	return true
 }
 
-// sorted are the files in the order of their names: the same seed draws the same.
+// sorted returns the files in the order of their names, so that the same seed draws the same.
 func (c *copied) sorted() (files []*ast.File) {
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {
 		files = append(files, c.files[name])
@@ -206,7 +207,7 @@ func (c *copied) sorted() (files []*ast.File) {
 
 func (c *copied) comment() { c.remarks = true }
 
-// remark writes remarks and empty lines between lines, where a statement has just ended.
+// remark adds comments and empty lines after lines on which a statement has just ended.
 func (c *copied) remark(content []byte) []byte {
 	var out strings.Builder
 	raw := false
@@ -227,7 +228,7 @@ func (c *copied) remark(content []byte) []byte {
 	return []byte(out.String())
 }
 
-// scatter puts the declarations of each package into another order and other files.
+// scatter puts the declarations of each package into another order and into other files.
 func (c *copied) scatter() {
 	packages := map[string][]*ast.File{}
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {
@@ -288,18 +289,18 @@ func TestDisguisesChangeSource(t *testing.T) {
 			t.Errorf("%s changes nothing", d.name)
 		}
 		if again := disguise(t, original, 1, d.change); !maps.EqualFunc(changed.Files, again.Files, bytes.Equal) {
-			t.Errorf("%s makes something else of the same seed", d.name)
+			t.Errorf("%s is not deterministic for the same seed", d.name)
 		}
 		if like := asWritten(plain, changed); d.name == "all of these" && like > 0.25 {
-			t.Errorf("%s leaves %.2f of what is written as it was", d.name, like)
+			t.Errorf("%s leaves %.2f of the source unchanged", d.name, like)
 		}
 	}
 	if like := asWritten(plain, plain); like != 1 {
-		t.Errorf("the test is wrong: a program is %.2f like itself", like)
+		t.Errorf("the test is wrong: asWritten() of the same program = %.2f, want 1", like)
 	}
 }
 
-// asWritten is the part of the rows of tokens of a, without any normal form, that b has too.
+// asWritten returns the share of a's rows of tokens, without any normal form, that b also has.
 func asWritten(a, b Document) float64 {
 	set := func(d Document) map[uint64]bool {
 		all := map[uint64]bool{}

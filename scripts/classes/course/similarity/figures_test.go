@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// measured is a pair of which it is known whether one was made from the other.
+// measured is a pair whose origin is known: one was made from the other, or not.
 type measured struct {
 	what  string
 	score float64
 }
 
-// atLeast counts the scores from a threshold on.
+// atLeast counts the scores that reach a threshold.
 func atLeast(all []measured, threshold float64) (n int) {
 	for _, m := range all {
 		if m.score >= threshold {
@@ -29,27 +29,27 @@ func atLeast(all []measured, threshold float64) (n int) {
 	return n
 }
 
-// sameOrigin are a right design and a wrong solution that was made from it, with three lines less: the comparison found
-// that itself.
+// sameOrigin is a right design and a wrong solution that was made from it by removing three lines. The comparison
+// itself found this pair.
 const sameOrigin = "11-workspace: design tag-at-the-end, mutant list-at-the-end"
 
-// figures are what the corpus says of precision and recall.
+// figures are the measurements of precision and recall on the corpus.
 type figures struct {
-	// originals have enough own code, and copies are the disguised copies of them, by disguise.
+	// originals is the number of originals with enough own code, and copies are their disguised copies, by disguise.
 	originals int
 	copies    map[string][]measured
-	// little are disguised copies of originals with less own code than counts as a whole.
+	// little are the disguised copies of originals with less own code than the full weight needs.
 	little []measured
-	// independent are pairs of which neither was made from the other, and possible is how many pairs there are, with
+	// independent are pairs of which neither was made from the other. possible is the number of all such pairs, including
 	// those that share nothing.
 	independent []measured
 	possible    int
 }
 
-// measure reads the corpus. A copy is a right design or a solution, disguised, in a class of the lab's other right
-// designs and wrong solutions; the class of lab 02 also has six versions in the manner of students. Where a solution is
-// the original, the comparison does not know it. All other pairs of a class are independent work, and so are the
-// solutions of labs that do not build on each other, compared without anything known.
+// measure measures the corpus. A copy is a disguised right design or solution, in a class of the lab's other right
+// designs and wrong solutions. The class of lab 02 also has six versions in the manner of students. If a solution is
+// the original, the comparison does not know it. All other pairs of a class are independent work. So are the solutions
+// of labs that do not build on each other, compared without any known code.
 func measure(tb testing.TB) figures {
 	tb.Helper()
 	f := figures{copies: map[string][]measured{}}
@@ -122,7 +122,7 @@ func (f *figures) copied(tb testing.TB, lab string, original Document, k known, 
 	}
 }
 
-// claimed are the copies under disguises that must not hide one.
+// claimed returns the copies under disguises that must not hide a copy.
 func (f *figures) claimed() (all []measured) {
 	for _, d := range disguises {
 		if d.claimed {
@@ -132,7 +132,7 @@ func (f *figures) claimed() (all []measured) {
 	return all
 }
 
-// table is what docs/reference/similarity.md states.
+// table returns the table in docs/reference/similarity.md.
 func (f *figures) table() string {
 	var out strings.Builder
 	claimed := f.claimed()
@@ -166,7 +166,7 @@ func TestPrecisionAndRecall(t *testing.T) {
 	claimed := f.claimed()
 	right, wrong := atLeast(claimed, DefaultThreshold), atLeast(f.independent, DefaultThreshold)
 	if recall := float64(right) / float64(len(claimed)); recall < 0.99 {
-		t.Errorf("the recall is %.3f, and docs/reference/similarity.md says 0.99 at least: find out which disguise hides a copy now", recall)
+		t.Errorf("the recall is %.3f, and docs/reference/similarity.md says 0.99 at least: find the disguise that now hides a copy", recall)
 	}
 	if precision := float64(right) / float64(right+wrong); precision < 0.99 {
 		t.Errorf("the precision is %.3f, and docs/reference/similarity.md says 0.99 at least: %v", precision, f.independent[:wrong])
@@ -198,6 +198,6 @@ func TestPartialCopyIsFound(t *testing.T) {
 	}
 	found := pairs(docs, prints, Options{Threshold: DefaultThreshold, Evidence: DefaultEvidence})
 	if len(found) != 2 || found[0].Score < 0.9 || found[1].Score < 0.9 {
-		t.Errorf("a submission that has all of two others resembles both, whatever it adds: %v", found)
+		t.Errorf("a submission that contains two others must resemble both: %v", found)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/scripts/grading/limited"
 )
 
-// maxFiles is how many Go files of a folder are read. A lab has fewer than 100.
+// maxFiles is how many Go files of a folder are read at most. A lab has fewer than 100.
 const maxFiles = 2000
 
 // Folder reads the Go files of an untrusted folder. It follows no links and reads at most 2,000 files and 4 MiB. It
@@ -46,7 +46,7 @@ func Folder(name, dir string) (d Document, err error) {
 		}
 		content, err := readFile(dir, file, left)
 		if err != nil {
-			return nil //nolint:nilerr // nor has a file
+			return nil //nolint:nilerr // nor does a file
 		}
 		left -= int64(len(content))
 		d.Files[file] = content
@@ -58,7 +58,7 @@ func Folder(name, dir string) (d Document, err error) {
 	return d, nil
 }
 
-// readFile reads at most so many bytes of a file, whose size does not matter.
+// readFile reads at most so many bytes of a file, regardless of its size.
 func readFile(dir, name string, most int64) ([]byte, error) {
 	file, err := limited.Open(dir, name, anySize)
 	if err != nil {
@@ -68,5 +68,5 @@ func readFile(dir, name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// anySize is more than a file system has.
+// anySize is larger than any file system.
 const anySize = 1 << 60

@@ -44,7 +44,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("%s has other files: %s", d.Name, diff)
 	}
 	if got := string(d.Files["a/b/c.go"]); got != "package a/b/c.go" {
-		t.Errorf("the file has %q", got)
+		t.Errorf("file content = %q", got)
 	}
 }
 
@@ -65,9 +65,9 @@ func TestFolderIsBounded(t *testing.T) {
 		size += len(content)
 	}
 	if size != maxBytes {
-		t.Errorf("it has read %d bytes, and may read %d", size, maxBytes)
+		t.Errorf("Folder() read %d bytes, want at most %d", size, maxBytes)
 	}
 	if _, err := Folder("ada", filepath.Join(dir, "none")); err == nil || !strings.Contains(err.Error(), "reading the code of ada") {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("Folder() of a missing folder: error = %v", err)
 	}
 }

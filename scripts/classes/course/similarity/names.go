@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// names are those that a document declares.
+// names are the names that a document declares.
 type names struct {
-	// top are declared at the top level of any package, and members are methods and fields.
+	// top are names declared at the top level of any package, and members are names of methods and fields.
 	top, members map[string]bool
-	// folders are those of its packages.
+	// folders are the folders of its packages.
 	folders map[string]bool
 }
 
@@ -82,7 +82,7 @@ func (n names) isOwn(importPath string) bool {
 	return false
 }
 
-// externalNames are the names that documents select and do not declare: fields and methods of other modules.
+// externalNames returns the names that documents select but do not declare: fields and methods of other modules.
 func externalNames(docs []Document) map[string]bool {
 	external := map[string]bool{}
 	for _, d := range docs {
@@ -100,8 +100,8 @@ func externalNames(docs []Document) map[string]bool {
 	return external
 }
 
-// name gives identifiers their normal form. One that it does not reach, in code that does not parse, stands for
-// anything.
+// name gives identifiers their normal form. Identifiers that it does not reach, in code that does not parse, become the
+// token for anything.
 func (f *file) name(own names, external map[string]bool) {
 	for i := range f.tokens {
 		if f.tokens[i].kind == token.IDENT {
@@ -118,7 +118,8 @@ func (f *file) name(own names, external map[string]bool) {
 			imports[spec.Name.Name] = importPath
 			continue
 		}
-		// Most packages have the last part of their path as their name, or the part before it if that is a version.
+		// Most packages are named after the last part of their path, or after the part before it if the last one is a
+		// version.
 		name := path.Base(importPath)
 		imports[name] = importPath
 		if version.MatchString(name) {
@@ -139,7 +140,7 @@ type namer struct {
 	own      names
 	external map[string]bool
 	imports  map[string]string
-	// local are the names that are declared within the declaration.
+	// local holds the names that are declared within the declaration.
 	local map[string]bool
 }
 
@@ -178,7 +179,8 @@ func (n namer) visit(node ast.Node) bool {
 	return true
 }
 
-// selected is a name of a package. One of the submission's own packages could as well be declared where it is used.
+// selected handles a name of a package. A name of one of the submission's own packages could as well be declared where
+// it is used.
 func (n namer) selected(qualifier, name *ast.Ident, importPath string) {
 	if n.own.top[name.Name] && n.own.isOwn(importPath) {
 		n.file.put(qualifier.Pos(), 0)
@@ -190,8 +192,8 @@ func (n namer) selected(qualifier, name *ast.Ident, importPath string) {
 	n.file.put(name.Pos(), wordHash(importPath, ".", name.Name))
 }
 
-// member is a field or a method. It stands for anything if the submission declares one of that name, unless it is known
-// to be of another module.
+// member returns the token of a field or a method. If the submission declares a member of that name, it is the token
+// for anything, unless the name is known to belong to another module.
 func (n namer) member(name string) uint64 {
 	if !n.external[name] && (n.own.members[name] || n.own.top[name]) {
 		return anything
@@ -199,7 +201,7 @@ func (n namer) member(name string) uint64 {
 	return wordHash(".", name)
 }
 
-// localNames are the parameters, variables, types and labels that are declared within a function.
+// localNames returns the parameters, variables, types and labels that are declared within a function.
 func localNames(decl ast.Decl) map[string]bool {
 	local := map[string]bool{}
 	f, is := decl.(*ast.FuncDecl)

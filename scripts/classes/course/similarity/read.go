@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// maxBytes is what is read of a document: its smallest files first, up to so many bytes. A lab has less than 400
-	// kB.
+	// maxBytes is the maximum number of bytes that are read of a document, the smallest files first. A lab has less than
+	// 400 kB.
 	maxBytes = 4 << 20
-	// maxDepth is how deep blocks are nested whose statements are put in order. Code that people write stays below 10.
+	// maxDepth is the depth of nested blocks up to which statements are put in order. Code that people write stays below
+	// 10.
 	maxDepth = 40
 )
 
@@ -30,7 +31,7 @@ type unit struct {
 	lines  []int32
 }
 
-// generated is the line by which tools mark what they wrote: https://go.dev/s/generatedcode.
+// generated matches the line with which tools mark their output: https://go.dev/s/generatedcode.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.\r?$`)
 
 // isGenerated looks for the mark before the package clause, where it belongs.
@@ -58,7 +59,7 @@ func read(d Document, external map[string]bool) []unit {
 	return units
 }
 
-// file is one that was parsed.
+// file is a parsed file.
 type file struct {
 	path    string
 	content []byte
@@ -68,7 +69,7 @@ type file struct {
 	tokens  []tok
 }
 
-// tok is a token of a file. A hash of 0 means that the normal form is without it.
+// tok is a token of a file. A hash of 0 means that the normal form omits the token.
 type tok struct {
 	at   int
 	line int32
@@ -103,7 +104,7 @@ func parse(d Document) []*file {
 	return files
 }
 
-// scan reads the tokens. They have the offsets that the parser's file has, since both sets hold one file.
+// scan reads the tokens. Their offsets are those of the parser's file, because both sets hold one file.
 func (f *file) scan() {
 	set := token.NewFileSet()
 	f.set = set.AddFile(f.path, 1, len(f.content))
@@ -117,21 +118,21 @@ func (f *file) scan() {
 		t := tok{at: int(at), line: int32(f.set.PositionFor(at, false).Line), kind: kind, hash: kindHash(kind)}
 		switch {
 		case kind == token.SEMICOLON:
-			continue // A line's end, or what stands for one.
+			continue // An automatic semicolon or an explicit one.
 		case kind.IsLiteral(), kind == token.ILLEGAL:
 			t.hash = anything
 		case kind == token.DEFINE:
 			t.hash = kindHash(token.ASSIGN)
 		case kind == token.RPAREN, kind == token.RBRACE, kind == token.RBRACK:
 			if n := len(f.tokens); n > 0 && f.tokens[n-1].kind == token.COMMA {
-				f.tokens = f.tokens[:n-1] // A list over several lines ends with one.
+				f.tokens = f.tokens[:n-1] // The last element of a multi-line list has a trailing comma.
 			}
 		}
 		f.tokens = append(f.tokens, t)
 	}
 }
 
-// anything stands for a literal and for a name that the submission declares.
+// anything replaces literals and names that the submission declares.
 var anything = wordHash("v")
 
 func kindHash(kind token.Token) uint64 { return mix(uint64(kind) + 1) }
@@ -147,7 +148,7 @@ func wordHash(parts ...string) uint64 {
 	return mix(h) | 1
 }
 
-// index is that of the first token at or after an offset.
+// index returns the index of the first token at or after an offset.
 func (f *file) index(at token.Pos) int {
 	i, _ := slices.BinarySearchFunc(f.tokens, int(at), func(t tok, at int) int { return cmp.Compare(t.at, at) })
 	return i
@@ -159,7 +160,8 @@ func (f *file) put(at token.Pos, hash uint64) {
 	}
 }
 
-// units are the declarations of the file, without imports and constants: those could as well stand where they are used.
+// units returns the declarations of the file, without imports and constants, which could as well be written where they
+// are used.
 func (f *file) units() (units []unit) {
 	add := func(indices []int32) {
 		if len(indices) == 0 {
@@ -203,15 +205,15 @@ func (f *file) raw(to []int32, from, until token.Pos) []int32 {
 	return to
 }
 
-// ordered are the indices of a node's tokens, with the statements of each block in the order of their hashes: then it
-// does not matter in which order they were written. It does not ask whether another order would mean the same, since it
-// only has to be the same for equal statements.
+// ordered returns the indices of a node's tokens, with the statements of each block ordered by their hashes, so that
+// the original order does not matter. It does not check whether another order would mean the same, because the result
+// only has to be equal for equal statements.
 func (f *file) ordered(node ast.Node, depth int) []int32 {
 	var out []int32
 	at := node.Pos()
 	if depth < maxDepth {
 		for _, list := range statements(node) {
-			if list[0].Pos() < at { // Only in code that does not parse.
+			if list[0].Pos() < at { // This happens only in code that does not parse.
 				continue
 			}
 			out = f.raw(out, at, list[0].Pos())
@@ -222,7 +224,7 @@ func (f *file) ordered(node ast.Node, depth int) []int32 {
 	return f.raw(out, at, node.End())
 }
 
-// sorted are the indices of a list of statements. What an if or a switch does first could as well stand before it.
+// sorted returns the indices of a list of statements. The init statement of an if or a switch could as well precede it.
 func (f *file) sorted(list []ast.Stmt, depth int) (out []int32) {
 	type statement struct {
 		hash    uint64
@@ -256,7 +258,7 @@ func (f *file) sorted(list []ast.Stmt, depth int) (out []int32) {
 		}
 		indices := f.ordered(s, depth+1)
 		if first != nil && rest.IsValid() {
-			// The keyword, the first statement and the rest; a function literal in the first statement keeps its place.
+			// The keyword, the init statement and the rest. A function literal in the init statement keeps its position.
 			from, to := int32(f.index(first.Pos())), int32(f.index(rest))
 			add(slices.DeleteFunc(slices.Clone(indices), func(i int32) bool { return i < from || i >= to }))
 			indices = slices.DeleteFunc(indices, func(i int32) bool { return i >= from && i < to })
@@ -270,7 +272,7 @@ func (f *file) sorted(list []ast.Stmt, depth int) (out []int32) {
 	return out
 }
 
-// statements are the outermost lists of statements in a node, in their order. None is empty.
+// statements returns the outermost lists of statements in a node, in order. None is empty.
 func statements(node ast.Node) (lists [][]ast.Stmt) {
 	add := func(list []ast.Stmt) {
 		if len(list) > 0 {

@@ -92,7 +92,7 @@ func TestDisguisedCopyIsFound(t *testing.T) {
 			t.Parallel()
 			pairs := Compare([]Document{document1("ada", shop), document1("bob", test.content)}, small)
 			if test.least > 0 && (len(pairs) != 1 || pairs[0].Score < test.least) {
-				t.Errorf("it hides a copy: %+v", pairs)
+				t.Errorf("the disguise hides a copy: %+v", pairs)
 			}
 		})
 	}
@@ -106,7 +106,8 @@ func TestImportNamesAreIgnored(t *testing.T) {
 	}
 }
 
-// TestDecoysDoNotHideCopy: names of other modules stay, even if the copy declares all of them for another purpose.
+// TestDecoysDoNotHideCopy checks that names of other modules stay, even if the copy declares all of them for another
+// purpose.
 func TestDecoysDoNotHideCopy(t *testing.T) {
 	t.Parallel()
 	decoy := shop + "\ntype decoy struct{ Status, Update, Get, Close, Delete int }\n"
@@ -125,7 +126,7 @@ func TestCommonCodeIsIgnored(t *testing.T) {
 			docs = append(docs, document1(fmt.Sprint("copy ", i), shop))
 		}
 		if pairs := Compare(docs, small); len(pairs) != want {
-			t.Errorf("of 10, %d have the same: there are %d pairs, not %d", copies, len(pairs), want)
+			t.Errorf("%d of 10 documents are equal: got %d pairs, want %d", copies, len(pairs), want)
 		}
 	}
 }
@@ -167,7 +168,7 @@ func TestNoFalsePositives(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if pairs := Compare(test.docs, test.o); len(pairs) > 0 {
-				t.Errorf("it is called a copy: %+v", pairs)
+				t.Errorf("independent work is reported as a copy: %+v", pairs)
 			}
 		})
 	}
@@ -195,7 +196,7 @@ func TestCopiesInSmallClassAreFound(t *testing.T) {
 	pairs := Compare([]Document{document1("ada", shop), document1("bob", shop), document1("cyd", shop), document1("dan", other)}, small)
 	want := [][]string{{"ada", "bob", "cyd"}}
 	if diff := cmp.Diff(want, Clusters(pairs)); diff != "" || len(pairs) != 3 {
-		t.Errorf("in a small class, three are not most of it: %+v\n%s", pairs, diff)
+		t.Errorf("three documents count as most of a small class: %+v\n%s", pairs, diff)
 	}
 }
 
@@ -207,19 +208,19 @@ func TestCompareIgnoresOrder(t *testing.T) {
 		document1("xia", strings.ReplaceAll(shop, "taken", "sold")))
 	want := Compare(docs, Options{})
 	if len(want) != 2 {
-		t.Fatalf("there are two pairs: %+v", want)
+		t.Fatalf("Compare() = %+v, want two pairs", want)
 	}
 	draw := rand.New(rand.NewPCG(3, 4))
 	for range 5 {
 		shuffled := slices.Clone(docs)
 		draw.Shuffle(len(docs), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if diff := cmp.Diff(want, Compare(shuffled, Options{})); diff != "" {
-			t.Fatalf("the order of the documents matters:\n%s", diff)
+			t.Fatalf("Compare() depends on the order of the documents:\n%s", diff)
 		}
 	}
 	for _, p := range want {
 		if p.A >= p.B || p.Score < DefaultThreshold || p.Score > 1 || p.Shared == 0 || len(p.Matches) == 0 {
-			t.Errorf("a pair is wrong: %+v", p)
+			t.Errorf("invalid pair: %+v", p)
 		}
 		for _, m := range p.Matches {
 			inside(t, docs, p.A, m.A)
@@ -246,11 +247,11 @@ func TestRegionsCoverMatchingDeclarations(t *testing.T) {
 	moved := strings.Replace(shop, "// Sell", before+"// Sell", 1)
 	pairs := Compare([]Document{document1("ada", shop), document1("bob", moved)}, Options{Evidence: 4, Threshold: 0.3})
 	if len(pairs) != 1 || len(pairs[0].Matches) != 1 {
-		t.Fatalf("there is one match: %+v", pairs)
+		t.Fatalf("Compare() = %+v, want one match", pairs)
 	}
 	want := Region{File: "shop.go", From: 1 + strings.Count(shop[:strings.Index(shop, "func Sell")], "\n"), To: strings.Count(shop, "\n")}
 	if diff := cmp.Diff(want, pairs[0].Matches[0].A); diff != "" {
-		t.Errorf("the region is not the function:\n%s", diff)
+		t.Errorf("region (-want +got):\n%s", diff)
 	}
 	want.From, want.To = want.From+4, want.To+4
 	if diff := cmp.Diff(want, pairs[0].Matches[0].B); diff != "" {
@@ -264,11 +265,11 @@ func TestWinnowCoversEachWindow(t *testing.T) {
 	for range 200 {
 		hashes := make([]uint64, draw.IntN(60))
 		for i := range hashes {
-			hashes[i] = draw.Uint64N(20) // With many that are equal.
+			hashes[i] = draw.Uint64N(20) // Many hashes are equal.
 		}
 		chosen := winnow(hashes, window)
 		if !slices.IsSorted(chosen) || len(slices.Compact(slices.Clone(chosen))) != len(chosen) {
-			t.Fatalf("places are not in order, or twice: %v", chosen)
+			t.Fatalf("positions are not in ascending order: %v", chosen)
 		}
 		for begin := 0; begin+window <= len(hashes); begin++ {
 			i, _ := slices.BinarySearch(chosen, begin)
@@ -286,7 +287,7 @@ func TestWinnowCoversEachWindow(t *testing.T) {
 	}
 }
 
-// TestCommonRowIsFound: tokens that both have leave a fingerprint in both, whatever surrounds them.
+// TestCommonRowIsFound checks that common tokens leave a fingerprint in both programs, whatever surrounds them.
 func TestCommonRowIsFound(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(7, 8))
@@ -326,7 +327,7 @@ func TestClusters(t *testing.T) {
 		t.Error(diff)
 	}
 	if got := Clusters(nil); len(got) != 0 {
-		t.Errorf("no pairs, and clusters %v", got)
+		t.Errorf("Clusters() without pairs = %v", got)
 	}
 }
 
@@ -368,7 +369,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// synthetic are programs of so many functions, each drawn for itself.
+// synthetic returns programs of so many functions, each drawn independently.
 func synthetic(draw *rand.Rand, n, functions int) (docs []Document) {
 	words := []string{"client", "status", "spec", "name", "list", "queue", "cache", "event", "owner", "label"}
 	word := func() string { return words[draw.IntN(len(words))] }
@@ -409,7 +410,7 @@ func BenchmarkClass(b *testing.B) {
 	}
 	for b.Loop() {
 		if pairs := Compare(docs, Options{}); len(pairs) < 50 {
-			b.Fatalf("%d pairs of 50 copies", len(pairs))
+			b.Fatalf("got %d pairs for 50 copies", len(pairs))
 		}
 	}
 	b.ReportMetric(float64(lines)/float64(len(docs)), "lines/submission")

@@ -4,13 +4,13 @@
 package similarity
 
 const (
-	// rowTokens is k, the tokens of a row that is hashed, and window is w: of so many hashes that follow each other at
-	// least one is a fingerprint. A common row of rowTokens+window-1 tokens, about three lines of Go, is always found.
+	// rowTokens is k, the number of tokens in a hashed row. window is w: at least one of so many consecutive hashes is a
+	// fingerprint. A common row of rowTokens+window-1 tokens, about three lines of Go, is always found.
 	rowTokens = 16
 	window    = 8
 	// minTokens is the length of the shortest declaration that counts. One shorter than a row has a single fingerprint.
 	minTokens = 10
-	// base is that of the polynomial over the tokens of a row, modulo 2^64.
+	// base is the base of the polynomial over the tokens of a row, modulo 2^64.
 	base = 0x9e3779b97f4a7c15
 )
 
@@ -23,7 +23,7 @@ func mix(h uint64) uint64 {
 	return h ^ h>>31
 }
 
-// rows are the hashes of all rows of a declaration, in their order.
+// rows returns the hashes of all rows of a declaration, in order.
 func rows(tokens []uint64) []uint64 {
 	if len(tokens) < minTokens {
 		return nil
@@ -53,8 +53,8 @@ func rows(tokens []uint64) []uint64 {
 	return all
 }
 
-// winnow chooses the smallest hash of each window, the last of equal ones, and returns where they are. Of fewer hashes
-// than a window it chooses one.
+// winnow chooses the smallest hash of each window, the last of equal ones, and returns the positions. If there are
+// fewer hashes than a window, it chooses one.
 func winnow(hashes []uint64, w int) (chosen []int) {
 	if len(hashes) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func winnow(hashes []uint64, w int) (chosen []int) {
 	last := -1
 	for end := min(w, len(hashes)); end <= len(hashes); end++ {
 		begin := max(0, end-w)
-		if last >= begin { // The newest hash is the only one that can take its place.
+		if last >= begin { // Only the newest hash can replace it.
 			if hashes[end-1] <= hashes[last] && last != end-1 {
 				last = end - 1
 				chosen = append(chosen, last)
