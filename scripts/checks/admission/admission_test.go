@@ -27,7 +27,7 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// policy denies what is called matcha.
+// policy denies ConfigMaps named matcha.
 const policy = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -63,14 +63,14 @@ func testEffects(t *testing.T, client *Client) {
 			t.Fatal(err)
 		}
 		if answer.Verdict != verdict || !strings.Contains(answer.String(), message) {
-			t.Errorf("%s: the answer for %s is %s, want %s with %q", when, name, answer, verdict, message)
+			t.Errorf("%s: Ask() for %s = %s, want %s with %q", when, name, answer, verdict, message)
 		}
 	}
 	want("in the beginning", "matcha", Accepted, "")
 	want("in the beginning", "No Name", Refused, "Invalid value")
 
 	webhooks := register(t, client)
-	// Ten times, since a client that does not wait is lucky now and then.
+	// Try ten times, because a client that does not wait may be lucky once.
 	for range 10 {
 		want("with the webhook", "matcha", DeniedByWebhook, "there is no matcha")
 		want("with the webhook", "mud", Unanswered, "418")
@@ -86,7 +86,7 @@ func testEffects(t *testing.T, client *Client) {
 	}
 	answer, err := client.Ask(ctx, create("vanilla"))
 	if err != nil || !slices.Equal(answer.Warnings, []string{"again?"}) {
-		t.Errorf("the warning is not there: %q, %v", answer.Warnings, err)
+		t.Errorf("Warnings = %q, error = %v", answer.Warnings, err)
 	}
 	if err := client.Withdraw(ctx, webhooks); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func testEffects(t *testing.T, client *Client) {
 
 	read, err := ReadPolicy([]byte(policy))
 	if err != nil || !read.Has("ValidatingAdmissionPolicyBinding") || read.Has("ConfigMap") {
-		t.Fatalf("the policy is read as %+v, %v", read, err)
+		t.Fatalf("ReadPolicy() = %+v, %v", read, err)
 	}
 	for _, remove := range []func(context.Context, *Policy) error{
 		client.Remove,
@@ -103,7 +103,7 @@ func testEffects(t *testing.T, client *Client) {
 		},
 	} {
 		if answer, refused, err := client.Install(ctx, read); err != nil || refused != "" {
-			t.Fatalf("the policy was not installed: %s %s %v", refused, answer, err)
+			t.Fatalf("Install() refused %s: %s, error = %v", refused, answer, err)
 		}
 		want("with the policy", "matcha", DeniedByPolicy, "not here")
 		want("with the policy", "vanilla", Accepted, "")
@@ -114,7 +114,7 @@ func testEffects(t *testing.T, client *Client) {
 	}
 }
 
-// Whatever a file names: nothing is removed that was there before, or that was not installed.
+// testRemovesItsOwn checks that Remove deletes only objects that Install created, whatever a file names.
 func testRemovesItsOwn(t *testing.T, client *Client) {
 	t.Helper()
 	theirs, err := ReadPolicy([]byte(policy))
@@ -130,16 +130,16 @@ func testRemovesItsOwn(t *testing.T, client *Client) {
 	}
 	answer, refused, err := client.Install(t.Context(), again)
 	if err != nil || refused != "the ValidatingAdmissionPolicy no-matcha" || !strings.Contains(answer.Message, "already exists") {
-		t.Errorf("it is there already: %q, %s, %v", refused, answer, err)
+		t.Errorf("Install() of an existing policy: refused %q: %s, error = %v", refused, answer, err)
 	}
 	if err := client.Remove(t.Context(), again); err != nil {
 		t.Error(err)
 	}
 	policies := client.typed.AdmissionregistrationV1().ValidatingAdmissionPolicies()
 	if _, err := policies.Get(t.Context(), "no-matcha", metav1.GetOptions{}); err != nil {
-		t.Errorf("that of others is gone: %v", err)
+		t.Errorf("the policy of another user was removed: %v", err)
 	}
-	// Past the check that looks at kinds, the account may do nothing else.
+	// The account must have no other rights, even if a file gets past the check of its kinds.
 	for _, document := range []string{
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mallory}\n" +
 			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: User, name: mallory}]\n",
@@ -152,12 +152,12 @@ func testRemovesItsOwn(t *testing.T, client *Client) {
 			t.Fatal(err)
 		}
 		if beyond := file.Beyond(""); len(beyond) != 1 {
-			t.Errorf("beyond a policy it holds %q:\n%s", beyond, document)
+			t.Errorf("Beyond() = %q for\n%s", beyond, document)
 		}
 		file.objects = file.objects[2:]
 		answer, refused, err := client.Install(t.Context(), file)
 		if err != nil || refused == "" || !strings.Contains(answer.Message, "forbidden") {
-			t.Errorf("it must be forbidden: %q, %s, %v\n%s", refused, answer, err, document)
+			t.Errorf("Install() is not forbidden: refused %q: %s, error = %v\n%s", refused, answer, err, document)
 		}
 		if err := client.Remove(t.Context(), file); err != nil {
 			t.Error(err)
@@ -170,7 +170,7 @@ func testRemovesItsOwn(t *testing.T, client *Client) {
 		t.Error(err)
 	}
 	if beyond := theirs.Beyond("demo.lva.io"); len(beyond) != 1 || !strings.Contains(beyond[0], `a rule for the API group ""`) {
-		t.Errorf("it decides on ConfigMaps: %q", beyond)
+		t.Errorf("Beyond() of a policy for ConfigMaps = %q", beyond)
 	}
 }
 
@@ -195,11 +195,11 @@ func testRefusals(t *testing.T, client *Client) {
 		}
 	}
 	if _, err := ReadPolicy([]byte("spec: {")); err == nil {
-		t.Error("invalid YAML is accepted")
+		t.Error("ReadPolicy() of invalid YAML: error = nil")
 	}
 }
 
-// connect starts a cluster.
+// connect starts a cluster and returns a client of it.
 func connect(t *testing.T) *Client {
 	t.Helper()
 	here, err := checkout.Find()
@@ -221,7 +221,7 @@ func connect(t *testing.T) *Client {
 	return client
 }
 
-// create asks, as a dry run, for a ConfigMap.
+// create returns a dry-run request that creates a ConfigMap.
 func create(name string) Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
@@ -230,7 +230,8 @@ func create(name string) Request {
 	}
 }
 
-// register registers a validating webhook for ConfigMaps: it denies matcha, has no answer to mud, and warns of vanilla.
+// register registers a validating webhook for ConfigMaps. It denies matcha, gives no usable answer to mud, and warns of
+// vanilla.
 func register(t *testing.T, client *Client) Webhooks {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -268,16 +269,16 @@ func register(t *testing.T, client *Client) Webhooks {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As the API server has it, with all defaults.
+	// Read the configurations as the API server stores them, with all defaults.
 	webhooks, err := client.Webhooks(t.Context(), configMaps.GroupResource())
 	if err != nil || len(webhooks.Validating) != 1 || len(webhooks.Mutating) != 0 {
-		t.Fatalf("one webhook is registered, and found are %+v, %v", webhooks, err)
+		t.Fatalf("Webhooks() = %+v, %v, want one webhook", webhooks, err)
 	}
 	if got := webhooks.SideEffects()["shop.example.com"]; got != admissionv1.SideEffectClassNone {
-		t.Errorf("the side effects are %q", got)
+		t.Errorf("SideEffects() = %q", got)
 	}
 	if others, err := client.Webhooks(t.Context(), schema.GroupResource{Resource: "secrets"}); err != nil || len(others.Validating) > 0 {
-		t.Errorf("no webhook asks about Secrets, and found are %+v, %v", others, err)
+		t.Errorf("Webhooks() for Secrets = %+v, %v, want none", others, err)
 	}
 	return webhooks
 }

@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Verdict is the outcome of a request, and says which component decided it.
+// Verdict is the outcome of a request. It names the component that decided it.
 type Verdict string
 
-// The verdicts. Refused is a refusal by a part of the API server that is neither a webhook nor a policy, such as the
-// schema. Unanswered means that a webhook was called and gave no usable answer.
+// These are the verdicts. Refused is a refusal by a part of the API server that is neither a webhook nor a policy, such
+// as the schema. Unanswered means that a webhook was called and gave no usable answer.
 const (
 	Accepted        Verdict = "accepted"
 	DeniedByWebhook Verdict = "denied by a webhook"
@@ -59,7 +59,7 @@ type Client struct {
 	dynamic dynamic.Interface
 	typed   kubernetes.Interface
 	mapper  meta.RESTMapper
-	canary  int // how many were sent
+	canary  int // number of canaries so far
 }
 
 // NewClient returns a client with an administrator's access.
@@ -107,12 +107,12 @@ func (c *Client) Ask(ctx context.Context, request Request) (Answer, error) {
 	return answer, nil
 }
 
-// verdict reads from the API server's words who denied a request: it says so in its message, and nowhere else.
-// (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/admission/plugin/policy)
+// verdict determines who denied a request. The API server reports that only in its message. (k8s.io/apiserver,
+// pkg/admission/plugin/webhook/errors and pkg/admission/plugin/policy)
 func verdict(message string) Verdict {
 	switch {
 	case strings.Contains(message, " denied the request: panic: ") && strings.HasSuffix(message, " [recovered]"):
-		return Unanswered // controller-runtime makes a denial of a panic, but no rule was applied
+		return Unanswered // controller-runtime turns a panic into a denial, but no rule was applied
 	case strings.HasPrefix(message, `admission webhook "`) && strings.Contains(message, " denied the request"):
 		return DeniedByWebhook
 	case strings.Contains(message, "olicy '") && strings.Contains(message, " denied request: "):
@@ -138,10 +138,10 @@ func (h *warningRecorder) all() []string {
 	return h.warnings
 }
 
-// warnings hands each warning to the request with whose answer it came.
+// warnings passes each warning to the request whose answer contained it.
 type warnings struct{}
 
-// HandleWarningHeaderWithContext is called for each warning; 299 is the code of those that an API server sends.
+// HandleWarningHeaderWithContext is called for each warning. API servers send warnings with code 299.
 func (warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
 	const miscellaneous = 299
 	if recorder, ok := ctx.Value(recorderKey{}).(*warningRecorder); ok && code == miscellaneous {

@@ -17,18 +17,18 @@ import (
 	"lva.io/operators/clusters/existing"
 )
 
-// What is registered has its effect a moment later, when the API server's own watch has reported it; policies, which it
-// compiles, up to a second later. It learns of changes in the order in which they were made. So after a change we
-// register one thing more, a canary, that refuses a request which is ours alone: once it does, the change has its
-// effect as well.
+// A registered webhook takes effect a moment later, when the API server's own watch has reported it. A policy, which
+// the API server compiles, takes up to a second. The API server learns of changes in the order in which they were made.
+// So after a change we register one more object, a canary, that refuses a request which only we send. When the canary
+// refuses it, the change has taken effect as well.
 const (
 	canaryLabel    = "operator-labs-canary"
 	canaryInterval = 5 * time.Millisecond
 	canaryPatience = 20 * time.Second
 )
 
-// awaitWebhooks returns when every change of webhook configurations has its effect. There is an order for each of the
-// two kinds, so there are two canaries.
+// awaitWebhooks returns when all changes of webhook configurations have taken effect. The API server orders the changes
+// of each of the two kinds separately, so there are two canaries.
 func (c *Client) awaitWebhooks(ctx context.Context) error {
 	return errors.Join(c.awaitMutating(ctx), c.awaitValidating(ctx))
 }
@@ -96,14 +96,15 @@ func (c *Client) AwaitPolicies(ctx context.Context) error {
 		registry.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
-// nextCanary is the name of a canary that was not there before. It sorts before others: the API server asks mutating
+// nextCanary returns an unused name for a canary. It sorts before others, because the API server calls mutating
 // webhooks in the order of their configurations' names.
 func (c *Client) nextCanary() string {
 	c.canary++
 	return fmt.Sprintf("0-canary-%d", c.canary)
 }
 
-// ours names the creator of a canary, who may remove it if we cannot any more.
+// ours returns metadata with the label that marks a canary as ours. If we can no longer remove the canary, this label
+// allows others to remove it.
 func ours(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}
 }
@@ -121,13 +122,13 @@ func canarySelector(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{canaryLabel: name}}
 }
 
-// unreachable is where no server answers: a connection there is refused.
+// unreachable returns an address without a server, which refuses connections.
 func unreachable() admissionv1.WebhookClientConfig {
 	return admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}
 }
 
-// awaitCanary sends the canary's request until the canary refuses it, or another webhook that asks about everything:
-// then that one has its effect.
+// awaitCanary sends the canary's request until it is refused by the canary, or by another webhook that matches all
+// requests. In both cases the change has taken effect.
 func (c *Client) awaitCanary(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, canaryPatience,
 		fmt.Errorf("the API server did not act on a change of webhooks or policies within %s", canaryPatience))

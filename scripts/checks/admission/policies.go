@@ -25,7 +25,7 @@ import (
 // Policy is a file with a policy and its binding.
 type Policy struct {
 	objects []*unstructured.Unstructured
-	// installed are those that Install has made, as they are stored.
+	// installed holds the objects that Install created, as they are stored.
 	installed []*unstructured.Unstructured
 }
 
@@ -48,7 +48,7 @@ func ReadPolicy(content []byte) (*Policy, error) {
 	}
 }
 
-// policyKinds are the kinds that a file may hold.
+// policyKinds are the kinds that a file may contain.
 var policyKinds = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 // Beyond describes, in one phrase each, the objects of a file that are not a policy for the group's kinds. Nothing of
@@ -86,8 +86,8 @@ func (p *Policy) Has(kind string) bool {
 }
 
 // Install creates a policy's objects with an account that has no other rights, and returns when they have taken effect.
-// The answer is the one to the first object that is not accepted, and Install returns the name of that object as well.
-// Otherwise it is the answer to the last object.
+// If an object is not accepted, Install returns the answer to the first such object, and its name. Otherwise it returns
+// the answer to the last object.
 func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, refused string, err error) {
 	account, err := c.policyAccount(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, re
 	return answer, "", c.AwaitPolicies(ctx)
 }
 
-// policyAccount may read, create and delete policies and their bindings.
+// policyAccount returns a client with an account that may only read, create and delete policies and their bindings.
 func (c *Client) policyAccount(ctx context.Context) (dynamic.Interface, error) {
 	account, err := existing.NewAccount(ctx, c.config, []rbacv1.PolicyRule{{
 		APIGroups: []string{"admissionregistration.k8s.io"},
@@ -156,7 +156,7 @@ func (c *Client) Uninstall(ctx context.Context, policy *Policy) error {
 	return nil
 }
 
-// resource is where objects like this one are.
+// resource returns the client for objects of this object's kind.
 func (c *Client) resource(client dynamic.Interface, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)

@@ -21,7 +21,7 @@ type Webhooks struct {
 	Validating []admissionv1.ValidatingWebhookConfiguration
 }
 
-// Webhooks returns the configurations that match a resource, whoever created them.
+// Webhooks returns the configurations that match a resource, regardless of who created them.
 func (c *Client) Webhooks(ctx context.Context, resource schema.GroupResource) (Webhooks, error) {
 	registry := c.typed.AdmissionregistrationV1()
 	mutating, err := registry.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
@@ -55,7 +55,7 @@ func asks(rules []admissionv1.RuleWithOperations, resource schema.GroupResource)
 	})
 }
 
-// registered is what both kinds of webhooks have.
+// registered has the common fields of both kinds of webhooks.
 type registered struct {
 	kind, name  string
 	client      admissionv1.WebhookClientConfig
@@ -64,7 +64,7 @@ type registered struct {
 	sideEffects *admissionv1.SideEffectClass
 }
 
-// all are the webhooks of the configurations, also those that ask about something else.
+// all returns all webhooks of the configurations, including those that do not match the resource.
 func (w Webhooks) all() (all []registered) {
 	for _, configuration := range w.Mutating {
 		for _, one := range configuration.Webhooks {
@@ -155,8 +155,8 @@ func withoutServerFields(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations}
 }
 
-// Lines describes the webhooks, one line each: which webhook is called about what, and where. answer is the API
-// server's latest answer, which reveals a webhook without a server at its path.
+// Lines describes the webhooks, one line each: the webhook's name, the requests for which it is called, and its
+// address. answer is the API server's latest answer, which reveals a webhook without a server at its path.
 func (w Webhooks) Lines(answer string) (lines []string) {
 	for _, one := range w.all() {
 		lines = append(lines, one.line(answer))
@@ -176,14 +176,14 @@ func (r registered) line(answer string) string {
 	}
 	text := fmt.Sprintf("registered: the %s webhook %s, asked at %s about %s; failurePolicy %s",
 		r.kind, r.name, path(r.client), strings.Join(asked, "; "), *r.failure)
-	// So client-go reads a 404 that has no body of Kubernetes'.
+	// client-go reports a 404 without a Kubernetes body in these words.
 	if strings.Contains(answer, fmt.Sprintf("%q", r.name)) && strings.Contains(answer, "could not find the requested resource") {
 		text += "; the answer is 404 Not Found: the operator serves nothing at this path"
 	}
 	return text
 }
 
-// path is where a webhook is asked.
+// path returns the path at which a webhook is called.
 func path(client admissionv1.WebhookClientConfig) string {
 	switch {
 	case client.URL != nil:

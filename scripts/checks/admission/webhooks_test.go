@@ -32,17 +32,17 @@ func TestWebhookLines(t *testing.T) {
 	validating := "registered: the validating webhook validate.shop, " +
 		"asked at /validate-ice about CREATE, UPDATE of icecreams in demo.lva.io; failurePolicy Ignore"
 	if got := webhooks.Lines("it was accepted"); !slices.Equal(got, []string{mutating, validating}) {
-		t.Errorf("the lines are %q", got)
+		t.Errorf("Lines() = %q", got)
 	}
 	const answer = `it was not answered by a webhook: Internal error occurred: failed calling webhook "validate.shop": ` +
 		"failed to call webhook: the server could not find the requested resource"
 	want := []string{mutating, validating + "; the answer is 404 Not Found: the operator serves nothing at this path"}
 	if got := webhooks.Lines(answer); !slices.Equal(got, want) {
-		t.Errorf("the lines are %q", got)
+		t.Errorf("Lines() = %q", got)
 	}
 	webhooks.Validating[0].Webhooks[0].ClientConfig.Service.Path = nil
 	if got := path(webhooks.Validating[0].Webhooks[0].ClientConfig); got != "/" {
-		t.Errorf("without a path it is asked at %q", got)
+		t.Errorf("path() without a path = %q", got)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestWebhookOfOtherKinds(t *testing.T) {
 			want = []string{"default.shop", "validate.shop"}
 		}
 		if got := webhooks.Wide(); !slices.Equal(got, want) {
-			t.Errorf("%s in %s: %q; want %q", test.resource, test.group, got, want)
+			t.Errorf("%s in %s: got %q, want %q", test.resource, test.group, got, want)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestWebhooksOfOperation(t *testing.T) {
 		{validating(rule("icecreams", admissionv1.Create, admissionv1.Delete)), false},
 	} {
 		if got := test.webhooks.Asks(icecreams, admissionv1.Update); got != test.want {
-			t.Errorf("%d: they are asked about updates: %t", i, got)
+			t.Errorf("%d: Asks() about updates = %t", i, got)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestVerdict(t *testing.T) {
 		`admission webhook "validate.shop" denied the request: panic: is what our menu does to people`:                    DeniedByWebhook,
 	} {
 		if got := verdict(message); got != want {
-			t.Errorf("%s\n  is %q, want %q", message, got, want)
+			t.Errorf("verdict() of %s\n  = %q, want %q", message, got, want)
 		}
 	}
 }

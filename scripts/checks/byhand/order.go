@@ -20,15 +20,16 @@ import (
 	"lva.io/operators/scripts/services/acme"
 )
 
-// The objects of the order in the cluster: what proving it takes, and what is needed to find it again.
+// These objects store the order in the cluster: the data that proving the names requires, and the data to find the
+// order again.
 const (
 	// Namespace is the namespace of lab 06's site.
 	Namespace = "icecream-web"
 	// ConfigMap has the account's public key and the tokens. See JWKFile and TokensFile.
 	ConfigMap = "acme-order"
-	// JWKFile is the account's public key as a JSON Web Key.
+	// JWKFile is the file with the account's public key as a JSON Web Key.
 	JWKFile = "account.jwk"
-	// TokensFile has a line for each name: the name, a space, its token.
+	// TokensFile is the file with a line for each name: the name, a space, its token.
 	TokensFile = "tokens"
 
 	secret                               = "acme-order-account"
@@ -38,7 +39,7 @@ const (
 // Names are the names that a student proves.
 var Names = []string{"chocolate.lab.test", "vanilla.lab.test"}
 
-// fieldOwner owns what is written.
+// fieldOwner is the field manager of everything that this package applies.
 const fieldOwner = "operator-labs"
 
 // ErrNoOrder means that nothing has been ordered in the cluster.
@@ -76,7 +77,7 @@ func publish(ctx context.Context, client kubernetes.Interface, directory string,
 	ours := map[string]string{existing.Label: "true"}
 	how := metav1.ApplyOptions{FieldManager: fieldOwner, Force: true}
 	core := client.CoreV1()
-	// A namespace that is being deleted refuses what comes next, and its error says so.
+	// A namespace that is being deleted rejects the objects below, and its error reports that.
 	if _, err := core.Namespaces().Apply(ctx, applycorev1.Namespace(Namespace).WithLabels(ours), how); err != nil {
 		return fmt.Errorf("making the namespace %s: %w", Namespace, err)
 	}

@@ -21,12 +21,12 @@ import (
 	"lva.io/operators/scripts/checks/reach"
 )
 
-// The names of the add-on pebble in a cluster.
+// These are the names of the add-on pebble in a cluster.
 const (
 	pebble         = "pebble" // the namespace and the Service
 	acmePort       = 14000
 	managementPort = 15000
-	authority      = "pebble-ca" // the ConfigMap with the authority of its own certificate
+	authority      = "pebble-ca" // the ConfigMap with the CA of Pebble's own certificate
 	authorityFile  = "ca.crt"
 
 	// Directory is the URL of Pebble's directory within the cluster.
@@ -94,7 +94,7 @@ func (s *Server) Close() {
 	}
 }
 
-// Root returns the certificate of the authority with which the server issues.
+// Root returns the certificate of the CA with which the server issues certificates.
 func (s *Server) Root(ctx context.Context) (*x509.Certificate, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL, nil)
 	if err != nil {

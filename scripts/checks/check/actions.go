@@ -13,8 +13,8 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// spoils matches what an operator did that keeps checks from their work: it changes kinds or what registers webhooks,
-// or creates objects that no object asks for.
+// spoils matches writes of an operator that prevent later checks from working: it changes kinds or the objects that
+// register webhooks, or creates objects that no object asks for.
 func spoils(e audit.Event) bool {
 	if !audit.Writes(e) || e.Code >= http.StatusMultipleChoices {
 		return false
@@ -28,13 +28,15 @@ func spoils(e audit.Event) bool {
 	return e.Verb == "create" && e.Subresource == ""
 }
 
-// persists matches the writes by which an operator keeps an object from going: not those of its status.
+// persists matches the writes by which an operator can prevent an object from being deleted. Writes of its status are
+// not among them.
 func persists(e audit.Event) bool {
 	return audit.Writes(e) && e.Code < http.StatusMultipleChoices && e.Subresource == "" && (e.Verb == "update" || e.Verb == "patch")
 }
 
-// operatorFailure is the failure of an operator that is the reason why we could not do our work, for which we got err.
-// since is when the work that it spoiled began, and trying when we began to repair it. Nil: the reason lies elsewhere.
+// operatorFailure returns the failure of an operator whose writes are the reason for err, an error in our own work.
+// since marks when the work that the operator spoiled began, and trying marks when we began to repair it. Nil: the
+// reason lies elsewhere.
 func (s *Suite) operatorFailure(err error, since, trying audit.Mark) *Failure {
 	by := s.ByOperator()
 	done := append(s.Audit.Since(since, by.And(spoils)), s.Audit.Since(trying, by.And(persists))...)
@@ -48,7 +50,7 @@ func (s *Suite) operatorFailure(err error, since, trying audit.Mark) *Failure {
 	}
 }
 
-// summary counts requests of one kind.
+// summary counts the requests of each kind.
 func summary(events []audit.Event) (lines []string) {
 	counts := map[string]int{}
 	example := map[string]string{}

@@ -11,8 +11,8 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// blocked says why a check must be skipped, given how those before it ended; empty means that it can run. A check that
-// it needs and that has no status yet blocks it too, so that a check left out never counts as passed.
+// blocked returns why a check must be skipped, given the results of the checks before it. Empty means that it can run.
+// A needed check without a status blocks it too, so that a check that was left out never counts as passed.
 func blocked(lab *manifest.Lab, id string, statuses map[string]report.Status) string {
 	needed, err := lab.Needed(id)
 	if err != nil {
@@ -32,7 +32,7 @@ func blocked(lab *manifest.Lab, id string, statuses map[string]report.Status) st
 	return ""
 }
 
-// mayExplain reports whether a check that is blocked has to run all the same: it may name the cause of one that failed.
+// mayExplain reports whether a blocked check must run nevertheless, because it may name the cause of a failed check.
 func mayExplain(lab *manifest.Lab, id string, statuses map[string]report.Status) bool {
 	return slices.ContainsFunc(lab.Checks, func(check manifest.Check) bool {
 		return statuses[check.ID] == report.Failed && slices.Contains(check.Causes, id)

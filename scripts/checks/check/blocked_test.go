@@ -63,13 +63,13 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// The check of a cause runs only after the check that names the cause has failed.
+// A check that may name a cause runs only after the check that it explains has failed.
 func TestMayExplain(t *testing.T) {
 	t.Parallel()
 	lab := &manifest.Lab{Checks: []manifest.Check{{ID: "once"}, {ID: "cold-pan", Causes: []string{"once"}}}}
 	for status, want := range map[report.Status]bool{report.Failed: true, report.Passed: false, report.Skipped: false, "": false} {
 		if got := mayExplain(lab, "once", map[string]report.Status{"cold-pan": status}); got != want {
-			t.Errorf("after cold-pan with the status %q: %t, want %t", status, got, want)
+			t.Errorf("mayExplain() after cold-pan with the status %q = %t, want %t", status, got, want)
 		}
 	}
 	if mayExplain(lab, "cold-pan", map[string]report.Status{"cold-pan": report.Failed}) {

@@ -20,15 +20,15 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// How long checks wait. deadline is for a busy machine; patience ends the wait for an operator that does nothing any
-// more: it has no more to say, so that a wrong submission gets its verdict soon.
+// deadline and patience limit how long checks wait. deadline is for a busy machine. patience ends the wait for an
+// operator that has become idle, so that a wrong submission gets its verdict soon.
 const (
 	deadline = 20 * time.Second
 	patience = 3 * time.Second
 )
 
-// Quiet windows: how long an operator must have been silent to count as done. The window grows with the lag that the
-// lab's checks see, since on a busy machine silence means less.
+// A quiet window is how long an operator must be silent to count as done. The window grows with the lag that the lab's
+// checks see, because silence means less on a busy machine.
 const (
 	minimalWindow = 50 * time.Millisecond
 	maximalWindow = 2 * time.Second
@@ -37,7 +37,7 @@ const (
 
 type checkKey struct{}
 
-// Failure says why a check failed, or a try of one, in the words of Fail.
+// Failure describes why a check, or a try of one, failed, in the words of Fail.
 type Failure struct {
 	Expected, Observed string
 	Evidence           []string
@@ -49,34 +49,34 @@ type Check struct {
 	ID string
 
 	began audit.Mark
-	// started is when it did, and used what the operator had used of the processors by then.
+	// started is when the check began, and used is the operator's CPU usage until then.
 	started time.Time
 	used    protocol.Usage
-	// begun and done count the steps: one that skips itself is not done.
+	// begun and done count the steps. A step that skips itself is not done.
 	begun, done int
 	failure     *Failure
-	aborted     bool // we could not do our work: there is no verdict
-	// skipped is why the check could not be tried here, if it could not, and prevented is why there can be no grade.
+	aborted     bool // the grader could not do its work: there is no verdict
+	// skipped is why the check could not run here, and prevented is why there can be no grade. Both are empty otherwise.
 	skipped, prevented string
-	// notStarted says that the submission has nothing of the step that the check is about.
+	// notStarted is true if the submission has no code for the step that the check is about.
 	notStarted   bool
 	measurements []report.Measurement
-	// schedule is what goes wrong during the check, if anything does; armedAt the ID of the last entry of the log before
-	// it did, and armed the end of the audit log then.
+	// schedule holds the faults during the check. It is nil if there are none. armedAt is the ID of the last log entry
+	// before the faults were armed, and armed is the end of the audit log at that time.
 	schedule *faults.Schedule
 	armedAt  int
 	armed    audit.Mark
-	// sent is how many writes of its own the check has sent since then.
+	// sent is how many of its own writes the check has sent since then.
 	sent int
 }
 
-// Assess makes a step of a feature from a function of the check that runs it.
+// Assess makes a step of a feature from a function that receives the running check.
 func Assess(step func(context.Context, *testing.T, *Check)) types.StepFunc {
 	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
 		t.Helper()
 		check := ctx.Value(checkKey{}).(*Check)
 		if check.failure != nil || check.skipped != "" {
-			// The framework goes on with the next step after one that failed.
+			// The framework continues with the next step after a failed one.
 			t.Skip("an earlier step failed")
 		}
 		check.begun++
@@ -98,7 +98,8 @@ func Teardown(step func(context.Context, *Check) error) types.StepFunc {
 	}
 }
 
-// BeganAt starts the evidence of the check at a mark, so that it includes what an earlier check has done for this one.
+// BeganAt starts the evidence of the check at a mark, so that it includes requests that an earlier check has caused for
+// this one.
 func (c *Check) BeganAt(mark audit.Mark) { c.began = mark }
 
 // Fail ends the check. expected and observed are sentences for the student. Evidence defaults to the operator's last
@@ -114,7 +115,7 @@ func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string
 }
 
 // Skip ends the check without a verdict, because this cluster does not support what it tests. The check gets no points,
-// and the report says why.
+// and the report contains the reason.
 func (c *Check) Skip(t *testing.T, why string) {
 	t.Helper()
 	c.skipped = "skipped: " + why
@@ -122,7 +123,7 @@ func (c *Check) Skip(t *testing.T, why string) {
 }
 
 // Prevented ends the run without a grade, because this machine or cluster does not support what the check tests,
-// whatever the submission is. why is a sentence without a full stop that says what to do.
+// whatever the submission is. why is a sentence without a full stop that explains what to do.
 func (c *Check) Prevented(t *testing.T, why string) {
 	t.Helper()
 	c.prevented = why
@@ -141,8 +142,8 @@ func (c *Check) OK(t *testing.T, doing string, err error) {
 	c.Fail(t, doing+" works", err.Error())
 }
 
-// deletedByOperator is the name of an object that a request of ours did not find, since the operator has deleted it;
-// empty if it has not.
+// deletedByOperator returns the name of the object that our request did not find because the operator has deleted it.
+// Otherwise it returns an empty string.
 func (c *Check) deletedByOperator(err error) string {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil || c.operatorUser == "" {
@@ -163,12 +164,12 @@ func (c *Check) Measure(name string, value float64, unit string) {
 	c.measurements = append(c.measurements, report.Measurement{Name: name, Value: value, Unit: unit})
 }
 
-// Look looks at the cluster. It returns whether the cluster is as expected, and if not, a sentence with what is
-// observed instead.
+// Look examines the cluster. It returns whether the cluster is as expected, and if not, a sentence with the actual
+// state.
 type Look func() (observed string, ok bool)
 
 // Eventually waits until the cluster is as expected, and looks again whenever changed is closed. The check fails if the
-// operator has been idle for a while, since then nothing more will happen: see Wait.
+// operator has been idle for a while, because nothing more will happen then: see Wait.
 func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{}, look Look) {
 	t.Helper()
 	c.EventuallyWithin(ctx, t, expected, patience, changed, look)
@@ -202,7 +203,7 @@ func (c *Check) EventuallyWithin(
 }
 
 // Settle waits until the operator has been silent for a quiet window. It returns false if the operator never stops
-// sending requests. What the operator has not done by then, it will not do.
+// sending requests. By then the operator has done everything that it is going to do.
 func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	t.Helper()
 	limited, cancel := context.WithTimeoutCause(ctx, 3*maximalWindow, errRestless)
@@ -214,7 +215,7 @@ func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 			return false
 		}
 		c.OK(t, "waiting for the operator to settle", err)
-		// Quiet at the API server: but is it asking for what it does not get?
+		// The operator is quiet at the API server, but it may still be calling another service.
 		last, err := c.Faults.lastAction(ctx)
 		if errors.Is(err, ErrNoOperator) || err == nil && time.Since(last) >= window {
 			return true
@@ -233,7 +234,7 @@ func (c *Check) StopQuietly(ctx context.Context, t *testing.T) {
 
 // SettleAbout waits until the operator has sent no matching request for the length of a window, counted from the last
 // such request, or for as long as Settle would, if that is longer. It ignores all other requests. It waits for at most
-// 3 s. The check must judge what comes after that.
+// 3 s. The check must judge later requests.
 func (c *Check) SettleAbout(ctx context.Context, t *testing.T, window time.Duration, about audit.Match) {
 	t.Helper()
 	window = max(window, c.window())
@@ -247,7 +248,7 @@ func (c *Check) SettleAbout(ctx context.Context, t *testing.T, window time.Durat
 	}
 }
 
-// aboutLimit is for how long SettleAbout waits.
+// aboutLimit limits how long SettleAbout waits.
 const aboutLimit = 3 * time.Second
 
 var errRestless = errors.New("the operator does not stop sending requests")

@@ -44,29 +44,29 @@ func TestVerdicts(t *testing.T) {
 		}
 		got.Seconds, got.Evidence = 0, nil
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("the event is\n%+v\nwant\n%+v", got, want)
+			t.Errorf("event =\n%+v\nwant\n%+v", got, want)
 		}
 	}
 	if !slices.Equal(g.asked, []string{"POST " + protocol.StartOperator}) {
-		t.Errorf("the check that failed must restore what later ones need; it asked for %v", g.asked)
+		t.Errorf("the failed check must restore what later checks need: it sent %v", g.asked)
 	}
 }
 
-// A machine that lacks something costs no points, because the grader ends the run.
+// A machine that lacks something costs no points, because the grader ends the run without a grade.
 func TestPreventedCheckHasNoStatus(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "passes", "prevented")
 	i := slices.IndexFunc(r.events, func(e protocol.Event) bool { return e.Prevented != "" })
 	if i < 0 {
-		t.Fatalf("no event says so: %+v", r.events)
+		t.Fatalf("no event has Prevented set: %+v", r.events)
 	}
 	if got := r.events[i]; got.Check != "prevented" || got.Prevented != "there is no node" || got.Status != "" {
-		t.Errorf("the event is %+v", got)
+		t.Errorf("event = %+v", got)
 	}
 }
 
 // A check that may name the cause of a failure runs although a check that it needs has failed. It gets no points for
-// that.
+// the run.
 func TestFailedCauseSkipsDependents(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "fails>errs,passes", "needs-it<fails", "passes<fails", "errs<fails", "last")
@@ -79,12 +79,12 @@ func TestFailedCauseSkipsDependents(t *testing.T) {
 		got := r.ended(want.Check)
 		if got.Status != want.Status || got.Reason != want.Reason || got.Observed != want.Observed ||
 			got.Seconds != 0 && want.Status == "skipped" {
-			t.Errorf("the event is\n%+v\nwant\n%+v", got, want)
+			t.Errorf("event =\n%+v\nwant\n%+v", got, want)
 		}
 	}
 	got := newGrader(t).run("verdicts", "passes>needs-it", "fails", "needs-it<fails").ended("needs-it")
 	if got.Status != "skipped" || got.Reason == "" {
-		t.Errorf("it is the cause of nothing that failed, and the event is %+v", got)
+		t.Errorf("no failed check has it as a cause: event = %+v", got)
 	}
 	reported := slices.ContainsFunc(r.events, func(e protocol.Event) bool { return e.Check == "passes" && e.Status == "" })
 	if !reported {
@@ -92,7 +92,7 @@ func TestFailedCauseSkipsDependents(t *testing.T) {
 	}
 }
 
-// A live view needs the events one by one, in the order of labs.yaml: first that a check begins, then how it ended.
+// A live view needs the events one by one, in the order of labs.yaml: first the beginning of a check, then its result.
 func TestEachCheckBeginsAndEnds(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "last", "fails", "needs-it<fails", "passes")
@@ -102,7 +102,7 @@ func TestEachCheckBeginsAndEnds(t *testing.T) {
 	}
 	want := []string{"last", "last passed", "fails", "fails failed", "needs-it skipped", "passes", "passes passed"}
 	if !slices.Equal(got, want) {
-		t.Errorf("the events are %q, want %q", got, want)
+		t.Errorf("events = %q, want %q", got, want)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestFirstCheckRunsFirst(t *testing.T) {
 		}
 	}
 	if want := []string{"passes passed", "last passed", "fails failed", "needs-it skipped", "untried skipped"}; !slices.Equal(got, want) {
-		t.Errorf("the checks end in the order %q, want %q", got, want)
+		t.Errorf("order of the checks' ends = %q, want %q", got, want)
 	}
 }
 
@@ -127,10 +127,10 @@ func TestPanicIsNotVerdict(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("panics", "panics", "last")
 	if len(r.events) != 1 || r.events[0].Check != "panics" || r.events[0].Status != "" {
-		t.Errorf("the events are %+v", r.events)
+		t.Errorf("events = %+v", r.events)
 	}
 	if r.err == nil || !strings.Contains(r.output, "panic: a mistake of ours") {
-		t.Errorf("it ended with %v and printed\n%s", r.err, r.output)
+		t.Errorf("the run ended with %v and printed\n%s", r.err, r.output)
 	}
 }
 
@@ -138,17 +138,17 @@ func TestCheckWithoutCodeEndsRun(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "passes", "sprinkles", "last")
 	if got := r.ended("passes"); len(r.events) != 2 || got.Status != "passed" {
-		t.Errorf("the events are %+v", r.events)
+		t.Errorf("events = %+v", r.events)
 	}
 	if r.err == nil || !strings.Contains(r.output, "labs.yaml lists the check sprinkles, which has no code in 01-shop") {
-		t.Errorf("it ended with %v and printed\n%s", r.err, r.output)
+		t.Errorf("the run ended with %v and printed\n%s", r.err, r.output)
 	}
 }
 
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
-	if err := g.audited(operator, "update", 3); err != nil { // before the check: no evidence
+	if err := g.audited(operator, "update", 3); err != nil { // before the check, so it is no evidence
 		t.Fatal(err)
 	}
 	g.stop = func() error {
@@ -156,23 +156,23 @@ func TestEvidence(t *testing.T) {
 	}
 	if got := g.run("evidence", "earlier").ended("earlier").Evidence; len(got) != 3 ||
 		!strings.HasSuffix(got[0], " update icecreams sundae-1 → 200 OK") {
-		t.Errorf("of a check that has begun before: %q", got)
+		t.Errorf("evidence of a check with an earlier begin = %q", got)
 	}
 	r := g.run("evidence", "silent", "busy", "own", "request")
 	if got := r.ended("silent").Evidence; !slices.Equal(got, []string{"the operator has sent no request since this check began"}) {
-		t.Errorf("of a silent operator: %q", got)
+		t.Errorf("evidence of a silent operator = %q", got)
 	}
-	// A server that is asked need not ask; the grader knows its log.
+	// An aggregated API server need not send requests itself. The grader knows its log.
 	g.aggregated = true
 	if got := g.run("evidence", "silent").ended("silent").Evidence; len(got) > 0 {
-		t.Errorf("of a silent server: %q", got)
+		t.Errorf("evidence of a silent server = %q", got)
 	}
 	g.aggregated = false
 	got := r.ended("busy").Evidence
 	if len(got) != 9 || got[0] != "(earlier requests: 2)" || !strings.HasSuffix(got[8], " update icecreams sundae-10 → 200 OK") {
-		t.Errorf("of an operator with ten requests: %q", got)
+		t.Errorf("evidence of an operator with ten requests = %q", got)
 	}
-	// About whom it complains: who is named in one sentence only, or else in both.
+	// Evidence prefers the objects that are named in only one of the two sentences, or else those in both.
 	for check, want := range map[string]struct {
 		first, second string
 		lines         int
@@ -188,15 +188,15 @@ func TestEvidence(t *testing.T) {
 		got := g.run("evidence", check).ended(check).Evidence
 		if len(got) != want.lines || got[0] != want.first || !strings.HasSuffix(got[1], want.second) ||
 			!strings.HasSuffix(got[len(got)-1], "sundae-10 → 200 OK") {
-			t.Errorf("of %s: %q", check, got)
+			t.Errorf("evidence of %s = %q", check, got)
 		}
 	}
 	if got := r.ended("own").Evidence; !slices.Equal(got, []string{"seen by me"}) {
-		t.Errorf("of a check that has its own: %q", got)
+		t.Errorf("evidence of a check that passes its own = %q", got)
 	}
 	failed := r.ended("request")
 	if failed.Expected != "creating an icecream works" || failed.Observed != "the API server is gone" {
-		t.Errorf("of a request of ours: %+v", failed)
+		t.Errorf("failure of a request of ours = %+v", failed)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestSettle(t *testing.T) {
 			g := newGrader(t)
 			test.does(g)
 			if got := g.run("settle", "settle").ended("settle"); got.Status != test.want {
-				t.Errorf("the event is %+v", got)
+				t.Errorf("event = %+v", got)
 			}
 		})
 	}
@@ -234,18 +234,18 @@ func TestGraderStopsAndStartsOperator(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	if got := g.run("operator", "operator").ended("operator"); got.Observed != "<nil>" {
-		t.Errorf("it was asked for, and failed: %s", got.Observed)
+		t.Errorf("the requests to the grader failed: %s", got.Observed)
 	}
 	if want := []string{"POST /operator/stop", "POST /operator/start", "POST /operator/kill"}; !slices.Equal(g.asked, want) {
-		t.Errorf("the grader was asked for %q, not %q", g.asked, want)
+		t.Errorf("the grader received %q, want %q", g.asked, want)
 	}
 	g.stop = func() error { return errors.New("it does not end") }
 	if got := g.run("operator", "operator").ended("operator"); got.Observed != "asking the grader for /operator/stop: it does not end" {
-		t.Errorf("the grader refused, and the error is %s", got.Observed)
+		t.Errorf("after a refusal of the grader, error = %s", got.Observed)
 	}
 	var none check.Operator
 	if err := none.Stop(t.Context()); !errors.Is(err, check.ErrNoOperator) {
-		t.Errorf("a lab without an operator can't stop it: %v", err)
+		t.Errorf("Stop() in a lab without an operator: error = %v", err)
 	}
 }
 
@@ -254,11 +254,11 @@ func TestStopQuietlyWaitsForAuditLog(t *testing.T) {
 	g := newGrader(t)
 	g.stop = func() error { return g.auditedAt(time.Now().Add(lateRequest), operator, "watch", 1) }
 	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "passed" {
-		t.Errorf("the event is %+v", got)
+		t.Errorf("event = %+v", got)
 	}
 	g.stop = func() error { return errors.New("it does not end") }
 	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "failed" || !strings.Contains(got.Observed, "it does not end") {
-		t.Errorf("the operator can't be stopped, and the event is %+v", got)
+		t.Errorf("with an operator that can't be stopped, event = %+v", got)
 	}
 }
 
@@ -273,10 +273,10 @@ func TestListAndCodeAgree(t *testing.T) {
 		{"missing", true, "labs.yaml lists the checks [accepted columns "},
 		{"unlisted", true, " sprinkles "},
 	} {
-		// It is found by the folder in which the test stands.
+		// The suite identifies the lab by the folder of the test.
 		r := start(t, "../01-icecream", suiteVariable+"="+test.suite)
 		if (r.err != nil) != test.fails || !strings.Contains(r.output, test.want) {
-			t.Errorf("%s: it ended with %v and printed\n%s", test.suite, r.err, r.output)
+			t.Errorf("%s: the run ended with %v and printed\n%s", test.suite, r.err, r.output)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// evidenceLines is how many requests a failed check shows.
+// evidenceLines is the maximum number of requests that a failed check shows.
 const evidenceLines = 8
 
 // Line is one request as a line of evidence.
@@ -24,12 +24,12 @@ type Line struct {
 	Time time.Time
 	// Object is the name of the object that the request is about. It is empty for a list.
 	Object string
-	// Always is true for what concerns every object: that the operator was killed, or started.
+	// Always is true for a line that concerns every object: the operator was killed or started.
 	Always bool
 	Text   string
 }
 
-// Evidence selects the requests that led to a failure, in the order of time. It takes the last requests about the
+// Evidence selects the requests that led to a failure, in chronological order. It takes the last requests about the
 // objects that the failure names and, if there is room, the last of the others.
 func (c *Check) Evidence(requests []Line, expected, observed string) []string {
 	about := c.complaint(expected, observed)
@@ -50,7 +50,7 @@ func (c *Check) Evidence(requests []Line, expected, observed string) []string {
 	}
 	if skipped := len(requests) - len(take); skipped > 0 {
 		which := "earlier requests"
-		if !take[len(requests)-1] || !take[skipped] { // not only the first are left out
+		if !take[len(requests)-1] || !take[skipped] { // not only the first requests are left out
 			which = "other requests"
 		}
 		chosen = append(chosen, fmt.Sprintf("(%s: %d)", which, skipped))
@@ -63,8 +63,8 @@ func (c *Check) Evidence(requests []Line, expected, observed string) []string {
 	return chosen
 }
 
-// complaint are the objects of which a failure complains: those named in only one of its two sentences, since there
-// they differ; else those named in both.
+// complaint returns the objects that a failure is about. These are the objects that only one of its two sentences
+// names, because there the sentences differ. If there are none, these are the objects that both name.
 func (c *Check) complaint(expected, observed string) []string {
 	known := map[string]bool{}
 	for _, event := range c.Audit.Since(c.began, func(e audit.Event) bool { return e.Name != "" }) {
@@ -88,11 +88,11 @@ func (c *Check) complaint(expected, observed string) []string {
 	return seen
 }
 
-// nameCharacters are those of an object's name (RFC 1123).
+// nameCharacters are the characters of an object's name (RFC 1123).
 const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-."
 
-// requests are the operator's since the check began, as evidence. An aggregated API server is asked and need not ask:
-// that it has sent none says nothing, and the grader adds what it has logged.
+// requests returns the operator's requests since the check began, as evidence. An aggregated API server need not send
+// requests, so their absence is no evidence, and the grader adds the server's log.
 func (c *Check) requests(expected, observed string) []string {
 	if c.operatorUser == "" {
 		return nil
@@ -120,8 +120,8 @@ func (c *Check) requests(expected, observed string) []string {
 	return c.Evidence(lines, expected, observed)
 }
 
-// Lines makes evidence of the operator's requests and of the faults that they met. It replaces the UIDs by which a
-// service knows objects with their names.
+// Lines converts the operator's requests and their faults into evidence. It replaces the UIDs by which a service knows
+// objects with their names.
 func (c *Check) Lines(entries []faults.Entry) []Line {
 	names := c.objects()
 	lines := make([]Line, len(entries))
@@ -132,10 +132,10 @@ func (c *Check) Lines(entries []faults.Entry) []Line {
 	return lines
 }
 
-// named is the name of each object, by its UID.
+// named maps the UIDs of objects to their names.
 type named map[string]string
 
-// objects are those that were created or written in this run.
+// objects returns the objects that were created or written in this run.
 func (s *Suite) objects() named {
 	names := named{}
 	for _, event := range s.Audit.Since(0, audit.Writes) {
@@ -149,8 +149,8 @@ func (s *Suite) objects() named {
 	return names
 }
 
-// named puts names for the UIDs by which other services know objects, and says which object an entry is about; empty:
-// none that is known.
+// named replaces the UIDs by which other services know objects with their names. It also returns the object that an
+// entry is about. Empty: no known object.
 func (n named) named(entry faults.Entry) (renamed faults.Entry, object string) {
 	if slices.Contains([]string{faults.API, faults.Operator, faults.Check}, entry.Service) {
 		return entry, entry.Name
@@ -164,7 +164,7 @@ func (n named) named(entry faults.Entry) (renamed faults.Entry, object string) {
 	return entry, object
 }
 
-// lastLines are the last of a list of requests, as evidence.
+// lastLines returns the last of a list of requests, as evidence.
 func lastLines[Request fmt.Stringer](requests []Request) (lines []string) {
 	if skipped := len(requests) - evidenceLines; skipped > 0 {
 		lines = append(lines, fmt.Sprintf("(earlier requests: %d)", skipped))

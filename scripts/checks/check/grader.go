@@ -25,18 +25,18 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// ErrNoOperator is returned to checks that call what only a lab with an operator has.
+// ErrNoOperator is returned to checks that call a method that only a lab with an operator supports.
 var ErrNoOperator = errors.New("this lab runs no operator")
 
-// grader is the process that runs the operator. Nil in a lab without one.
+// grader is a client of the process that runs the operator. It is nil in a lab without an operator.
 type grader struct {
 	client http.Client
 
 	mutex sync.Mutex
-	armed []span // when faults were armed
+	armed []span // the periods during which faults were armed
 }
 
-// span is a time; it goes on while it has no end.
+// span is a period. It is still open while it has no end.
 type span struct{ from, to time.Time }
 
 func newGrader(path string) *grader {
@@ -74,8 +74,7 @@ func (o Operator) Start(ctx context.Context) error {
 }
 
 // Upgrade installs the versions of the lab's extension into the cluster, makes the operator convert between versions,
-// and restarts it, like the upgrade of a real operator. From then on a check that fails costs no points of the lab
-// itself.
+// and restarts it, like the upgrade of a real operator. From then on a failed check costs no points of the lab itself.
 func (o Operator) Upgrade(ctx context.Context) error {
 	return o.post(ctx, protocol.UpgradeOperator, nil, nil)
 }
@@ -109,7 +108,7 @@ func (o Operator) log(ctx context.Context, since int64) (logged protocol.Logged,
 	return logged, o.get(ctx, fmt.Sprintf("%s?%s=%d", protocol.OperatorLog, protocol.Since, since), &logged)
 }
 
-// usage is what the operator's process has used of the processors.
+// usage returns the CPU usage of the operator's process.
 func (o Operator) usage(ctx context.Context) (usage protocol.Usage, err error) {
 	return usage, o.get(ctx, protocol.OperatorUsage, &usage)
 }
@@ -129,7 +128,7 @@ func (f Faults) Disarm(ctx context.Context) error {
 	return f.post(ctx, protocol.Disarm, nil, nil)
 }
 
-// arming notes that faults are armed from now on, or no longer.
+// arming records that faults are armed from now on, or no longer.
 func (f Faults) arming(armed bool) {
 	if f.grader == nil {
 		return
@@ -144,7 +143,7 @@ func (f Faults) arming(armed bool) {
 	}
 }
 
-// armedAt reports whether faults were armed at a time.
+// armedAt reports whether faults were armed at a given time.
 func (f Faults) armedAt(at time.Time) bool {
 	if f.grader == nil {
 		return false
@@ -157,12 +156,12 @@ func (f Faults) armedAt(at time.Time) bool {
 // Log returns all requests of the operator since the run began, with the faults that were injected.
 func (f Faults) Log(ctx context.Context) ([]faults.Entry, error) { return f.since(ctx, 0) }
 
-// since is the log after the entry with an ID.
+// since returns the log after the entry with an ID.
 func (f Faults) since(ctx context.Context, id int) (log []faults.Entry, err error) {
 	return log, f.get(ctx, fmt.Sprintf("%s?%s=%d", protocol.FaultLog, protocol.Since, id), &log)
 }
 
-// lastAction is when the operator last asked for something.
+// lastAction returns when the operator last sent a request.
 func (f Faults) lastAction(ctx context.Context) (last time.Time, err error) {
 	return last, f.get(ctx, protocol.LastAction, &last)
 }
@@ -187,8 +186,8 @@ func (s Submission) Manifests(ctx context.Context) (objects []map[string]any, er
 }
 
 // Run runs a shell script of the submission in a temporary folder, with kubectl and an account that may free icecreams.
-// The answer has its output and its exit code, even if the script failed. The error is a *ScriptError, beside that
-// answer, if the script could not do its work for any reason. Other errors are internal.
+// The answer has its output and its exit code, even if the script failed. If the script could not do its work for any
+// reason, the error is a *ScriptError, and the answer is returned as well. Other errors are internal.
 func (s Submission) Run(ctx context.Context, path string, args ...string) (output string, exit int, err error) {
 	var result protocol.Output
 	if args == nil {
@@ -201,7 +200,8 @@ func (s Submission) Run(ctx context.Context, path string, args ...string) (outpu
 	return result.Text, result.Exit, err
 }
 
-// ScriptError says what kept a script of the submission from its work: it did not end, or the shell can't read it.
+// ScriptError describes what prevented a script of the submission from doing its work: it did not end, or the shell
+// can't read it.
 type ScriptError struct {
 	// Observed is the observation of a check that fails because of the error.
 	Observed string

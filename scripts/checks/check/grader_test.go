@@ -36,8 +36,8 @@ type run struct {
 	took   time.Duration
 }
 
-// grader plays the grader for a suite: it has an audit log, and a socket on which the operator is stopped and started,
-// things go wrong, and a submission is read.
+// grader plays the grader for a suite. It has an audit log, and a socket with requests to stop and start the operator,
+// to inject faults, and to read a submission.
 type grader struct {
 	t     *testing.T
 	audit string
@@ -46,29 +46,29 @@ type grader struct {
 	asked []string
 	// stop is called when the suite stops the operator.
 	stop func() error
-	// last is when the operator last asked for something. Nil: never.
+	// last is when the operator last sent a request. Nil: never.
 	last func() time.Time
-	// onArm is what the operator asks for under a schedule, at once. Nil: nothing.
+	// onArm returns the requests that the operator sends at once under a schedule. Nil: none.
 	onArm func(faults.Schedule) []faults.Entry
 	log   []faults.Entry
 	armed []string
-	// files are those of the submission, and scripts what came of them: the answer to what arguments.
+	// files are the files of the submission, and scripts are the results of its scripts by their arguments.
 	files   map[string]string
 	scripts map[string]func(args string) protocol.Output
-	// alone: the lab runs no operator, so no socket listens.
+	// alone means that the lab runs no operator, so no socket listens.
 	alone bool
-	// aggregated: the operator is an aggregated API server.
+	// aggregated means that the operator is an aggregated API server.
 	aggregated bool
-	// usage is what the operator's process has used, and errors what Reconcile has returned.
+	// usage returns the CPU usage of the operator's process, and errors returns the errors of Reconcile.
 	usage  func() protocol.Usage
 	errors []operatorlog.Error
 	// seed and torturedWith are Seed and Torture of protocol.Run.
 	seed         uint32
 	torturedWith *int
-	// first is First of it.
+	// first is First of protocol.Run.
 	first      string
 	notStarted []int
-	// scenes is Scenes of it.
+	// scenes is Scenes of protocol.Run.
 	scenes bool
 }
 
@@ -109,8 +109,8 @@ func (g *grader) answeredAt(when time.Time, user, verb string, code, count int) 
 	return nil
 }
 
-// auditAlways logs a request that stays the last one, of a moment ago, for an hour: it stands for requests without end,
-// between which no busy machine can make a pause.
+// auditAlways logs a request as the last one, of a moment ago, for an hour. It represents an endless sequence of
+// requests, in which not even a busy machine can cause a pause.
 func (g *grader) auditAlways(user, verb string) {
 	if err := g.auditedAt(time.Now().Add(time.Hour), user, verb, 1); err != nil {
 		g.t.Fatal(err)
@@ -236,7 +236,7 @@ func (g *grader) run(suite string, listed ...string) run {
 		g.t.Fatal(err)
 	}
 	server := &http.Server{Handler: g}
-	go func() { _ = server.Serve(listener) }() // ends with Close
+	go func() { _ = server.Serve(listener) }() // Close ends it
 	g.t.Cleanup(func() { server.Close() })
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	g.write(g.t, kubeconfig, `{"clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}],`+
@@ -256,7 +256,7 @@ func (g *grader) run(suite string, listed ...string) run {
 	return start(g.t, ".", suiteVariable+"="+suite, protocol.RunVariable+"="+file)
 }
 
-// start runs TestSuite in a process of its own, in a folder, and reads its events.
+// start runs TestSuite in its own process, in a folder, and reads its events.
 func start(t *testing.T, dir string, variables ...string) run {
 	t.Helper()
 	program, err := os.Executable()
@@ -291,7 +291,7 @@ func start(t *testing.T, dir string, variables ...string) run {
 	return r
 }
 
-// ended is the event that says how a check ended.
+// ended returns the event that reports the end of a check.
 func (r run) ended(id string) protocol.Event {
 	r.t.Helper()
 	for _, event := range r.events {
@@ -299,6 +299,6 @@ func (r run) ended(id string) protocol.Event {
 			return event
 		}
 	}
-	r.t.Fatalf("the check %s did not end; the checks said %+v and printed\n%s", id, r.events, r.output)
+	r.t.Fatalf("the check %s did not end: the checks reported %+v and printed\n%s", id, r.events, r.output)
 	return protocol.Event{}
 }

@@ -13,18 +13,17 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// history is what the operator and the checks have done in a run, by time.
+// history is the list of requests of the operator and the checks in a run, by time.
 type history []moment
 
 // moment is a request of the operator or a write of a check, or the operator's start.
 type moment struct {
 	faults.Entry
-	// faulty is true while faults are armed, which can make everybody slow.
+	// faulty is true while faults are armed, which can slow everything down.
 	faulty bool
 }
 
-// history reads what has happened so far. What goes on while the operator has nothing to do is left out: watches,
-// Leases, Events.
+// history reads the requests so far. It leaves out requests that an idle operator also sends: watches, Leases, Events.
 func (s *Suite) history(entries []faults.Entry) history {
 	var all history
 	for _, entry := range entries {
@@ -42,8 +41,8 @@ func (s *Suite) history(entries []faults.Entry) history {
 	return all
 }
 
-// slowness is that of the operator, as far as its silence tells: where Pods run, it waits for them, and is silent
-// without being slow.
+// slowness returns how slow the operator is, judged by its silence. In a lab with Pods it returns 0: the operator waits
+// for them, and is silent without being slow.
 func (s *Suite) slowness(of history) time.Duration {
 	if s.Lab.Node {
 		return 0
@@ -51,9 +50,9 @@ func (s *Suite) slowness(of history) time.Duration {
 	return of.slowness()
 }
 
-// slowness is the longest time for which the operator was silent although it had something to do: before a write of its
-// own that succeeded. The first after its start does not count: filling its cache takes time, and no operator at work
-// does that.
+// slowness returns the longest time for which the operator was silent although it had something to do, that is, before
+// one of its own successful writes. The first write after a start does not count: filling the cache takes time, and
+// only a starting operator does that.
 func (h history) slowness() (longest time.Duration) {
 	starting := false
 	for i, m := range h {
@@ -71,7 +70,7 @@ func (h history) slowness() (longest time.Duration) {
 	return longest
 }
 
-// end is when a request was answered.
+// end returns when a request was answered.
 func (m moment) end() time.Time {
 	if answered := m.Answered(); !answered.IsZero() {
 		return answered
@@ -79,12 +78,12 @@ func (m moment) end() time.Time {
 	return m.Time
 }
 
-// mostFailures is how often in a row the same may fail and yet be a failure that passes.
+// mostFailures is how often in a row the same request may fail and still count as a transient failure.
 const mostFailures = 6
 
-// setback is when the operator last met a failure that passes after some time, and did not try the same again with
-// success; and overcome is when it last did. The zero time: it has not. What fails again and again is no setback:
-// coming back later does not help.
+// setback returns two times. setback is when the operator last met a transient failure for which no retry has succeeded
+// yet, and overcome is when a retry last succeeded. The zero time means never. A request that fails again and again is
+// no setback, because a later retry does not help.
 func (h history) setback(after time.Time) (setback, overcome time.Time) {
 	type failure struct {
 		last  time.Time
@@ -112,8 +111,8 @@ func (h history) setback(after time.Time) (setback, overcome time.Time) {
 	return setback, overcome
 }
 
-// restarting reports whether a fault has the operator killed, and it has not been started again. On a busy machine that
-// takes its time.
+// restarting reports whether a fault has killed the operator, and it has not been restarted yet. On a busy machine a
+// restart takes time.
 func (h history) restarting() bool {
 	killed := false
 	for _, m := range h {
@@ -127,8 +126,8 @@ func (h history) restarting() bool {
 	return killed
 }
 
-// starting reports whether the operator was started, and has asked the API server for nothing since: on a busy machine
-// its process begins late. It may have asked for a Lease, or written an Event of that.
+// starting reports whether the operator was started, and has sent no request to the API server since then. On a busy
+// machine its process begins late. Requests for a Lease and its Events do not count.
 func starting(entries []faults.Entry) bool {
 	starting := false
 	for _, e := range entries {
@@ -142,16 +141,16 @@ func starting(entries []faults.Entry) bool {
 	return starting
 }
 
-// passes reports whether a request failed in a way that may be different next time: a conflict, no answer, a failure of
+// passes reports whether a request failed in a way that may succeed next time: a conflict, no answer, or a failure of
 // the service.
 func (m moment) passes() bool {
 	switch {
 	case m.Answered().IsZero():
 		return true
 	case m.Code == http.StatusConflict:
-		return m.Service == faults.API // other services have other rules: the freezer refuses a used id for ever
+		return m.Service == faults.API // other services have other rules: the freezer refuses a used id forever
 	case m.Code == http.StatusTooManyRequests, m.Code >= http.StatusInternalServerError:
 		return true
 	}
-	return m.Code == http.StatusUnprocessableEntity && m.Verb == "patch" // a test of a JSON patch that fails is a conflict
+	return m.Code == http.StatusUnprocessableEntity && m.Verb == "patch" // a failed test of a JSON patch is a conflict
 }

@@ -14,7 +14,7 @@ import (
 
 var epoch = time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)
 
-// after is what happened so many milliseconds after the epoch.
+// after returns a request so many milliseconds after the epoch.
 func after(milliseconds int, service, verb, resource, name string, code int) moment {
 	return moment{Entry: faults.Entry{
 		Time: epoch.Add(time.Duration(milliseconds) * time.Millisecond), Service: service, Verb: verb, Resource: resource, Name: name,
@@ -58,7 +58,7 @@ func TestSlowness(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if got := test.history.slowness(); got != time.Duration(test.want)*time.Millisecond {
-				t.Errorf("got %s, want %d ms", got, test.want)
+				t.Errorf("slowness() = %s, want %d ms", got, test.want)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestSetback(t *testing.T) {
 				return epoch.Add(time.Duration(milliseconds) * time.Millisecond)
 			}
 			if got, overcome := test.history.setback(epoch); !got.Equal(at(test.want)) || !overcome.Equal(at(test.overcome)) {
-				t.Errorf("got %s, overcome %s, want %s and %s", got, overcome, at(test.want), at(test.overcome))
+				t.Errorf("setback() = %s, %s, want %s, %s", got, overcome, at(test.want), at(test.overcome))
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func TestNoEventOfOthers(t *testing.T) {
 		{"icecreams", "sundae-2", true},
 	} {
 		if got := counts(audit.Event{Resource: test.resource, Name: test.name}); got != test.want {
-			t.Errorf("a write of %s %q counts: %t", test.resource, test.name, got)
+			t.Errorf("a write of %s %q counts = %t", test.resource, test.name, got)
 		}
 	}
 }

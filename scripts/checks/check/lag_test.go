@@ -14,24 +14,24 @@ func TestLagIgnoresOtherObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lag Lag
 		if lag.Now() != 0 {
-			t.Errorf("before the first object it is %s", lag.Now())
+			t.Errorf("Now() before the first object = %s", lag.Now())
 		}
 		lag.Sent("ada")
 		lag.Sent("grace")
 		<-time.After(20 * time.Millisecond)
 		lag.Arrived("ada")
 		if lag.Now() != 20*time.Millisecond {
-			t.Errorf("after 20 ms it is %s", lag.Now())
+			t.Errorf("Now() after 20 ms = %s", lag.Now())
 		}
 		lag.Arrived("somebody-else")
 		lag.Arrived("ada")
 		if lag.Now() != 20*time.Millisecond {
-			t.Errorf("after other objects and changes it is %s", lag.Now())
+			t.Errorf("Now() after other objects and changes = %s", lag.Now())
 		}
 		<-time.After(30 * time.Millisecond)
 		lag.Arrived("grace")
 		if lag.Now() != 50*time.Millisecond {
-			t.Errorf("after 50 ms it is %s", lag.Now())
+			t.Errorf("Now() after 50 ms = %s", lag.Now())
 		}
 	})
 }

@@ -13,8 +13,9 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// How long the API server refuses: until an operator has tried the same so often, or for so long since it tried last,
-// or for so long in which it did not try at all; and not for longer than the limit.
+// These constants limit how long the API server refuses: until an operator has tried the same request refusedTries
+// times, for refusedCalm after its last try, or for untried if it does not try at all, but never longer than
+// refusedLimit.
 const (
 	refusedTries = 5
 	refusedCalm  = 600 * time.Millisecond

@@ -20,37 +20,39 @@ import (
 )
 
 const (
-	// restWindow is how long an operator must be at rest to count as such: who reads or writes twice a second is not.
-	// idleWindow is enough where only what comes next is counted. restLimit is how long it may take until it is at rest.
+	// restWindow is how long an operator must be at rest to count as such. An operator that reads or writes twice a second
+	// is not at rest. idleWindow is enough if only later requests are counted. restLimit is how long the operator may take
+	// to come to rest.
 	restWindow = 600 * time.Millisecond
 	idleWindow = 100 * time.Millisecond
 	restLimit  = 3 * maximalWindow
-	// restRuns is how often the threads of an operator at rest may run in restWindow, and restCPU for how long. One that
-	// only watches runs four or five times; one that is called again after a millisecond, hundreds of times, or 60 on a
-	// very busy machine.
+	// restRuns is how often the threads of an operator at rest may run in restWindow, and restCPU is for how long. An
+	// operator that only watches runs four or five times. One that is called again after a millisecond runs hundreds of
+	// times, or 60 times on a very busy machine.
 	restRuns = 40
 	restCPU  = restWindow / 4
-	// restTail is for how long an operator may still be at work: a window that it spoils then is given up at once. Later
-	// each window is waited for to its end, so that an operator that asks twice a second is not at rest when it is late
-	// once.
+	// restTail is how long an operator may still be working: a window in which it works is then abandoned at once. After
+	// that, each window is waited for to its end, so that an operator that sends a request twice a second does not count
+	// as at rest because one request is late.
 	restTail = time.Second
-	// restLook is how often it is looked meanwhile how busy it is.
+	// restLook is the interval at which the operator's CPU usage is read in the meantime.
 	restLook = 50 * time.Millisecond
-	// slowWindows is how many times as long as it was ever silent at work an operator must be at rest, and slowRest the
-	// most that is waited for that: between two writes of a slow one nothing happens, and yet it is not at rest.
+	// slowWindows multiplies the longest silence of the operator at work to get the time that it must be at rest, and
+	// slowRest is the upper limit for that time: between two writes of a slow operator nothing happens, and yet it is not
+	// at rest.
 	slowWindows = 3
 	slowRest    = 3 * time.Second
 )
 
-// AtRest fails the check unless the operator comes to rest. When the state is as wanted, the operator must for a while
-// read and write nothing, and must not keep looking at what it has in its cache.
+// AtRest fails the check unless the operator comes to rest. When the state is as wanted, the operator must read and
+// write nothing for a while, and must not keep reading its cache.
 func (c *Check) AtRest(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.atRest(ctx, t, restWindow)
 }
 
-// Idle is AtRest for a moment. After it, the operator's earlier work is done, so that all later activity has a new
-// reason.
+// Idle is AtRest for a short moment. After it, the operator's earlier work is done, so that all later activity has a
+// new reason.
 func (c *Check) Idle(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c.atRest(ctx, t, idleWindow)
@@ -110,9 +112,9 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 	}
 }
 
-// awaitSilence waits for a window in which no request of the operator comes after the last one that was seen, and it is
-// not busy. It ends as soon as there is one, or it has been busy, and reports false: then another window begins, and
-// what is left of this one need not be waited for.
+// awaitSilence waits for a window in which the operator is not busy and sends no request after the last one that was
+// seen. It returns false as soon as the operator sends a request or has been busy. Then another window begins, without
+// waiting for the rest of this one.
 func (c *Check) awaitSilence(
 	ctx context.Context, t *testing.T, window time.Duration, seen time.Time, busy func(protocol.Usage) bool,
 ) (whole bool) {
@@ -141,8 +143,8 @@ func (c *Check) awaitSilence(
 	}
 }
 
-// busy says as evidence that the operator worked without a pause while the check ran: a loop that never ends sends no
-// request, and nothing else shows it.
+// busy returns evidence that the operator worked without a pause while the check ran. An endless loop sends no request,
+// and nothing else shows it.
 func (c *Check) busy() []string {
 	const least = time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), least)
@@ -168,21 +170,21 @@ func (c *Check) Logged(ctx context.Context, t *testing.T) int64 {
 	return size
 }
 
-// conflict is in the message of each 409 of an update (k8s.io/apimachinery/pkg/api/errors.NewConflict).
+// conflict is part of the message of each 409 of an update (k8s.io/apimachinery/pkg/api/errors.NewConflict).
 const conflict = "Operation cannot be fulfilled on "
 
-// fewConflicts is how many an operator may have for one object whose cache is behind: with the work queue's delays, for
-// a third of a second.
+// fewConflicts is how many conflicts an operator may have for one object while its cache is stale. With the work
+// queue's delays, they take a third of a second.
 const fewConflicts = 6
 
-// excused reports whether an error that was returned so often is a conflict, and a few of these.
+// excused reports whether an error that was returned so often is a conflict that occurred only a few times.
 func excused(text string, count int) bool {
 	return count <= fewConflicts && strings.Contains(text, conflict)
 }
 
 // NoErrors fails the check if Reconcile keeps returning an error for objects that are as wanted, since the operator had
 // logged so many bytes (see Logged). Any operator may return one error: the work queue retries, and the retry succeeds.
-// A few conflicts do not count. A stale cache causes them, and on a busy machine the cache is far behind.
+// A few conflicts do not count: a stale cache causes them, and on a busy machine the cache is far behind.
 func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects ...string) {
 	t.Helper()
 	errors, err := c.Operator.Errors(ctx, since)
@@ -231,5 +233,5 @@ func (c *Check) ErrorsHaveCauses(ctx context.Context, t *testing.T, since int64,
 		"an error is a request to be called again, and people are woken up by it: which of your ifs returns one when there is none?")
 }
 
-// unnamedErrors is how many errors of which the log does not tell the object may be another object's.
+// unnamedErrors is how many errors without a known object may belong to another object.
 const unnamedErrors = 4

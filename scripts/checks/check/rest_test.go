@@ -27,12 +27,12 @@ func TestBusyOperatorIsEvidence(t *testing.T) {
 		found := len(got) > 0 &&
 			regexp.MustCompile(`^the operator worked for 1\.\d+s of the 1\.\d+s that this check took: is there a loop`).MatchString(got[0])
 		if found != want {
-			t.Errorf("of an operator that works for %g of the time, the evidence is %q", share, got)
+			t.Errorf("evidence for an operator that works for %g of the time = %q", share, got)
 		}
 	}
 }
 
-// returned is an error that Reconcile has returned so often for each of some objects.
+// returned builds an error that Reconcile has returned so often for each of some objects.
 func returned(text string, counts map[string]int) operatorlog.Error {
 	e := operatorlog.Error{Text: text, Objects: map[string]operatorlog.Returned{}}
 	for object, count := range counts {
@@ -44,7 +44,7 @@ func returned(text string, counts map[string]int) operatorlog.Error {
 
 func TestAtRest(t *testing.T) {
 	t.Parallel()
-	// using is a process that is run so often, and works for so long, in a second.
+	// using builds the usage of a process that runs so often, and works for so long, per second.
 	using := func(runs int, cpu float64) func() protocol.Usage {
 		began := time.Now()
 		return func() protocol.Usage {
@@ -55,7 +55,7 @@ func TestAtRest(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*grader)
-		// observed is an expression that what was observed matches; empty: it is at rest.
+		// observed is an expression that the observation must match. Empty: the operator is at rest.
 		observed string
 	}{
 		{"idle", func(*grader) {}, ""},
@@ -111,12 +111,12 @@ func TestAtRest(t *testing.T) {
 			got := g.run("rest", "rest").ended("rest")
 			if test.observed == "" {
 				if got.Status != "passed" || got.Seconds > 5 {
-					t.Errorf("it is at rest, and the event is %+v", got)
+					t.Errorf("the operator is at rest: event = %+v", got)
 				}
 				return
 			}
 			if got.Status != "failed" || !regexp.MustCompile(test.observed).MatchString(got.Observed) || len(got.Evidence) == 0 {
-				t.Errorf("it is not at rest, and the event is %+v", got)
+				t.Errorf("the operator is not at rest: event = %+v", got)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func TestErrorsWithoutCause(t *testing.T) {
 		name   string
 		errors []operatorlog.Error
 		code   int    // of the answer to the operator's request
-		want   string // of what was observed; empty: it passes
+		want   string // the observation; empty: the check passes
 	}{
 		{"no errors", nil, http.StatusOK, ""},
 		{
@@ -159,7 +159,7 @@ func TestErrorsWithoutCause(t *testing.T) {
 			}
 			got := g.run("causes", "causes").ended("causes")
 			if got.Observed != test.want || (got.Status == "passed") != (test.want == "") {
-				t.Errorf("the event is %+v", got)
+				t.Errorf("event = %+v", got)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func AllowsNoMore(may func(audit.Right) bool) types.Feature {
 	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(may)).Feature()
 }
 
-// of says which rights to a group the needs are.
+// of returns a function that reports whether the needs include a right to a group.
 func (n Needs) of(group string) func(audit.Right) bool {
 	return func(r audit.Right) bool { return r.Group == group && slices.Contains(n[r.Resource], r.Verb) }
 }
@@ -85,7 +85,8 @@ func spares(may func(audit.Right) bool) types.StepFunc {
 	})
 }
 
-// common are rights that any operator may have: to elect a leader, to record Events, and to ask who reads its metrics.
+// common reports whether any operator may have a right: to elect a leader, to record Events, and to authenticate and
+// authorize the clients of its metrics.
 func common(r audit.Right) bool {
 	switch {
 	case r.Group == "coordination.k8s.io" && r.Resource == "leases":

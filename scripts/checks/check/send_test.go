@@ -41,7 +41,7 @@ func TestSendTruncatesEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		if event.Note == nil && (len(got.Measurements) != 1 || !strings.HasPrefix(got.Observed, "vanilla")) {
-			t.Errorf("the event has lost more than it should: %+v", got)
+			t.Errorf("the event was truncated too much: %+v", got)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/grading/protocol"
 )
 
-// asksForFiles tells what it is answered, as its evidence.
+// asksForFiles reports the answers that it gets as its evidence.
 func asksForFiles(ctx context.Context, t *testing.T, c *check.Check) {
 	t.Helper()
 	var results []string
@@ -59,7 +59,7 @@ func TestSubmissionFilesAndScripts(t *testing.T) {
 		`missing true: opening none.sh: file does not exist: file does not exist`,
 	}
 	if got := g.run("submission", "submission").ended("submission").Evidence; !slices.Equal(got, want) {
-		t.Errorf("the evidence is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("evidence =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

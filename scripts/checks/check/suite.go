@@ -28,7 +28,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// userAgent is how the requests of checks are known in the audit log.
+// userAgent identifies the requests of checks in the audit log.
 const userAgent = "operator-labs-checks"
 
 // Features are the checks of a lab: the ID in labs.yaml, and the code.
@@ -54,19 +54,19 @@ type Suite struct {
 	Server protocol.Server
 	// Kubectl is the program that acts as kubectl if its first argument says so. Kubeconfig is an administrator's.
 	Kubectl, Kubeconfig string
-	// Shared says that the cluster has other users.
+	// Shared is true if the cluster has other users.
 	Shared bool
-	// NodeFollows says that a node becomes Ready by itself, if none is yet.
+	// NodeFollows is true if a node will become Ready by itself, if none is yet.
 	NodeFollows bool
-	// Exchange is a folder that both the operator and the checks may write to. The operator can access few others.
+	// Exchange is a folder that both the operator and the checks may write to. The operator can access few other folders.
 	Exchange string
 	// Services are the URLs of the lab's services by name. They are for checks, and requests to them meet no faults. The
 	// map is empty in a lab whose checks deploy the submission.
 	Services map[string]string
-	// Extended says that the submission has started the lab's extension.
+	// Extended is true if the submission has started the lab's extension.
 	Extended bool
-	// NotExtended says why the checks of the lab's extension can't test this submission. It is empty if they can, or if
-	// the lab has no extension.
+	// NotExtended is why the checks of the lab's extension can't test this submission. It is empty if they can, or if the
+	// lab has no extension.
 	NotExtended string
 	// Seed is the source of all randomness in this run.
 	Seed uint32
@@ -80,7 +80,7 @@ type Suite struct {
 	rules        audit.Rules // of the operator's role
 	auditMark    string
 	first        string // the check that runs before all others
-	notStarted   []int  // the steps of which the submission has nothing
+	notStarted   []int  // the steps that the submission has not started
 	torture      *int
 	scenes       bool
 	early        bool // only the preconditions are checked
@@ -88,7 +88,8 @@ type Suite struct {
 	sending      sync.Mutex // of events
 	events       *json.Encoder
 	statuses     map[string]report.Status
-	// spoiled is what the operator did so that nothing more can be checked, and spoiledIn the check that shows it.
+	// spoiled describes what the operator did to make further checks impossible, and spoiledIn is the check that revealed
+	// it.
 	spoiled   *Failure
 	spoiledIn string
 }
@@ -102,22 +103,22 @@ type Options struct {
 	// Scenario is the lab in one short story. It creates, changes and deletes objects, waits until the state is correct,
 	// and fails otherwise. It must pass despite all injected failures: see Torture and BadDay.
 	Scenario Scenario
-	// Writes and Reads are approximate numbers of the requests that the operator needs for the scenario on a good day, to
-	// all services together. Random faults are placed among them. They are constants and not counted, because the count
+	// Writes and Reads are approximate numbers of requests to all services that the operator needs for the scenario on a
+	// good day. Random faults are placed among these requests. They are constants and not counted, because the count
 	// differs from day to day, and a seed must always produce the same schedules.
 	Writes, Reads int
 	// Requests is how many writes the scenario itself sends, by Check.Sending, in a lab whose submission is an API server.
 	// Such a server is killed around each of them and after each change of its folder, and its own writes and reads meet
 	// no faults.
 	Requests int
-	// Scenes are played once each, besides the scenario, in a torture that asks for them. They are stories with one mishap
-	// at one moment that no schedule of the scenario reaches. A scene arms its mishap itself: see Check.Arm.
+	// Scenes are played once each, besides the scenario, in a torture that asks for them. A scene is a story with one
+	// fault at one moment that no schedule of the scenario reaches. It arms its fault itself: see Check.Arm.
 	Scenes []Scene
 }
 
-// Scene is a story with one failure of its own.
+// Scene is a story with its own fault.
 type Scene struct {
-	// Name says what goes wrong.
+	// Name describes the fault.
 	Name string
 	Play Scenario
 }
@@ -158,14 +159,14 @@ func Run(t *testing.T, features Features, options Options) {
 	}
 	for _, listed := range suite.Lab.StartingWith(suite.first) {
 		if listed.Precondition() {
-			suite.statuses[listed.ID] = report.Passed // or we had not come so far
+			suite.statuses[listed.ID] = report.Passed // otherwise the run would have ended earlier
 			continue
 		}
 		suite.check(ctx, t, listed, features, options.CleanUp)
 	}
 }
 
-// preconditions checks what must be so before the operator is started.
+// preconditions checks the conditions that must hold before the operator is started.
 func (s *Suite) preconditions(ctx context.Context, t *testing.T, features Features) {
 	t.Helper()
 	for _, listed := range s.Lab.Checks {
@@ -184,7 +185,7 @@ func (s *Suite) check(ctx context.Context, t *testing.T, listed manifest.Check, 
 	t.Run(listed.ID, func(t *testing.T) { s.run(ctx, t, listed, feature, cleanUp) })
 }
 
-// agree is the test of the checks that needs no cluster: one list, one code.
+// agree tests without a cluster that labs.yaml and the code list the same checks.
 func agree(t *testing.T, features Features) {
 	t.Helper()
 	folder, err := os.Getwd()
@@ -222,7 +223,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of the run: %w", err)
 	}
-	config.QPS, config.Burst = -1, -1 // a burst of requests is one of the things that we test
+	config.QPS, config.Burst = -1, -1 // bursts of requests are among the things that we test
 	config.UserAgent = userAgent
 	log, err := audit.Open(ctx, run.AuditLog)
 	if err != nil {
@@ -278,12 +279,12 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 	check := &Check{Suite: s, ID: listed.ID, began: s.Audit.Now(), notStarted: slices.Contains(s.notStarted, listed.Step)}
 	started := time.Now()
 	check.started = started
-	check.used, _ = s.Operator.usage(ctx) // in a lab without an operator there is no work to wait for
-	// Nothing that goes wrong may count as passed, whatever the feature or the framework makes of it.
+	check.used, _ = s.Operator.usage(ctx) // a lab without an operator has no usage
+	// Nothing that fails may count as passed, however the feature or the framework handles it.
 	status := report.Failed
 	defer func() {
 		if check.aborted {
-			return // that is for the grader to find
+			return // the grader detects this
 		}
 		if check.prevented != "" {
 			s.report(t, protocol.Event{Check: listed.ID, Prevented: check.prevented})
@@ -340,15 +341,15 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 		switch {
 		case check.failure != nil:
 		case reason != "":
-			status = report.Skipped // it ran to find the cause of another one's failure, and it is not that
+			status = report.Skipped // it ran to find the cause of another failure, and found none
 		default:
 			status = report.Passed
 		}
 	}
 }
 
-// bypassed is the failure of an operator that has got to the API server by another way than the one on which faults
-// wait for it. Nil: it has not.
+// bypassed returns the failure of an operator that has reached the API server without going through the proxy that
+// injects faults. Nil: it has not.
 func (s *Suite) bypassed(since audit.Mark) *Failure {
 	if s.auditMark == "" {
 		return nil
@@ -371,8 +372,8 @@ func (s *Suite) report(t *testing.T, event protocol.Event) {
 	}
 }
 
-// send sends an event to the grader, with no more than a report keeps: what a check has seen may be a submission's text
-// of any length. Notes come while a check runs, from whatever watches.
+// send sends an event to the grader, cut to what a report keeps: an observation may contain a submission's text of any
+// length. Watches send notes while a check runs.
 func (s *Suite) send(event protocol.Event) error {
 	kept := report.Check{
 		Reason: event.Reason, Expected: event.Expected, Observed: event.Observed, Evidence: event.Evidence,
@@ -389,11 +390,11 @@ func (s *Suite) send(event protocol.Event) error {
 	return s.events.Encode(event)
 }
 
-// Note adds an observation of an object to the report's timeline, in a lane of its own. The text begins with the
-// object's kind and name, as in "Certificate serving-cert is Ready". Took is 0 for what has no length. A note does not
+// Note adds an observation of an object to the report's timeline, in its own lane. The text begins with the object's
+// kind and name, as in "Certificate serving-cert is Ready". took is 0 for an event without a duration. A note does not
 // affect the verdict, and Note may be called from any goroutine until the checks have ended.
 func (s *Suite) Note(at time.Time, took time.Duration, what string) {
-	_ = s.send(protocol.Event{Note: &protocol.Note{Time: at, Seconds: took.Seconds(), What: what}}) // a grader that has ended wants no notes
+	_ = s.send(protocol.Event{Note: &protocol.Note{Time: at, Seconds: took.Seconds(), What: what}}) // a grader that has ended needs no notes
 }
 
 // OperatorUser returns the API server's name for the operator's account. It is empty in a lab without an operator.

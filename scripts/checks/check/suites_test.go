@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// suiteVariable makes this test binary the checks of a lab: it names the suite below that is run.
+	// suiteVariable turns this test binary into the checks of a lab: it names the suite below to run.
 	suiteVariable = "CHECK_TEST_SUITE"
-	// patience is check's: how long an operator may do nothing while something is awaited of it.
+	// patience is the patience of package check: how long an operator may do nothing while a check waits for it.
 	patience = 3 * time.Second
 	operator = "system:serviceaccount:operator-system:controller-manager"
 )
 
-// lateRequest is how long after the operator was stopped its last request is logged.
+// lateRequest is how long after the operator's stop its last request is logged.
 const lateRequest = patience / 10
 
 type step = func(context.Context, *testing.T, *check.Check)
 
-// suites are what the tests of this package run as a process of its own, as the grader does: id of the check and its
-// steps.
+// suites are the suites that the tests of this package run in a separate process, as the grader does. They map the ID
+// of a check to its steps.
 var suites = map[string]check.Features{
 	"verdicts": {
 		"passes":   feature(passes, passes),
@@ -120,7 +120,7 @@ var suites = map[string]check.Features{
 	"overcome": {"overcome": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		began, wait := time.Now(), c.NewWait(patience/2, patience/2)
-		for time.Since(began) < 2*patience { // the time of one that never stops is over after three times its patience
+		for time.Since(began) < 2*patience { // the wait for an operator that never stops ends after three times its patience
 			if why := wait.Over(ctx); why != "" {
 				c.Fail(t, "the shop opens", why)
 			}
@@ -182,7 +182,7 @@ func skips(_ context.Context, t *testing.T, _ *check.Check) {
 
 func never() <-chan struct{} { return nil }
 
-// TestSuite is not a test itself. It runs the checks of a lab while one of the tests of this package plays the grader.
+// TestSuite is not a test itself. It runs the checks of a lab while a test of this package plays the grader.
 func TestSuite(t *testing.T) {
 	name := os.Getenv(suiteVariable)
 	switch name {
@@ -199,7 +199,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// ofLabOne are checks named as those of lab 01, or nearly.
+// ofLabOne returns checks with the names of lab 01's checks, or nearly.
 func ofLabOne(t *testing.T, how string) check.Features {
 	t.Helper()
 	list, err := manifest.Load("../../..")

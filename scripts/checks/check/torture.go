@@ -20,7 +20,7 @@ import (
 	"lva.io/operators/scripts/grading/report"
 )
 
-// Scenario is the story of a lab, which must end well whatever failures are injected. It waits generously (see
+// Scenario is the story of a lab, which must end well regardless of the injected failures. It waits generously (see
 // Check.EventuallyWithin), because operators are restarted, asked to retry after a second, and back off.
 type Scenario func(context.Context, *testing.T, *Check)
 
@@ -28,7 +28,7 @@ type Scenario func(context.Context, *testing.T, *Check)
 // Operators are not killed on a bad day. Dedicated checks and the torture do that. The lab may run steps of its own
 // first, which need no seed.
 func BadDay(scenario Scenario, before ...types.StepFunc) types.Feature {
-	// About what a scenario takes: faults that lie beyond its end do not happen.
+	// Roughly the requests of a scenario: faults that are placed after its end do not happen.
 	const writes, reads = 12, 6
 	feature := features.New("on a bad day")
 	for _, step := range before {
@@ -43,7 +43,7 @@ func BadDay(scenario Scenario, before ...types.StepFunc) types.Feature {
 		Teardown(Teardown(func(ctx context.Context, c *Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// arm lets things go wrong for the rest of the check: its evidence is then what went wrong, and when.
+// arm injects faults for the rest of the check. Its evidence then shows the faults, and when they happened.
 func (c *Check) arm(ctx context.Context, t *testing.T, schedule faults.Schedule) {
 	t.Helper()
 	log, err := c.Faults.since(ctx, c.armedAt)
@@ -62,9 +62,9 @@ func (c *Check) Arm(ctx context.Context, t *testing.T, schedule faults.Schedule)
 	c.arm(ctx, t, schedule)
 }
 
-// faultLog is what the operator asked for since the faults were armed, what befell it, and what the check itself
-// changed meanwhile: without that, it is unknown what the operator answers to. A long log takes its time on a busy
-// machine.
+// faultLog returns the operator's requests since the faults were armed, the faults that these met, and the check's own
+// changes. Without the changes, it would be unknown what the operator reacts to. Reading a long log takes time on a
+// busy machine.
 func (c *Check) faultLog() []faults.Entry {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -84,7 +84,7 @@ func (c *Check) faultLog() []faults.Entry {
 
 // tortureLab plays the scenario on a good day, then the lab's scenes if they are asked for, then the scenario with a
 // crash at each of its writes, then under random schedules, until one of them fails. Then it looks for the shortest
-// schedule that does.
+// schedule that makes it fail.
 func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, random int) {
 	t.Helper()
 	if options.Scenario == nil || options.Writes+options.Requests == 0 {
@@ -128,7 +128,7 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 	}
 }
 
-// schedules are those that are played after the good day: all single crashes, then the random ones.
+// schedules returns the schedules to play after the good day: all single crashes, then the random ones.
 func (s *Suite) schedules(good trial, options Options, random int) (schedules []faults.Schedule) {
 	if options.Requests > 0 {
 		schedules = faults.SweepStorage(lastOf(faults.Change, good.entries), options.Requests)
@@ -144,7 +144,7 @@ func (s *Suite) schedules(good trial, options Options, random int) (schedules []
 	return schedules
 }
 
-// lastOf returns how many requests or changes of a class, among those that faults can affect, a trial had.
+// lastOf returns how many requests or changes of a class a trial had, counting only those that faults can affect.
 func lastOf(class faults.Class, entries []faults.Entry) (number int) {
 	for _, entry := range entries {
 		if entry.Class() == class {
@@ -245,10 +245,10 @@ func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene,
 	return result
 }
 
-// conclude reports the failed trial that is the result to the grader.
+// conclude reports the failed trial to the grader as the result.
 func (s *sweep) conclude(t *testing.T, failed trial) {
 	t.Helper()
-	// The newest: an operator that asks without end has a very long log.
+	// Keep the newest entries: an operator in an endless loop has a very long log.
 	failed.Final, failed.Timeline = true, failed.entries[max(0, len(failed.entries)-report.MaxTimeline):]
 	names := s.objects()
 	for i, entry := range failed.Timeline {

@@ -20,13 +20,13 @@ import (
 // scenario is a suite whose scenario is tortured, or has a bad day.
 type scenario struct {
 	play check.Scenario
-	// unstated: the number of writes is not given.
+	// unstated means that the number of writes is not given.
 	unstated bool
 	cleanUp  func() error
 	scenes   []check.Scene
 }
 
-// cuts is a scene with a mishap of its own, and an end.
+// cuts returns a scene with its own fault and an end.
 func cuts(end check.Scenario) check.Scene {
 	return check.Scene{Name: "cuts", Play: func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
@@ -35,7 +35,7 @@ func cuts(end check.Scenario) check.Scene {
 	}}
 }
 
-// What the scenarios below take, so their random faults are among these.
+// These are the numbers of requests of the scenarios below, so their random faults are among these.
 const scenarioWrites, scenarioReads = 6, 3
 
 var scenarios = map[string]scenario{
@@ -60,14 +60,14 @@ var scenarios = map[string]scenario{
 	}},
 }
 
-// failAt fails if the operator met such a fault since the schedule began.
+// failAt fails if the operator met a fault for which falls returns true since the schedule began.
 func failAt(ctx context.Context, t *testing.T, c *check.Check, falls func(faults.Entry) bool) {
 	t.Helper()
 	log, err := c.Faults.Log(ctx)
 	c.OK(t, "reading the log", err)
 	for _, entry := range slices.Backward(log) {
 		if entry.Service == faults.Operator {
-			return // with which each schedule begins: see plays
+			return // each schedule begins with a start: see plays
 		}
 		if falls(entry) {
 			c.Fail(t, "it does not matter", "it matters: "+string(entry.Fault))
@@ -89,7 +89,7 @@ func (s scenario) options() check.Options {
 		if s.cleanUp != nil {
 			return s.cleanUp()
 		}
-		return suite.Operator.Start(ctx) // of which the tests' grader takes note
+		return suite.Operator.Start(ctx) // the tests' grader records it
 	}
 	return options
 }
@@ -98,7 +98,7 @@ func (s scenario) features() check.Features {
 	return check.Features{"bad-day": check.BadDay(s.play), "next": feature(fails)}
 }
 
-// plays is an operator that sends so many writes whatever faults it meets, after it was started.
+// plays returns an operator that sends so many writes after a start, whatever faults it meets.
 func plays(writes int) func(faults.Schedule) []faults.Entry {
 	return func(schedule faults.Schedule) []faults.Entry {
 		entries := []faults.Entry{{Service: faults.Operator, Verb: "started"}}
@@ -135,7 +135,7 @@ func (g *grader) torture(suite string, random int) run {
 	return g.run(suite)
 }
 
-// progress returns what the events say of the trials: "2 of 5 [kill-before write 1] passed".
+// progress returns the events about the trials in words: "2 of 5 [kill-before write 1] passed".
 func (r run) progress() []string {
 	var progress []string
 	for _, event := range r.events {
@@ -167,16 +167,16 @@ func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
 	for i, schedule := range schedules {
 		of := len(schedules)
 		if i == 0 {
-			of = 1 // the good day says how many there are
+			of = 1 // the good day determines the number
 		}
 		progress = append(progress, fmt.Sprintf("%d of %d [%s]", i+1, of, schedule), fmt.Sprintf("%d of %d [%s] passed", i+1, of, schedule))
 		asked = append(asked, "POST "+protocol.Arm, "POST "+protocol.Disarm, "POST "+protocol.StartOperator)
 	}
 	if r.err != nil || !slices.Equal(r.progress(), progress) {
-		t.Errorf("it ended with %v, and reported\n%s\nwant\n%s", r.err, strings.Join(r.progress(), "\n"), strings.Join(progress, "\n"))
+		t.Errorf("the run ended with %v, and reported\n%s\nwant\n%s", r.err, strings.Join(r.progress(), "\n"), strings.Join(progress, "\n"))
 	}
 	if !slices.Equal(g.armed, schedules) || !slices.Equal(g.asked, asked) {
-		t.Errorf("after each schedule all must be disarmed and cleaned up; it armed %q and asked for %q", g.armed, g.asked)
+		t.Errorf("after each schedule, faults must be disarmed and the cluster cleaned up: armed %q, requests %q", g.armed, g.asked)
 	}
 }
 
@@ -187,28 +187,28 @@ func TestTortureEndsAtFirstFailedCrash(t *testing.T) {
 	progress := r.progress()
 	want := []string{"5 of 10 [kill-after write 2]", "5 of 10 [kill-after write 2] failed", "5 of 10 [kill-after write 2] final"}
 	if len(progress) != 8+3 || !slices.Equal(progress[8:], want) {
-		t.Fatalf("it reported\n%s", strings.Join(progress, "\n"))
+		t.Fatalf("progress() =\n%s", strings.Join(progress, "\n"))
 	}
 	last := r.events[len(r.events)-1]
 	if last.Expected != "it does not matter" || last.Observed != "it matters: kill-after" || len(last.Evidence) == 0 ||
 		last.Evidence[0] != "what went wrong: kill-after write 2" ||
 		!strings.Contains(last.Evidence[len(last.Evidence)-1], "update icecreams sundae → 200 OK (write 2, kill-after)") {
-		t.Errorf("the result is %+v", last)
+		t.Errorf("last event = %+v", last)
 	}
-	// From the beginning of this schedule, and no further.
+	// The timeline must begin with this schedule, and not earlier.
 	if timeline := last.Trial.Timeline; len(timeline) != 1+scenarioReads+2 ||
 		timeline[0].Service != faults.Operator || timeline[len(timeline)-1].Fault != faults.KillAfter {
-		t.Errorf("the timeline is %+v", timeline)
+		t.Errorf("timeline = %+v", timeline)
 	}
 	if g.asked[len(g.asked)-1] != "POST "+protocol.StartOperator {
-		t.Errorf("it must clean up after the last trial, and asked for %q", g.asked)
+		t.Errorf("no clean-up after the last trial: requests %q", g.asked)
 	}
 }
 
 func TestTortureLooksForTheShortestSchedule(t *testing.T) {
 	t.Parallel()
 	const random = 30
-	// A seed whose first schedule with a stale has much else.
+	// Look for a seed whose first schedule with a stale watch has many other faults.
 	stale := func(f faults.Fault) bool { return f.Kind == faults.Stale }
 	var failing faults.Schedule
 	seed, before := uint32(0), 0
@@ -227,15 +227,15 @@ func TestTortureLooksForTheShortestSchedule(t *testing.T) {
 	final := last.Trial
 	if !final.Final || final.Number != 0 || final.Schedule.Seed != seed || len(final.Schedule.Faults) != 1 ||
 		final.Schedule.Faults[0].Kind != faults.Stale || !slices.Contains(failing.Faults, final.Schedule.Faults[0]) {
-		t.Errorf("of [%s] with seed %d, [%s] with seed %d is left", failing, seed, final.Schedule, final.Schedule.Seed)
+		t.Errorf("[%s] with seed %d was shrunk to [%s] with seed %d", failing, seed, final.Schedule, final.Schedule.Seed)
 	}
 	if last.Observed != "it matters: stale" || last.Evidence[0] != "what went wrong: "+final.Schedule.String() ||
 		len(final.Timeline) != 1+scenarioReads+scenarioWrites {
-		t.Errorf("the result is of another trial: %+v", last)
+		t.Errorf("the last event belongs to another trial: %+v", last)
 	}
-	// The sweep, and the random ones before this one, were survived.
+	// The operator survived the sweep, and the random schedules before this one.
 	if want := 1 + 2*scenarioWrites + before; g.armed[want] != failing.String() {
-		t.Errorf("it fell to [%s], and must to number %d, [%s]", g.armed[want], want+1, failing)
+		t.Errorf("failed under [%s], want number %d, [%s]", g.armed[want], want+1, failing)
 	}
 }
 
@@ -251,16 +251,16 @@ func TestTortureWithoutFaultsFails(t *testing.T) {
 		r := g.torture(test.suite, 5)
 		want := []string{"1 of 1 [no faults]", "1 of 1 [no faults] failed", "1 of 1 [no faults] final"}
 		if !slices.Equal(r.progress(), want) || len(g.armed) != 1 {
-			t.Errorf("%s: it reported %q, and armed %q", test.suite, r.progress(), g.armed)
+			t.Errorf("%s: progress() = %q, armed %q", test.suite, r.progress(), g.armed)
 			continue
 		}
 		if last := r.events[2]; last.Expected != test.expected || last.Observed != test.observed {
-			t.Errorf("%s: the result is %+v", test.suite, last)
+			t.Errorf("%s: last event = %+v", test.suite, last)
 		}
 	}
 }
 
-// An internal error is not a verdict. The grader finds that the trials did not come to an end.
+// An internal error is not a verdict. The grader detects that the trials did not end.
 func TestTortureErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -284,7 +284,7 @@ func TestTortureErrors(t *testing.T) {
 		}
 		r := g.torture(test.suite, 1)
 		if r.err == nil || !strings.Contains(r.output, test.message) || !slices.Equal(r.progress(), test.progress) {
-			t.Errorf("%s: it ended with %v, reported %q, and printed\n%s", test.suite, r.err, r.progress(), r.output)
+			t.Errorf("%s: the run ended with %v, reported %q, and printed\n%s", test.suite, r.err, r.progress(), r.output)
 		}
 	}
 }
@@ -296,7 +296,7 @@ func TestTortureLimitsTimeline(t *testing.T) {
 	g.onArm = plays(faults.LogLimit)
 	r := g.torture("fails", 0)
 	if len(r.events) != 3 {
-		t.Fatalf("it reported %q", r.progress())
+		t.Fatalf("progress() = %q", r.progress())
 	}
 	timeline := r.events[2].Trial.Timeline
 	if len(timeline) != report.MaxTimeline || timeline[len(timeline)-1].Number != faults.LogLimit {
@@ -314,20 +314,20 @@ func TestEvidenceUnderFaults(t *testing.T) {
 	schedule := faults.Mild(24, 12, 6).String()
 	got := r.ended("bad-day")
 	if got.Status != "failed" || got.Observed != "it is wrong" || len(got.Evidence) != 2+8 {
-		t.Fatalf("the event is %+v", got)
+		t.Fatalf("event = %+v", got)
 	}
 	if got.Evidence[0] != "what went wrong: "+schedule || got.Evidence[1] != "(other requests: 1)" ||
 		!strings.Contains(got.Evidence[5], "update icecreams sundae → 200 OK (write 1, lost-answer)") {
-		t.Errorf("the evidence is %q", got.Evidence)
+		t.Errorf("evidence = %q", got.Evidence)
 	}
 	if !slices.Equal(g.armed, []string{schedule}) || !slices.Contains(g.asked, "POST "+protocol.Disarm) {
-		t.Errorf("it armed %q and asked for %q", g.armed, g.asked)
+		t.Errorf("armed %q, requests %q", g.armed, g.asked)
 	}
 	if next := r.ended("next"); strings.Contains(strings.Join(next.Evidence, "\n"), "what went wrong") {
-		t.Errorf("the day is over, and the next check's evidence is %q", next.Evidence)
+		t.Errorf("after the bad day, the evidence of the next check = %q", next.Evidence)
 	}
 	if got := g.run("survives", "bad-day").ended("bad-day"); got.Status != "passed" {
-		t.Errorf("with an operator that recovers, the event is %+v", got)
+		t.Errorf("with an operator that recovers, event = %+v", got)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestTorturePlaysScenesBeforeSweep(t *testing.T) {
 	t.Parallel()
 	without := newGrader(t).torture("falls-to-a-scene", 0).progress()
 	if !strings.HasSuffix(without[len(without)-1], "passed") || len(without) != 2*5 {
-		t.Errorf("scenes were not requested, and it reported\n%s", strings.Join(without, "\n"))
+		t.Errorf("scenes were not requested: progress() =\n%s", strings.Join(without, "\n"))
 	}
 	for suite, want := range map[string][]string{
 		"scenes": {
@@ -350,7 +350,7 @@ func TestTorturePlaysScenesBeforeSweep(t *testing.T) {
 		g.scenes = true
 		progress := g.torture(suite, 0).progress()
 		if len(progress) < 2+len(want) || !slices.Equal(progress[2:2+len(want)], want) {
-			t.Errorf("%s: without faults it reported\n%s\nwant\n%s", suite, strings.Join(progress, "\n"), strings.Join(want, "\n"))
+			t.Errorf("%s: progress() without faults =\n%s\nwant\n%s", suite, strings.Join(progress, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

@@ -11,21 +11,22 @@ import (
 	"time"
 )
 
-// How much longer than its patience a check waits for an operator that is slow, or was asked to retry later.
+// A check waits longer than its patience for an operator that is slow, or that was asked to retry later.
 const (
-	// slowFactor is how much longer than ever before an operator may be silent; slowLimit is the most.
+	// slowFactor multiplies the operator's longest silence so far to get how long it may be silent. slowLimit is the upper
+	// limit.
 	slowFactor = 20
 	slowLimit  = 20 * time.Second
-	// setbackPatience is how long an operator may be silent after a failure that passes: many come back after 5 or 10 s.
+	// setbackPatience is how long an operator may be silent after a transient failure: many retry after 5 or 10 s.
 	setbackPatience = 12 * time.Second
-	// setbackLimit is for all of that: an operator may meet one failure after the other.
+	// setbackLimit limits the whole wait after transient failures: an operator may meet one after the other.
 	setbackLimit = 60 * time.Second
-	// notStartedPatience is for everything that a check of a step waits for of which the submission has nothing.
+	// notStartedPatience limits the wait of a check whose step the submission has not started.
 	notStartedPatience = 3 * time.Second
-	// startPatience is how long an operator may take from its start to its first request: as long as the grader waits
-	// for the first start.
+	// startPatience is how long an operator may take from its start to its first request. The grader waits as long for the
+	// first start.
 	startPatience = 20 * time.Second
-	// lookAgain is how often the operator's history is read while nothing seems to happen.
+	// lookAgain is the interval at which the operator's history is read while nothing seems to happen.
 	lookAgain = 250 * time.Millisecond
 )
 
@@ -48,8 +49,8 @@ func (c *Check) NewWait(patience, limit time.Duration) *Wait {
 // Changed records that the check has seen a change, so that the wait includes its consequences.
 func (w *Wait) Changed() { w.changed = time.Now() }
 
-// Over says why there is nothing more to wait for, in words that follow what was observed. Empty: it may still happen.
-// The caller asks again after Next.
+// Over returns why there is nothing more to wait for, in words that follow the observation. Empty: it may still happen.
+// The caller calls it again after Next.
 func (w *Wait) Over(ctx context.Context) (why string) {
 	now := time.Now()
 	if w.check.notStarted && now.Sub(w.began) >= notStartedPatience {
@@ -70,18 +71,18 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 		return ""
 	}
 	patience := max(w.patience, min(slowFactor*w.check.slowness(history), slowLimit))
-	if action, err := w.check.Faults.lastAction(ctx); err == nil { // also what never reached the API server
+	if action, err := w.check.Faults.lastAction(ctx); err == nil { // including requests that never reached the API server
 		last = latest(last, action)
 	}
 	setback, overcome := history.setback(w.check.started)
 	limit := max(w.limit, 3*patience)
-	if now.Sub(setback) < setbackPatience || now.Sub(overcome) < patience { // what comes of its success may not have been seen yet
+	if now.Sub(setback) < setbackPatience || now.Sub(overcome) < patience { // the check may not have seen the result of the success yet
 		limit = max(limit, setbackLimit)
 	}
 	switch silent := now.Sub(last); {
 	case silent >= patience && now.Sub(setback) >= setbackPatience:
 		if silent < patience+time.Second {
-			silent = patience.Round(time.Second / 10) // and not what the machine took besides
+			silent = patience.Round(time.Second / 10) // without the delay of the machine
 		}
 		return fmt.Sprintf("and the operator has been silent for %s", silent.Round(time.Second/10))
 	case now.Sub(w.began) >= limit:

@@ -14,16 +14,16 @@ import (
 func TestEventuallyGivesUpASilentOperator(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
-	// What others do, and the operator's standing watches, are no sign of life.
+	// Requests of other users, and the operator's running watches, are no sign of activity.
 	g.auditEvery(patience/6, "somebody", "update")
 	g.auditEvery(patience/6, operator, "watch")
 	got := g.run("eventually", "eventually").ended("eventually")
 	if got.Status != "failed" || got.Expected != "the shop opens" ||
 		got.Observed != "the shop is closed (and the operator has been silent for 3s)" {
-		t.Errorf("the event is %+v", got)
+		t.Errorf("event = %+v", got)
 	}
 	if got.Seconds < patience.Seconds() || got.Seconds > 2*patience.Seconds() {
-		t.Errorf("it waited for %g s", got.Seconds)
+		t.Errorf("the check waited for %g s", got.Seconds)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 		works func(*grader)
 	}{
 		{"at the API server", func(g *grader) { g.auditEvery(patience/6, operator, "update") }},
-		// Requests to the freezer, and those that a fault let never arrive, are in no audit log.
+		// Requests to the freezer, and requests that a fault dropped, are in no audit log.
 		{"at the freezer", func(g *grader) { g.last = time.Now }},
 		{"after a failure that passes", func(g *grader) {
 			g.log = []faults.Entry{request(time.Now().Add(time.Second), "update", http.StatusConflict)}
@@ -51,13 +51,13 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 			g := newGrader(t)
 			test.works(g)
 			if got := g.run("eventually", "eventually").ended("eventually"); got.Status != "passed" || got.Seconds < 2*patience.Seconds() {
-				t.Errorf("the event is %+v", got)
+				t.Errorf("event = %+v", got)
 			}
 		})
 	}
 }
 
-// request is an entry in the log of what the operator asked the API server for.
+// request returns a log entry of a request of the operator to the API server.
 func request(at time.Time, verb string, code int) faults.Entry {
 	return faults.Entry{
 		Time: at, Service: faults.API, Verb: verb, Resource: "icecreams", Name: "sundae", Code: code,
@@ -78,11 +78,11 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	}
 	got := g.run("patient", "patient").ended("patient")
 	if got.Status != "failed" || got.Observed != "the shop is closed (and the operator has been silent for 1.5s)" {
-		t.Errorf("the event is %+v", got)
+		t.Errorf("event = %+v", got)
 	}
-	// Half of its patience is over when the operator falls silent, unless the process took long to start.
+	// Half of the patience is over when the operator falls silent, unless the process took long to start.
 	if ended := time.Since(began); ended < busy+patience/2 {
-		t.Errorf("the operator was busy for %s, and was given up %s after it began", busy, ended)
+		t.Errorf("the operator was busy for %s, and the wait ended %s after its begin", busy, ended)
 	}
 }
 
@@ -93,17 +93,16 @@ func TestEventuallyIsShortInUnstartedStep(t *testing.T) {
 	g.notStarted = []int{2}
 	run := g.run("long", "begun", "long")
 	if got := run.ended("begun"); got.Status != "passed" {
-		t.Errorf("the check of a step that is begun ended with %+v", got)
+		t.Errorf("event of a check whose step has begun = %+v", got)
 	}
 	got := run.ended("long")
 	if got.Status != "failed" || got.Observed != "the shop is closed (after 3s, and this step is not begun)" || got.Seconds > 60 ||
 		len(got.Evidence) == 0 || got.Evidence[0] != "each `TODO(lab): 2.` is as it was, so nothing was waited for longer than 3s" {
-		t.Errorf("the event is %+v", got)
+		t.Errorf("event = %+v", got)
 	}
 }
 
-// An operator that has just recovered from a failure may act after the last look. The wait must not be over at that
-// moment.
+// An operator that has just recovered from a failure may act after the last look. The wait must not end at that moment.
 func TestEventuallyContinuesAfterRecovery(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -121,7 +120,7 @@ func TestEventuallyContinuesAfterRecovery(t *testing.T) {
 			g.log = []faults.Entry{request(overcome.Add(-time.Millisecond), "update", http.StatusConflict), request(overcome, "list", http.StatusOK)}
 			g.auditEvery(patience/6, operator, "update")
 			if got := g.run("overcome", "overcome").ended("overcome"); got.Status != test.want {
-				t.Errorf("the event is %+v", got)
+				t.Errorf("event = %+v", got)
 			}
 		})
 	}

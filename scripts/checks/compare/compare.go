@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package compare compares the actual and the expected values of fields, and formats the sentences of what was expected
-// and what was observed. It does not read objects.
+// Package compare compares the actual and the expected values of fields, and formats the sentences about expectation
+// and observation. It does not read objects.
 package compare
 
 import (
@@ -27,7 +27,7 @@ func Is[T comparable](name string, want T, got *T) Field {
 	return f
 }
 
-// IsOrZero is Is for a field that may be left out if it is zero: the JSON of a Go struct with omitempty has no such
+// IsOrZero is Is for a field that may be left out if it is zero: the JSON of a Go struct with omitempty omits such
 // fields.
 func IsOrZero[T comparable](name string, want T, got *T) Field {
 	if zero := *new(T); got == nil && want == zero {

@@ -37,10 +37,10 @@ func TestFields(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if got := test.fields.Expected(); got != test.expected {
-				t.Errorf("expected: %q, want %q", got, test.expected)
+				t.Errorf("Expected() = %q, want %q", got, test.expected)
 			}
 			if got := test.fields.Observed(); got != test.observed || test.fields.Same() != (test.observed == "") {
-				t.Errorf("observed: %q, the same: %t, want %q", got, test.fields.Same(), test.observed)
+				t.Errorf("Observed() = %q, Same() = %t, want %q", got, test.fields.Same(), test.observed)
 			}
 		})
 	}

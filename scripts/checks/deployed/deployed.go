@@ -35,8 +35,8 @@ import (
 	"lva.io/operators/scripts/grading/stage/install"
 )
 
-// Cluster is the cluster in which checks deploy a submission. The objects that they create carry our label. By this
-// label they are found and removed when the run is over.
+// Cluster is the cluster in which checks deploy a submission. The objects that they create have our label, by which
+// they are found and removed after the run.
 type Cluster struct {
 	// Config is an administrator's access. Client, Dynamic and Mapper are clients with it.
 	Config  *rest.Config

@@ -70,21 +70,21 @@ func TestManifestsSkipEmptyDocuments(t *testing.T) {
 		t.Fatalf("there are %d objects (%v), want 3", len(objects), err)
 	}
 	if found := Of(objects, "Cup", "ConfigMap"); len(found) != 2 || found[0].GetName() != "small" || found[1].GetName() != "menu" {
-		t.Errorf("of two kinds there are %v", found)
+		t.Errorf("Of() for two kinds = %v", found)
 	}
 	if found := Without(objects, "Cup", "ConfigMap"); len(found) != 1 || found[0].GetName() != "cups.test.example.com" || len(objects) != 3 {
-		t.Errorf("without two kinds there are %v of %d", found, len(objects))
+		t.Errorf("Without() two kinds = %v of %d", found, len(objects))
 	}
 	if _, err := Read([]byte("a: [")); err == nil {
-		t.Error("invalid YAML is accepted")
+		t.Error("Read() of invalid YAML: error = nil")
 	}
 	suite.Manifests = file + ".not"
 	if _, err := Manifests(suite); err == nil {
-		t.Error("a file that is not there is read")
+		t.Error("Manifests() of a missing file: error = nil")
 	}
 }
 
-// open is a cluster of the test's own, which is the suite's.
+// open starts a cluster for the test, and returns it with a suite that uses it.
 func open(t *testing.T) (*Cluster, *check.Suite) {
 	t.Helper()
 	suite := &check.Suite{}
@@ -104,7 +104,7 @@ func TestApply(t *testing.T) {
 	}
 	t.Run("a definition is served before its objects come", func(t *testing.T) {
 		if err := c.Apply(t.Context(), Without(objects, "CustomResourceDefinition")...); !isRefused(err, "Cup small") {
-			t.Errorf("without its kind: %v", err)
+			t.Errorf("Apply() without the kind: error = %v", err)
 		}
 		for _, moment := range []string{"at first", "again"} {
 			if err := c.Apply(t.Context(), objects...); err != nil {
@@ -117,7 +117,7 @@ func TestApply(t *testing.T) {
 		}
 		cup, err := client.Get(t.Context(), "small", metav1.GetOptions{})
 		if err != nil || cup.GetNamespace() != "default" || cup.GetLabels()["of"] != "us" || cup.GetLabels()[existing.Label] != "true" {
-			t.Errorf("there is %v (%v)", cup, err)
+			t.Errorf("Get() = %v, %v", cup, err)
 		}
 		if objects[1].GetLabels()[existing.Label] != "" {
 			t.Error("the caller's object was changed")
@@ -136,7 +136,7 @@ func TestApply(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := c.Apply(t.Context(), wrong...); !isRefused(err, what) {
-				t.Errorf("%s: the error is %v", what, err)
+				t.Errorf("%s: error = %v", what, err)
 			}
 		}
 	})
@@ -155,14 +155,14 @@ func TestApply(t *testing.T) {
 		theirs.SetName("theirs")
 		err = shared.Apply(t.Context(), theirs)
 		if foreign, ok := errors.AsType[*install.ForeignObjectError](err); !ok || foreign.Object != "the ConfigMap theirs" {
-			t.Errorf("applied over theirs: %v", err)
+			t.Errorf("Apply() over a foreign object: error = %v", err)
 		}
 		there, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{})
 		if err != nil || there.Data["ice"] != "mango" {
-			t.Errorf("theirs is %v (%v)", there, err)
+			t.Errorf("the foreign object = %v, error = %v", there, err)
 		}
 		if err := shared.Apply(t.Context(), objects...); err != nil {
-			t.Errorf("our own object is reported as foreign: %v", err)
+			t.Errorf("Apply() over our own object: error = %v", err)
 		}
 	})
 	t.Run("Pods and their evidence", func(t *testing.T) { pods(t, c) })
@@ -173,7 +173,7 @@ func isRefused(err error, object string) bool {
 	return ok && refused.Object == object && strings.Contains(err.Error(), object)
 }
 
-// pods has two Pods of a Deployment that no kubelet runs, and a stranger.
+// pods creates two Pods of a Deployment that no kubelet runs, and a Pod that does not belong to it.
 func pods(t *testing.T, c *Cluster) {
 	t.Helper()
 	labels := map[string]string{"app": "shop"}
@@ -182,7 +182,7 @@ func pods(t *testing.T, c *Cluster) {
 		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}
 	if lines := c.Evidence(t.Context(), deployment); len(lines) != 1 || lines[0] != "the Deployment shop has no Pod" {
-		t.Errorf("without Pods the evidence is %q", lines)
+		t.Errorf("Evidence() without Pods = %q", lines)
 	}
 	for name, of := range map[string]map[string]string{"shop-a": labels, "leaves": labels, "stranger": nil} {
 		pod := &corev1.Pod{
@@ -201,10 +201,10 @@ func pods(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	if found, err := c.Pods(t.Context(), deployment); err != nil || len(found) != 1 || found[0].Name != "shop-a" {
-		t.Errorf("it has the Pods %v (%v)", found, err)
+		t.Errorf("Pods() = %v, %v", found, err)
 	}
 	if found, err := c.All(t.Context(), deployment); err != nil || len(found) != 2 {
-		t.Errorf("with those that go it has %d Pods (%v)", len(found), err)
+		t.Errorf("All() returned %d Pods, error = %v", len(found), err)
 	}
 	if _, err := c.Client.CoreV1().Events("default").Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: "shop-a.1"},
@@ -215,7 +215,7 @@ func pods(t *testing.T, c *Cluster) {
 	}
 	lines := strings.Join(c.Evidence(t.Context(), deployment), "\n")
 	if !strings.Contains(lines, "Pod shop-a: phase Pending") || !strings.Contains(lines, `Event FailedMount: secret "cert" not found`) {
-		t.Errorf("the evidence is %s", lines)
+		t.Errorf("Evidence() = %s", lines)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestEvidenceLimitsLog(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "default"}}
 	lines := c.Evidence(t.Context(), deployment)
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "xxx") || len(last) > logLimit {
-		t.Errorf("the evidence has %d lines, and the last one has %d bytes", len(lines), len(last))
+		t.Errorf("Evidence() has %d lines, and the last one has %d bytes", len(lines), len(last))
 	}
 }
 
@@ -256,7 +256,7 @@ func TestPodState(t *testing.T) {
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	if !Ready(pod) {
-		t.Error("a Pod that is ready is not")
+		t.Error("Ready() of a ready Pod = false")
 	}
 	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 2}}
@@ -267,7 +267,7 @@ func TestPodState(t *testing.T) {
 		{Name: "four", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 	}
 	if Waiting(pod) != "CrashLoopBackOff" {
-		t.Errorf("it waits because of %q", Waiting(pod))
+		t.Errorf("Waiting() = %q", Waiting(pod))
 	}
 	want := "Pod a: phase Running, two waiting (CrashLoopBackOff: back-off 10s), 3 restarts, " +
 		"three terminated (Error, exit code 2), four runs and is not ready"
@@ -283,10 +283,10 @@ func TestQuickReadinessKeepsOtherProbes(t *testing.T) {
 	QuickReadiness(deployment)
 	container := deployment.Spec.Template.Spec.Containers[1]
 	if container.ReadinessProbe.PeriodSeconds != 1 || container.ReadinessProbe.InitialDelaySeconds != 0 {
-		t.Errorf("its readiness is asked for as %v", container.ReadinessProbe)
+		t.Errorf("readiness probe = %v", container.ReadinessProbe)
 	}
 	if container.LivenessProbe.PeriodSeconds != 10 || container.LivenessProbe.InitialDelaySeconds != 5 {
-		t.Errorf("its liveness is asked for as %v", container.LivenessProbe)
+		t.Errorf("liveness probe = %v", container.LivenessProbe)
 	}
 }
 
@@ -297,16 +297,16 @@ func TestInvalidDeploymentIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if deployment, err := Deployment(objects[0]); err != nil || *deployment.Spec.Replicas != 2 {
-		t.Errorf("it is %v (%v)", deployment, err)
+		t.Errorf("Deployment() = %v, %v", deployment, err)
 	}
 	if _, err := Deployment(objects[1]); err == nil || !strings.Contains(err.Error(), "Deployment shop") {
-		t.Errorf("a wrong one: %v", err)
+		t.Errorf("Deployment() of another kind: error = %v", err)
 	}
 }
 
 func TestUntilReportsLastState(t *testing.T) {
 	err := Until(t.Context(), time.Millisecond, "the page", func(context.Context) (string, error) { return "it has no body", nil })
 	if err == nil || !strings.Contains(err.Error(), "it has no body") || !strings.Contains(err.Error(), "not so after 1ms") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Until() error = %v", err)
 	}
 }

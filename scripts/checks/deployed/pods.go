@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// logLines of a Pod are evidence, of at most logLimit bytes together: a line may have no end. eventLimit is how
-	// many Events are.
+	// logLines is how many lines of a Pod's log are evidence, of at most logLimit bytes together, because a line may be
+	// endless. eventLimit is how many Events are evidence.
 	logLines   = 8
 	logLimit   = 16 << 10
 	eventLimit = 4
@@ -93,7 +93,7 @@ func (c *Cluster) Events(ctx context.Context, namespace, kind, name string) ([]c
 	return events.Items, nil
 }
 
-// Evidence collects what Pods of a Deployment, their Events and their logs say. It skips whatever it can't read:
+// Evidence collects the state of a Deployment's Pods, their Events and their logs. It skips whatever it can't read:
 // evidence explains a failure, and must not cause another one.
 func (c *Cluster) Evidence(ctx context.Context, deployment *appsv1.Deployment) (lines []string) {
 	pods, err := c.Pods(ctx, deployment)

@@ -19,12 +19,12 @@ import (
 type Property[Case any] struct {
 	// Name makes the cases of one property differ from those of others that are drawn from the same seed.
 	Name string
-	// Count is how many cases are drawn for a seed. Draw makes the case with a number from 0 to Count-1. It derives the
+	// Count is how many cases are drawn for a seed. Draw returns the case with a number from 0 to Count-1. It derives the
 	// cases that must not depend on chance, such as the values at a limit, from the number.
 	Count int
 	Draw  func(random *rand.Rand, number int) Case
-	// Try returns what was observed in a case for which the statement does not hold, or an empty text if it holds. An
-	// error is internal, and ends the search. Try is called from several goroutines.
+	// Try returns the observation in a case for which the statement does not hold, or an empty text if it holds. An error
+	// is internal, and ends the search. Try is called from several goroutines.
 	Try func(context.Context, Case) (observed string, err error)
 	// Smaller returns cases that are simpler than this one, the simplest first. None of them may have this one among its
 	// own, directly or indirectly. Otherwise shrinking would not end.
@@ -39,7 +39,7 @@ type Counterexample[Case any] struct {
 	Drawn Case
 }
 
-// How long, and how often at most, smaller cases are looked for: a student waits for the verdict.
+// These constants limit how long, and how often, smaller cases are tried, because a student waits for the verdict.
 const (
 	shrinkTime  = 5 * time.Second
 	shrinkTries = 2000
@@ -62,8 +62,8 @@ func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexampl
 	observed := make([]string, len(cases))
 	var found atomic.Bool
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // the server that answers waits for others meanwhile
-	// Cases begin in their order, so whatever comes before one that was found is tried to its end.
+	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // the server waits for others in the meantime
+	// Cases begin in their order, so all cases before a failing one are tried to their end.
 	for i := range cases {
 		if found.Load() {
 			break
@@ -88,11 +88,11 @@ func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexampl
 	return p.shrink(ctx, Counterexample[Case]{Case: cases[first], Observed: observed[first], Drawn: cases[first]})
 }
 
-// cases are those of a seed.
+// cases returns the cases of a seed.
 func (p Property[Case]) cases(seed uint32) []Case {
 	stream := fnv.New64a()
 	_, _ = stream.Write([]byte(p.Name))
-	random := rand.New(rand.NewPCG(uint64(seed), stream.Sum64())) //nolint:gosec // a seed must make the same cases each time
+	random := rand.New(rand.NewPCG(uint64(seed), stream.Sum64())) //nolint:gosec // a seed must draw the same cases each time
 	cases := make([]Case, p.Count)
 	for i := range cases {
 		cases[i] = p.Draw(random, i)
@@ -100,7 +100,7 @@ func (p Property[Case]) cases(seed uint32) []Case {
 	return cases
 }
 
-// shrink goes from a counterexample to a smaller one until there is none.
+// shrink replaces a counterexample by a smaller one until there is none.
 func (p Property[Case]) shrink(ctx context.Context, smallest Counterexample[Case]) (*Counterexample[Case], error) {
 	if p.Smaller == nil {
 		return &smallest, nil

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/checks/draw"
 )
 
-// numbers is a property of lists of numbers, of which the one with the number 7 is long.
+// numbers is a property of lists of numbers. The list with the number 7 is long.
 func numbers(try func([]int) string) draw.Property[[]int] {
 	return draw.Property[[]int]{
 		Name: "numbers", Count: 50,
@@ -60,7 +60,7 @@ func TestCounterexampleIsShrunk(t *testing.T) {
 			t.Fatal(found, err)
 		}
 		if len(found.Drawn) != 40 || !slices.Equal(found.Case, make([]int, 13)) || found.Observed != "there are 13" {
-			t.Errorf("seed %d: %v (%s) was shrunk from %v, and there are smaller ones", seed, found.Case, found.Observed, found.Drawn)
+			t.Errorf("seed %d: %v (%s) was shrunk from %v, and is not the smallest", seed, found.Case, found.Observed, found.Drawn)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestSearchesTriesFollowingSeeds(t *testing.T) {
 		return found.Observed
 	}
 	if first(1, 0) != "" || first(1, 1) != "" || first(1, 1000) != "lucky" {
-		t.Error("one seed of a hundred is lucky, the first is not, and of a thousand one is")
+		t.Error("Searches() does not try the right number of seeds: the first finds nothing, one of the thousand does")
 	}
 }
 
@@ -146,10 +146,10 @@ func TestPropertiesOfOneSeedDrawDifferently(t *testing.T) {
 		return strings.Join(all, "\n")
 	}
 	if drawn("one") == drawn("another") {
-		t.Error("two properties draw the same")
+		t.Error("two properties draw the same cases")
 	}
 	if first, again := drawn("one"), drawn("one"); first != again {
-		t.Error("one property does not draw the same twice")
+		t.Error("one property does not draw the same cases twice")
 	}
 }
 

@@ -134,7 +134,7 @@ func TestKilledProcessChangesNoResult(t *testing.T) {
 		n := 0
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			if n++; n == runs {
-				later := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() { _ = command.Process.Kill() }) // the process may have ended
+				later := time.AfterFunc(time.Duration(random.IntN(1000))*time.Microsecond, func() { _ = command.Process.Kill() }) // may have ended
 				defer later.Stop()
 			}
 		}
