@@ -74,7 +74,7 @@ func Served() types.Feature {
 		})).Feature()
 }
 
-// misnamed says in one sentence all that is wrong with how the kind is served; empty: nothing is.
+// misnamed describes in one sentence everything that is wrong with how the kind is served. Empty: nothing is.
 func misnamed(discoverer discovery.DiscoveryInterface) (wrong string, evidence []string) {
 	list, err := discoverer.ServerResourcesForGroupVersion(Resource.GroupVersion().String())
 	if err != nil {
@@ -95,7 +95,7 @@ func misnamed(discoverer discovery.DiscoveryInterface) (wrong string, evidence [
 	return strings.Join(all, "; "), evidence
 }
 
-// defined lists what the submission's definitions define.
+// defined lists the kinds that the submission's definitions define.
 func defined(ctx context.Context, definitions dynamic.ResourceInterface) []string {
 	list, err := definitions.List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) == 0 {
@@ -118,7 +118,7 @@ func defined(ctx context.Context, definitions dynamic.ResourceInterface) []strin
 	return lines
 }
 
-// conditionsOf are the conditions of an object, by their types.
+// conditionsOf returns the conditions of an object by their types.
 func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
 	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	conditions := map[string]map[string]any{}
@@ -139,7 +139,7 @@ func lines(conditions map[string]map[string]any) []string {
 	return lines
 }
 
-// Sample is the check that the sample of the lecture is accepted and kept. It leaves no icecream behind.
+// Sample is the check that the lecture's sample is accepted and stored. It leaves no icecream behind.
 func Sample() types.Feature {
 	written := New("icecream-sample", []string{"matcha", "vanilla"}, []string{"cream", "coconutflakes", "watermelon"})
 	return features.New("the sample of the lecture").
@@ -176,9 +176,9 @@ func Sample() types.Feature {
 		})).Feature()
 }
 
-// forgotten waits until the API server's cache knows of every deletion. An operator that is started next begins with a
-// list from there. On a busy machine the cache may not even know yet of the object that was made before it was deleted,
-// so it does not suffice that a list from it is empty.
+// forgotten waits until the API server's cache has seen every deletion. An operator that is started next begins with a
+// list from this cache. On a busy machine the cache may not even have seen the creation of an object that is already
+// deleted, so an empty list from it is not enough.
 func forgotten(ctx context.Context, icecreams dynamic.ResourceInterface) error {
 	now, err := icecreams.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -187,7 +187,7 @@ func forgotten(ctx context.Context, icecreams dynamic.ResourceInterface) error {
 	caughtUp := metav1.ListOptions{ResourceVersion: now.GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		_, err := icecreams.List(ctx, caughtUp)
-		if apierrors.IsTimeout(err) { // the cache did not catch up within the API server's patience
+		if apierrors.IsTimeout(err) { // the cache did not catch up within the API server's time limit
 			return false, nil
 		}
 		if err != nil {

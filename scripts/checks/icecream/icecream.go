@@ -29,7 +29,7 @@ import (
 	"lva.io/operators/scripts/checks/compare"
 )
 
-// The lectures define the identity of the kind.
+// Identity of the kind, as the lectures define it.
 var (
 	Resource = schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}
 	Kind     = Resource.GroupVersion().WithKind("Icecream")
@@ -100,7 +100,8 @@ type Shop struct {
 	lag      time.Duration
 }
 
-// sending is a create. It is alone if no other one was sent before it was answered: such have to wait for each other.
+// sending is a create request. It is alone if no other create was sent before its answer: concurrent creates wait for
+// each other.
 type sending struct {
 	at              time.Time
 	alone, answered bool
@@ -145,11 +146,11 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 	return s, nil
 }
 
-// syncTimeout is for the first list of icecreams, which takes some milliseconds.
+// syncTimeout limits the first list of icecreams, which takes some milliseconds.
 const syncTimeout = 10 * time.Second
 
-// arrived measures the lag of an icecream that we made. Those of a burst tell how busy we are, and not how busy the
-// machine is.
+// arrived measures the lag of an icecream that we created. The icecreams of a burst would show how busy we are, and not
+// how busy the machine is.
 func (s *Shop) arrived(object any) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -203,7 +204,7 @@ func (s *Shop) All() []Icecream {
 	return all
 }
 
-// Older orders by age, and by name within the same second: the order in which places are given.
+// Older orders by age, and by name within the same second. This is the order in which icecreams get their places.
 func Older(a, b Icecream) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 }
@@ -244,7 +245,7 @@ func (s *Shop) CreateObject(ctx context.Context, object *unstructured.Unstructur
 	defer s.mutex.Unlock()
 	sent.answered = true
 	if err != nil {
-		delete(s.sent, object.GetName()) // the watch will not tell of it
+		delete(s.sent, object.GetName()) // the watch will not report it
 	}
 	return created, err
 }

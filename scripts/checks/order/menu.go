@@ -10,11 +10,11 @@ var Menu = []string{"vanilla", "chocolate", "strawberry"}
 
 // Answer is the answer of lab 04 to an order or a change that the schema allows.
 type Answer struct {
-	// Refused are the flavours because of which the request is denied. If there are none, it is accepted.
+	// Refused holds the flavours for which the request is denied. If there are none, it is accepted.
 	Refused []string
 	// Spec is the stored spec, including its defaults.
 	Spec Spec
-	// Warning says that the answer has a warning, Silent that it has none. If neither is set, both are correct.
+	// Warning means that the answer has a warning, Silent that it has none. If neither is set, both are correct.
 	Warning, Silent bool
 }
 
@@ -26,7 +26,7 @@ func Ordered(s Spec) Answer {
 	s = s.Defaulted()
 	answer := Answer{Spec: s, Refused: s.OffMenu()}
 	if !answer.Denied() {
-		answer.Warning = len(s.Flavour) == len(Menu) // they are on the menu, and none is there twice
+		answer.Warning = len(s.Flavour) == len(Menu) // all are on the menu, and none occurs twice
 		answer.Silent = !answer.Warning
 	}
 	return answer

@@ -73,12 +73,12 @@ func TestOrdered(t *testing.T) {
 		},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
-			t.Errorf("%s: the answer is %+v, want %+v", test.name, test.got, test.want)
+			t.Errorf("%s: got %+v, want %+v", test.name, test.got, test.want)
 		}
 	}
 }
 
-// The required cases are drawn for each seed, and each drawn request is of the kind that it was drawn for.
+// Every seed draws the required cases, and each drawn request is of the kind for which it was drawn.
 func TestDrawnRequests(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -88,7 +88,7 @@ func TestDrawnRequests(t *testing.T) {
 		for number := range order.OnMenus {
 			s := order.OnMenu(random, number)
 			if answer := order.Ordered(s); answer.Denied() || !answer.Spec.Equal(s) || len(s.Breaks()) > 0 {
-				t.Errorf("it is complete and of the menu: %s", s)
+				t.Errorf("OnMenu() is not complete or not on the menu: %s", s)
 			}
 			lists[order.Spec{Flavour: s.Flavour}.String()] = true
 		}
@@ -96,10 +96,10 @@ func TestDrawnRequests(t *testing.T) {
 			s := order.OffMenu(random, number, 6)
 			answer := order.Ordered(s)
 			if !answer.Denied() || !answer.Spec.Equal(s) || len(s.Breaks()) > 0 {
-				t.Errorf("it is complete and not of the menu: %s", s)
+				t.Errorf("OffMenu() is not complete or on the menu: %s", s)
 			}
 			if len(answer.Refused) == 1 {
-				refused[answer.Refused[0]] = true // as the only one
+				refused[answer.Refused[0]] = true // as the only flavour that is not sold
 			}
 			several = several || len(answer.Refused) > 2
 		}
@@ -107,7 +107,7 @@ func TestDrawnRequests(t *testing.T) {
 			s := order.Incomplete(random, number)
 			answer := order.Ordered(s)
 			if answer.Denied() || answer.Spec.Equal(s) || len(answer.Spec.Breaks()) > 0 {
-				t.Errorf("it is not complete, and of the menu: %s", s)
+				t.Errorf("Incomplete() is complete or not on the menu: %s", s)
 			}
 			missing[order.Spec{Flavour: s.Flavour[:0], Topping: s.Topping[:0], Absent: s.Absent}.String()] = true
 		}
@@ -131,7 +131,7 @@ func TestDrawnRequests(t *testing.T) {
 			}
 		}
 		if len(lists) != 15 || len(refused) != order.Wrongs || !refused["vanilla "] || !several || len(missing) < 5 || len(moves) != 5 {
-			t.Errorf("seed %d: %d lists of the menu, %d flavours that are refused, %d ways to say nothing, and changes %v",
+			t.Errorf("seed %d: %d lists of the menu, %d refused flavours, %d incomplete forms, changes %v",
 				seed, len(lists), len(refused), len(missing), moves)
 		}
 	}

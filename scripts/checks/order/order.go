@@ -19,14 +19,14 @@ import (
 // Spec is the spec of an icecream. A nil list is missing from the spec. A list without items is present and empty.
 type Spec struct {
 	Flavour, Topping []string
-	// Absent says that there is no spec at all.
+	// Absent means that there is no spec at all.
 	Absent bool
 }
 
 // Order is an icecream as a client writes it.
 type Order struct {
 	Name string
-	// Generated says that the API server generates the name from a prefix.
+	// Generated means that the API server generates the name from a prefix.
 	Generated           bool
 	Labels, Annotations map[string]string
 	Finalizers          []string
@@ -120,7 +120,7 @@ func (s Spec) Words() string {
 	return flavour + " with " + topping
 }
 
-// words are a list as a person says it.
+// words returns a list as in a sentence.
 func words(list []string) string {
 	const most, longest = 6, 40
 	if len(list) > most {
@@ -137,7 +137,7 @@ func words(list []string) string {
 	return english.WordSeries(quoted, "and")
 }
 
-// flow is a list as YAML. JSON is YAML, too; quotes stand only where they must.
+// flow returns a list as YAML. JSON is YAML, too. It uses quotes only where they are necessary.
 func flow(list []string) string {
 	items := make([]string, len(list))
 	for i, item := range list {
@@ -148,8 +148,8 @@ func flow(list []string) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// plain reports whether a text means itself in YAML, also to a reader who does not know YAML well, and is short enough
-// for a line.
+// plain reports whether a text stands for itself in YAML, even for a reader who does not know YAML well, and is short
+// enough for a line.
 func plain(text string) bool {
 	for i, r := range text {
 		if letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && (i == 0 || r != '-' && (r < '0' || r > '9')) {
@@ -165,7 +165,7 @@ func quote(text string) string {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(text); err != nil {
-		panic(err) // a text can be written as JSON
+		panic(err) // every text can be written as JSON
 	}
 	return strings.TrimSuffix(buffer.String(), "\n")
 }
@@ -174,7 +174,7 @@ func quote(text string) string {
 func (o Order) Script(arguments string) []string {
 	verb := "apply"
 	if o.Generated {
-		verb = "create" // kubectl can't apply what has no name
+		verb = "create" // kubectl can't apply an object without a name
 	}
 	lines := []string{
 		strings.TrimSpace("kubectl "+verb+" "+arguments) + " -f - <<'EOF'",

@@ -41,12 +41,12 @@ func TestBreaks(t *testing.T) {
 			t.Errorf("%s breaks %q, want %q", test.spec, got, test.want)
 		}
 		if repaired := test.spec.Repaired(); len(repaired.Breaks()) > 0 || len(test.want) == 0 && !repaired.Equal(test.spec) {
-			t.Errorf("%s is repaired as %s", test.spec, repaired)
+			t.Errorf("Repaired() of %s = %s", test.spec, repaired)
 		}
 	}
 }
 
-// drawn are all specs that a seed draws, by the rule that they break; empty: none.
+// drawn returns all specs that a seed draws, by the rule that they break. Empty: none.
 func drawn(seed uint64) map[order.Rule][]order.Spec {
 	random := rand.New(rand.NewPCG(seed, 1))
 	specs := map[order.Rule][]order.Spec{}
@@ -80,12 +80,12 @@ func TestDrawnSpecsBreakTheirRule(t *testing.T) {
 			}
 		}
 		if most != order.ManyFlavours || longest != order.LongName {
-			t.Errorf("seed %d: the most flavours are %d, the longest name has %d characters", seed, most, longest)
+			t.Errorf("seed %d: at most %d flavours, longest name %d characters", seed, most, longest)
 		}
 	}
 }
 
-// The required cases are drawn for each seed.
+// Every seed draws the required cases.
 func TestAllRepetitionsAreDrawn(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -103,13 +103,13 @@ func TestAllRepetitionsAreDrawn(t *testing.T) {
 				near, far = near || neighbours, far || !neighbours
 			}
 			if !near || !far {
-				t.Errorf("seed %d, %s: neighbours are the same: %t, others are: %t", seed, rule, near, far)
+				t.Errorf("seed %d, %s: equal neighbours = %t, equal others = %t", seed, rule, near, far)
 			}
 		}
 	}
 }
 
-// Whatever property fails, shrinking ends, and it ends at the smallest spec that still fails.
+// Shrinking ends for every failing property, at the smallest spec that still fails.
 func TestSmallerTerminates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -151,18 +151,18 @@ func TestSmallerTerminates(t *testing.T) {
 						}
 					}
 					if tries > 2000 {
-						t.Fatalf("%s: after %d tries it is still %s", name, tries, s)
+						t.Fatalf("%s: after %d tries the spec is still %s", name, tries, s)
 					}
 				}
 				if got := s.String(); !regexp.MustCompile("^(" + test.want + ")$").MatchString(got) {
-					t.Errorf("%s: it is shrunk to %s, want %s", name, got, test.want)
+					t.Errorf("%s: shrunk to %s, want %s", name, got, test.want)
 				}
 			}
 		}
 	}
 }
 
-// The script that the messages show to a student sends the order that was tested.
+// The script that the messages show to a student sends the tested order.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	for rule, specs := range drawn(3) {
@@ -177,7 +177,7 @@ func TestScripts(t *testing.T) {
 				first = strings.Replace(first, "apply", "create", 1)
 			}
 			if lines[0] != first || lines[len(lines)-1] != "EOF" {
-				t.Fatalf("the script is %q", lines)
+				t.Fatalf("Script() = %q", lines)
 			}
 			for _, line := range lines {
 				if len(line) > 200 {
@@ -189,7 +189,7 @@ func TestScripts(t *testing.T) {
 				t.Fatalf("%q: %v\n%s", rule, err, strings.Join(lines, "\n"))
 			}
 			if want := o.Object().Object; !reflect.DeepEqual(read, want) {
-				t.Errorf("the script says %v, want %v", read, want)
+				t.Errorf("the script sends %v, want %v", read, want)
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// offMenu are flavours that the shop does not sell: nearly those of the menu, and what expressions and formats take for
-// something else. Each of them is tried whatever the seed is.
+// offMenu holds flavours that the shop does not sell: near misses of the menu, and texts that expressions and formats
+// interpret. Each of them is tried for every seed.
 var offMenu = []string{
 	"matcha", "mud", "v", "Vanilla", "VANILLA", "vaniLla", "vanill", "anilla", "vanillas",
 	"vanilla ", " vanilla", " vanilla ", "vanilla\u00a0",
@@ -21,7 +21,7 @@ var offMenu = []string{
 	"%s", "50%", "$flavour", "{}", "*", "null", "true", "0", "-", "抹茶", "🍦",
 }
 
-// permutations are all lists that can be made of the menu, the shortest first.
+// permutations are all lists of flavours of the menu, the shortest first.
 var permutations = func() (all [][]string) {
 	lists := [][]string{{}}
 	for range Menu {
@@ -38,15 +38,16 @@ var permutations = func() (all [][]string) {
 	return all
 }()
 
-// How many requests of a kind must be drawn, so that they include all cases that must not depend on chance.
+// These are the numbers of requests of a kind that must be drawn, so that they include all cases that must not depend
+// on chance.
 var (
 	OnMenus     = len(permutations)
 	OffMenus    = Wrongs + 8
 	Incompletes = 2 * len(incomplete)
 	Changes     = 4 * Moves
-	// Wrongs is how many flavours are tried that are not sold.
+	// Wrongs is the number of flavours that are tried and not sold.
 	Wrongs = len(offMenu)
-	// Moves is how many ways there are to change a spec.
+	// Moves is the number of different changes of a spec.
 	Moves = len(changes)
 )
 
@@ -55,7 +56,7 @@ func OnMenu(random *rand.Rand, number int) Spec {
 	return Spec{Flavour: slices.Clone(permutations[number%len(permutations)]), Topping: toppings(random)}
 }
 
-// toppings are one to three, whatever they are called.
+// toppings returns one to three toppings with any names.
 func toppings(random *rand.Rand) []string { return names(random, 1+random.IntN(MaxToppings)) }
 
 // OffMenu draws a complete spec with a flavour that is not sold. The first numbers have each such flavour as the only
@@ -77,7 +78,7 @@ func shuffle(random *rand.Rand, list []string) {
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 }
 
-// incomplete are the ways to leave something out.
+// incomplete are functions that leave something out of a spec.
 var incomplete = []func(*Spec){
 	func(s *Spec) { s.Topping = nil },
 	func(s *Spec) { s.Topping = []string{} },
@@ -96,9 +97,9 @@ func Incomplete(random *rand.Rand, number int) Spec {
 	return s
 }
 
-// changes are the ways to change a spec.
+// changes are functions that change a spec.
 var changes = []func(*rand.Rand, Spec) Spec{
-	func(_ *rand.Rand, s Spec) Spec { return s }, // but perhaps a label
+	func(_ *rand.Rand, s Spec) Spec { return s }, // perhaps a label changes
 	func(random *rand.Rand, s Spec) Spec { return Spec{Flavour: s.Flavour, Topping: toppings(random)} },
 	func(_ *rand.Rand, s Spec) Spec { return Spec{Flavour: s.Flavour} },
 	func(_ *rand.Rand, s Spec) Spec {
@@ -111,18 +112,18 @@ var changes = []func(*rand.Rand, Spec) Spec{
 	},
 	func(random *rand.Rand, _ Spec) Spec { return OnMenu(random, random.IntN(len(permutations))) },
 	func(random *rand.Rand, _ Spec) Spec { return OffMenu(random, random.IntN(len(offMenu)), 3) },
-	func(random *rand.Rand, s Spec) Spec { // one more
+	func(random *rand.Rand, s Spec) Spec { // adds one that is not sold
 		more := offMenu[random.IntN(len(offMenu))]
 		return Spec{Flavour: distinct(append(slices.Clone(s.Flavour), more)), Topping: s.Topping}
 	},
-	func(random *rand.Rand, s Spec) Spec { // one more that is sold
+	func(random *rand.Rand, s Spec) Spec { // adds one that is sold
 		more := Menu[random.IntN(len(Menu))]
 		return Spec{Flavour: distinct(append([]string{more}, s.Flavour...)), Topping: s.Topping}
 	},
-	func(_ *rand.Rand, s Spec) Spec { // one fewer
+	func(_ *rand.Rand, s Spec) Spec { // removes one
 		return Spec{Flavour: s.Flavour[min(1, len(s.Flavour)-1):], Topping: s.Topping}
 	},
-	func(random *rand.Rand, s Spec) Spec { // another in its place
+	func(random *rand.Rand, s Spec) Spec { // replaces one
 		flavours := slices.Clone(s.Flavour)
 		flavours[random.IntN(len(flavours))] = offMenu[random.IntN(len(offMenu))]
 		return Spec{Flavour: distinct(flavours), Topping: s.Topping}
@@ -134,7 +135,8 @@ func Change(random *rand.Rand, number int, from Spec) Spec {
 	return changes[number%len(changes)](random, from)
 }
 
-// objectNames are unlike each other. The names of objects are Kubernetes' business, and all that it allows are right.
+// objectNames are as different as possible. Kubernetes defines the names of objects, and everything that it allows is
+// correct.
 var objectNames = []Order{
 	{Name: "x"},
 	{Name: "7-up"},
@@ -145,13 +147,13 @@ var objectNames = []Order{
 	{Name: "for-anybody-", Generated: true},
 }
 
-// Call gives an order a name, a different one for each of a few numbers.
+// Call gives an order a name. Consecutive numbers get different names.
 func (o *Order) Call(number int) {
 	name := objectNames[number%len(objectNames)]
 	o.Name, o.Generated = name.Name, name.Generated
 }
 
-// Describe gives an order labels, annotations and a finalizer, or none of them.
+// Describe gives an order labels, annotations and a finalizer, or some of them, or none.
 func (o *Order) Describe(random *rand.Rand) {
 	if random.IntN(2) == 0 {
 		o.Labels = map[string]string{"table": strconv.Itoa(random.IntN(20))}

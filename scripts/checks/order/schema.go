@@ -8,7 +8,7 @@ import "slices"
 // Rule is a rule of lab 01 about a spec.
 type Rule string
 
-// The rules. A spec that breaks none of them is allowed.
+// These are the rules. A spec that breaks none of them is allowed.
 const (
 	FlavourRequired Rule = "at least one flavour"
 	FlavoursUnique  Rule = "no flavour twice"
@@ -48,7 +48,7 @@ func (s Spec) Repaired() Spec {
 	return repaired
 }
 
-// distinct are the items of a list, each where it comes first.
+// distinct returns the items of a list, each at its first position.
 func distinct(list []string) []string {
 	if list == nil {
 		return nil

@@ -77,7 +77,7 @@ func Valid(random *rand.Rand, number int) Spec {
 	return drawn
 }
 
-// Breakings is how many specs must be drawn for a rule, so that they include all ways to break it.
+// Breakings is how many specs must be drawn for a rule, so that they break it in all possible forms.
 const Breakings = 27
 
 // Breaking draws a spec that breaks one rule of lab 01 and no other, by as little as possible or by much.
@@ -105,7 +105,7 @@ func Breaking(random *rand.Rand, number int, rule Rule) Spec {
 	return s
 }
 
-// repeat makes one item of a list the same as another: its neighbour, the last the same as the first, or anyhow.
+// repeat makes one item of a list equal to another: its neighbour, the last one to the first, or any two.
 func repeat(random *rand.Rand, list []string, form int) {
 	last := len(list) - 1
 	one := random.IntN(last)
@@ -139,7 +139,8 @@ func (s Spec) Smaller() (smaller []Spec) {
 	return append(smaller, s.plainer()...)
 }
 
-// fewer are parts of a list. Of a long one only the first, the middle and the last part of each length are left out.
+// fewer returns parts of a list. For a long list it leaves out only the first, the middle and the last part of each
+// length.
 func fewer(list []string) (parts [][]string) {
 	const long = 70
 	for size := len(list); size > 0; size /= 2 {
@@ -158,7 +159,7 @@ func fewer(list []string) (parts [][]string) {
 	return parts
 }
 
-// plainer are specs with a simpler name in place of another, wherever that stands.
+// plainer returns specs in which one name is replaced everywhere by a simpler one.
 func (s Spec) plainer() (plainer []Spec) {
 	all := distinct(slices.Concat(s.Flavour, s.Topping))
 	free := slices.IndexFunc(simple, func(name string) bool { return !slices.Contains(all, name) })
@@ -184,7 +185,7 @@ func (s Spec) plainer() (plainer []Spec) {
 	return plainer
 }
 
-// simple are the plainest names that there are.
+// simple are the simplest names.
 var simple = strings.Split("abcdefghijklmnopqrstuvwxyz", "")
 
 func replaced(list []string, name, other string) []string {

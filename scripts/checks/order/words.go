@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// unusual are names that are allowed and unexpected. Each of them is tried whatever the seed is.
+// unusual holds names that are allowed and unexpected. Each of them is tried for every seed.
 var unusual = []string{
 	"v", "7", "é", "🍦", "抹茶", "vanille café", "crème brûlée", "مثلجات", "नारियल", "cafe\u0301", "ß", "İ",
 	"Vanilla", "VANILLA", "vanilla ", " vanilla", "vanill", "vanilla-2", "vanilla_2", "vanilla.2", "rum & raisin", "50 %", "d'abricot",
@@ -21,10 +21,10 @@ var unusual = []string{
 	"a name with rather many words in it, as a menu has them",
 }
 
-// alphabet are the characters of which other names are drawn.
+// alphabet holds the characters from which other names are drawn.
 var alphabet = []rune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.,:/'&éèüßñçøåłđžαβγдежאבגابت中文味道한국어あいうアイ🍓🍫🍨")
 
-// text is a name that is drawn. It begins and ends with no space.
+// text draws a name. It neither begins nor ends with a space.
 func text(random *rand.Rand) string {
 	runes := make([]rune, 1+random.IntN(30))
 	for i := range runes {
@@ -36,7 +36,7 @@ func text(random *rand.Rand) string {
 	return "x"
 }
 
-// names are so many different names. In a long list they are short, since a request has its limits, too.
+// names draws so many different names. In a long list they are short, because the size of a request is limited, too.
 func names(random *rand.Rand, count int) []string {
 	list := make([]string, 0, count)
 	for len(list) < count {
@@ -49,7 +49,7 @@ func names(random *rand.Rand, count int) []string {
 	return list
 }
 
-// name is one of the menu, or an unusual one, or one of any characters.
+// name draws a name of the menu, an unusual one, or one of any characters.
 func name(random *rand.Rand) string {
 	switch random.IntN(4) {
 	case 0:

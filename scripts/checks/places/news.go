@@ -20,16 +20,15 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// How late the operator's watch tells, for how long a place is taken that is free when the operator hears of both, and
-// the longest that an answer is held back while something changes.
+// late is the delay of the operator's watch. between is how long a place stays taken that is free by the time the watch
+// reports both changes. held limits how long an answer is delayed while something changes.
 const (
 	late    = 300 * time.Millisecond
 	between = 150 * time.Millisecond
 	held    = 2 * time.Second
 )
 
-// attempts is how often a step is tried in which the operator, or the check, may come too late for it to prove
-// anything.
+// attempts is how often a step is tried if the operator, or the check, may be too late for it to prove anything.
 const attempts = 3
 
 // OldNews is the check that an operator deletes only icecreams that have no place now. Its cache may be stale, and the
@@ -47,8 +46,9 @@ func OldNews(shopOf func(context.Context) *icecream.Shop) types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// cacheBehind: the operator hears of a fourth when one of the other three has long been deleted, of which it hears
-// later. The first question that it asks the API server is refused: no answer is not the answer that the fourth may go.
+// cacheBehind creates a fourth icecream, and deletes one of the other three. When the operator's watch reports the
+// fourth, the deletion is long done, but the watch reports it later. The first request by which the operator asks the
+// API server is refused: a missing answer does not allow it to delete the fourth.
 func cacheBehind(v *Visit) {
 	for attempt := range attempts {
 		three := []string{}
@@ -58,7 +58,7 @@ func cacheBehind(v *Visit) {
 		}
 		v.Make("bystander", "quandong")
 		v.Remain("three icecreams of acai stay, and one of quandong", append(three, "bystander")...)
-		// An operator may ask the API server about other things, too. It is the next question that is refused.
+		// An operator may ask the API server about other things, too. The request after that is refused.
 		began := v.Audit.Now()
 		v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "bystander", `{"spec":{"topping":["cream","nuts","wafer"]}}`))
 		v.ToppingsCount("bystander", 3)
@@ -69,7 +69,7 @@ func cacheBehind(v *Visit) {
 			{Kind: faults.ServerError, Class: faults.Read, Service: faults.API, At: 1 + asked},
 		}}))
 		v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "bystander", `{"spec":{"topping":["cream","nuts"]}}`))
-		v.ToppingsCount("bystander", 2) // with this write it begins
+		v.ToppingsCount("bystander", 2) // this write begins it
 		began = v.Audit.Now()
 		fourth := fmt.Sprintf("acai-%d-4", attempt)
 		v.Make(fourth, "acai")
@@ -80,7 +80,7 @@ func cacheBehind(v *Visit) {
 		expected := fmt.Sprintf("%s has a place: one of the three others was deleted, of which the operator, "+
 			"whose watch is behind, may hear later. "+
 			"An icecream is deleted only if the API server itself says that it has no place", fourth)
-		// It has a status when the operator has dealt with it.
+		// A status shows that the operator has dealt with the icecream.
 		v.Eventually(v.Ctx, v.T, expected, v.Shop.Changed, func() (string, bool) {
 			i, there := v.Shop.Get(fourth)
 			return fourth + " has no status", !v.Shop.Behind() && (!there || i.ToppingsCount != nil)
@@ -92,7 +92,7 @@ func cacheBehind(v *Visit) {
 				return e.Time.After(made.Add(late/2)) && freed != nil && e.Time.Before(freed.Time.Add(late))
 			})
 			if !looked && attempt+1 < attempts {
-				v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // the machine is so busy that its cache was up to date
+				v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // on this busy machine the operator's cache was up to date
 				continue
 			}
 			v.Remain(fmt.Sprintf("%s has the place of %s, and stays", fourth, three[0]), three[1], three[2], fourth, "bystander")
@@ -102,12 +102,12 @@ func cacheBehind(v *Visit) {
 			v.Fail(v.T, expected, fmt.Sprintf("%s was deleted %s after %s had gone",
 				fourth, gone.Time.Sub(freed.Time).Round(time.Millisecond), three[0]))
 		}
-		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // it was faster
+		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // the operator was faster
 	}
 }
 
-// asked reports whether the last that the operator asked the API server before a deletion was asked before a moment:
-// then the answer was true when it was given.
+// asked reports whether the operator's last read before a deletion was sent before a given moment. In that case the
+// answer was correct when it was given.
 func (v *Visit) asked(since audit.Mark, moment time.Time, deletion audit.Event, names ...string) bool {
 	v.T.Helper()
 	var last time.Time
@@ -119,7 +119,7 @@ func (v *Visit) asked(since audit.Mark, moment time.Time, deletion audit.Event, 
 	return !last.IsZero() && last.Before(moment)
 }
 
-// reads are what the operator has asked the API server about all icecreams, or about one of these.
+// reads returns the operator's requests that read all icecreams, or one of these.
 func (v *Visit) reads(since audit.Mark, names ...string) []audit.Event {
 	v.T.Helper()
 	resource := icecream.Resource.GroupResource()
@@ -128,7 +128,7 @@ func (v *Visit) reads(since audit.Mark, names ...string) []audit.Event {
 	}))
 }
 
-// deletion is the request by which an icecream was deleted, by whomever. Nil: it was not.
+// deletion returns the request by which any client deleted an icecream. Nil: none did.
 func (v *Visit) deletion(since audit.Mark, name string) *audit.Event {
 	v.T.Helper()
 	resource := icecream.Resource.GroupResource()
@@ -140,8 +140,8 @@ func (v *Visit) deletion(since audit.Mark, name string) *audit.Event {
 	return nil
 }
 
-// changedMeanwhile: the operator has read that an icecream has no place, and when it deletes the icecream that is no
-// longer so.
+// changedMeanwhile changes an icecream after the operator has read that it has no place, and before the operator
+// deletes it.
 func changedMeanwhile(v *Visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 	for attempt := range attempts {
@@ -169,6 +169,6 @@ func changedMeanwhile(v *Visit) {
 				"what was changed since it was read is not deleted", fourth), append(stay, fourth)...)
 			return
 		}
-		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // it was faster, or does not ask
+		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // the operator was faster, or does not read before it deletes
 	}
 }

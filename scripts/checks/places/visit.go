@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// Visit is a check in the shop. Its methods are the vocabulary of checks of places.
+// Visit is a check in the shop. Its methods are the vocabulary of checks about places.
 type Visit struct {
 	*check.Check
 	Ctx  context.Context
@@ -31,7 +31,7 @@ func (v *Visit) Make(name string, flavours ...string) icecream.Icecream {
 	return made
 }
 
-// Remain waits until the shop has exactly these icecreams, each of them reconciled, and then for a while during which
+// Remain waits until the shop has exactly these icecreams, each of them reconciled, and then waits for a while in which
 // no other icecream may be deleted. It returns false if the operator never comes to rest.
 func (v *Visit) Remain(expected string, names ...string) (settled bool) {
 	v.T.Helper()
@@ -52,7 +52,7 @@ func (v *Visit) RemainCount(expected string, count int) {
 	v.Hold(expected, func(there []string) bool { return len(there) == count })
 }
 
-// Hold is Remain if the names of the existing icecreams decide.
+// Hold is Remain with a function that decides by the names of the existing icecreams.
 func (v *Visit) Hold(expected string, want func(there []string) bool) (settled bool) {
 	v.T.Helper()
 	return v.HoldBeside(nil, expected, want)
@@ -117,7 +117,7 @@ func (v *Visit) NoErrorsForDeletions(flavour string) {
 	}
 }
 
-// without are the names that are not among the others.
+// without returns the names that are not among the others.
 func without(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }

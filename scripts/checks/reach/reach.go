@@ -36,7 +36,7 @@ type Tunnel struct {
 // Close closes the tunnel. It cuts open connections.
 func (w *Tunnel) Close() {
 	close(w.stop)
-	<-w.ended //nolint:errcheck // it says that we have ended it
+	<-w.ended //nolint:errcheck // its error is that we have closed it
 }
 
 // Pod opens a tunnel to a port of a running Pod. The caller closes it.
@@ -124,7 +124,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// targetOf is the port of a Pod to which the port of a Service leads.
+// targetOf returns the port of a Pod to which a Service forwards a port.
 func targetOf(service *corev1.Service, pod *corev1.Pod, port int32) (int32, error) {
 	for _, offered := range service.Spec.Ports {
 		switch {

@@ -23,7 +23,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// podOf is a Pod with a named port.
+// podOf returns a Pod with a named port.
 func podOf(name string, ready bool) corev1.Pod {
 	status := corev1.ConditionFalse
 	if ready {
@@ -60,7 +60,7 @@ func TestTargetOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found, err := targetOf(serviceTo(test.target), &pod, test.port)
 			if found != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("it is %d (%v), want %d (%s)", found, err, test.want, test.err)
+				t.Errorf("targetOf() = %d, %v, want %d, %s", found, err, test.want, test.err)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestTargetOf(t *testing.T) {
 func TestTerminatingPodIsNotReady(t *testing.T) {
 	pod := podOf("a", true)
 	if !ready(&pod) {
-		t.Error("a Pod that says so is not ready")
+		t.Error("ready() of a ready Pod = false")
 	}
 	pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	if ready(&pod) {
@@ -77,8 +77,8 @@ func TestTerminatingPodIsNotReady(t *testing.T) {
 	}
 }
 
-// apiServer answers for a Service and Pods, and forwards ports as an API server does: to a server that says what was
-// asked for.
+// apiServer serves a Service and Pods, and forwards ports as an API server does, to a server that returns the Pod and
+// the port of the request.
 func apiServer(t *testing.T, pods ...corev1.Pod) *rest.Config {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -102,7 +102,7 @@ func apiServer(t *testing.T, pods ...corev1.Pod) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// forward answers each connection with the Pod and the port to which it leads.
+// forward answers each connection with the Pod and the port of the request.
 func forward(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	t.Helper()
 	if r.PathValue("pod") == "forbidden" {
@@ -146,29 +146,29 @@ func TestServiceReachesReadyPod(t *testing.T) {
 	}
 	output, err := io.ReadAll(connection)
 	if string(output) != "runs 8080" {
-		t.Errorf("at the other end is %q (%v)", output, err)
+		t.Errorf("reading from the tunnel = %q, %v", output, err)
 	}
 	connection.Close()
 	tunnel.Close()
 	if _, err := net.Dial("tcp", tunnel.Address); err == nil {
-		t.Error("after its end the way is still open")
+		t.Error("the tunnel still accepts connections after Close")
 	}
 }
 
 func TestServiceErrors(t *testing.T) {
 	if _, err := Service(t.Context(), apiServer(t, podOf("starts", false)), "shop", "web", 80); !errors.Is(err, ErrNoPod) {
-		t.Errorf("with no Pod that is ready: %v", err)
+		t.Errorf("Service() without a ready Pod: error = %v", err)
 	}
 	if _, err := Service(t.Context(), apiServer(t), "shop", "other", 80); err == nil || !strings.Contains(err.Error(), "the Service other") {
-		t.Errorf("without the Service: %v", err)
+		t.Errorf("Service() of a missing Service: error = %v", err)
 	}
 	if _, err := Service(t.Context(), apiServer(t, podOf("forbidden", true)), "shop", "web", 80); err == nil ||
 		!strings.Contains(err.Error(), "port 8080 of the Pod forbidden") || !strings.Contains(err.Error(), "you may not") {
-		t.Errorf("without the right: %v", err)
+		t.Errorf("Service() without the right to forward ports: error = %v", err)
 	}
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the lesson is over"))
 	if _, err := Service(ended, apiServer(t, podOf("runs", true)), "shop", "web", 80); err == nil {
-		t.Error("after its context has ended there is a way")
+		t.Error("Service() with a cancelled context: error = nil")
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Account has the freezer's movements for one icecream, in the order in which they were booked.
 type Account []freezer.Movement
 
-// Say names an ingredient as in a sentence: "topping cream".
+// Say formats an ingredient for a sentence: "topping cream".
 func Say(i freezer.Ingredient) string { return i.Kind + " " + i.Ingredient }
 
 // Out returns what was taken and not returned, sorted.
@@ -27,7 +27,7 @@ func (a Account) Out() (out []string) {
 	return out
 }
 
-// Wrong describes the bookings that are incorrect whatever follows. It is empty if there are none.
+// Wrong describes the movements that are incorrect whatever follows. It is empty if there are none.
 func (a Account) Wrong() (wrong string) {
 	a.counts(func(m freezer.Movement, count int) {
 		switch {
@@ -41,7 +41,7 @@ func (a Account) Wrong() (wrong string) {
 	return wrong
 }
 
-// counts counts what is out of each ingredient, and reports the count after each movement.
+// counts counts how much of each ingredient is out of the freezer, and passes the count after each movement to each.
 func (a Account) counts(each func(freezer.Movement, int)) map[string]int {
 	counts := map[string]int{}
 	for _, m := range a {
@@ -81,7 +81,7 @@ func (a Account) Movements() (words []string) {
 	return words
 }
 
-// Wanted returns what an icecream with a place should have taken from the freezer, sorted. This is the model of lab 03.
+// Wanted returns what an icecream with a place should have out of the freezer, sorted. This is the model of lab 03.
 func Wanted(i icecream.Icecream) (wanted []string) {
 	for _, flavour := range i.Flavour {
 		wanted = append(wanted, freezer.Flavour+" "+flavour)
@@ -93,7 +93,7 @@ func Wanted(i icecream.Icecream) (wanted []string) {
 	return wanted
 }
 
-// Due returns the movements that are due if this is out of the freezer and that is wanted, each once: "in topping
+// Due returns the movements that are due if out is out of the freezer and wanted is needed, each once: "in topping
 // cream". There must be no other movements.
 func Due(out, wanted []string) (due []string) {
 	for _, what := range out {

@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// shrinkTime is how long a story that failed is made smaller.
+// shrinkTime limits how long a failed story is shrunk.
 const shrinkTime = 8 * time.Second
 
 // Check is a check that plays the story of the run's seed, and compares every icecream with the model after each phase.
@@ -42,7 +42,7 @@ type player struct {
 	shop *icecream.Shop
 }
 
-// attempt is how a story ended that was played.
+// attempt is the result of a story that was played.
 type attempt struct {
 	story   Story
 	failure *check.Failure
@@ -74,13 +74,13 @@ func (k *player) play(ctx context.Context, t *testing.T, seed uint32) {
 		"this is the shortest part of it that was found to fail, in %d tries",
 		seed, whole.countActions(), tries)}, failed.failure.Evidence...)
 	expected, observed := failed.wrong.expected, failed.failure.Observed
-	if expected == "" { // it failed on the way
+	if expected == "" { // it failed before the comparison
 		expected = failed.failure.Expected
 	}
 	k.Fail(t, fmt.Sprintf("%s: then %s", failed.story, expected), observed, evidence...)
 }
 
-// shorten looks for a part of a story that fails as well: at first with nothing but what has to do with one icecream.
+// shorten looks for a part of a story that also fails. It begins with the actions that concern one icecream.
 func shorten(story Story, name string, fails func(Story) bool) {
 	if slices.Contains(story.names(), name) {
 		var kin []string
@@ -122,7 +122,7 @@ func shorten(story Story, name string, fails func(Story) bool) {
 	shrink(actions, func(kept []*Action) bool { return fails(only(kept)) })
 }
 
-// try plays a story in a shop that is empty before and afterwards.
+// try plays a story in a shop that is empty before and after it.
 func (k *player) try(ctx context.Context, t *testing.T, story Story, patience time.Duration) attempt {
 	t.Helper()
 	p := &play{Rules: k.Rules, shop: k.shop, patience: patience, world: newWorld()}

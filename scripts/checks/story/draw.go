@@ -12,8 +12,8 @@ import (
 // stream distinguishes the sequence of stories from others that are made from the same seed.
 const stream = 2
 
-// Draw makes the story of a seed, always the same one. Stories differ in names, flavours, toppings, and the order in
-// which things happen. Each story has
+// Draw returns the story of a seed, always the same one. Stories differ in names, flavours, toppings, and the order of
+// their actions. Each story has
 //
 //   - a crowd of more than twenty icecreams, most of them of other flavours than those that are sold out;
 //   - flavours that differ only in case or in a space, or of which one begins with the other, or that are more than a
@@ -43,10 +43,10 @@ func Draw(seed uint32) Story {
 
 type draw struct {
 	dice            *rand.Rand
-	names, flavours []string // those that are left
+	names, flavours []string // the remaining ones
 }
 
-// stems are flavours. All begin with a letter, so that there is one that differs in case only.
+// stems are flavours. All begin with a letter, so that a name can differ from it only in case.
 var stems = []string{
 	"vanilla", "matcha", "lemon", "mocha", "pear", "hazelnut", "crème brûlée", "mint/choc", "salt & honey", "pecan", "yuzu", "rum+raisin",
 	"black sesame", "cherry", "tonka", "kinako", "dulce de leche", "fig", "basil", "ginger", "melon", "sea salt", "plum",
@@ -54,7 +54,7 @@ var stems = []string{
 
 var toppings = []string{"cream", "Cream", "nuts", "nut", "wafer", "hot fudge", "cherry", "matcha", "crème fraîche", "1/2 banana"}
 
-// names are names of icecreams, of which many begin with another one.
+// names returns names of icecreams. Many of them begin with another one.
 func names() (all []string) {
 	for _, stem := range []string{
 		"ann", "anna", "bo", "bob", "cy", "di", "dina", "ed", "eve", "flo",
@@ -72,25 +72,24 @@ func shuffled[T any](d *draw, items []T) []T {
 	return items
 }
 
-// fresh are names that no icecream has had, in any order.
+// fresh returns names that no icecream has had, in any order.
 func (d *draw) fresh(count int) []string {
 	taken := d.names[:count:count]
 	d.names = d.names[count:]
 	return taken
 }
 
-// ascending are names that no icecream has had, sorted.
+// ascending returns names that no icecream has had, sorted.
 func (d *draw) ascending(count int) []string { return slices.Sorted(slices.Values(d.fresh(count))) }
 
-// flavour is one that no icecream has had.
+// flavour returns a flavour that no icecream has had.
 func (d *draw) flavour() string {
 	taken := d.flavours[0]
 	d.flavours = d.flavours[1:]
 	return taken
 }
 
-// similar are five flavours that are not the given one: it is the beginning of two of them, and another one is its
-// beginning.
+// similar returns five flavours other than the given one: two begin with it, and it begins with another one.
 func similar(flavour string) []string {
 	letters := []rune(flavour)
 	return []string{
@@ -99,7 +98,7 @@ func similar(flavour string) []string {
 	}
 }
 
-// topping is up to three toppings, other ones than before.
+// topping returns up to three toppings, other ones than before.
 func (d *draw) topping(before ...string) []string {
 	for {
 		some := shuffled(d, slices.Clone(toppings))[:d.dice.IntN(4)]
@@ -150,7 +149,7 @@ func (d *draw) story() Story {
 	crowded, full, fading, rising, waiting := d.flavour(), d.flavour(), d.flavour(), d.flavour(), d.flavour()
 	shared := []string{d.flavour(), d.flavour(), d.flavour()}
 
-	// Bystanders, one of a flavour each, and three or fewer of some.
+	// Bystanders: one icecream each for some flavours, and at most three for others.
 	crowd := d.each(d.fresh(2), crowded)
 	first, next := d.apart(3, 9)
 	fulls, waiters := d.each(first, full), d.each(next[:3], waiting)
@@ -168,7 +167,7 @@ func (d *draw) story() Story {
 		crowd, fulls, waiters, chained, fadings, bystanders, others, []Action{held},
 	))}
 
-	// While the operator is stopped anything may happen, in any order.
+	// While the operator is stopped, all actions are possible in any order.
 	alike := similar(crowded)
 	created := slices.Concat(d.each(d.fresh(3), crowded), d.each(d.fresh(2), alike[0]), d.each(d.fresh(1), alike[1]),
 		d.each(d.fresh(1), alike[2]), d.each(d.fresh(1), alike[3]), d.wild())
@@ -178,12 +177,12 @@ func (d *draw) story() Story {
 	}
 	created = append(created, last)
 	changes = append(changes, links...)
-	for _, waiter := range waiters { // they have no place, and take none from those that are younger
+	for _, waiter := range waiters { // they have no place, and take none from younger ones
 		changes = append(changes, Action{Do: ChangeFlavour, Name: waiter.Name, Flavour: shuffled(d, append([]string{full}, shared...))})
 	}
-	changed := d.create(d.fresh(1)[0], full) // of a flavour that is sold out, which it gives up before the operator sees it
+	changed := d.create(d.fresh(1)[0], full) // its flavour is sold out, and it changes the flavour before the operator sees it
 	born := d.create(d.fresh(1)[0], d.flavour())
-	born.Finalizers = []string{photo} // it is dying before the operator knows it
+	born.Finalizers = []string{photo} // it is being deleted before the operator sees it
 	forged := d.create(d.fresh(1)[0], d.flavour())
 	away := Phase{Away: true, Later: true, Actions: slices.Concat(
 		shuffled(d, append(created, changed, born, forged)),
@@ -196,12 +195,13 @@ func (d *draw) story() Story {
 			d.change([]Action{bystanders[0], forged, mover}),
 			does(Delete, born.Name, bystanders[2].Name),
 		)),
-		// Last, so that it is about the spec that the operator will find.
+		// These are last, so that the forged status is about the spec that the operator will find.
 		[]Action{{Do: Forge, Name: others[0].Name, SoldOut: true}},
 		does(Forge, forged.Name, bystanders[1].Name), does(Forget, bystanders[3].Name), does(Delete, bystanders[3].Name),
 	)}
 
-	// A burst, while the operator runs: flavours that no other icecream has, so that it need not be in a later second.
+	// A burst while the operator runs. No other icecream has these flavours, so the burst need not begin in a later
+	// second.
 	left, right, middle := d.flavour(), d.flavour(), d.flavour()
 	several := d.ascending(9)
 	hub, younger := several[0], several[7]
@@ -214,7 +214,7 @@ func (d *draw) story() Story {
 		d.create(several[8], right), // has no place, since the first one has
 	}
 	twin := d.create(d.fresh(1)[0], signs(d.flavour())...)
-	twin.Topping = []string{"cream", twin.Flavour[0]} // and then it no longer wants that topping, but the flavour of that name
+	twin.Topping = []string{"cream", twin.Flavour[0]} // later it no longer wants that topping, but the flavour of that name
 	third := Phase{Actions: slices.Concat(
 		[]Action{twin},
 		d.merge(shuffled(d, d.each(d.fresh(4), rising)), burst),
@@ -228,7 +228,7 @@ func (d *draw) story() Story {
 		)),
 	)}
 
-	// An older one comes to where all places are taken, and leaves a place free.
+	// An older icecream changes to a flavour without a free place, and leaves another place free.
 	fourth := Phase{Actions: slices.Concat(
 		[]Action{{Do: ChangeFlavour, Name: mover.Name, Flavour: []string{rising}}}, d.change([]Action{others[0], fadings[1]}),
 		[]Action{
@@ -237,33 +237,35 @@ func (d *draw) story() Story {
 		},
 	)}
 
-	// One gives up a flavour that is sold out for another one. No icecream is created or deleted, so that nothing else
-	// calls the others.
+	// An icecream replaces a flavour that is sold out. No icecream is created or deleted, so no other event triggers the
+	// reconciliation of the others.
 	gives := Phase{Actions: []Action{{Do: ChangeFlavour, Name: fulls[2].Name, Flavour: []string{fulls[2].Name}}}}
 
-	// One goes on whose going many others depend, and nothing else happens.
+	// An icecream on whose deletion many others depend is deleted, and nothing else happens.
 	fifth := Phase{Actions: does(Delete, hub)}
 
-	// A younger one changes to where all places are taken. Elsewhere places become free, and one is taken at once.
+	// A younger icecream changes to a flavour without a free place. Elsewhere places become free, and one is taken at
+	// once.
 	sixth := Phase{Actions: slices.Concat(
 		[]Action{{Do: ChangeFlavour, Name: younger, Flavour: []string{crowded}}},
 		shuffled(d, does(Delete, fulls[1].Name, fadings[0].Name, held.Name, mover.Name)),
 		[]Action{d.create(d.fresh(1)[0], full)},
-		// Others have these names now: the same order again, one that has no place again, and one that has a place now.
+		// New icecreams have these names now: one with the same spec again, one that has no place again, and one that has a
+		// place now.
 		shuffled(d, []Action{burst[0], d.create(several[8], crowded), d.create(several[6], several[6])}),
 	)}
 	return Story{opening, away, third, fourth, gives, fifth, sixth}
 }
 
-// signs are flavours that are the same to code that looks only at letters and digits, and one whose name is almost as
+// signs returns flavours that are equal to code that compares only letters and digits, and one whose name is almost as
 // long as the freezer allows.
 func signs(flavour string) []string {
 	return []string{flavour + "-1", flavour + " 1", flavour + "/1", strings.TrimSpace(strings.Repeat(flavour+" ", 180/(len(flavour)+1)))}
 }
 
-// chain are icecreams that come to want flavours so that the first has no place, and therefore the second one has, for
-// which the third has none, and so the last has one, which comes later. Of one second they come by name, and the last
-// has a name before the others': an operator that begins with it finds all of them there.
+// chain returns changes after which the first icecream has no place, therefore the second has one, therefore the third
+// has none, and therefore the last, which is created later, has one. Within one second they are ordered by name, and
+// the last one's name sorts before the others: an operator that begins with it finds all of them there.
 func (d *draw) chain(full string, names []string) (opening, changes []Action, last Action) {
 	names = slices.Sorted(slices.Values(names))
 	a, b, c := d.flavour(), d.flavour(), d.flavour()
@@ -278,13 +280,15 @@ func (d *draw) chain(full string, names []string) (opening, changes []Action, la
 	return opening, changes, d.create(names[0], c)
 }
 
-// apart are two lists of names that no icecream has had. Those of the second come after those of the first.
+// apart returns two lists of names that no icecream has had. The names of the second list sort after those of the
+// first.
 func (d *draw) apart(first, second int) (a, b []string) {
 	all := d.ascending(first + second)
 	return shuffled(d, all[:first]), shuffled(d, all[first:])
 }
 
-// wild are icecreams of one or two of three flavours, in any order: for when the operator does not run.
+// wild creates icecreams of one or two of three flavours, in any order. It is for phases in which the operator does not
+// run.
 func (d *draw) wild() (actions []Action) {
 	pool := []string{d.flavour(), "Wild", "wild"}
 	for _, name := range d.fresh(3 + d.dice.IntN(3)) {
@@ -293,7 +297,7 @@ func (d *draw) wild() (actions []Action) {
 	return actions
 }
 
-// merge puts two lists into one, each in its own order.
+// merge merges two lists, and keeps the order of each.
 func (d *draw) merge(a, b []Action) (merged []Action) {
 	for len(a) > 0 && len(b) > 0 {
 		from := &a

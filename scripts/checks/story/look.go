@@ -16,9 +16,9 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// look compares every icecream that ever was with the model: whether it is there, and is the one that was created; its
-// spec, its label and its finalizers; its status; and its account at the freezer. It returns the first thing that is
-// wrong, those first that will stay wrong.
+// look compares every icecream that ever existed with the model: its existence and identity, its spec, its label and
+// its finalizers, its status, and its account at the freezer. It returns the first difference, and prefers permanent
+// ones.
 func (p *play) look() (wrong mismatch) {
 	places := Assign(p.world.living())
 	behind := p.shop.Behind()
@@ -46,7 +46,7 @@ func (p *play) look() (wrong mismatch) {
 	return wrong
 }
 
-// compare says what is wrong with an icecream at the API server.
+// compare returns how an icecream at the API server differs from the model.
 func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, places Places) mismatch {
 	complain := func(forGood bool, expected, observed string) mismatch {
 		return mismatch{name: o.Name, expected: expected, observed: observed, permanent: forGood}
@@ -105,8 +105,8 @@ func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, 
 	return mismatch{}
 }
 
-// mind reports whether finalizers of others are not as they were written. An operator that needs none of its own may
-// still have one.
+// mind reports whether the finalizers of other controllers differ from those that were written. An operator that needs
+// no finalizer may still have one.
 func (p *play) mind(others, foreign []string) bool {
 	if p.Finalizer == "" {
 		return slices.ContainsFunc(foreign, func(f string) bool { return !slices.Contains(others, f) })
@@ -121,8 +121,8 @@ func (p *play) own() []string {
 	return []string{p.Finalizer}
 }
 
-// books compares the freezer's books with what has to be in them: for each icecream that ever was exactly the movements
-// that were due, and none for other icecreams.
+// books compares the freezer's ledger with the model: each icecream that ever existed has exactly the movements that
+// were due, and there are none for other icecreams.
 func (p *play) books() (wrong mismatch) {
 	movements, err := freezer.NewClient(p.Services[freezer.Service]).Movements(p.ctx, "")
 	p.OK(p.t, "reading the freezer's ledger", err)
@@ -142,7 +142,7 @@ func (p *play) books() (wrong mismatch) {
 	return wrong
 }
 
-// audit says what is wrong with the account of an icecream.
+// audit returns what is wrong with the account of an icecream.
 func (o *order) audit(a Account) mismatch {
 	expected := fmt.Sprintf("%s has nothing out of the freezer", o.Name)
 	if len(o.out) > 0 {
@@ -195,5 +195,5 @@ func wrote(flavour, topping []string, labelled bool) string {
 	return wrote
 }
 
-// List joins a list as in a sentence: "nothing", or "cup, spoon and straw".
+// List joins a list for a sentence: "nothing", or "cup, spoon and straw".
 func List(items []string) string { return cmp.Or(english.WordSeries(items, "and"), "nothing") }

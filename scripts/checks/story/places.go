@@ -12,10 +12,10 @@ import (
 // PerFlavour is how many icecreams of a flavour have a place.
 const PerFlavour = 3
 
-// Places says which icecreams have a place. This is the model of lab 02.
+// Places records which icecreams have a place. This is the model of lab 02.
 type Places struct {
 	holders map[string]bool
-	taken   map[string][]string // the names of those that have a place, by flavour
+	taken   map[string][]string // the names of the icecreams with a place, by flavour
 }
 
 // Assign gives places to icecreams that are not being deleted, the oldest first, and by name within the same second. An
@@ -50,7 +50,7 @@ func (p Places) Holders() (names []string) {
 // SoldOut reports whether no place is left in one of these flavours.
 func (p Places) SoldOut(flavours []string) bool { return p.full(flavours) != "" }
 
-// full is the first of these flavours in which no place is left; empty if there is none.
+// full returns the first of these flavours in which no place is left. It is empty if there is none.
 func (p Places) full(flavours []string) string {
 	for _, flavour := range flavours {
 		if len(p.taken[flavour]) >= PerFlavour {

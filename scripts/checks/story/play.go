@@ -21,14 +21,14 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// How long an operator may be silent before a story has ended otherwise than it must: some come back only after five
-// seconds when a write met a conflict. While a story that failed is made smaller, a moment is enough.
+// patience is how long an operator may be silent before a story counts as failed: some operators retry only five
+// seconds after a conflict. While a failed story is shrunk, the shorter hurry is enough.
 const (
 	patience = 7 * time.Second
 	hurry    = time.Second
 )
 
-// play is a story while it is played.
+// play is a story in progress.
 type play struct {
 	*check.Check
 	Rules
@@ -39,11 +39,11 @@ type play struct {
 
 	world  *World
 	newest time.Time // when the last icecream was created
-	// wrong is what was last seen to be otherwise than the model says.
+	// wrong is the last difference from the model.
 	wrong mismatch
 }
 
-// mismatch is what is wrong with an icecream. For good means that waiting does not help.
+// mismatch is a difference between an icecream and the model. permanent means that waiting does not help.
 type mismatch struct {
 	name, expected, observed string
 	permanent                bool
@@ -92,10 +92,10 @@ func (p *play) phase(phase Phase) {
 	p.awaitModel()
 }
 
-// atOnce is how many requests are sent at once.
+// atOnce is the number of concurrent requests.
 const atOnce = 8
 
-// create creates icecreams, at once.
+// create creates icecreams concurrently.
 func (p *play) create(actions ...Action) {
 	p.t.Helper()
 	created := make([]*unstructured.Unstructured, len(actions))
@@ -157,12 +157,12 @@ const labelled = "table"
 func patch(part, field string, value any) string {
 	content, err := json.Marshal(map[string]any{part: map[string]any{field: value}})
 	if err != nil {
-		panic(err) // strings and lists of them
+		panic(err) // the value has only strings and lists of strings
 	}
 	return string(content)
 }
 
-// finalizers changes the finalizers of an icecream, as their owners would: with what is there now.
+// finalizers changes the finalizers of an icecream as their owners would: starting from the current ones.
 func (p *play) finalizers(name string, edit func([]string) []string) error {
 	for {
 		object, err := p.shop.Client.Get(p.ctx, name, metav1.GetOptions{})
@@ -176,7 +176,7 @@ func (p *play) finalizers(name string, edit func([]string) []string) error {
 	}
 }
 
-// status writes a status that claims other things about the icecream as it is, or removes the status.
+// status writes a status with false claims about the unchanged icecream, or removes the status.
 func (p *play) status(action Action) error {
 	object, err := p.shop.Client.Get(p.ctx, action.Name, metav1.GetOptions{})
 	if err != nil {
@@ -197,7 +197,7 @@ func (p *play) status(action Action) error {
 	return err
 }
 
-// awaitModel waits until every icecream is as the model says.
+// awaitModel waits until every icecream matches the model.
 func (p *play) awaitModel() {
 	p.t.Helper()
 	expected := "every icecream is as the rules of the shop say"
@@ -210,7 +210,7 @@ func (p *play) awaitModel() {
 	})
 }
 
-// end removes what is left of a story: finalizers that only this check knows, and all icecreams.
+// end removes the remains of a story: finalizers that only this check knows, and all icecreams.
 func (p *play) end(ctx context.Context) error {
 	if err := p.Operator.Start(ctx); err != nil {
 		return err
@@ -234,9 +234,8 @@ func (p *play) end(ctx context.Context) error {
 type Rules struct {
 	// Finalizer is the operator's finalizer. Empty: it need not have one.
 	Finalizer string
-	// Books says that the freezer's books are compared, too.
+	// Books means that the freezer's ledger is compared, too.
 	Books bool
-	// Also describes what else is wrong with an icecream that is not being deleted, as expected and observed. Empty:
-	// nothing.
+	// Also describes further mistakes of an icecream that is not being deleted, as expected and observed. Empty: nothing.
 	Also func(*unstructured.Unstructured) (expected, observed string)
 }

@@ -3,8 +3,8 @@
 
 package story
 
-// shrink leaves out as many items as it can while fails still says true of the rest: halves first, then quarters, and
-// so on (ddmin). The given items fail, which is not tried again.
+// shrink leaves out as many items as possible while fails returns true for the rest: halves first, then quarters, and
+// so on (ddmin). fails must be true for the given items, which shrink does not check.
 func shrink[T any](items []T, fails func([]T) bool) []T {
 	for parts := 2; len(items) > 1; {
 		size := (len(items) + parts - 1) / parts

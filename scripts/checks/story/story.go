@@ -28,9 +28,9 @@ const (
 	Hold Kind = "hold"
 	// Release removes a finalizer of another controller.
 	Release Kind = "release"
-	// Forge writes a status that claims that all work is done, only while the operator is stopped.
+	// Forge writes a status that claims that all work is done. It is used only while the operator is stopped.
 	Forge Kind = "forge the status of"
-	// Forget removes the status, as a restored backup would, only while the operator is stopped.
+	// Forget removes the status, as a restored backup would. It is used only while the operator is stopped.
 	Forget Kind = "remove the status of"
 )
 
@@ -50,7 +50,7 @@ type Action struct {
 // Phase is a group of actions. It ends when the operator has dealt with all of them. Phases are drawn so that their
 // outcome does not depend on the operator's actions in between.
 type Phase struct {
-	// Away says that the operator is stopped during the phase.
+	// Away means that the operator is stopped during the phase.
 	Away bool
 	// Later begins the phase in a later second than that of the last creation. Icecreams that the phase creates before
 	// other actions are created at once. Their order does not matter, since the operator is stopped, or all of them have a
@@ -120,7 +120,7 @@ func (d Action) String() string {
 
 var plain = regexp.MustCompile(`^[\p{L}\p{N}-]+$`)
 
-// taste lists flavours or toppings. What is more than a word is quoted.
+// taste lists flavours or toppings. It quotes names that are more than a word.
 func taste(names []string) string {
 	words := make([]string, len(names))
 	for i, name := range names {
@@ -132,7 +132,7 @@ func taste(names []string) string {
 	return strings.Join(words, ", ")
 }
 
-// countActions is how many there are.
+// countActions returns the number of actions.
 func (s Story) countActions() (count int) {
 	for _, phase := range s {
 		count += len(phase.Actions)
@@ -140,12 +140,12 @@ func (s Story) countActions() (count int) {
 	return count
 }
 
-// about is the part of the story that is about these icecreams.
+// about returns the part of the story that concerns these icecreams.
 func (s Story) about(names []string) Story {
 	return s.keep(func(d Action) bool { return slices.Contains(names, d.Name) })
 }
 
-// keep is the part of the story with these actions. Phases in which nothing happens any more are left out.
+// keep returns the part of the story with the selected actions. It leaves out phases that have no action left.
 func (s Story) keep(kept func(Action) bool) Story {
 	var part Story
 	for _, phase := range s {
@@ -162,7 +162,7 @@ func (s Story) keep(kept func(Action) bool) Story {
 	return part
 }
 
-// names are the icecreams of the story, in the order in which they come.
+// names returns the icecreams of the story, in the order of their first actions.
 func (s Story) names() (names []string) {
 	for _, phase := range s {
 		for _, action := range phase.Actions {
@@ -174,7 +174,7 @@ func (s Story) names() (names []string) {
 	return names
 }
 
-// flavours are those that an icecream has in the course of the story.
+// flavours returns the flavours that an icecream has in the course of the story.
 func (s Story) flavours(name string) (flavours []string) {
 	for _, phase := range s {
 		for _, action := range phase.Actions {

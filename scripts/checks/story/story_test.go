@@ -20,7 +20,7 @@ func TestAssign(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name      string
-		icecreams string // in the order of age; a hyphen stands between two of one second
+		icecreams string // in the order of age; a hyphen separates two of the same second
 		holders   string
 		soldOut   string
 	}{
@@ -46,11 +46,11 @@ func TestAssign(t *testing.T) {
 			rand.Shuffle(len(icecreams), func(a, b int) { icecreams[a], icecreams[b] = icecreams[b], icecreams[a] })
 			places := Assign(icecreams)
 			if got := places.Holders(); !slices.Equal(got, strings.Fields(test.holders)) {
-				t.Errorf("%v have a place, want %s", got, test.holders)
+				t.Errorf("Holders() = %v, want %s", got, test.holders)
 			}
 			for _, flavour := range []string{"m", "v", "V", "vv"} {
 				if got := places.SoldOut([]string{"x", flavour}); got != slices.Contains(strings.Fields(test.soldOut), flavour) {
-					t.Errorf("%s is sold out: %t", flavour, got)
+					t.Errorf("SoldOut(%s) = %t", flavour, got)
 				}
 			}
 		})
@@ -85,17 +85,17 @@ func TestBooks(t *testing.T) {
 				account = append(account, freezer.Movement{Direction: part[0], Ingredient: freezer.Ingredient{Kind: part[1], Ingredient: part[2]}})
 			}
 			if got := account.Out(); !slices.Equal(got, split(test.out)) {
-				t.Errorf("out are %q, want %q", got, test.out)
+				t.Errorf("Out() = %q, want %q", got, test.out)
 			}
 			if got := account.Wrong(); got != test.wrong {
-				t.Errorf("wrong is %q, want %q", got, test.wrong)
+				t.Errorf("Wrong() = %q, want %q", got, test.wrong)
 			}
 			got := ""
 			if flavour, topping := account.FlavourFirst(); flavour != "" {
 				got = flavour + " before " + topping
 			}
 			if got != test.flavourFirst {
-				t.Errorf("returned was %q, want %q", got, test.flavourFirst)
+				t.Errorf("FlavourFirst() = %q, want %q", got, test.flavourFirst)
 			}
 			if got := account.Movements(); !slices.Equal(got, split(test.moved)) {
 				t.Errorf("Movements() = %q", got)
@@ -104,12 +104,12 @@ func TestBooks(t *testing.T) {
 	}
 	due := Due([]string{"flavour v", "topping a"}, []string{"flavour v", "topping b"})
 	if want := []string{"in topping a", "out topping b"}; !slices.Equal(due, want) {
-		t.Errorf("due are %q, want %q", due, want)
+		t.Errorf("Due() = %q, want %q", due, want)
 	}
-	// A topping and a flavour of one name are two ingredients.
+	// A topping and a flavour with the same name are two ingredients.
 	wanted := Wanted(icecream.Icecream{Flavour: []string{"v", "cream"}, Topping: []string{"cream"}})
 	if want := []string{"flavour cream", "flavour v", "topping cream"}; !slices.Equal(wanted, want) {
-		t.Errorf("wanted are %q, want %q", wanted, want)
+		t.Errorf("Wanted() = %q, want %q", wanted, want)
 	}
 }
 
@@ -123,15 +123,16 @@ func split(list string) []string {
 func TestSeedRepeatsStory(t *testing.T) {
 	t.Parallel()
 	if !reflect.DeepEqual(Draw(7), Draw(7)) {
-		t.Error("one seed makes two stories")
+		t.Error("Draw() of one seed returns two stories")
 	}
 	if Draw(7).String() == Draw(8).String() {
-		t.Error("two seeds make the same story")
+		t.Error("Draw() of two seeds returns the same story")
 	}
 }
 
-// rehearse plays a story without an operator, with a clock that goes on by a second with each create of which tick says
-// so. rehearse calls seen with the model after each action of a phase in which the operator runs, and after each phase.
+// rehearse plays a story without an operator. Its clock advances by a second at each create for which tick returns
+// true. rehearse calls seen with the model after each action of a phase in which the operator runs, and after each
+// phase.
 func rehearse(story Story, tick func() bool, seen func(w *World, phase, action int)) *World {
 	w, now := newWorld(), time.Unix(0, 0)
 	for n, phase := range story {
@@ -160,14 +161,14 @@ func rehearse(story Story, tick func() bool, seen func(w *World, phase, action i
 	return w
 }
 
-// TestStoriesHaveOneOutcome: an icecream that has no place at one moment of a phase has none at the end of it. So it
-// does not matter when the operator looks: it may delete only icecreams that are deleted anyway, and since these take
-// no places, their absence gives no other icecream a place.
+// TestStoriesHaveOneOutcome checks that an icecream without a place at one moment of a phase has none at the end of the
+// phase. So it does not matter when the operator looks: it may delete only icecreams that are deleted anyway, and since
+// these take no places, their absence gives no other icecream a place.
 func TestStoriesHaveOneOutcome(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(400) {
 		story := Draw(seed)
-		if seed%3 == 1 { // so must be its parts
+		if seed%3 == 1 { // parts of stories must have one outcome, too
 			story = story.about(slices.DeleteFunc(story.names(), func(name string) bool { return len(name)%2 == 0 }))
 		}
 		dice := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -194,7 +195,7 @@ func TestStoriesHaveOneOutcome(t *testing.T) {
 	}
 }
 
-// TestStoriesCoverAllActions: each story has all the situations that stories must cover.
+// TestStoriesCoverAllActions checks that each story has all the situations that stories must cover.
 func TestStoriesCoverAllActions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(200) {
@@ -220,7 +221,7 @@ func TestStoriesCoverAllActions(t *testing.T) {
 		}
 		for _, kind := range []Kind{Create, ChangeFlavour, ChangeTopping, Label, Delete, Hold, Release, Forge, Forget} {
 			if !slices.ContainsFunc(slices.Concat(actionsOf(story)...), func(d Action) bool { return d.Do == kind }) {
-				t.Errorf("seed %d: no story does this: %s", seed, kind)
+				t.Errorf("seed %d: the story has no action of this kind: %s", seed, kind)
 			}
 		}
 	}
@@ -245,16 +246,17 @@ func TestShrinkFindsTheSmallestPart(t *testing.T) {
 		return slices.Contains(part, 7) && slices.Contains(part, 8) && slices.Contains(part, 51)
 	})
 	if !slices.Equal(got, []int{7, 8, 51}) || tries > 80 {
-		t.Errorf("after %d tries %v are left", tries, got)
+		t.Errorf("shrink() after %d tries = %v", tries, got)
 	}
 	if got := shrink(all, func([]int) bool { return false }); !slices.Equal(got, all) {
-		t.Errorf("each is needed, and %v are left", got)
+		t.Errorf("shrink() = %v, want all items", got)
 	}
 }
 
 func TestShortenKeepsFailure(t *testing.T) {
 	t.Parallel()
-	// An operator for which flavours that differ in case are one: with four of them, it deletes one that has a place.
+	// This operator treats flavours that differ only in case as one. With four such icecreams, it deletes one that has a
+	// place.
 	fails := func(part Story) bool {
 		w := rehearse(part, func() bool { return false }, func(*World, int, int) {})
 		counts := map[string]int{}
@@ -273,7 +275,7 @@ func TestShortenKeepsFailure(t *testing.T) {
 	shortened := func(seed uint32) (shortest Story) {
 		story := Draw(seed)
 		if !fails(story) {
-			t.Fatalf("the story of seed %d does not bring it out", seed)
+			t.Fatalf("the story of seed %d does not fail", seed)
 		}
 		shorten(story, "", func(part Story) bool {
 			if !fails(part) {
@@ -284,8 +286,8 @@ func TestShortenKeepsFailure(t *testing.T) {
 		})
 		return shortest
 	}
-	// What is left depends on the story: an icecream may be created with the flavour, or change to it. But each step of it
-	// is needed.
+	// The remaining steps depend on the story: an icecream may be created with the flavour, or change to it. But each step
+	// is necessary.
 	for seed := range uint32(60) {
 		shortest := shortened(seed)
 		for n := range shortest.countActions() {
@@ -297,7 +299,7 @@ func TestShortenKeepsFailure(t *testing.T) {
 	}
 	shortest := shortened(5)
 	if got := shortest.countActions(); got != PerFlavour+1 {
-		t.Errorf("it takes four icecreams, and the story has %d steps: %s", got, shortest)
+		t.Errorf("the shortest story has %d steps, want four: %s", got, shortest)
 	}
 	if text := shortest.String(); strings.Count(text, "create ") != PerFlavour+1 {
 		t.Errorf("the shortest story is %s", text)

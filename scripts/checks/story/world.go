@@ -13,28 +13,28 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// state is what has become of an icecream.
+// state is the state of an icecream's life.
 type state int
 
 const (
 	living state = iota
-	dying        // it is being deleted, and finalizers of others hold it
+	dying        // it is being deleted, and finalizers of other controllers block it
 	gone
 )
 
-// order is an icecream as it must be.
+// order is the expected state of an icecream.
 type order struct {
 	icecream.Icecream // without a status
 	uid               string
 	labelled          bool
-	foreign           []string // finalizers of others
+	foreign           []string // finalizers of other controllers
 	state             state
-	why               string // it has no place, if that is so
+	why               string // why it has no place; empty if it has one
 
-	// out is what it had out of the freezer when the operator had last dealt with everything, and due all movements until
-	// then.
+	// out is what the icecream had out of the freezer when the operator had last dealt with everything. due are all
+	// movements until then.
 	out, due []string
-	// loose says that it may have had a place for a moment: then only what is out in the end is certain.
+	// loose means that it may have had a place for a moment. Then only what is out in the end is certain.
 	loose          bool
 	known, changed bool // the operator has dealt with it; its spec has changed since
 }
@@ -42,12 +42,12 @@ type order struct {
 // World is the expected state of the shop at a point of a story, according to the model.
 type World struct {
 	orders map[string]*order
-	past   []*order // those that are gone, and whose names others have now
+	past   []*order // deleted icecreams whose names others have now
 }
 
 func newWorld() *World { return &World{orders: map[string]*order{}} }
 
-// sorted are all icecreams by name, also those that are gone: of those that had one name the last.
+// sorted returns all icecreams by name, including deleted ones. If several had the same name, it returns the last.
 func (w *World) sorted() []*order {
 	return slices.SortedFunc(maps.Values(w.orders), func(a, b *order) int { return strings.Compare(a.Name, b.Name) })
 }
@@ -61,7 +61,8 @@ func (w *World) living() (all []icecream.Icecream) {
 	return all
 }
 
-// possible reports whether something can be done: in a part of a story, an icecream may be missing, or have no place.
+// possible reports whether an action can be carried out. In a part of a story, an icecream may be missing, or have no
+// place.
 func (w *World) possible(d Action) bool {
 	o := w.orders[d.Name]
 	switch {
@@ -75,7 +76,7 @@ func (w *World) possible(d Action) bool {
 	return o.state == living
 }
 
-// create adds an icecream that was created.
+// create adds a new icecream.
 func (w *World) create(d Action, uid string, created time.Time) {
 	if before := w.orders[d.Name]; before != nil {
 		w.past = append(w.past, before)
@@ -85,7 +86,7 @@ func (w *World) create(d Action, uid string, created time.Time) {
 	}
 }
 
-// change does to the model what was done to the cluster.
+// change applies an action on the cluster to the model.
 func (w *World) change(d Action) {
 	o := w.orders[d.Name]
 	switch d.Do {
@@ -111,7 +112,7 @@ func (w *World) change(d Action) {
 	}
 }
 
-// leave deletes an icecream: what it has out is returned.
+// leave deletes an icecream. Everything that it has out of the freezer is returned.
 func (o *order) leave() {
 	o.due, o.out = append(o.due, Due(o.out, nil)...), nil
 	o.state = gone
@@ -120,9 +121,9 @@ func (o *order) leave() {
 	}
 }
 
-// settle is what an operator has to do about a phase: those without a place go, and each of the others has out what it
-// wants. An icecream that lost its place while the operator ran may have had one for a moment, if it was created or
-// changed just then.
+// settle applies what an operator has to do after a phase: it deletes icecreams without a place, and the others have
+// out of the freezer what they want. An icecream that lost its place while the operator ran may have had one for a
+// moment, if it was created or changed just then.
 func (w *World) settle(away bool) {
 	places := Assign(w.living())
 	for _, o := range w.sorted() {

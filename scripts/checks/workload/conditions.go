@@ -61,7 +61,7 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 	return ""
 }
 
-// HasMessage says which of an owner's conditions still has the message that another client has written; empty: none.
+// HasMessage returns which of an owner's conditions still has the message that another client has written. Empty: none.
 func HasMessage(owner *unstructured.Unstructured, message string, conditions ...string) string {
 	for _, of := range conditions {
 		if is, _ := ConditionOf(owner, of); is.Message == message {

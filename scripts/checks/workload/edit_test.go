@@ -20,12 +20,12 @@ func TestNewer(t *testing.T) {
 		{"10", "9", true},
 		{"9", "10", false},
 		{"10", "10", false},
-		{"", "10", false}, // of what the watch does not know
+		{"", "10", false}, // the watch does not know the object
 	} {
 		object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: test.version}}
 		than := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: test.than}}
 		if got := Newer(object, than); got != test.want {
-			t.Errorf("that version %q is newer than %q is %t", test.version, test.than, got)
+			t.Errorf("Newer(%q, %q) = %t", test.version, test.than, got)
 		}
 	}
 }

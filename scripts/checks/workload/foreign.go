@@ -22,18 +22,18 @@ import (
 )
 
 // Foreign is a Deployment or a Service that has the name of a child and does not belong to the operator, in its state
-// before the owner of that name was created.
+// before the owner with that name was created.
 type Foreign struct {
 	Kind string // Deployment or Service
 	types.NamespacedName
-	// Ownership says to whom the object belongs, in words that follow "which".
+	// Ownership describes to whom the object belongs, in words that follow "which".
 	Ownership string
 	// Is is the object, and Spec its spec.
 	Is   metav1.Object
 	Spec any
 	// Since is a mark that was set after the object was created.
 	Since audit.Mark
-	// Dying says that the object is being deleted, but not by the operator.
+	// Dying means that the object is being deleted, but not by the operator.
 	Dying bool
 }
 
@@ -41,7 +41,7 @@ func (f *Foreign) String() string {
 	return fmt.Sprintf("the %s %s, which %s,", f.Kind, f.Name, f.Ownership)
 }
 
-// The reasons why an object is foreign, for Foreign.Ownership.
+// These texts explain why an object is foreign, for Foreign.Ownership.
 const (
 	NoOwner           = "was made by hand and has no owner"
 	AnotherController = "has another controller, a ConfigMap"
@@ -107,7 +107,7 @@ func (o *Owners) ForeignDeployment(ctx context.Context, name types.NamespacedNam
 }
 
 // Steady returns a look at whether the Deployment controller has finished a foreign Deployment, which then has all of
-// its Pods. It remembers the state of the Deployment.
+// its Pods. It stores the state of the Deployment in f.
 func (o *Owners) Steady(suite *check.Suite, f *Foreign) (observed string, ok bool) {
 	is, there := Named[appsv1.Deployment](o, Deployments, f.NamespacedName)
 	f.Is, f.Spec, f.Since = &is, is.Spec, suite.Audit.Now()
@@ -119,7 +119,7 @@ func (o *Owners) Steady(suite *check.Suite, f *Foreign) (observed string, ok boo
 		there && is.Status.ObservedGeneration == is.Generation && is.Status.Replicas == replicas
 }
 
-// now is the object as the watch knows it; false: it is gone.
+// now returns the object as the watch knows it. False: it is gone.
 func (o *Owners) now(f *Foreign) (is metav1.Object, spec any, there bool) {
 	if f.Kind == "Service" {
 		service, there := Named[corev1.Service](o, Services, f.NamespacedName)
@@ -129,10 +129,10 @@ func (o *Owners) now(f *Foreign) (is metav1.Object, spec any, there bool) {
 	return &deployment, deployment.Spec, there
 }
 
-// controllerManager is who writes Deployments besides their owner: their revision, and their status.
+// controllerManager is the field manager that writes Deployments besides their owner: their revision, and their status.
 const controllerManager = "kube-controller-manager"
 
-// writers are the field managers of an object, with what each has set, but for the controller of Deployments.
+// writers returns the field managers of an object with their fields, except the Deployment controller.
 func writers(of metav1.Object) (all []metav1.ManagedFieldsEntry) {
 	for _, entry := range of.GetManagedFields() {
 		if entry.Manager != controllerManager {

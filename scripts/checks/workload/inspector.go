@@ -32,7 +32,7 @@ type Answer struct {
 	Reason metav1.StatusReason
 }
 
-// Answers of an API server that is overloaded, or that lacks something that it needs.
+// These are the answers of an API server that is overloaded, or that lacks something that it needs.
 var (
 	InternalError   = Answer{http.StatusInternalServerError, metav1.StatusReasonInternalError}
 	Unavailable     = Answer{http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable}
@@ -48,15 +48,15 @@ var NoConflict = Answer{Code: http.StatusConflict}
 const DownName = "inspector.team.example.com"
 
 const (
-	// askedTimeout is how long the API server may take to ask a new webhook, of which a watch tells it.
+	// askedTimeout is how long the API server may take to call a new webhook, which a watch reports to it.
 	askedTimeout = 20 * time.Second
 	askedPoll    = 10 * time.Millisecond
 )
 
-// probeName is the name of a Service by which Answering finds out whether the API server asks its webhook.
+// probeName is the name of the Service that Answering uses to test whether the API server calls its webhook.
 const probeName = "probe"
 
-// answeringLimit is how much of a request the webhook reads, in bytes.
+// answeringLimit is how many bytes of a request the webhook reads.
 const answeringLimit = 4 << 20
 
 // Answering makes the API server answer creates and updates of a user with errors, in one namespace. answer returns the
@@ -125,7 +125,7 @@ func (o *Owners) Answering(
 	return end, err
 }
 
-// answeringWebhook is the configuration of the webhook: of the requests, those of the user for the resources, and the
+// answeringWebhook returns the configuration of the webhook. It matches the user's requests for the resources, and the
 // probe.
 func (o *Owners) answeringWebhook(server *httptest.Server, user, namespace string,
 	resources []string,

@@ -20,12 +20,12 @@ func TestAnsweringWebhookMatchesOperatorOnly(t *testing.T) {
 	const want = `request.name == "probe" || request.userInfo.username == "system:serviceaccount:space:name" && ` +
 		`request.resource.resource in ["deployments", "cows"]`
 	if got := hook.MatchConditions[0].Expression; got != want {
-		t.Errorf("the condition is %s, want %s", got, want)
+		t.Errorf("match condition = %s, want %s", got, want)
 	}
 	if got := hook.Rules[0].Resources; len(got) != 3 || got[2] != "cows/status" {
-		t.Errorf("the resources are %q", got)
+		t.Errorf("resources = %q", got)
 	}
 	if len(hook.ClientConfig.CABundle) == 0 || *hook.ClientConfig.URL != server.URL {
-		t.Errorf("the webhook is at %q, with a bundle of %d bytes", *hook.ClientConfig.URL, len(hook.ClientConfig.CABundle))
+		t.Errorf("webhook URL = %q, CA bundle of %d bytes", *hook.ClientConfig.URL, len(hook.ClientConfig.CABundle))
 	}
 }

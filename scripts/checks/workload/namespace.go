@@ -44,7 +44,7 @@ func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
 }
 
 // HoldPods allows Pods to be created in a namespace, but none of them starts, because each requests more than any node
-// has. So there are Pods to count, and a test may report their status as a kubelet would.
+// has. So there are Pods to count, and a test may write their status as a kubelet would.
 func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	much := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	limits := &corev1.LimitRange{
@@ -67,7 +67,7 @@ type Ports struct {
 	next int
 }
 
-// The default range of node ports of API servers.
+// This is the default range of node ports of API servers.
 const (
 	FirstPort = 30000
 	LastPort  = 32767
@@ -109,7 +109,7 @@ func (p *Ports) Draw() int32 {
 	return port
 }
 
-// removeTimeout is how long owners that are deleted may take to go. One with a finalizer that no controller removes
+// removeTimeout is how long deleted owners may take to disappear. An owner with a finalizer that no controller removes
 // never does.
 const removeTimeout = 10 * time.Second
 
@@ -142,9 +142,9 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 	return o.RemoveChildren(ctx, keep, namespaces...)
 }
 
-// RemoveChildren deletes all Deployments and Services in some namespaces, whoever owns them and whatever finalizers
-// they have, except those whose names are to be kept. It deletes the objects that the watch has reported, one by one.
-// To delete a collection, the API server first makes sure that its own cache is up to date, which takes up to 100 ms
+// RemoveChildren deletes all Deployments and Services in some namespaces, regardless of their owners and finalizers,
+// except those whose names are to be kept. It deletes the objects that the watch has reported, one by one. To delete a
+// collection, the API server first makes sure that its own cache is up to date, which takes up to 100 ms
 // (k8s.io/apiserver/pkg/storage/cacher, progressRequestPeriod).
 func (o *Owners) RemoveChildren(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	background := metav1.DeletePropagationBackground

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// services have these node ports.
+// services returns Services with these node ports.
 func services(ports ...int32) (all []corev1.Service) {
 	for _, port := range ports {
 		all = append(all, corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{NodePort: port}}}})
@@ -31,10 +31,10 @@ func TestPortsAreReusedInTurn(t *testing.T) {
 	for n := range 3 * free {
 		port := ports.Draw()
 		if before, drawn := last[port]; drawn && (before == 0 || n+1-before != free) {
-			t.Fatalf("the port %d was drawn as number %d, and before as number %d", port, n+1, before)
+			t.Fatalf("port %d was drawn as number %d, and before as number %d", port, n+1, before)
 		}
 		if port < FirstPort || port > LastPort {
-			t.Fatalf("%d is no node port", port)
+			t.Fatalf("%d is not a node port", port)
 		}
 		last[port] = n + 1
 	}
@@ -47,6 +47,6 @@ func TestFreePortsExhausted(t *testing.T) {
 		all = append(all, port)
 	}
 	if _, err := freePorts(services(all...), rand.New(rand.NewPCG(1, 8))); err == nil || !strings.Contains(err.Error(), "all node ports") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("freePorts() error = %v", err)
 	}
 }

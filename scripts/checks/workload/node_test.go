@@ -69,7 +69,7 @@ func TestAwaitNode(t *testing.T) {
 				defer cancel()
 				there, err := (&Owners{Client: client, nodeFollows: true}).AwaitNode(ctx)
 				if there != test.there || (err == nil) != (test.message == "") || err != nil && !strings.Contains(err.Error(), test.message) {
-					t.Errorf("AwaitNode = %t, %v", there, err)
+					t.Errorf("AwaitNode() = %t, %v", there, err)
 				}
 			})
 		})

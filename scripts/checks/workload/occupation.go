@@ -23,28 +23,27 @@ import (
 )
 
 const (
-	// occupied is how long a port stays taken at least. An operator with the work queue's back-off tries ten times
-	// meanwhile.
+	// occupied is the minimum time for which a port stays taken. In this time an operator with the work queue's backoff
+	// tries ten times.
 	occupied = 3 * time.Second
-	// mostTries is how often the same may be refused within occupied, and once more in each second after that: who
-	// tries again at once does so hundreds of times.
+	// mostTries is how often the same request may be refused within occupied. One more is allowed for each second after
+	// that. An operator that retries at once does so hundreds of times.
 	mostTries = 15
-	// longPause is a pause that shows that an operator tries later and later. On a busy machine a loop is slow, and its
-	// first tries are as few as those of an operator that waits. So the port stays taken until there was such a pause,
-	// or too many tries; but no longer than occupiedLimit.
+	// longPause is a pause that shows that an operator backs off. On a busy machine a loop is slow, and its first tries
+	// are as few as those of an operator that waits. So the port stays taken until there was such a pause, or too many
+	// tries, but no longer than occupiedLimit.
 	longPause     = time.Second
 	occupiedLimit = 15 * time.Second
-	// occupiedPoll is how often it is looked whether the time is over.
+	// occupiedPoll is the interval at which the end of the occupation is checked.
 	occupiedPoll = 100 * time.Millisecond
-	// lookLimit is for how long the port stays taken for a look that waits, after the operator has reported that it is
-	// taken. An event recorder that met an error writes its Event up to 10 s later (k8s.io/client-go/tools/events,
-	// sleepDuration).
+	// lookLimit is how long the port stays taken for a look that waits, after the operator has reported that it is taken.
+	// After an error, an event recorder writes its Event up to 10 s later (k8s.io/client-go/tools/events, sleepDuration).
 	lookLimit = 15 * time.Second
 )
 
-// Occupation is an owner whose node port another Service holds for a while, and the record of what its operator does
-// meanwhile. That takes some seconds, in which other checks run. The port is released when the operator has reported
-// it, three seconds have passed, and its attempts show how it retries.
+// Occupation is an owner whose node port another Service holds for a while, with the record of the operator's requests
+// in that time. It takes some seconds, in which other checks run. The port is released when the operator has reported
+// the conflict, three seconds have passed, and the operator's attempts show how it retries.
 type Occupation struct {
 	// Owner is the created object, and Port its node port.
 	Owner *unstructured.Unstructured
@@ -70,12 +69,12 @@ type Occupation struct {
 	cancel     context.CancelFunc
 }
 
-// Look looks at what else the operator reports while the port is taken, and returns whether all of that has come. The
+// Look examines what else the operator reports while the port is taken, and returns whether all of it has arrived. The
 // operator may write it later than the conditions. Look must not call methods that end a check.
 type Look func(context.Context, *Occupation) (all bool, err error)
 
-// Occupy creates an owner whose node port is taken. Reported are the conditions with which its operator reports that.
-// Look may be nil. The port is released after a look that has seen everything, or lookLimit after the operator has
+// Occupy creates an owner whose node port is taken. reported are the conditions with which its operator reports that.
+// look may be nil. The port is released after a look that has seen everything, or lookLimit after the operator has
 // reported.
 func (o *Owners) Occupy(
 	ctx context.Context, suite *check.Suite, owner *unstructured.Unstructured, port int32, reported []Wanted, look Look,
@@ -108,7 +107,7 @@ func (o *Owners) Occupy(
 	return x, nil
 }
 
-// last waits until the time is over, and gives the port back.
+// last waits until the occupation is over, and releases the port.
 func (x *Occupation) last(ctx context.Context) error {
 	for seen := (time.Time{}); ; {
 		changed := x.owners.Changed()
@@ -141,7 +140,7 @@ func (x *Occupation) last(ctx context.Context) error {
 	return nil
 }
 
-// looked looks at what else the operator tells, and reports whether all of that has come.
+// looked examines what else the operator reports, and returns whether all of it has arrived.
 func (x *Occupation) looked(ctx context.Context) (all bool, err error) {
 	if x.look == nil {
 		return true, nil
@@ -149,7 +148,7 @@ func (x *Occupation) looked(ctx context.Context) (all bool, err error) {
 	return x.look(ctx, x)
 }
 
-// decided reports whether the tries so far show how the operator tries again.
+// decided reports whether the tries so far show how the operator retries.
 func (x *Occupation) decided() bool {
 	name := x.Owner.GetName()
 	x.Tries = x.suite.Audit.Since(x.Since, x.suite.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
@@ -161,8 +160,8 @@ func (x *Occupation) decided() bool {
 	return x.Took > occupiedLimit || show(x.Tries, x.Took, now)
 }
 
-// show reports whether tries show how an operator tries again: there are too many of them, or there was a long pause.
-// The one after the last try must be twice as long, since the audit log has a try only when it was answered.
+// show reports whether tries show how an operator retries: there are too many of them, or there was a long pause. The
+// pause after the last try must be twice as long, because the audit log contains a try only after its answer.
 func show(tries []audit.Event, took time.Duration, now time.Time) bool {
 	if len(tries) == 0 || len(tries) > mostTriesIn(took) {
 		return true
@@ -174,7 +173,7 @@ func show(tries []audit.Event, took time.Duration, now time.Time) bool {
 	long := longPause
 	if len(pauses) > 0 {
 		slices.Sort(pauses)
-		long = max(long, 3*pauses[len(pauses)/4]) // three times as long as its short ones, which are those of a slow loop
+		long = max(long, 3*pauses[len(pauses)/4]) // three times as long as the short pauses, which are those of a slow loop
 		if pauses[len(pauses)-1] >= long {
 			return true
 		}
@@ -182,14 +181,14 @@ func show(tries []audit.Event, took time.Duration, now time.Time) bool {
 	return now.Sub(tries[len(tries)-1].Time) >= 2*long
 }
 
-// mostTriesIn is how often an operator that tries later and later is refused at most.
+// mostTriesIn returns how often an operator that backs off is refused at most.
 func mostTriesIn(took time.Duration) int { return mostTries + int(max(0, took-occupied)/time.Second) }
 
 func (x *Occupation) unlike() string {
 	return x.owners.Unlike(nameOf(x.Owner), x.Owner.GetGeneration(), x.reported)
 }
 
-// Expected describes what Reported looks for.
+// Expected describes the conditions that Reported looks for.
 func (x *Occupation) Expected() string {
 	var phrases []string
 	for _, w := range x.reported {
@@ -220,8 +219,8 @@ func (x *Occupation) Wait(ctx context.Context) error {
 	}
 }
 
-// Loop says that the operator retried without backoff, in the words of a check that fails. An empty observed means that
-// it did not.
+// Loop describes that the operator retried without backoff, in the words of a failed check. If it did not, observed is
+// empty.
 func (x *Occupation) Loop() (expected, observed string) {
 	most := mostTriesIn(x.Took)
 	expected = fmt.Sprintf("while port %d is taken the operator tries again later and later: "+

@@ -15,8 +15,8 @@ func TestTriesShowALoopOrALongPause(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		// tries are when the operator tried, and shown is when that shows how it does, in ms; 0: not before the last of
-		// them.
+		// tries are the times of the operator's tries in ms. shown is when they show how the operator retries, in ms. 0: not
+		// before the last of them.
 		tries []int
 		shown int
 	}{
@@ -25,7 +25,7 @@ func TestTriesShowALoopOrALongPause(t *testing.T) {
 		{"at each event, and then after five seconds", []int{0, 20, 60, 300, 900, 5900}, 3000},
 		{"in a loop", every(10, 5000), 3000},
 		{"in a slow loop", every(450, 15000), 9450},
-		// A recording, made while the machine had ten times as much to do as it could.
+		// This was recorded on a machine with ten times the load that it could handle.
 		{"in a slow loop with pauses", []int{0, 454, 974, 1362, 1592, 2005, 2777, 3543, 3855, 4703}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -46,13 +46,13 @@ func TestTriesShowALoopOrALongPause(t *testing.T) {
 				}
 			}
 			if shown != test.shown {
-				t.Errorf("it is shown after %d ms, want %d", shown, test.shown)
+				t.Errorf("show() = true after %d ms, want %d", shown, test.shown)
 			}
 		})
 	}
 }
 
-// every is a try each so many milliseconds.
+// every returns a try each so many milliseconds.
 func every(pause, until int) (tries []int) {
 	for at := 0; at <= until; at += pause {
 		tries = append(tries, at)

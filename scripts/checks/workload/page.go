@@ -61,11 +61,11 @@ func (o *Owners) Listens(ctx context.Context, port int32) (listens bool, why str
 	return strings.Contains(body, notUpgraded), shorten(body).Error(), nil
 }
 
-// notUpgraded is what the API server says of a server that was reached, and has answered something else.
+// notUpgraded is the API server's message about a server that it has reached and that has given another answer.
 // (k8s.io/apimachinery/pkg/util/proxy)
 const notUpgraded = "invalid upgrade response"
 
-// ask sends GET / to a node's port. That there is no answer in time is a *ClosedError.
+// ask sends GET / to a node's port. If there is no answer in time, the error is a *ClosedError.
 func (o *Owners) ask(ctx context.Context, port int32, header http.Header) (code int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -92,10 +92,10 @@ func (o *Owners) ask(ctx context.Context, port int32, header http.Header) (code 
 	return answer.StatusCode, string(content), nil
 }
 
-// pageLimit is how much of a page is read, in bytes.
+// pageLimit is how many bytes of a page are read.
 const pageLimit = 64 << 10
 
-// pagesClient is a client of the API server for pages: an upgrade is HTTP/1.1.
+// pagesClient returns a client of the API server for pages. It uses HTTP/1.1, which an upgrade requires.
 func pagesClient(config *rest.Config) (*http.Client, error) {
 	config = rest.CopyConfig(config)
 	config.NextProtos = []string{"http/1.1"}
@@ -106,7 +106,7 @@ func pagesClient(config *rest.Config) (*http.Client, error) {
 	return client, nil
 }
 
-// shorten leaves out what says only that a proxy was asked.
+// shorten removes the part of a message that only names the proxy.
 func shorten(text string) error {
 	if i := strings.Index(text, "dial tcp"); i >= 0 {
 		text = text[i:]

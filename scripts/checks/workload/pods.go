@@ -36,7 +36,7 @@ func (o *Owners) PodsOf(ctx context.Context, d *appsv1.Deployment) (pods []corev
 	return pods, nil
 }
 
-// GetReady reports a Pod's status as a kubelet would: running and ready. It is no error if the Pod is gone.
+// GetReady writes a Pod's status as a kubelet would: running and ready. It is no error if the Pod is gone.
 func (o *Owners) GetReady(ctx context.Context, pod *corev1.Pod) error {
 	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -58,8 +58,8 @@ func (s statuses) Update(ctx context.Context, pod *corev1.Pod, options metav1.Up
 	return s.UpdateStatus(ctx, pod, options)
 }
 
-// Kubelet reports a Pod's status as a kubelet would: whether it is ready, and the state of its containers. Containers
-// that are not named are running.
+// Kubelet writes a Pod's status as a kubelet would: whether the Pod is ready, and the state of its containers.
+// Containers that are not named are running.
 func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, differ ...corev1.ContainerStatus) error {
 	_, err := Edit(ctx, statuses{o.Client.CoreV1().Pods(pod.Namespace)}, pod.Name, func(now *corev1.Pod) {
 		now.Status.Phase = corev1.PodRunning
@@ -86,8 +86,8 @@ func (o *Owners) Kubelet(ctx context.Context, pod *corev1.Pod, ready bool, diffe
 	return nil
 }
 
-// Evict reports a Pod's status as a kubelet would that has evicted it after a restart of each container. Such a Pod has
-// failed, and another one replaces it, but it stays until the Pod garbage collector deletes it.
+// Evict writes the status that a kubelet would write for a Pod that it has evicted after a restart of each container.
+// Such a Pod has failed, and another one replaces it, but it stays until the Pod garbage collector deletes it.
 func (o *Owners) Evict(ctx context.Context, pod *corev1.Pod) error {
 	_, err := Edit(ctx, statuses{o.Client.CoreV1().Pods(pod.Namespace)}, pod.Name, func(now *corev1.Pod) {
 		now.Status.Phase, now.Status.Reason, now.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
@@ -108,7 +108,7 @@ func (o *Owners) Evict(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// containerStatuses are the statuses of containers: those that differ, and usual for the others.
+// containerStatuses returns the statuses of containers: those in differ, and the usual ones for the others.
 func containerStatuses(containers []corev1.Container, differ []corev1.ContainerStatus,
 	usual corev1.ContainerStatus,
 ) (all []corev1.ContainerStatus) {
@@ -139,7 +139,7 @@ func RunningAfter(name string, ready bool, restarts int32) corev1.ContainerStatu
 	}
 }
 
-// ended is how a container that was restarted has ended.
+// ended returns the terminated state of a container that was restarted.
 func ended(restarts int32) corev1.ContainerState {
 	if restarts == 0 {
 		return corev1.ContainerState{}

@@ -46,7 +46,7 @@ func (o *Owners) MayReference(
 
 // MayNeed reports whether a correct operator may need a right, whatever requests it sent in this run. owners is the
 // resource of its kind. An operator that applies needs create as well as patch, and the audit log shows only the patch.
-// Pods and ReplicaSets say why a Deployment is not available.
+// Pods and ReplicaSets show why a Deployment is not available.
 func MayNeed(owners schema.GroupVersionResource, r audit.Right) bool {
 	read := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
 	write := r.Verb == "update" || r.Verb == "patch"

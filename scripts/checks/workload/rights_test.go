@@ -35,12 +35,12 @@ func TestMayNeed(t *testing.T) {
 	} {
 		right := audit.Right{Verb: test.verb, Group: test.group, Resource: test.resource}
 		if got := MayNeed(cows, right); got != test.want {
-			t.Errorf("MayNeed of the right to %s %s of %q is %t, want %t", test.verb, test.resource, test.group, got, test.want)
+			t.Errorf("MayNeed() of the right to %s %s of %q = %t, want %t", test.verb, test.resource, test.group, got, test.want)
 		}
 	}
 }
 
-// This test has no API server that MayReference could ask.
+// This test has no API server for MayReference to ask.
 func TestNonBlockingReferenceNeedsNoRight(t *testing.T) {
 	t.Parallel()
 	child := &corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
@@ -48,6 +48,6 @@ func TestNonBlockingReferenceNeedsNoRight(t *testing.T) {
 	}}}
 	may, err := (&Owners{}).MayReference(t.Context(), "operator", types.NamespacedName{Name: "berta"}, child)
 	if err != nil || !may {
-		t.Errorf("MayReference is %t (%v), want true", may, err)
+		t.Errorf("MayReference() = %t, %v, want true", may, err)
 	}
 }

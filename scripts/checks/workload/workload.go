@@ -33,7 +33,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// The kinds of children.
+// These are the kinds of children.
 var (
 	Deployments = appsv1.SchemeGroupVersion.WithResource("deployments")
 	Services    = corev1.SchemeGroupVersion.WithResource("services")
@@ -49,7 +49,7 @@ type Owners struct {
 	Dynamic  dynamic.Interface
 	Resource schema.GroupVersionResource
 
-	// node is the name of a node that is ready, or empty. nodeFollows says that there will be one.
+	// node is the name of a ready node, or empty. nodeFollows means that there will be one.
 	node        string
 	nodeFollows bool
 	host        string
@@ -60,10 +60,10 @@ type Owners struct {
 	lag         check.Lag // from a create until the watch reports it
 }
 
-// syncTimeout is for the first lists, which take some milliseconds.
+// syncTimeout limits the first lists, which take some milliseconds.
 const syncTimeout = 10 * time.Second
 
-// Open begins to watch, until the context ends. nodeFollows says that a node becomes ready by itself, if none is.
+// Open begins to watch, until the context ends. nodeFollows means that a node will become ready by itself, if none is.
 func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, nodeFollows bool) (*Owners, error) {
 	o := &Owners{
 		Resource: resource, host: config.Host, nodeFollows: nodeFollows, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
@@ -106,18 +106,18 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 func (o *Owners) RunsPods() bool { return o.node != "" || o.nodeFollows }
 
 const (
-	// nodeTimeout is how long a node may take that follows. It takes about a second.
+	// nodeTimeout is how long the node that follows may take. It takes about a second.
 	nodeTimeout = time.Minute
 	nodePoll    = 50 * time.Millisecond
 )
 
-// NoNode says why there is no grade if AwaitNode finds no node.
+// NoNode is the reason why there is no grade if AwaitNode finds no node.
 const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: " +
 	"grade on a cluster with a node (`make doctor` says what this machine lacks for one)"
 
 // AwaitNode waits for the node that follows, if none is ready. It returns false if there is no node, so that no Pod can
-// run. A node that does not become ready in time counts as missing. The machine prevents that, for example if it has no
-// inotify watch left. No operator can cause it.
+// run. A node that does not become ready in time counts as missing. The machine may prevent the node from becoming
+// ready, for example if it has no inotify watch left. No operator can cause it.
 func (o *Owners) AwaitNode(check context.Context) (bool, error) {
 	if o.node != "" || !o.nodeFollows {
 		return o.node != "", nil
@@ -136,7 +136,7 @@ func (o *Owners) AwaitNode(check context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// findNode looks for a node that is ready.
+// findNode looks for a ready node.
 func (o *Owners) findNode(ctx context.Context) error {
 	nodes, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -163,8 +163,8 @@ func (o *Owners) notify() {
 	o.changed = make(chan struct{})
 }
 
-// arrived receives what the watches report. It measures the lag for an owner that we made, and not for its children,
-// which may have its name.
+// arrived receives the objects that the watches report. It measures the lag of an owner that we created. It ignores the
+// owner's children, which may have its name.
 func (o *Owners) arrived(object *unstructured.Unstructured) {
 	if object.GroupVersionKind().Group == o.Resource.Group {
 		o.lag.Arrived(nameOf(object).String())
@@ -248,7 +248,7 @@ func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructu
 	return found
 }
 
-// Named returns the Deployment or the Service of a name, whoever owns it. False: there is none.
+// Named returns the Deployment or the Service with a name, regardless of its owner. False: there is none.
 func Named[T any](o *Owners, of schema.GroupVersionResource, name types.NamespacedName) (found T, there bool) {
 	object, there, err := o.informers[of].GetStore().GetByKey(name.String())
 	if err != nil || !there {
@@ -275,9 +275,9 @@ func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Un
 	return found
 }
 
-// Kept says why the garbage collector would keep a child of a deleted owner, or has kept it. Empty: it deletes them
-// all. The garbage collector deletes an object that has owner references if none of the owners exists, by its rule in
-// k8s.io/kubernetes/pkg/controller/garbagecollector. From the objects that it keeps it removes the references to
+// Kept returns why the garbage collector would keep a child of a deleted owner, or has kept it. Empty: it deletes all
+// children. The garbage collector deletes an object that has owner references if none of the owners exists, by its rule
+// in k8s.io/kubernetes/pkg/controller/garbagecollector. From the objects that it keeps it removes the references to
 // deleted owners. born are the UIDs of the children from before.
 func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) (why string, err error) {
 	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner),
@@ -289,7 +289,7 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, bor
 		}
 		for _, reference := range child.GetOwnerReferences() {
 			if slices.ContainsFunc(children, func(other *unstructured.Unstructured) bool { return other.GetUID() == reference.UID }) {
-				continue // which is asked about as well
+				continue // the loop also covers this one
 			}
 			there, err := o.isThere(ctx, child.GetNamespace(), reference)
 			if err != nil {
@@ -303,7 +303,7 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, bor
 	return "", nil
 }
 
-// living are the objects of some UIDs that are not being deleted.
+// living returns the objects with some UIDs that are not being deleted.
 func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found []*unstructured.Unstructured) {
 	for _, one := range o.informers[of].GetStore().List() {
 		if object := one.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil && slices.Contains(uids, object.GetUID()) {
@@ -313,11 +313,11 @@ func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found
 	return found
 }
 
-// isThere says of the owner that a reference names how it is there, or why that is unknown; empty: it is gone.
+// isThere returns in what form the owner of a reference exists, or why that is unknown. Empty: the owner is gone.
 func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1.OwnerReference) (how string, err error) {
 	version, err := schema.ParseGroupVersion(reference.APIVersion)
 	if err != nil {
-		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // that is what is to be told
+		return "is of an API version that there is not: " + reference.APIVersion, nil //nolint:nilerr // this is the result
 	}
 	kinds, err := o.Client.Discovery().ServerResourcesForGroupVersion(reference.APIVersion)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -346,7 +346,7 @@ func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1
 
 // Collect deletes the children of a deleted owner, as the garbage collector does. It also deletes the objects with the
 // UIDs born, which had that owner: the garbage collector may already have removed the reference from a child with
-// another owner. Kept says whether that was correct.
+// another owner. Kept reports whether that was correct.
 func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) error {
 	background := metav1.DeletePropagationBackground
 	for _, of := range children {

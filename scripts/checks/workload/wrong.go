@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// OnlyChild returns the only child of a kind that an owner has. wrong describes what exists instead. what is the kind.
+// OnlyChild returns the only child of a kind that an owner has. wrong describes what exists instead. what names the
+// kind.
 func OnlyChild[T any](o *Owners, of schema.GroupVersionResource, what string, owner *unstructured.Unstructured) (found T, wrong string) {
 	all := Children[T](o, of, owner)
 	if len(all) != 1 {
@@ -24,8 +25,8 @@ func OnlyChild[T any](o *Owners, of schema.GroupVersionResource, what string, ow
 	return all[0], ""
 }
 
-// WrongService says why a Service does not route from a node port to the Pods of a template. Empty: it does. template
-// is nil if the expected Pods are unknown.
+// WrongService returns why a Service does not route from a node port to the Pods of a template. Empty: it does.
+// template is nil if the expected Pods are unknown.
 func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplateSpec) string {
 	switch {
 	case s.Spec.Type != corev1.ServiceTypeNodePort:
@@ -41,7 +42,7 @@ func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplat
 	return ""
 }
 
-// Forbidden reports whether the status of a Deployment says that its Pods are rejected. If a quota forbids Pods, the
+// Forbidden reports whether the status of a Deployment reports that its Pods are rejected. If a quota forbids Pods, the
 // Deployment no longer changes after that.
 func Forbidden(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(is appsv1.DeploymentCondition) bool {
@@ -49,7 +50,7 @@ func Forbidden(d *appsv1.Deployment) bool {
 	})
 }
 
-// Selecting has the children of one owner that select Pods.
+// Selecting holds the children of one owner that select Pods.
 type Selecting struct {
 	Owner      string
 	Service    *corev1.Service
@@ -66,7 +67,7 @@ func Apart(a, b Selecting) (expected, overlap string, err error) {
 	return fmt.Sprintf("no selector of %s matches Pods of %s", a.Owner, b.Owner), overlap, err
 }
 
-// overlap says which selector matches the Pods of another owner's Deployment; empty: none.
+// overlap returns which selector matches the Pods of another owner's Deployment. Empty: none.
 func (c Selecting) overlap(other Selecting) (string, error) {
 	pods := labels.Set(other.Deployment.Spec.Template.Labels)
 	if visitors := labels.Set(c.Service.Spec.Selector); labels.SelectorFromSet(visitors).Matches(pods) {

@@ -33,7 +33,7 @@ func Read(content []byte) (Answers, error) {
 	return answers, nil
 }
 
-// Mistakes says of each incorrect answer why it can't be correct, but never what the correct answer is.
+// Mistakes explains for each incorrect answer why it can't be correct, but never reveals the correct answer.
 func (s Scene) Mistakes(a Answers) []string {
 	var mistakes []string
 	judge := func(field, answer, right string, known map[string]string) {

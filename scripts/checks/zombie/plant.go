@@ -69,7 +69,7 @@ func (s Scene) Plant(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// ourLabel says who has made a thing, and may remove it.
+// ourLabel returns the label of the objects that we created and may remove.
 func ourLabel() map[string]string { return map[string]string{existing.Label: "true"} }
 
 // lease writes the Lease of a controller's leader.
@@ -78,7 +78,7 @@ func (p *planter) lease(ctx context.Context, c Controller, renewed time.Time, ho
 	if _, err := p.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the namespace %s: %w", c.Namespace, err)
 	}
-	const terms = 3 // how often there was another leader before: any number will do
+	const terms = 3 // number of earlier leader changes: the value does not matter
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: c.Lease},
 		Spec: coordinationv1.LeaseSpec{
@@ -119,8 +119,8 @@ func (s Scene) roles() []role {
 	}
 }
 
-// played reports whether an icecream is as its role wants it. Other finalizers, as that of the student's operator, are
-// no part of the scene.
+// played reports whether an icecream is as its role requires. Other finalizers, such as the one of the student's
+// operator, are not part of the scene.
 func (r role) played(object *unstructured.Unstructured) bool {
 	missing := slices.ContainsFunc(r.finalizers, func(f string) bool { return !slices.Contains(object.GetFinalizers(), f) })
 	noted := r.box == "" || object.GetAnnotations()[r.controller.annotation()] == r.box
@@ -139,7 +139,7 @@ func (p *planter) plant(ctx context.Context, r role) error {
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading the icecream %s: %w", r.name, err)
 	}
-	// A flavour of its own, so that it takes no other icecream's place.
+	// The icecream has its own flavour, so that it takes no other icecream's place.
 	fresh := icecream.New(r.name, []string{r.name}, []string{"sprinkles"})
 	if _, err := p.icecreams.Create(ctx, fresh, metav1.CreateOptions{FieldManager: "kubectl-create"}); apierrors.IsNotFound(err) {
 		return ErrNoIcecreams
@@ -158,7 +158,7 @@ func (p *planter) plant(ctx context.Context, r role) error {
 	return nil
 }
 
-// hold puts the finalizers on an icecream, and a note, as their controller would.
+// hold adds the finalizers and an annotation to an icecream, as their controller would.
 func (p *planter) hold(ctx context.Context, r role) error {
 	for {
 		object, err := p.icecreams.Get(ctx, r.name, metav1.GetOptions{})
@@ -171,7 +171,7 @@ func (p *planter) hold(ctx context.Context, r role) error {
 		}
 		_, err = p.icecreams.Update(ctx, object, metav1.UpdateOptions{FieldManager: r.controller.Name})
 		if apierrors.IsConflict(err) {
-			continue // with an operator that runs, and puts its own finalizer on it
+			continue // with a running operator that adds its own finalizer
 		}
 		if err != nil {
 			return fmt.Errorf("putting finalizers on the icecream %s: %w", r.name, err)
@@ -180,12 +180,12 @@ func (p *planter) hold(ctx context.Context, r role) error {
 	}
 }
 
-// annotation is where the controller notes what it has to see to before an icecream is removed.
+// annotation returns the key under which the controller notes what it has to clean up before an icecream is removed.
 func (c Controller) annotation() string {
 	return c.Finalizer + "-box"
 }
 
-// identity is how the controller's leader calls itself: the name of its Pod, as controller-runtime does.
+// identity returns the identity of the controller's leader: the name of its Pod, as controller-runtime does.
 func (c Controller) identity() string {
 	pod := fnv.New32()
 	pod.Write([]byte(c.Name))
@@ -246,7 +246,7 @@ func (p *planter) remove(ctx context.Context, name string) error {
 	}
 }
 
-// setFinalizers replaces the list, if the icecream is still as it was read.
+// setFinalizers replaces the list, unless the icecream has changed since it was read.
 func (p *planter) setFinalizers(ctx context.Context, object *unstructured.Unstructured, finalizers []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": finalizers, "resourceVersion": object.GetResourceVersion(),

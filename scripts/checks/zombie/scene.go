@@ -5,7 +5,7 @@ package zombie
 
 import "time"
 
-// Scene is three icecreams and the two controllers that have put finalizers on them.
+// Scene holds three icecreams and the two controllers that have put finalizers on them.
 type Scene struct {
 	// Zombie is being deleted, and blocked by the finalizer of a controller that is gone. Slow is being deleted, too, and
 	// blocked by the finalizer of a slow controller that is alive. Living is not being deleted, and has the finalizer of
@@ -13,7 +13,8 @@ type Scene struct {
 	Zombie, Slow, Living string
 	// Gone and Busy are the controllers.
 	Gone, Busy Controller
-	// ZombieBox and LivingBox are what Gone would have cleaned up before the deletion of the zombie, or of the living one.
+	// ZombieBox and LivingBox are the boxes that Gone would have cleaned up before the deletion of the zombie, or of the
+	// living one.
 	ZombieBox, LivingBox string
 	// Before and After are further finalizers of the zombie, in the list before and after that of Gone.
 	Before, After []string
@@ -41,8 +42,9 @@ var Playground = Scene{
 	ZombieBox: "box-1031", LivingBox: "box-0715",
 }
 
-// How long a leader of a controller holds its Lease, and when the leader of the one that is gone renewed it last. The
-// busy one holds it for an hour, since no controller is there to renew it: planting the scene again does.
+// These constants are how long a controller's leader holds its Lease, and when the leader of the controller that is
+// gone last renewed it. The busy controller's leader holds its Lease for an hour, because no process renews it.
+// Planting the scene again renews it.
 const (
 	goneHolds = 15 * time.Second
 	goneSince = 9 * time.Hour

@@ -62,7 +62,7 @@ func TestMistakes(t *testing.T) {
 			answers := right
 			test.change(&answers)
 			if got := Playground.Mistakes(answers); !slices.Equal(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
+				t.Errorf("Mistakes() = %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -72,12 +72,12 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	answers, err := Read([]byte("icecream: sundae # or so\nlease: a/b\n"))
 	if want := (Answers{Icecream: "sundae", Lease: "a/b"}); err != nil || answers != want {
-		t.Errorf("got %+v, %v, want %+v", answers, err, want)
+		t.Errorf("Read() = %+v, %v, want %+v", answers, err, want)
 	}
 	for _, content := range []string{"icecream: [", "icecreams: sundae", "lost: {box: 1}", "- sundae"} {
 		if _, err := Read([]byte(content)); err == nil ||
 			!strings.Contains(err.Error(), "the fields icecream, field, finalizer, lease and lost") {
-			t.Errorf("Read(%q): %v", content, err)
+			t.Errorf("Read(%q) error = %v", content, err)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestPlant(t *testing.T) {
 		}
 	}
 	if err := Playground.Plant(t.Context(), config); !errors.Is(err, ErrNoIcecreams) {
-		t.Fatalf("without the kind: %v", err)
+		t.Fatalf("Plant() without the kind: error = %v", err)
 	}
 	install()
 	plant()
@@ -114,7 +114,7 @@ func TestPlant(t *testing.T) {
 		for _, r := range Playground.roles() {
 			object := get(r.name)
 			if !r.played(object) || !slices.Equal(object.GetFinalizers(), r.finalizers) {
-				t.Errorf("%s, %s is %v", when, r.name, object)
+				t.Errorf("%s: %s = %v", when, r.name, object)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func TestPlant(t *testing.T) {
 	}
 	if err := Playground.Plant(t.Context(), config); err == nil ||
 		!strings.Contains(err.Error(), "beach-cone is still there, held by demo.lva.io/finalizer") {
-		t.Errorf("with another finalizer, the error is %v", err)
+		t.Errorf("Remove() with another finalizer: error = %v", err)
 	}
 	change(Playground.Living, `{"metadata":{"finalizers":null}}`)
 	if err := Playground.Remove(t.Context(), config); err != nil {
@@ -175,7 +175,7 @@ func TestPlant(t *testing.T) {
 	}
 }
 
-// managerOf is who has put a finalizer on an icecream.
+// managerOf returns the field manager that has put a finalizer on an icecream.
 func managerOf(object *unstructured.Unstructured, finalizer string) string {
 	for _, entry := range object.GetManagedFields() {
 		if strings.Contains(entry.FieldsV1.GetRawString(), finalizer) {
@@ -185,7 +185,7 @@ func managerOf(object *unstructured.Unstructured, finalizer string) string {
 	return ""
 }
 
-// connect starts a cluster. What is returned besides teaches it what an icecream is.
+// connect starts a cluster. It also returns a function that installs the icecream's definition.
 func connect(t *testing.T) (config *rest.Config, install func()) {
 	t.Helper()
 	here, err := checkout.Find()
