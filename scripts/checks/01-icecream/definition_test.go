@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// columns looks at the table that kubectl get prints: the API server makes it, kubectl only asks for it.
+// columns checks the table that kubectl get prints. The API server creates the table, and kubectl only requests it.
 func columns() types.Feature {
 	return features.New("print columns").
 		Assess("SoldOut, ToppingsCount and Age", check.Assess(assess(func(v visit) {
@@ -50,7 +50,7 @@ func columns() types.Feature {
 				if table.ColumnDefinitions[at].Priority > 0 {
 					wrong = append(wrong, fmt.Sprintf("the column %s is shown with -o wide only", want.name))
 				}
-				// Without a status subresource there is no status to show: another check says so.
+				// Without a status subresource there is no status to show. Another check reports that.
 				if got := fmt.Sprint(table.Rows[0].Cells[at]); want.value != "" && statusErr == nil && got != want.value {
 					wrong = append(wrong, fmt.Sprintf("the column %s shows %s where the status says %s", want.name, got, want.value))
 				}
@@ -107,7 +107,7 @@ func explained() types.Feature {
 		}))).Feature()
 }
 
-// version is the version of a definition that the lectures speak of: a submission may have others besides.
+// version returns the version of a definition that the lectures describe. A submission may have others as well.
 func version(definition *unstructured.Unstructured) map[string]any {
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, version := range versions {
@@ -118,7 +118,7 @@ func version(definition *unstructured.Unstructured) map[string]any {
 	return nil
 }
 
-// unexplained are the paths of all fields without a description, below the schema and itself.
+// unexplained returns the paths of all fields without a description, including the schema itself.
 func unexplained(path string, schema map[string]any) []string {
 	var silent []string
 	if text, _ := schema["description"].(string); strings.TrimSpace(text) == "" {

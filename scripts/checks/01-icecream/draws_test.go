@@ -22,14 +22,14 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-// wish is an icecream that is created or, if an old one is named, a change of that one's spec. It is always a dry run,
-// so that hundreds leave nothing behind.
+// wish is an icecream to create. If an old one is named, it is a change of that one's spec. It is always a dry run, so
+// that hundreds of them leave nothing behind.
 type wish struct {
 	order.Order
 	old *order.Order
 }
 
-// stored are icecreams that the examples have left behind: changes of very different ones must be possible.
+// stored holds icecreams that the examples have left behind: very different icecreams must be changeable.
 var (
 	plain         = order.Order{Name: "no-topping", Spec: order.Spec{Flavour: []string{"vanilla"}}}
 	threeToppings = order.Order{Name: "three-toppings", Spec: order.Spec{
@@ -37,7 +37,7 @@ var (
 	}}
 )
 
-// drawWish draws a wish for a spec. One half of a number are created, the other half change an icecream that is there.
+// drawWish draws a wish for a spec. Half of the wishes create an icecream, and the other half change an existing one.
 func drawWish(random *rand.Rand, number, half int, spec order.Spec) wish {
 	if number >= half {
 		old := plain
@@ -51,7 +51,7 @@ func drawWish(random *rand.Rand, number, half int, spec order.Spec) wish {
 	return w
 }
 
-// smaller are simpler wishes.
+// smaller returns simpler wishes.
 func (w wish) smaller() (smaller []wish) {
 	simple := wish{Order: order.Order{Name: "icecream", Spec: w.Spec}}
 	switch {
@@ -60,7 +60,7 @@ func (w wish) smaller() (smaller []wish) {
 	case w.old != nil || w.Name != simple.Name:
 		smaller = append(smaller, simple)
 	}
-	if w.old == nil && len(w.Name) > len(simple.Name) { // it may be the length of the name
+	if w.old == nil && len(w.Name) > len(simple.Name) { // the length of the name may be the cause
 		shorter := w
 		shorter.Name = strings.TrimRight(w.Name[:len(w.Name)-1], ".-")
 		smaller = append(smaller, shorter)
@@ -73,7 +73,7 @@ func (w wish) smaller() (smaller []wish) {
 	return smaller
 }
 
-// String is the wish as the beginning of a sentence.
+// String returns the wish as the beginning of a sentence.
 func (w wish) String() string {
 	if w.old != nil {
 		return fmt.Sprintf("a change of %s, an icecream %s, to one %s", w.old.Name, w.old.Spec.Words(), w.Spec.Words())
@@ -85,7 +85,7 @@ func (w wish) String() string {
 	return fmt.Sprintf("the icecream %s %s", name, w.Spec.Words())
 }
 
-// script is the wish for a shell.
+// script returns the wish for a shell.
 func (w wish) script() (lines []string) {
 	if w.old != nil {
 		lines = w.old.Script("")
@@ -93,7 +93,7 @@ func (w wish) script() (lines []string) {
 	return append(lines, w.Script("--dry-run=server")...)
 }
 
-// send asks the API server what would be stored.
+// send asks the API server what it would store.
 func (v visit) send(ctx context.Context, w wish) (*unstructured.Unstructured, error) {
 	if w.old == nil {
 		return v.icecreams.Create(ctx, w.Object(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -109,7 +109,7 @@ func (v visit) send(ctx context.Context, w wish) (*unstructured.Unstructured, er
 	return v.icecreams.Update(ctx, object, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// judge sends a wish and says what came of it. An error is one of ours: no answer came from the API server.
+// judge sends a wish and returns the observation. An error is internal: no answer came from the API server.
 func (v visit) judge(ctx context.Context, w wish, judge func(*unstructured.Unstructured, error) string) (string, error) {
 	object, err := v.send(ctx, w)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
@@ -129,7 +129,7 @@ func (v visit) hold(expected string, count int, draws func(*rand.Rand, int) wish
 	}
 }
 
-// acceptsAll is the step in which all that the task allows is accepted.
+// acceptsAll is the step that checks that everything that the task allows is accepted.
 func acceptsAll(v visit) {
 	draws := func(random *rand.Rand, number int) wish {
 		return drawWish(random, number, order.ValidSpecs, order.Valid(random, number%order.ValidSpecs))
@@ -154,13 +154,14 @@ func acceptsAll(v visit) {
 // ruleCheck is a rule with the words that messages use for it.
 type ruleCheck struct {
 	order.Rule
-	// expected says what becomes of all icecreams that break it.
+	// expected describes what happens to all icecreams that break it.
 	expected string
-	// subject is of what the message has to speak, be it in the path of the field, and words how it may name the rule.
+	// subject matches what the message must mention, which may be the path of the field. words match how it may name the
+	// rule.
 	subject, words *regexp.Regexp
 }
 
-// Of the words, those of the schema come first. The others are for students who write the rule as an expression, with a
+// The first words are those of the schema. The others are for students who write the rule as an expression, with a
 // message.
 var (
 	toppingsMaxRule = ruleCheck{
@@ -184,12 +185,12 @@ var (
 	uniqueWords = regexp.MustCompile(`(?i)duplicate|unique|twice|(more than|only|at most) once|distinct|repeat|different|the same`)
 )
 
-// rejectsAll is the step in which all that breaks a rule is refused.
+// rejectsAll returns the step that checks that everything that breaks a rule is refused.
 func rejectsAll(l ruleCheck) func(context.Context, *testing.T, *check.Check) {
 	return assess(func(v visit) {
 		draws := func(random *rand.Rand, number int) wish {
 			w := drawWish(random, number, order.Breakings, order.Breaking(random, number%order.Breakings, l.Rule))
-			w.Name = "icecream" // limits on names are for another check to find
+			w.Name = "icecream" // another check finds limits on names
 			if w.old != nil {
 				w.old = &sample
 				w.Name = sample.Name
@@ -210,11 +211,11 @@ func rejectsAll(l ruleCheck) func(context.Context, *testing.T, *check.Check) {
 			if err != nil || observed == "" || refusal == nil {
 				return observed, err
 			}
-			// An operator may refuse it for another reason, which is for another check to find.
+			// An operator may refuse it for another reason. Another check finds that.
 			repaired := w
 			repaired.Spec = w.Spec.Repaired()
 			if _, err := v.send(ctx, repaired); err != nil {
-				return "", nil //nolint:nilerr // that it is refused is what was to be found out
+				return "", nil //nolint:nilerr // a refusal is the expected result
 			}
 			return observed, nil
 		})
@@ -226,7 +227,7 @@ var sample = order.Order{Name: "stored", Spec: order.Spec{
 	Flavour: []string{"matcha", "vanilla"}, Topping: []string{"cream", "coconutflakes", "watermelon"},
 }}
 
-// judge says what is wrong with the answer to an icecream that breaks the rule: empty, if nothing is.
+// judge returns what is wrong with the answer to an icecream that breaks the rule. Empty: nothing is.
 func (l ruleCheck) judge(err error) string {
 	if err == nil {
 		return "it is accepted"

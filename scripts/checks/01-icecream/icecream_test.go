@@ -33,7 +33,7 @@ func TestIcecream(t *testing.T) {
 	}, check.Options{Prepare: prepare, CleanUp: cleanUp})
 }
 
-// clients are how these checks talk to the API server: without types, as kubectl does.
+// clients are the clients of these checks for the API server. They use no types, like kubectl.
 type clients struct {
 	icecreams dynamic.ResourceInterface
 	kinds     dynamic.ResourceInterface
@@ -58,13 +58,13 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	}), nil
 }
 
-// cleanUp leaves no icecream to the next check. Where the kind is not served there is none.
+// cleanUp deletes all icecreams before the next check. If the kind is not served, there are none.
 func cleanUp(ctx context.Context) error {
 	_ = ctx.Value(clientsKey{}).(clients).icecreams.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	return nil
 }
 
-// visit is a check at the API server: the words in which the checks of this lab are written.
+// visit is a check at the API server. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	clients
@@ -72,7 +72,7 @@ type visit struct {
 	t   *testing.T
 }
 
-// assess makes a step of a feature from what is done at the API server.
+// assess makes a step of a feature from a function that uses the API server.
 func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()

@@ -21,13 +21,13 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-// accepted is about all that is allowed: first the examples, which stay for the changes that come after them.
+// accepted checks everything that is allowed. It begins with the examples, which remain for the changes that follow.
 func accepted() e2e.Feature {
 	return features.New("what is allowed is accepted").
 		Assess("without topping", check.Assess(accepts("an icecream without topping is accepted", plain))).
 		Assess("with three toppings", check.Assess(accepts("an icecream with three toppings is accepted", threeToppings))).
 		Assess("whatever it is", check.Assess(assess(func(v visit) {
-			// The task ties no rule to a status. Whether it can be written is for another check to say.
+			// The task ties no rule to a status. Another check reports whether a status can be written.
 			status := []byte(`{"status":{"soldOut":true,"toppingsCount":3}}`)
 			_, _ = v.icecreams.Patch(v.ctx, threeToppings.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
 			acceptsAll(v)
@@ -91,7 +91,7 @@ func rejects(l ruleCheck, expected string, spec order.Spec) func(context.Context
 	})
 }
 
-// rejects fails the check unless the API server refuses the icecream for the rule. The script makes it.
+// rejects fails the check unless the API server refuses the icecream because of the rule. script creates the icecream.
 func (v visit) rejects(l ruleCheck, expected string, wrong *unstructured.Unstructured, script ...string) {
 	v.t.Helper()
 	_, err := v.icecreams.Create(v.ctx, wrong, metav1.CreateOptions{})
@@ -164,12 +164,12 @@ func statusSubresource() e2e.Feature {
 		Assess("whatever the two conditions are", check.Assess(assess(rejectsDuplicateTypes))).Feature()
 }
 
-// condition is one of an object's status.
+// condition returns a condition for an object's status.
 func condition(kind, status string) map[string]any {
 	return map[string]any{"type": kind, "status": status, "reason": "Scooped", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 }
 
-// empty reports whether a status says nothing: defaults may have made it an object.
+// empty reports whether a status has no content. Defaults may have made it an object.
 func empty(status any) bool {
 	fields, ok := status.(map[string]any)
 	if !ok {

@@ -20,21 +20,21 @@ import (
 	"lva.io/operators/scripts/checks/draw"
 )
 
-// observation is a status that an operator might write. Nil is what it has not looked at yet.
+// observation is a status that an operator might write. A nil field is one that the operator has not observed yet.
 type observation struct {
 	soldOut       *bool
 	toppingsCount *int64
 	conditions    []map[string]any
 }
 
-// Types of conditions: some are the same but for a part, or for capitals.
+// conditionTypes are types of conditions. Some differ only in a part, or in case.
 var conditionTypes = []string{
 	"Ready", "ready", "Read", "ReadyToEat", "Settled", "Melted",
 	"demo.lva.io/Ready", "example.com/Ready", "A", "a-b_c.d",
 }
 
-// drawObservation draws a status that has one condition of each type, or else one that has one of them twice. Whatever
-// else the two say is the same or is not.
+// drawObservation draws a status that has one condition of each type, or one type twice. In the latter case the other
+// fields of the two conditions may be equal or different.
 func drawObservation(random *rand.Rand, number int, twice bool) observation {
 	var o observation
 	if number%4 != 1 {
@@ -89,7 +89,7 @@ func (o observation) unique() bool {
 	return true
 }
 
-// status is the observation as it is sent.
+// status returns the observation as it is sent.
 func (o observation) status() map[string]any {
 	status := map[string]any{}
 	if o.soldOut != nil {
@@ -130,25 +130,26 @@ func (o observation) smaller() (smaller []observation) {
 	return smaller
 }
 
-// patch is the observation as a merge patch, which takes the place of what was observed before.
+// patch returns the observation as a merge patch, which replaces the earlier observation.
 func (o observation) patch() []byte {
 	status := o.status()
 	for _, field := range []string{"soldOut", "toppingsCount", "conditions"} {
 		if _, set := status[field]; !set {
-			status[field] = nil // removes it
+			status[field] = nil // null removes the field
 		}
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
-		panic(err) // texts, numbers and booleans can be written as JSON
+		panic(err) // texts, numbers and booleans can always be encoded as JSON
 	}
 	return patch
 }
 
-// observed is the number of statuses that are drawn: of each number of conditions, with neighbours the same and others.
+// observed is the number of statuses that are drawn: they cover each number of conditions, with equal and different
+// neighbours.
 const observed = 42
 
-// observe fails unless what is demanded holds of all statuses that the seed draws for the icecream called sundae.
+// observe fails unless the requirement holds for all statuses that the seed draws for the icecream called sundae.
 func (v visit) observe(expected string, twice bool, judge func(o observation, status any, err error) string) {
 	v.t.Helper()
 	property := draw.Property[observation]{
@@ -178,7 +179,7 @@ func (v visit) observe(expected string, twice bool, judge func(o observation, st
 	}
 }
 
-// keepsAll is the step in which every status with one condition of each type is kept.
+// keepsAll is the step that checks that every status with one condition of each type is stored.
 func keepsAll(v visit) {
 	v.observe("every status with soldOut, toppingsCount and one condition of each type reads back as it was written, "+
 		"and nothing is filled in", false,
@@ -188,7 +189,7 @@ func keepsAll(v visit) {
 			}
 			switch {
 			case err != nil && (o.soldOut == nil || o.toppingsCount == nil):
-				return "" // a kind may want both, or none
+				return "" // a kind may require both, or none
 			case err != nil:
 				return fmt.Sprintf("a status with %d conditions is refused: %v", len(o.conditions), err)
 			case !reflect.DeepEqual(status, any(o.status())):
@@ -198,7 +199,7 @@ func keepsAll(v visit) {
 		})
 }
 
-// rejectsDuplicateTypes is the step in which a type stands twice, somewhere in the list.
+// rejectsDuplicateTypes is the step in which a type occurs twice, anywhere in the list.
 func rejectsDuplicateTypes(v visit) {
 	v.observe("every status with two conditions of one type is rejected, wherever they stand and whatever else they say", true,
 		func(o observation, _ any, err error) string {

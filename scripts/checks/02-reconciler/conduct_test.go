@@ -32,11 +32,11 @@ func restart() types.Feature {
 			v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "pear-1", `{"spec":{"topping":["cream","cherry"]}}`))
 			v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "pear-3", `{"spec":{"topping":["cream","cherry"]}}`))
 			v.OK(v.T, "starting the operator", v.Operator.Start(v.Ctx))
-			// Which of the four goes is for other checks to say.
+			// Other checks report which of the four is deleted.
 			v.RemainCount("pear-2 was deleted and two were made while the operator was stopped; of the four, one goes", 3)
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			// The checks after this one need it, whatever came of this one.
+			// Later checks need the operator, whatever the result of this one is.
 			return c.Operator.Start(ctx)
 		})).Feature()
 }
@@ -53,7 +53,7 @@ func settles() types.Feature {
 			for _, name := range []string{"nut-1", "nut-2", "nut-3"} {
 				v.OK(v.T, "labelling an icecream", v.Shop.Patch(v.Ctx, name, `{"metadata":{"labels":{"table":"4"}}}`))
 			}
-			// A change that does matter comes last: when it is done, the operator has seen the others.
+			// A change that matters comes last: when the operator has dealt with it, it has seen the others.
 			v.OK(v.T, "adding a topping", v.Shop.Patch(v.Ctx, "nut-3", `{"spec":{"topping":["cream","nuts"]}}`))
 			v.ToppingsCount("nut-3", 2)
 			v.Settle(v.Ctx, v.T)
@@ -99,7 +99,7 @@ func statusSubresource() types.Feature {
 				case e.Subresource == "" && losesStatus(e):
 					wrong = append(wrong, e)
 				case e.Subresource == "" && audit.Denied(e):
-					forbidden = append(forbidden, e) // with what it carried, which was not read
+					forbidden = append(forbidden, e) // including the content of the request, which was not read
 				}
 			}
 			const expected = "the operator writes the status through icecreams/status only"

@@ -32,8 +32,8 @@ func newestGoes() types.Feature {
 	return features.New("of four the newest goes").
 		Assess("though its name sorts first, and in a crowd", check.Assess(assess(func(v visit) {
 			crowd := v.crowd()
-			// Three flavours, and others around them: an operator that deletes whatever its list has last can't be right by
-			// chance.
+			// There are three flavours, with others around them: an operator that deletes the last icecream of its list can't
+			// pass by chance.
 			flavours := []string{"guava", "mango", "papaya"}
 			var last icecream.Icecream
 			stay := slices.Clone(crowd)
@@ -52,11 +52,11 @@ func newestGoes() types.Feature {
 		}))).Feature()
 }
 
-// crowd creates icecreams of which each has a flavour of its own, so that all of them stay.
+// crowd creates icecreams that each have their own flavour, so that all of them stay.
 func (v visit) crowd() (names []string) {
 	v.T.Helper()
 	for n := range 9 {
-		// Some have names that come before those of the others, and some have names that come after them.
+		// Some names sort before those of the others, and some sort after them.
 		name := fmt.Sprintf("%s-guest-%d", []string{"a", "h", "z"}[n%3], n)
 		v.Make(name, name)
 		names = append(names, name)
@@ -67,7 +67,7 @@ func (v visit) crowd() (names []string) {
 func tiesByName() types.Feature {
 	return features.New("of equal age the last names go").
 		Assess("though they were made first", check.Assess(assess(func(v visit) {
-			// All must be of one second. The clock may tick between them: then they are tried again.
+			// All icecreams must be created within one second. If the clock ticks in between, the attempt is repeated.
 			for attempt := range 10 {
 				name := func(flavour string, n int) string { return fmt.Sprintf("%s-%d-%d", flavour, attempt, n) }
 				var first, last icecream.Icecream
@@ -108,8 +108,8 @@ func perFlavour() types.Feature {
 func twoFlavours() types.Feature {
 	return features.New("an icecream of two flavours counts for both").
 		Assess("it takes a place of each", check.Assess(assess(func(v visit) {
-			// The one of both flavours is neither the first nor the last by name, so that it stays in whatever order
-			// icecreams of the same second are let in: that order is for other checks to judge.
+			// The icecream with both flavours is neither the first nor the last by name. So it stays in whatever order icecreams
+			// of the same second get places: other checks judge that order.
 			five := []string{"a-fig", "a-plum", "c-plum-fig", "d-fig", "d-plum"}
 			for _, name := range five {
 				v.Make(name, strings.Split(name, "-")[1:]...)
@@ -125,7 +125,7 @@ func twoFlavours() types.Feature {
 		}))).Feature()
 }
 
-// of counts the icecreams that have the flavour in their names.
+// of counts the icecreams with the flavour in their names.
 func of(names []string, flavour string) (count int) {
 	for _, name := range names {
 		if strings.Contains(name, flavour) {
@@ -143,7 +143,7 @@ func burst() types.Feature {
 			var all errgroup.Group
 			for n := range icecreams {
 				all.Go(func() (err error) {
-					// Names that sort in another order than they are made in.
+					// The names sort in another order than that of creation.
 					name := fmt.Sprintf("burst-%02d", (n*7)%icecreams)
 					made[n], err = v.Shop.Create(v.Ctx, name, []string{fmt.Sprintf("burst-flavour-%d", n%flavours)}, "sprinkles")
 					return err

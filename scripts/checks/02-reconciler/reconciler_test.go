@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package reconciler_test has the checks of lab 02. A flavour has three places. See the lab's README for the rules.
-// Each check has flavours of its own and begins with an empty shop.
+// Each check has its own flavours and begins with an empty shop.
 package reconciler_test
 
 import (

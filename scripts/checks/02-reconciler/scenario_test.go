@@ -14,12 +14,12 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been asked
+// scenarioPatience is how long an operator may be silent in the scenario: a fault may just have killed it, or asked it
 // to retry later.
 const scenarioPatience = 10 * time.Second
 
-// conflicts lets the only writes that matter meet conflicts: nothing else happens that would give another chance to an
-// operator which drops an error.
+// conflicts makes the only writes that matter meet conflicts. Nothing else happens that would give an operator that
+// drops an error another chance.
 func conflicts(v visit) {
 	v.Make("medlar", "medlar")
 	v.ToppingsCount("medlar", 1)
@@ -30,8 +30,8 @@ func conflicts(v visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 
-// refusals let the only requests that matter fail: those by which a fourth icecream is deleted, and the question to the
-// API server before.
+// refusals makes the only requests that matter fail: the deletion of a fourth icecream, and the read from the API
+// server before it.
 func refusals(v visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 	stay := []string{"salak-1", "salak-2", "salak-3"}
@@ -48,8 +48,8 @@ func refusals(v visit) {
 		v.become("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
 			func() (string, bool) { return v.stand(true, stay...) })
 	}
-	// When one of three is deleted, the others change. An operator that has dropped the error of a read learns
-	// from nothing else who they are.
+	// When one of three is deleted, the others change. An operator that has dropped the error of a read gets no other
+	// information about which ones these are.
 	v.RefusedAtFirst(v.Ctx, v.T, faults.ServerError, faults.Read, func() {
 		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, stay[0]))
 	})
@@ -58,8 +58,9 @@ func refusals(v visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 
-// scenario is a busy minute in the shop, in short: three of a flavour, a fourth, the first is eaten, and a guest wants
-// another topping. The fourth may go while there are four, and must stay when there are not.
+// scenario is a busy minute in the shop, in short: three icecreams of a flavour exist, a fourth is created, the first
+// is deleted, and the topping of another changes. The fourth may be deleted while there are four, and must stay when
+// there are not.
 func scenario(v visit) {
 	for _, name := range []string{"quince-1", "quince-2", "quince-3"} {
 		v.Make(name, "quince")
@@ -82,13 +83,13 @@ func scenario(v visit) {
 	v.notOnStaleCache(before, freed)
 }
 
-// become waits patiently for what the scenario ends with.
+// become waits patiently for the end of the scenario.
 func (v visit) become(expected string, look func() (string, bool)) {
 	v.T.Helper()
 	v.EventuallyWithin(v.Ctx, v.T, expected, scenarioPatience, v.Shop.Changed, look)
 }
 
-// stand reports whether these icecreams are there and no others, with the status that they should have.
+// stand reports whether exactly these icecreams exist, with the expected status.
 func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	var there []string
 	wrong := ""
@@ -105,12 +106,12 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	return wrong, wrong == "" && !v.Shop.Behind()
 }
 
-// staleAge is how old what an operator knows must be to count as out of date: far more than a watch lags on a good
-// day.
+// staleAge is the age from which the operator's knowledge counts as out of date. It is far more than the lag of a watch
+// on a good day.
 const staleAge = 150 * time.Millisecond
 
 // notOnStaleCache fails an operator that deleted quince-4 long after its place was free, and had not asked the API
-// server before: its cache was behind. Between asking and deleting things may change, which is no mistake.
+// server before, which means that its cache was stale. A change between the read and the deletion is no mistake.
 func (v visit) notOnStaleCache(made audit.Mark, freed time.Time) {
 	v.T.Helper()
 	resource := icecream.Resource.GroupResource()

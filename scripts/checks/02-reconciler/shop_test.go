@@ -14,10 +14,10 @@ import (
 	"lva.io/operators/scripts/checks/places"
 )
 
-// visit is a check in the shop, with the words that only this lab needs.
+// visit is a check in the shop, with the methods that only this lab needs.
 type visit struct{ *places.Visit }
 
-// assess makes a step of a feature from what a visitor of the shop does.
+// assess makes a step of a feature from a function that uses the shop.
 func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
@@ -25,7 +25,8 @@ func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	}
 }
 
-// nextSecond waits until icecreams made from now on are younger than this one: creation times have whole seconds.
+// nextSecond waits until icecreams that are created from now on are younger than this one, because creation times have
+// whole seconds.
 func (v visit) nextSecond(than icecream.Icecream) {
 	v.T.Helper()
 	v.Pause(v.Ctx, v.T, time.Until(than.Created.Add(time.Second)))

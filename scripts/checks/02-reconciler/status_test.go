@@ -46,7 +46,7 @@ func soldOut() types.Feature {
 		}))).
 		Assess("on the three that remain when a fourth went", check.Assess(assess(func(v visit) {
 			v.Make("kiwi-4", "kiwi")
-			// Other checks say which of them is deleted; lime-1 has nothing to do with it.
+			// Other checks report which of them is deleted. lime-1 is unrelated to it.
 			v.RemainCount("of four icecreams of kiwi one goes", 4)
 			for _, i := range v.Shop.All() {
 				if slices.Contains(i.Flavour, "kiwi") {
@@ -63,7 +63,7 @@ func placeFrees() types.Feature {
 				v.Make(name, "melon")
 			}
 			v.soldOut("with three icecreams of melon, soldOut is true", true, "melon-1", "melon-2", "melon-3")
-			// What the operator still had to do would hide that it did not learn of the deletion.
+			// The operator's remaining work would hide that it has not seen the deletion.
 			v.Settle(v.Ctx, v.T)
 			v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, "melon-2"))
 			v.soldOut("when one of three is deleted, soldOut is false on the other two", false, "melon-1", "melon-3")
@@ -74,7 +74,7 @@ func placeFrees() types.Feature {
 			v.soldOut("soldOut is true again on all three", true, "melon-1", "melon-3", "melon-4")
 		}))).
 		Assess("also while the one that was deleted is kept from going", check.Assess(assess(func(v visit) {
-			// A finalizer that is not the operator's keeps it there, with a deletionTimestamp.
+			// The finalizer of another controller keeps the icecream in the cluster, with a deletionTimestamp.
 			v.OK(v.T, "adding a finalizer", v.Shop.Patch(v.Ctx, "melon-4", `{"metadata":{"finalizers":["example.com/keep"]}}`))
 			v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, "melon-4"))
 			v.soldOut("melon-4 is being deleted and has no place any more, so soldOut is false on the other two",

@@ -28,7 +28,7 @@ func (v visit) account(o order) story.Account {
 	return movements
 }
 
-// describe says what is out for an icecream, as the observation of a check.
+// describe returns what an icecream has out of the freezer, as the observation of a check.
 func (v visit) describe(o order) string {
 	v.t.Helper()
 	a := v.account(o)
@@ -50,7 +50,8 @@ func (v visit) describe(o order) string {
 	return observed
 }
 
-// has waits until exactly this is out for an icecream, each once, and the finalizer is on it: now it can be deleted.
+// has waits until an icecream has exactly these ingredients out, each once, and has the finalizer. From then on it can
+// be deleted.
 func (v visit) has(expected string, patience time.Duration, o order, ingredients ...string) {
 	v.t.Helper()
 	slices.Sort(ingredients)
@@ -64,7 +65,7 @@ func (v visit) has(expected string, patience time.Duration, o order, ingredients
 	})
 }
 
-// inOrder fails as soon as something is booked that can't be made good.
+// inOrder fails as soon as a booking exists that can't be corrected.
 func (v visit) inOrder(expected string, o order) {
 	v.t.Helper()
 	if wrong := v.account(o).Wrong(); wrong != "" {
@@ -72,7 +73,7 @@ func (v visit) inOrder(expected string, o order) {
 	}
 }
 
-// leaves waits until icecreams are gone. Each must have returned everything before, and exactly once.
+// leaves waits until icecreams are gone. Each must have returned everything before that, and exactly once.
 func (v visit) leaves(expected string, patience time.Duration, orders ...order) {
 	v.t.Helper()
 	v.until(expected, patience, func() (observed string, ok bool) {
@@ -95,7 +96,7 @@ func (v visit) leaves(expected string, patience time.Duration, orders ...order) 
 	}
 }
 
-// closed fails an operator that has something out for an icecream that is gone.
+// closed fails an operator that still has ingredients out for an icecream that is gone.
 func (v visit) closed(expected string, o order) {
 	v.t.Helper()
 	v.inOrder(expected, o)
@@ -104,7 +105,7 @@ func (v visit) closed(expected string, o order) {
 	}
 }
 
-// returnedFirst fails an operator that removed its finalizer before all was back.
+// returnedFirst fails an operator that removed its finalizer before everything was returned.
 func (v visit) returnedFirst(expected string, o order) {
 	v.t.Helper()
 	_, removed := v.finalizerWrites(o)
@@ -118,7 +119,7 @@ func (v visit) returnedFirst(expected string, o order) {
 	}
 }
 
-// takenAfter fails an operator that asked for something before it knew its finalizer on the icecream.
+// takenAfter fails an operator that took an ingredient before it knew that its finalizer was on the icecream.
 func (v visit) takenAfter(expected string, o order) {
 	v.t.Helper()
 	added, _ := v.finalizerWrites(o)
@@ -140,8 +141,8 @@ func (v visit) takenAfter(expected string, o order) {
 	}
 }
 
-// answered is when a write that is in the audit log was answered; or done, if its answer was lost. Another controller
-// of the same operator may write the status of the same icecream at the same moment.
+// answered returns when a write in the audit log was answered, or when it was carried out if its answer was lost.
+// Another controller of the same operator may write the status of the same icecream at the same moment.
 func answered(log []faults.Entry, write audit.Event) time.Time {
 	resource := strings.TrimSuffix(write.Resource+"/"+write.Subresource, "/")
 	for _, e := range slices.Backward(log) {
@@ -155,8 +156,8 @@ func answered(log []faults.Entry, write audit.Event) time.Time {
 	return write.Time
 }
 
-// finalizerWrites are the writes with which the operator added its finalizer to an icecream, and removed it. Nil: it
-// has not.
+// finalizerWrites returns the writes with which the operator added its finalizer to an icecream, and removed it. Nil:
+// it has not.
 func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 	v.t.Helper()
 	var cut *audit.Event
@@ -175,14 +176,14 @@ func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 		held := slices.Contains(stored.Metadata.Finalizers, finalizer)
 		switch {
 		case !answer:
-			// An operator that is killed does not wait for the answer. The write may be done nevertheless: the next answer
-			// tells.
+			// An operator that is killed does not wait for the answer. The write may be carried out nevertheless, which the next
+			// answer reveals.
 			if cut == nil && e.Subresource == "" && (e.Code < 300 || e.Code >= 500) && bytes.Contains(e.Request, []byte(finalizer)) {
 				cut = &e
 			}
 		case stored.Metadata.UID != o.uid:
 		case e.Subresource != "":
-			// It may show the finalizer that another request has added, before that has its answer.
+			// The answer may show the finalizer that another request has added, before that request is answered.
 			if held && added == nil {
 				added = cut
 			}
@@ -203,8 +204,8 @@ func (v visit) toppingsFirst(expected string, o order) {
 	}
 }
 
-// evidence is what the operator asked for since the check began, and what befell it: what it read at the API server is
-// left out.
+// evidence returns the operator's requests since the check began, with the faults that they met. It leaves out reads
+// from the API server.
 func (v visit) evidence(expected, observed string) []string {
 	log, err := v.Faults.Log(v.ctx)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// movementID is about an attempt whose booking the freezer may still do after the operator has given it up: with
-// another id, the next attempt would book a second time. Such a delay can't be made the same each time, so the ids of
-// the attempts are compared. The first of two movements gets through: then the other one is no longer the second that
-// is missing, and is the same movement.
+// movementID checks the ids of repeated attempts. The freezer may still book an attempt that the operator has given up
+// on. With another id, the next attempt would then book a second time. Such a delay can't be reproduced reliably, so
+// the check compares the ids of the attempts. The first of two movements succeeds. After that the other one is no
+// longer the second missing movement, but it is the same movement.
 func movementID() types.Feature {
 	return feature("a movement has one id", "each time that it is tried", func(v visit) {
 		const expected = "a movement that is tried again has the same id as before, also after the operator was killed"
@@ -37,7 +37,7 @@ func movementID() types.Feature {
 		v.oneID(expected, o, freezer.Out)
 		v.arm(attempts...)
 		v.delete(o)
-		// Other checks say whether all is returned before kumquat is deleted.
+		// Other checks report whether everything is returned before kumquat is deleted.
 		v.until("an ingredient of kumquat is returned again after the freezer refused it", scenarioPatience, func() (string, bool) {
 			_, there := v.find(o)
 			again := slices.ContainsFunc(slices.Collect(maps.Values(v.attempts(o, freezer.In))), func(ids []string) bool { return len(ids) > 1 })
@@ -48,8 +48,8 @@ func movementID() types.Feature {
 	})
 }
 
-// attempts are the ids of the requests to book a movement of an icecream in one direction, by ingredient, in the order
-// in which they were sent.
+// attempts returns the ids of the requests to book a movement of an icecream in one direction, by ingredient, in the
+// order in which they were sent.
 func (v visit) attempts(o order, direction string) map[string][]string {
 	v.t.Helper()
 	ids := map[string][]string{}
@@ -61,7 +61,7 @@ func (v visit) attempts(o order, direction string) map[string][]string {
 	return ids
 }
 
-// oneID fails an operator that tried a movement of an icecream under several ids.
+// oneID fails an operator that tried one movement of an icecream under several ids.
 func (v visit) oneID(expected string, o order, direction string) {
 	v.t.Helper()
 	for what, ids := range v.attempts(o, direction) {
@@ -90,7 +90,7 @@ func settles() types.Feature {
 		for _, o := range orders {
 			v.change(o, `{"metadata":{"labels":{"table":"4"}}}`)
 		}
-		// A change that does matter comes last: when it is done, the operator has seen the others.
+		// A change that matters comes last: when the operator has dealt with it, it has seen the others.
 		v.change(orders[2], `{"spec":{"topping":["cream","nuts"]}}`)
 		v.has("when sumac gets nuts as well, they are taken", patience, orders[2], "flavour sumac", "topping cream", "topping nuts")
 		v.Settle(v.ctx, v.t)
@@ -127,4 +127,4 @@ func settles() types.Feature {
 	})
 }
 
-// logged is how much the operator has logged.
+// logged returns how much the operator has logged.

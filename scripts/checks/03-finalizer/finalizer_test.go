@@ -3,7 +3,7 @@
 
 // Package finalizer_test has the checks of lab 03, which test that an operator returns all ingredients to the freezer
 // before an icecream is deleted, despite all failures, and that the student finds and frees a zombie by hand. Each
-// check has icecreams of its own and begins with an empty parlour. See the lab's README for the rules.
+// check has its own icecreams and begins with an empty parlour. See the lab's README for the rules.
 package finalizer_test
 
 import (
@@ -61,7 +61,7 @@ func TestFinalizer(t *testing.T) {
 	})
 }
 
-// rules are what this lab demands of each icecream of a story.
+// rules are the requirements of this lab for each icecream of a story.
 var rules = story.Rules{Finalizer: finalizer, Books: true, Also: func(object *unstructured.Unstructured) (expected, observed string) {
 	now := view(object)
 	condition := settledIs(metav1.ConditionTrue, now)

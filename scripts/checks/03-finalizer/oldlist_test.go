@@ -14,14 +14,13 @@ import (
 	"lva.io/operators/scripts/grading/faults"
 )
 
-// behindFor is how long an operator that was started again knows only what was before: long enough to act on it, also
-// on a busy machine.
+// behindFor is how long a restarted operator sees only the old state: long enough to act on it, even on a busy machine.
 const behindFor = 2 * time.Second
 
-// oldList is about an operator that is started again while the API server that it asks is behind the others, as one of
-// three may be (kubernetes issue 59848). Its cache begins with a spec from before the last change, for which everything
-// was settled once. An operator that returns what that spec did not want has to find it missing afterwards, and be able
-// to take it again.
+// oldList restarts an operator while the API server that it uses is behind the others, as one of three may be
+// (kubernetes issue 59848). The operator's cache begins with a spec from before the last change, for which everything
+// was once done. An operator that returns the ingredients that this spec does not want must detect later that they are
+// missing, and be able to take them again.
 func oldList(v visit) {
 	other, o := v.make("sapote", []string{"sapote"}), v.make("salak", []string{"salak"})
 	v.has("the ingredients of sapote are taken", scenarioPatience, other, "flavour sapote")
@@ -40,7 +39,7 @@ func oldList(v visit) {
 	}}})
 	v.OK(v.t, "killing the operator", v.Operator.Kill(v.ctx))
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
-	// Events arrive in order: when it knows of this change, it knows salak as it is.
+	// Events arrive in order: when the operator knows this change, it knows the current state of salak.
 	v.change(other, `{"spec":{"topping":["nuts"]}}`)
 	v.has("when sapote gets nuts, they are taken", scenarioPatience, other, "flavour sapote", "topping nuts")
 	v.Settle(v.ctx, v.t)

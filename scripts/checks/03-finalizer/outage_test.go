@@ -19,14 +19,14 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// How long the freezer is down: until the operator has tried the same so often; or for so long since its first request
-// was refused, if it takes its time.
+// These constants limit how long the freezer is down: until the operator has tried the same request so often, or until
+// so much time has passed since its first request was refused, for an operator that waits longer.
 const (
 	outageAttempts = 5
 	outageLimit    = 2 * time.Second
 )
 
-// refused are the requests to the freezer that the injector answered, or held, since the check began.
+// refused returns the requests to the freezer that the injector answered or held since the check began.
 func (v visit) refused() []faults.Entry {
 	v.t.Helper()
 	return slices.DeleteFunc(v.log(), func(e faults.Entry) bool {
@@ -34,7 +34,7 @@ func (v visit) refused() []faults.Entry {
 	})
 }
 
-// triedAgain says whether the operator has come back often enough for the freezer to answer again.
+// triedAgain reports whether the operator has retried often enough for the freezer to answer again.
 func triedAgain(refused []faults.Entry) bool {
 	return check.Tries(refused) >= outageAttempts || len(refused) > 0 && time.Since(refused[0].Time) > outageLimit
 }
@@ -59,7 +59,7 @@ func freezerDown() types.Feature {
 		v.has("when the freezer is back, the ingredients of hibiscus are taken, which was made in the meantime",
 			outagePatience, fresh, "flavour hibiscus", "topping cream")
 		v.takenAfter("the finalizer comes before the freezer", fresh)
-		// An error counts, whichever request it comes from.
+		// An error counts, regardless of the request that failed.
 		third := v.make("huckleberry", []string{"huckleberry"}, "cream")
 		v.has("the ingredients of huckleberry are taken", patience, third, "flavour huckleberry", "topping cream")
 		fourth := v.make("hackberry", []string{"hackberry"}, "cream")
@@ -70,8 +70,8 @@ func freezerDown() types.Feature {
 	})
 }
 
-// waits deletes an icecream while the freezer refuses these requests. An operator that sends none of them does not
-// notice: then all is returned at once.
+// waits deletes an icecream while the freezer refuses these requests. An operator that sends none of them is not
+// affected: then everything is returned at once.
 func (v visit) waits(how string, o order, refused faults.Fault) {
 	v.t.Helper()
 	refused.Service = freezer.Service
@@ -92,8 +92,8 @@ func (v visit) waits(how string, o order, refused faults.Fault) {
 	v.leaves(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name), outagePatience, o)
 }
 
-// An operator backs off if it makes a pause of so long, after so many attempts at most. The work queue's doubling
-// delays (5 ms, 10 ms, …) get there with the seventh.
+// An operator backs off if it makes a pause of this length after at most this many attempts. The work queue's doubling
+// delays (5 ms, 10 ms, …) reach it with the seventh.
 const (
 	pause       = 300 * time.Millisecond
 	mostRetries = 25
@@ -123,7 +123,7 @@ func backsOff() types.Feature {
 	})
 }
 
-// The condition that shows how an icecream and the freezer stand.
+// The condition shows whether an icecream is in accordance with the freezer.
 const (
 	settled            = "Settled"
 	freezerUnavailable = "FreezerUnavailable"
@@ -143,7 +143,7 @@ func condition() types.Feature {
 			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+story.List(out))
 		}
 		v.scarce(o)
-		// A user looks at an icecream that is not deleted.
+		// A user reads an icecream that is not being deleted.
 		v.arm(whole(faults.Unavailable)...)
 		v.delete(o)
 		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503",
@@ -152,8 +152,9 @@ func condition() types.Feature {
 	})
 }
 
-// scarce lets an icecream want what others have taken, so that the freezer has none left: an answer that is no outage,
-// and which is not the one about a movement that was booked before, though it is a 409 as well.
+// scarce makes an icecream want ingredients that others have taken, so that the freezer has none left. The freezer's
+// answer is no outage. It also differs from the answer about a movement that was booked before, although both are a
+// 409.
 func (v visit) scarce(o order) {
 	v.t.Helper()
 	truffle := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "truffle"}
@@ -168,17 +169,17 @@ func (v visit) scarce(o order) {
 	v.settled(outagePatience, "when a truffle is taken", o, metav1.ConditionTrue)
 }
 
-// move books a movement of an owner that is no icecream.
+// move books a movement of an owner that is not an icecream.
 func (v visit) move(id, direction string, what freezer.Ingredient) {
 	v.t.Helper()
 	_, err := v.freezer().Book(v.ctx, freezer.Movement{ID: id, Owner: "banquet", Direction: direction, Ingredient: what})
 	v.OK(v.t, "asking the freezer for "+story.Say(what), err)
 }
 
-// settled waits until the condition has this status, about the spec as it is now, and the reason, if one is given.
+// settled waits until the condition has this status for the current spec, and the reason, if one is given.
 func (v visit) settled(patience time.Duration, when string, o order, status metav1.ConditionStatus, reason ...string) {
 	v.t.Helper()
-	object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{}) // our own watch may not know the generation yet
+	object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{}) // our own watch may not have the generation yet
 	v.OK(v.t, "reading an icecream", err)
 	place := fmt.Sprintf("in the condition Settled of %s, ", o.name)
 	expected := when + ": " + place + settledIs(status, view(object), reason...).Expected()
@@ -195,8 +196,8 @@ func (v visit) settled(patience time.Duration, when string, o order, status meta
 	})
 }
 
-// settledIs compares the condition of an icecream, as it is now, with how it should be. There is a reason if it is
-// False.
+// settledIs compares the current condition of an icecream with the expected one. A condition that is False must have a
+// reason.
 func settledIs(status metav1.ConditionStatus, now order, reason ...string) compare.Fields {
 	c := meta.FindStatusCondition(now.conditions, settled)
 	if c == nil {
@@ -219,7 +220,7 @@ func noAnswer() types.Feature {
 		v.has("the ingredients of kiwi are taken", patience, o, "flavour kiwi", "topping cream")
 		v.givesUp("books nothing and does not say so", o, faults.Write)
 		v.givesUp("does not answer a question", o, faults.Read)
-		// The next answer gets lost: what was booked must not be booked again.
+		// The next answer gets lost: the operator must not repeat a movement that was booked.
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.LostAnswer, Class: faults.Write, Service: freezer.Service, At: 1},
 		}}))
@@ -228,8 +229,9 @@ func noAnswer() types.Feature {
 	})
 }
 
-// givesUp waits until the operator has given up on a request to the freezer of a class that is not answered. The
-// icecream is deleted, unless it is already. An operator that sends none of that class does not notice, and is done.
+// givesUp waits until the operator has given up on an unanswered request of a class to the freezer. It deletes the
+// icecream, unless it is already being deleted. An operator that sends no request of this class is not affected, and
+// finishes.
 func (v visit) givesUp(how string, o order, class faults.Class) {
 	v.t.Helper()
 	began := time.Now()

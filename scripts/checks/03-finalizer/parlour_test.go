@@ -16,10 +16,10 @@ import (
 	"lva.io/operators/scripts/checks/story"
 )
 
-// parlour is all icecreams of the cluster, as these checks look at them: also those that are being deleted.
+// parlour gives access to all icecreams of the cluster, including those that are being deleted.
 type parlour struct{ *icecream.Shop }
 
-// order is what a check looks at of an icecream.
+// order holds what a check looks at in an icecream.
 type order struct {
 	name, uid  string
 	generation int64
@@ -36,7 +36,7 @@ func open(ctx context.Context, config *rest.Config) (*parlour, error) {
 	return &parlour{shop}, nil
 }
 
-// create orders an icecream.
+// create creates an icecream.
 func (p *parlour) create(ctx context.Context, object *unstructured.Unstructured) (order, error) {
 	created, err := p.CreateObject(ctx, object)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *parlour) create(ctx context.Context, object *unstructured.Unstructured)
 	return view(created), nil
 }
 
-// find is the icecream that was ordered, as it is now: not a later one of the same name.
+// find returns the current state of the icecream that was ordered, and not a later one with the same name.
 func (p *parlour) find(o order) (order, bool) {
 	object, there := p.Object(o.name)
 	if !there {
@@ -64,14 +64,14 @@ func view(object *unstructured.Unstructured) order {
 		Conditions []metav1.Condition `json:"conditions"`
 	}
 	if found, ok, _ := unstructured.NestedMap(object.Object, "status"); ok {
-		// A status that is otherwise has no conditions that a check could see.
+		// A status of another form has no conditions that a check could read.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(found, &status)
 	}
 	o.conditions = status.Conditions
 	return o
 }
 
-// finalizersOf says which finalizers there are, as the observation of a check.
+// finalizersOf lists finalizers, as the observation of a check.
 func finalizersOf(finalizers []string) string {
 	switch len(finalizers) {
 	case 0:
@@ -82,5 +82,5 @@ func finalizersOf(finalizers []string) string {
 	return "its finalizers are " + story.List(finalizers)
 }
 
-// held reports whether the operator's finalizer is on it.
+// held reports whether the icecream has the operator's finalizer.
 func (o order) held() bool { return slices.Contains(o.finalizers, finalizer) }

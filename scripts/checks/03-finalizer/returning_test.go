@@ -42,7 +42,7 @@ func returned() types.Feature {
 			forced, foreground := v.make("elder", []string{"elder"}, "cream"), v.make("fig", []string{"fig"}, "cream")
 			v.has("the ingredients of elder are taken", patience, forced, "flavour elder", "topping cream")
 			v.has("the ingredients of fig are taken", patience, foreground, "flavour fig", "topping cream")
-			// As kubectl does with --force --grace-period=0, and with --cascade=foreground.
+			// These are the deletions of kubectl with --force --grace-period=0, and with --cascade=foreground.
 			v.OK(v.t, "deleting elder", v.Client.Delete(v.ctx, forced.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 			propagation := metav1.DeletePropagationForeground
 			v.OK(v.t, "deleting fig", v.Client.Delete(v.ctx, foreground.name, metav1.DeleteOptions{PropagationPolicy: &propagation}))
@@ -61,11 +61,11 @@ func returned() types.Feature {
 // late is how late the operator's watch reports changes while it is behind.
 const late = 500 * time.Millisecond
 
-// pitayas are icecreams that get a finalizer of another controller while the watch is behind. One is enough if the
-// machine is not too busy.
+// pitayas are icecreams that get a finalizer of another controller while the watch is behind. One is enough unless the
+// machine is too busy.
 var pitayas = []string{"pitaya-1", "pitaya-2", "pitaya-3"}
 
-// firstWrite is when the operator first asked for a change of an icecream other than of its status.
+// firstWrite returns when the operator first sent a write of an icecream, other than of its status.
 func (v visit) firstWrite(o order) time.Time {
 	v.t.Helper()
 	resource := icecream.Resource.GroupResource()
@@ -77,7 +77,7 @@ func (v visit) firstWrite(o order) time.Time {
 	return time.Time{}
 }
 
-// neverWithout fails an operator that removed the other finalizer when that was there, even if it put it back later.
+// neverWithout fails an operator that removed another controller's finalizer, even if it restored the finalizer later.
 func (v visit) neverWithout(expected string, o order, since time.Time) {
 	v.t.Helper()
 	resource := icecream.Resource.GroupResource()
@@ -94,7 +94,7 @@ func (v visit) neverWithout(expected string, o order, since time.Time) {
 	}
 }
 
-// holdBy adds a finalizer that is not the operator's, as its controller would.
+// holdBy adds a finalizer of another controller, as that controller would.
 func (v visit) holdBy(o order, finalizer string) {
 	v.t.Helper()
 	for {
@@ -108,8 +108,8 @@ func (v visit) holdBy(o order, finalizer string) {
 	}
 }
 
-// freeFrom removes a finalizer that is not the operator's, as its controller would. That of a deletion in the
-// foreground is the garbage collector's: it removes it by itself, but may take half a minute to learn of a new kind.
+// freeFrom removes a finalizer of another controller, as that controller would. The garbage collector removes the
+// finalizer of a foreground deletion by itself, but may take half a minute to discover a new kind.
 func (v visit) freeFrom(o order, finalizer string) {
 	v.t.Helper()
 	for {
@@ -162,7 +162,7 @@ func twoAtOnce() types.Feature {
 		Assess("and one whose writes meet conflicts", check.Assess(assess(func(v visit) {
 			o := v.make("melon", []string{"melon"}, "cream")
 			v.has("the ingredients of melon are taken", patience, o, "flavour melon", "topping cream")
-			// An operator that writes the status and then removes the finalizer meets them there.
+			// An operator that writes the status and then removes the finalizer meets the conflicts there.
 			var conflicts []faults.Fault
 			for n := 2; n <= 5; n++ {
 				conflicts = append(conflicts, faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: n})
@@ -199,7 +199,7 @@ func dyingUntouched() types.Feature {
 			dying := v.makeHeld("nougat", []string{"nougat"}, "cream")
 			v.delete(dying)
 			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
-			// When this one has its finalizer and nothing more happens, the operator has seen the other.
+			// When this one has its finalizer and nothing else happens, the operator has seen the other one.
 			alive := v.make("orange", []string{"orange"})
 			v.gets("orange, which is not being deleted, gets the finalizer", scenarioPatience, alive)
 			v.Settle(v.ctx, v.t)
@@ -259,10 +259,10 @@ func foreignFinalizer() types.Feature {
 			v.has("the flavour physalis is taken", patience, other, "flavour physalis")
 			v.arm(faults.Fault{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: late}})
 			v.change(other, `{"spec":{"topping":["cream"]}}`)
-			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream") // with this it begins
+			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream") // this write begins it
 			for _, name := range pitayas {
 				o := v.make(name, []string{name})
-				v.Pause(v.ctx, v.t, late/2) // for as long the operator sees it without the other finalizer
+				v.Pause(v.ctx, v.t, late/2) // for this long the operator sees it without the other finalizer
 				v.holdBy(o, foreign)
 				held := time.Now()
 				expected := name + " gets the finalizer " + finalizer + ", and " + foreign + " stays, " +
@@ -273,7 +273,7 @@ func foreignFinalizer() types.Feature {
 				})
 				v.neverWithout(expected, o, held)
 				if first := v.firstWrite(o); first.After(held) && first.Before(held.Add(late)) {
-					break // it was written by a client that could not know; otherwise once more
+					break // the client could not know the finalizer; otherwise try again
 				}
 			}
 			v.disarm()
@@ -288,7 +288,7 @@ func foreignFinalizer() types.Feature {
 		})).Feature()
 }
 
-// free lets an icecream go that only a check's own finalizer may hold.
+// free removes a check's own finalizer from an icecream, so that it can be deleted.
 func (p *parlour) free(ctx context.Context, name string) error {
 	for {
 		object, err := p.Client.Get(ctx, name, metav1.GetOptions{})
@@ -302,7 +302,7 @@ func (p *parlour) free(ctx context.Context, name string) error {
 		switch _, err = p.Client.Update(ctx, object, metav1.UpdateOptions{}); {
 		case err == nil || apierrors.IsNotFound(err):
 			return nil
-		case !apierrors.IsConflict(err): // the operator may be at work on it
+		case !apierrors.IsConflict(err): // the operator may be writing it
 			return fmt.Errorf("freeing the icecream %s: %w", name, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"lva.io/operators/scripts/services/freezer"
 )
 
-// refusals let the requests fail that matter, one kind of them after the other: nothing else happens that would give
-// another chance to an operator which drops an error.
+// refusals makes the requests that matter fail, one kind after the other. Nothing else happens that would give an
+// operator that drops an error another chance.
 func refusals(v visit) {
 	const also = ", also if the operator's first requests are refused"
 	var o order
@@ -27,7 +27,7 @@ func refusals(v visit) {
 	const returned = "when yuzu is deleted, its ingredients go back, toppings first, and it is gone" + also
 	v.leaves(returned, scenarioPatience, o)
 	v.toppingsFirst(returned, o)
-	// The rules of lab 02 hold, too.
+	// The rules of lab 02 apply, too.
 	for _, name := range []string{"salak-1", "salak-2", "salak-3"} {
 		v.has("the flavour salak is taken for "+name, scenarioPatience, v.make(name, []string{"salak"}), "flavour salak")
 	}
@@ -42,8 +42,9 @@ func refusals(v visit) {
 	}
 }
 
-// scenario is the life of an icecream, and the short one of another: it is made, changed, and deleted; another client
-// changes their mind at once. Whatever goes wrong, everything is back in the end, and was never anywhere else.
+// scenario is the life of one icecream, and the short life of another. The first is created, changed, and deleted. The
+// second is deleted at once. Whatever fails, all ingredients are back in the freezer at the end, and have never been
+// anywhere else.
 func scenario(v visit) {
 	long := v.make("quince", []string{"quince"}, "cream", "nuts")
 	v.has("the ingredients of quince are taken", scenarioPatience, long, "flavour quince", "topping cream", "topping nuts")

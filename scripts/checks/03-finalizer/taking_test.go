@@ -51,11 +51,11 @@ func taken() types.Feature {
 	return feature("ingredients are taken", "each once, under the icecream's UID", func(v visit) {
 		const expected = "for blackberry the flavours blackberry and cherry and the toppings cherry and nuts are taken out of the " +
 			"freezer, each once, by the owner metadata.uid"
-		// A topping that is called like a flavour is another ingredient.
+		// A topping with the name of a flavour is another ingredient.
 		o := v.make("blackberry", []string{"blackberry", "cherry"}, "cherry", "nuts")
 		all := []string{"flavour blackberry", "flavour cherry", "topping cherry", "topping nuts"}
 		v.has(expected, patience, o, all...)
-		// What does not matter changes nothing.
+		// Changes that do not matter have no effect.
 		v.change(o, `{"metadata":{"labels":{"table":"4"}}}`)
 		v.Settle(v.ctx, v.t)
 		v.has(expected+", and no more when a label changes", patience, o, all...)

@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// finalizer is the operator's.
+	// finalizer is the operator's finalizer.
 	finalizer = "demo.lva.io/finalizer"
 	// foreign is another controller's finalizer. Only the check removes it.
 	foreign = "tasting.example.com/photo"
 )
 
-// How long a check waits for an operator that does nothing: usually; after the freezer was down, since an operator may
-// have chosen to try again every few seconds; and in the scenario, where it may just have been killed or asked to wait.
-// After two patiences, and at least the deadline, the wait is over for one that never stops.
+// A patience is how long a check waits for an operator that does nothing: the usual one, a longer one after an outage
+// of the freezer, because an operator may retry only every few seconds, and one for the scenario, in which a fault may
+// just have killed the operator or asked it to wait. For an operator that never stops, the wait ends after two
+// patiences, but not before the deadline.
 const (
 	patience         = 3 * time.Second
 	outagePatience   = 7 * time.Second
@@ -36,23 +37,23 @@ const (
 	deadline         = 15 * time.Second
 )
 
-// glance is how often a check looks at the freezer, which sends no events.
+// glance is the interval at which a check reads the freezer, which sends no events.
 const glance = 25 * time.Millisecond
 
-// visit is a check in the parlour: the words in which the checks of this lab are written.
+// visit is a check in the parlour. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	*parlour
 	ctx context.Context
 	t   *testing.T
-	// began is when the check did: its evidence is what came after.
+	// began is when the check began. Its evidence is what happened after that.
 	began time.Time
 }
 
-// freezer asks the freezer past all faults.
+// freezer returns a client of the freezer whose requests meet no faults.
 func (v visit) freezer() *freezer.Client { return freezer.NewClient(v.Services[freezer.Service]) }
 
-// assess makes a step of a feature from what a visitor of the parlour does.
+// assess makes a step of a feature from a function that uses the parlour.
 func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
@@ -60,13 +61,13 @@ func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	}
 }
 
-// feature is a feature of one step, after which everything works again.
+// feature returns a feature with one step, after which it ends all faults.
 func feature(name, step string, visits func(visit)) types.Feature {
 	return features.New(name).Assess(step, check.Assess(assess(visits))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
 }
 
-// until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or
+// until waits until the state is as expected. It fails when the operator has been silent for as long as patience, or
 // does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
@@ -76,7 +77,7 @@ func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	})
 }
 
-// log is all that the operator has asked for since the run began.
+// log returns all requests of the operator since the run began.
 func (v visit) log() []faults.Entry {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
@@ -84,13 +85,13 @@ func (v visit) log() []faults.Entry {
 	return log
 }
 
-// fail ends the check, with what the operator asked of the API server and of the freezer as its evidence.
+// fail ends the check. Its evidence is the operator's requests to the API server and to the freezer.
 func (v visit) fail(expected, observed string) {
 	v.t.Helper()
 	v.Fail(v.t, expected, observed, v.evidence(expected, observed)...)
 }
 
-// make orders an icecream.
+// make creates an icecream.
 func (v visit) make(name string, flavour []string, topping ...string) order {
 	v.t.Helper()
 	made, err := v.create(v.ctx, icecream.New(name, flavour, topping))
@@ -98,7 +99,7 @@ func (v visit) make(name string, flavour []string, topping ...string) order {
 	return made
 }
 
-// makeHeld orders one that another controller's finalizer holds from the beginning.
+// makeHeld creates an icecream with another controller's finalizer.
 func (v visit) makeHeld(name string, flavour []string, topping ...string) order {
 	v.t.Helper()
 	object := icecream.New(name, flavour, topping)
@@ -119,8 +120,8 @@ func (v visit) delete(o order) {
 }
 
 // deleteAtOnce deletes an icecream that may just be getting its finalizer. Without a resource version the API server
-// may answer that the finalizer is added, and then delete an icecream that it has looked at before (kubernetes issue
-// 77988): the check could not distinguish such an operator from a wrong one.
+// may confirm that the finalizer was added, and then delete an icecream that it had read before (kubernetes issue
+// 77988). The check could not distinguish such an operator from a wrong one.
 func (v visit) deleteAtOnce(o order) {
 	v.t.Helper()
 	for {
@@ -139,8 +140,8 @@ func (v visit) deleteAtOnce(o order) {
 	}
 }
 
-// arm lets things go wrong from now on. What the operator still had to do is done before, so that requests are counted
-// from what comes next.
+// arm injects faults from now on. It first waits until the operator has done its remaining work, so that requests are
+// counted from what comes next.
 func (v visit) arm(all ...faults.Fault) {
 	v.t.Helper()
 	v.Settle(v.ctx, v.t)
@@ -152,7 +153,7 @@ func (v visit) disarm() {
 	v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 }
 
-// whole says that all requests to the freezer have this fault.
+// whole returns faults of this kind for all requests to the freezer.
 func whole(kind faults.Kind) []faults.Fault {
 	return []faults.Fault{
 		{Kind: kind, Class: faults.Write, Service: freezer.Service},

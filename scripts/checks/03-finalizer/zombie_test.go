@@ -21,13 +21,13 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// The student's files about the zombie.
+// These are the student's files about the zombie.
 const (
 	answersFile = "zombie/answers.yaml"
 	rescueFile  = "zombie/rescue.sh"
 )
 
-// rescuer is the account as which the grader runs the student's script.
+// rescuer is the account with which the grader runs the student's script.
 const rescuer = "system:serviceaccount:operator-system:rescuer"
 
 func zombieExplained() types.Feature {
@@ -49,7 +49,7 @@ func zombieExplained() types.Feature {
 		}))).Feature()
 }
 
-// cemetery is the scene that a student has not seen: another zombie, which two more finalizers hold as well.
+// cemetery is a scene that students have not seen: another zombie, which two more finalizers block as well.
 var cemetery = zombie.Scene{
 	Zombie: "walnut-wonder", Slow: "vanilla-sky", Living: "winter-dream",
 	Gone: zombie.Controller{
@@ -62,7 +62,7 @@ var cemetery = zombie.Scene{
 	Before: []string{foreign}, After: []string{"museum.example.net/frame"},
 }
 
-// singleFinalizer is the same with a zombie that nothing else holds.
+// singleFinalizer returns the same scene with a zombie that no other finalizer blocks.
 func singleFinalizer() zombie.Scene {
 	scene := cemetery
 	scene.Zombie, scene.ZombieBox, scene.Before, scene.After = "yoghurt-yeti", "box-0043", nil, nil
@@ -72,7 +72,7 @@ func singleFinalizer() zombie.Scene {
 func zombieFreed() types.Feature {
 	return features.New("the zombie is freed").
 		Assess("from exactly one finalizer", check.Assess(assess(func(v visit) {
-			// What happens now is the script's doing alone.
+			// From now on, only the script makes changes.
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 			v.OK(v.t, "planting the scene", cemetery.Plant(v.ctx, v.Config))
 			v.OK(v.t, "planting the scene", singleFinalizer().Plant(v.ctx, v.Config))
@@ -96,8 +96,8 @@ func zombieFreed() types.Feature {
 		})).Feature()
 }
 
-// rescue runs the student's script, and looks at what is left of the finalizers (nil: the icecream is gone), and
-// whether it wrote anything else.
+// rescue runs the student's script. It then checks the remaining finalizers (nil: the icecream is gone), and whether
+// the script wrote anything else.
 func (v visit) rescue(name, finalizer, expected string, good func(exit int, left []string) bool) {
 	v.t.Helper()
 	expected = fmt.Sprintf("%s %s %s: %s", rescueFile, name, finalizer, expected)

@@ -30,14 +30,14 @@ func dryRun() types.Feature {
 			v.make("rehearsed", "strawberry")
 			v.Settle(v.ctx, v.t)
 			began := v.Audit.Now()
-			// What is answered is for other checks to judge: they use dry runs, too.
+			// Other checks judge the answers. They use dry runs, too.
 			for _, input := range creates {
 				v.ask(input.request("rehearsal"))
 			}
 			v.ask(changeFlavour(dry, "rehearsed", []string{"vanilla"}))
 			v.ask(remove(dry, "rehearsed"))
 			v.Settle(v.ctx, v.t)
-			// What is done for the one that is really there may come late.
+			// The operator's writes for the icecream that really exists may come late.
 			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool {
 				return e.Name != "rehearsed"
 			}))
@@ -62,7 +62,7 @@ func dryRun() types.Feature {
 		}))).Feature()
 }
 
-// bystanders are resources that have nothing to do with icecreams.
+// bystanders are resources that are unrelated to icecreams.
 var bystanders = []struct {
 	kind     schema.GroupVersionKind
 	resource string
@@ -130,14 +130,14 @@ func failsClosed() types.Feature {
 		}))).
 		Teardown(restore(&withdrawn)).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
-			// The checks after this one need it, whatever came of this one.
+			// Later checks need the operator, whatever the result of this one is.
 			return c.Operator.Start(ctx)
 		})).Feature()
 }
 
-// alone takes the defaulting webhooks away, and then the validating ones instead: as long as no server answers, what
-// either of them has to see to does not get by, and neither relies on the other. Withdrawn are all, for the case that
-// this comes to no end.
+// alone removes the defaulting webhooks, and then the validating ones instead. As long as no server answers, each kind
+// must block the requests that it is responsible for, without relying on the other. withdrawn holds all webhooks, in
+// case this does not finish.
 func (v visit) alone(withdrawn *admission.Webhooks) {
 	v.t.Helper()
 	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
@@ -169,7 +169,7 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 				operation = admissionv1.Update
 			}
 			if !one.kept.Asks(icecream.Resource.GroupResource(), operation) {
-				continue // whether a webhook is asked about it is for another check to say
+				continue // another check reports whether a webhook is called for it
 			}
 			answer, err := v.admission.Ask(v.ctx, r.admission())
 			v.OK(v.t, "sending a request to the API server", err)
@@ -183,20 +183,20 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 	v.OK(v.t, "putting the webhooks back", v.admission.Register(v.ctx, webhooks))
 }
 
-// leave takes all webhooks away but those of one kind.
+// leave removes all webhooks except those of one kind.
 func (v visit) leave(all, kept admission.Webhooks) {
 	v.t.Helper()
 	v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, all))
 	v.OK(v.t, "putting one kind of the webhooks back", v.admission.Register(v.ctx, kept))
 }
 
-// closed is an icecream that is there while the operator is not.
+// closed is an icecream that exists while the operator does not.
 var closed = order.Order{Name: "closed-alone", Spec: order.Spec{Flavour: []string{"chocolate"}, Topping: []string{"cream"}}}
 
 // returnPatience is how long an operator may take from its start until its webhooks answer.
 const returnPatience = 20 * time.Second
 
-// closed fails unless the API server refuses, which it must as long as no server answers.
+// closed fails unless the API server refuses a request, which it must do as long as no server answers.
 func (v visit) closed(what string, request admission.Request) {
 	v.t.Helper()
 	answer, err := v.admission.Ask(v.ctx, request)
@@ -206,7 +206,7 @@ func (v visit) closed(what string, request admission.Request) {
 	}
 }
 
-// unharmed fails if something is refused that does not concern the webhooks.
+// unharmed fails if a request is refused that is unrelated to the webhooks.
 func (v visit) unharmed(what string, request admission.Request) {
 	v.t.Helper()
 	answer, err := v.admission.Ask(v.ctx, request)

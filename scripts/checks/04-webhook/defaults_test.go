@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-// What an order gets that says nothing.
+// These are the defaults of an order with missing fields.
 var (
 	defaultFlavour = []string{"vanilla"}
 	defaultTopping = []string{"wafer"}
@@ -30,7 +30,7 @@ func defaults() types.Feature {
 		Assess("of a new icecream", check.Assess(assess(func(v visit) {
 			v.wantSpec("an icecream of which nothing is said has the flavour vanilla and the topping wafer",
 				"an icecream without flavour and topping", v.ask(place(dry, "default", nil, nil)), defaultFlavour, defaultTopping)
-			// That the other field stays is for another check to say.
+			// Another check reports whether the other field stays.
 			v.wantSpec("an icecream without a topping gets the topping wafer",
 				"an icecream of chocolate without a topping", v.ask(place(dry, "default", []string{"chocolate"}, nil)),
 				nil, defaultTopping)
@@ -53,12 +53,12 @@ func defaults() types.Feature {
 		}))).Feature()
 }
 
-// incomplete draws an order that leaves something out.
+// incomplete draws an order that leaves out a field.
 func incomplete(random *rand.Rand, number int) request {
 	return drawOrder(random, order.Incomplete(random, number))
 }
 
-// emptied draws a change that takes something away.
+// emptied draws a change that removes a field's content.
 func emptied(random *rand.Rand, number int) request {
 	r := changing(young)(random, number)
 	for r.method != put && r.method != mergePatch {
@@ -68,7 +68,7 @@ func emptied(random *rand.Rand, number int) request {
 	return r
 }
 
-// filled is the rest of a sentence about what is missing.
+// filled returns the rest of a sentence about missing fields.
 func filled(r request, want order.Answer) string {
 	if want.Denied() {
 		return ""
@@ -84,7 +84,7 @@ func filled(r request, want order.Answer) string {
 	return ""
 }
 
-// notFilled looks at what was missing only. That the rest stays is for another check to say.
+// notFilled checks only the missing fields. Another check reports whether the others stay.
 func notFilled(r request, want order.Answer, got admission.Answer) string {
 	if tooMuch(want, got) {
 		return ""
@@ -176,7 +176,7 @@ func idempotent() types.Feature {
 			v.hold(property{
 				count: order.Incompletes, draw: incomplete,
 				expected: func(_ request, want order.Answer) string {
-					if want.Denied() || want.Warning { // whether all three flavours are accepted is for other checks to say
+					if want.Denied() || want.Warning { // other checks report whether all three flavours are accepted
 						return ""
 					}
 					return "is not changed when it is sent again as it came back"
@@ -193,7 +193,7 @@ func idempotent() types.Feature {
 		}))).Feature()
 }
 
-// kept is the rest of a sentence about what was said.
+// kept returns the rest of a sentence about the fields that were given.
 func kept(r request, want order.Answer) string {
 	if want.Denied() || r.method == deletion || r.method == status {
 		return ""
@@ -201,7 +201,8 @@ func kept(r request, want order.Answer) string {
 	return "stays as it is sent, and what is missing is filled in"
 }
 
-// fresh is what a person would have written to get this object: without what the API server has added.
+// fresh returns what a person would have written to get this object: the object without the fields that the API server
+// has added.
 func fresh(object *unstructured.Unstructured) *unstructured.Unstructured {
 	written := &unstructured.Unstructured{Object: map[string]any{"spec": object.Object["spec"]}}
 	written.SetGroupVersionKind(object.GroupVersionKind())
@@ -220,7 +221,7 @@ func (v visit) wantSame(expected string, once, twice *unstructured.Unstructured)
 	}
 }
 
-// differ says what a person would have had to write for both objects, if it is not the same.
+// differ returns what a person would have had to write for both objects, if it is not the same.
 func differ(once, twice *unstructured.Unstructured) string {
 	first, second := written(fresh(once).Object), written(fresh(twice).Object)
 	if first == second {

@@ -33,22 +33,22 @@ const (
 	apply      method = "server-side"      // a create by server-side apply
 	put        method = "put"              // the whole object, changed
 	mergePatch method = "patch"            // a patch of what changes
-	status     method = "status"           // of the status: what it says of the spec does not count
+	status     method = "status"           // of the status: the spec in it is ignored
 	deletion   method = "deletion"         // a delete
 	release    method = "finalizers"       // a patch that removes all finalizers
 	dying      method = "patch of a dying" // a patch of what changes, of an icecream that is being deleted
 )
 
-// request is a request that is drawn: an order, or what an icecream that is there shall become.
+// request is a drawn request: an order, or a change of an existing icecream.
 type request struct {
 	order.Order
-	// old is the icecream that is there; nil: a new one is created.
+	// old is the existing icecream. Nil: a new one is created.
 	old    *order.Order
 	method method
-	wet    bool // it is no dry run
+	wet    bool // it is not a dry run
 }
 
-// answer is what the model says to the request.
+// answer returns the model's answer to the request.
 func (r request) answer() order.Answer {
 	switch r.method {
 	case status, deletion, release:
@@ -63,10 +63,10 @@ func (r request) answer() order.Answer {
 	return order.Ordered(r.Spec)
 }
 
-// sent counts the icecreams that were ordered for good: each has a name of its own.
+// sent counts the icecreams that were really created. Each has its own name.
 var sent atomic.Int64
 
-// admission is the request as it is sent.
+// admission returns the request as it is sent.
 func (r request) admission() admission.Request {
 	how := dry
 	if r.wet {
@@ -97,7 +97,8 @@ func (r request) admission() admission.Request {
 	}
 }
 
-// replace reads an icecream and writes it as it shall be, again after a conflict: the operator writes its status.
+// replace reads an icecream and writes it with the new spec. It retries after a conflict, because the operator writes
+// the status.
 func replace(ctx context.Context, icecreams dynamic.ResourceInterface, r request) (*unstructured.Unstructured, error) {
 	for {
 		object, err := icecreams.Get(ctx, r.old.Name, metav1.GetOptions{})
@@ -119,7 +120,7 @@ func replace(ctx context.Context, icecreams dynamic.ResourceInterface, r request
 	}
 }
 
-// patch is what changes, as a merge patch.
+// patch returns the change as a merge patch.
 func (r request) patch() []byte {
 	spec := map[string]any{"flavour": nil, "topping": nil}
 	maps.Copy(spec, r.Spec.Object())
@@ -142,12 +143,12 @@ func (r request) patch() []byte {
 	}
 	written, err := json.Marshal(patch)
 	if err != nil {
-		panic(err) // texts can be written as JSON
+		panic(err) // texts can always be encoded as JSON
 	}
 	return written
 }
 
-// smaller are simpler requests of the same kind.
+// smaller returns simpler requests of the same kind.
 func (r request) smaller() (smaller []request) {
 	simpler := func(change func(*request)) {
 		less := r
@@ -163,7 +164,7 @@ func (r request) smaller() (smaller []request) {
 	case put:
 		simpler(func(r *request) { r.method = mergePatch })
 	case deletion, release:
-		return smaller // there is nothing to leave out
+		return smaller // nothing can be left out
 	}
 	if r.old == nil && r.Name != drawnName {
 		simpler(func(r *request) { r.Name, r.Generated = drawnName, false })
@@ -177,7 +178,7 @@ func (r request) smaller() (smaller []request) {
 	return smaller
 }
 
-// String is the request as the beginning of a sentence.
+// String returns the request as the beginning of a sentence.
 func (r request) String() string {
 	if r.old == nil {
 		return "an icecream " + r.Spec.Words()
@@ -199,7 +200,7 @@ func (r request) String() string {
 	return fmt.Sprintf("a change of %s, to one %s", old, r.Spec.Words())
 }
 
-// script is the request for a shell, as a dry run.
+// script returns the request for a shell, as a dry run.
 func (r request) script() []string {
 	if r.old == nil {
 		arguments := "--dry-run=server"
@@ -222,7 +223,7 @@ func (r request) script() []string {
 	return append(lines, fmt.Sprintf("kubectl patch icecream %s --dry-run=server --type=merge -p '%s'", r.old.Name, shell(r.patch())))
 }
 
-// shell is a text as it stands between single quotes in a shell.
+// shell escapes a text for single quotes in a shell.
 func shell(text []byte) string { return strings.ReplaceAll(string(text), "'", `'\''`) }
 
 // property is a sentence about all requests of a kind.
@@ -231,12 +232,12 @@ type property struct {
 	of    string
 	count int
 	draw  func(random *rand.Rand, number int) request
-	// expected is what becomes of a request, as the rest of a sentence: "is accepted"; empty, if the sentence says nothing
-	// of it. It may be one that was made smaller.
+	// expected returns what happens to a request, as the rest of a sentence: "is accepted". It is empty if the property
+	// does not cover the request. The request may have been shrunk.
 	expected func(request, order.Answer) string
-	// wrong says what is wrong with the answer that came; empty: nothing is.
+	// wrong describes what is wrong with an answer. Empty: nothing is.
 	wrong func(request, order.Answer, admission.Answer) string
-	// then, if there is one, asks further where nothing is wrong with the answer. An error is one of ours.
+	// then, if set, examines requests whose answer is correct further. An error is internal.
 	then func(context.Context, request, admission.Answer) (wrong string, err error)
 }
 
@@ -276,8 +277,8 @@ func (v visit) hold(p property) {
 	v.Fail(v.t, expected, observed, append(evidence, webhooks.Lines(observed)...)...)
 }
 
-// verdict is how a request is answered, as an expectation and as what is wrong with an answer. Denied is how those are
-// denied.
+// verdict returns functions for the expected answer to a request, and for what is wrong with an answer. denied is the
+// verdict for denied requests.
 func (v visit) verdict(denied admission.Verdict) (
 	func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string,
 ) {
@@ -299,16 +300,17 @@ func (v visit) verdict(denied admission.Verdict) (
 	}
 }
 
-// tooMuch reports whether an icecream of all three flavours was denied. That it must not be is for the checks of what
-// is allowed, and of warnings, to say.
+// tooMuch reports whether an icecream with all three flavours was denied. The checks of accepted orders and of warnings
+// report that mistake.
 func tooMuch(want order.Answer, got admission.Answer) bool {
 	return want.Warning && got.Verdict == admission.DeniedByWebhook
 }
 
-// drawnName is the name of an icecream of which the name does not matter.
+// drawnName is the name of icecreams whose name does not matter.
 const drawnName = "drawn"
 
-// drawOrder draws the order of an icecream with this spec: by one of two ways, and with or without labels and the like.
+// drawOrder draws the order of an icecream with this spec: by one of two methods, and with or without labels and
+// similar fields.
 func drawOrder(random *rand.Rand, spec order.Spec) request {
 	r := request{Order: order.Order{Spec: spec}}
 	r.Call(random.IntN(100))
@@ -319,25 +321,25 @@ func drawOrder(random *rand.Rand, spec order.Spec) request {
 	return r
 }
 
-// onMenu draws an order that is complete and of the menu.
+// onMenu draws a complete order with flavours of the menu.
 func onMenu(random *rand.Rand, number int) request {
 	return drawOrder(random, order.OnMenu(random, number))
 }
 
-// offMenu draws an order with so many flavours at most that are not sold. Every other one is no dry run: it is not
-// stored in any case.
+// offMenu draws an order with at most so many flavours that are not sold. Every other one is not a dry run: it must not
+// be stored in any case.
 func offMenu(wrong int) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		r := drawOrder(random, order.OffMenu(random, number, wrong))
 		if r.method == post && !r.Generated {
 			r.wet = number%2 == 0
-			r.Name = drawnName // it gets a number
+			r.Name = drawnName // the name gets a number
 		}
 		return r
 	}
 }
 
-// denied is the rest of a sentence, for what the model denies.
+// denied returns the rest of a sentence, for requests that the model denies.
 func denied(_ request, want order.Answer) string {
 	if !want.Denied() {
 		return ""
@@ -345,7 +347,7 @@ func denied(_ request, want order.Answer) string {
 	return "is denied by a webhook, because of " + list(want.Refused)
 }
 
-// accepted is the rest of a sentence, for what the model accepts.
+// accepted returns the rest of a sentence, for requests that the model accepts.
 func accepted(_ request, want order.Answer) string {
 	if want.Denied() {
 		return ""
@@ -367,7 +369,7 @@ func notAccepted(_ request, _ order.Answer, got admission.Answer) string {
 	return got.String()
 }
 
-// naming demands that the message has certain words.
+// naming requires that the message contains certain words.
 func naming(words func(order.Answer) []string) (func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string) {
 	expected := func(_ request, want order.Answer) string {
 		if !want.Denied() {
@@ -386,7 +388,8 @@ func naming(words func(order.Answer) []string) (func(request, order.Answer) stri
 	}
 }
 
-// legible are the refused flavours that a message can't but write as they are: others are quoted in one way or another.
+// legible returns the refused flavours that a message can only write unchanged. Others may be quoted in different
+// forms.
 func legible(want order.Answer) (flavours []string) {
 	for _, flavour := range want.Refused {
 		if quoted := fmt.Sprintf("%q", flavour); quoted == `"`+flavour+`"` {
@@ -396,8 +399,7 @@ func legible(want order.Answer) (flavours []string) {
 	return flavours
 }
 
-// changing draws what one of these icecreams, which are there, shall become. Each of them is changed in each way at
-// least once.
+// changing draws a change of one of these existing icecreams. Each of them is changed in each form at least once.
 func changing(there []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		round := number / order.Moves
@@ -432,7 +434,7 @@ func changingDying(there []order.Order) func(*rand.Rand, int) request {
 	}
 }
 
-// stays demands that the whole object is what was sent, but for defaults. Complete ones have none.
+// stays requires that the whole object is as it was sent, except for defaults. Complete specs get none.
 func stays(r request, want order.Answer, got admission.Answer) string {
 	if tooMuch(want, got) {
 		return ""

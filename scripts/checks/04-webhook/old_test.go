@@ -18,7 +18,7 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-// withdraw takes the webhooks away until restore is called.
+// withdraw removes the webhooks until restore is called.
 func (v visit) withdraw(withdrawn *admission.Webhooks) {
 	v.t.Helper()
 	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
@@ -27,14 +27,14 @@ func (v visit) withdraw(withdrawn *admission.Webhooks) {
 	v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, webhooks))
 }
 
-// restore puts back what was withdrawn. Webhooks that are there already stay.
+// restore restores the removed webhooks. Existing webhooks stay.
 func restore(withdrawn *admission.Webhooks) types.StepFunc {
 	return check.Teardown(func(ctx context.Context, _ *check.Check) error {
 		return clientsOf(ctx).admission.Register(ctx, *withdrawn)
 	})
 }
 
-// oldObjects is about icecreams that are older than the rule: made while no webhook was registered.
+// oldObjects checks icecreams that are older than the rule: they are created while no webhook is registered.
 func oldObjects() types.Feature {
 	var withdrawn admission.Webhooks
 	return features.New("old icecreams are not held up").
@@ -92,14 +92,14 @@ func oldObjects() types.Feature {
 		Teardown(restore(&withdrawn)).Feature()
 }
 
-// old are icecreams that the webhooks would not have let in, or not so. Each flavour is there three times at most.
+// old holds icecreams that the webhooks would have denied or changed. Each flavour occurs at most three times.
 var old = []order.Order{
 	{Name: "old-1", Spec: order.Spec{Flavour: []string{"mud", "matcha"}, Topping: []string{"cream"}}},
 	{Name: "old-2", Spec: order.Spec{Flavour: []string{"vanilla", "pistachio"}}},
 	{Name: "old-3", Spec: order.Spec{Flavour: []string{"hazelnut", "chocolate", "vanilla", "strawberry"}, Topping: []string{}}},
 }
 
-// oldDying are others that a finalizer keeps from going.
+// oldDying holds further such icecreams, which a finalizer keeps from being deleted.
 var oldDying = []order.Order{
 	{Name: "old-dying-1", Finalizers: []string{"example.com/keep"}, Spec: order.Spec{Flavour: []string{"basil", "lemon"}}},
 	{Name: "old-dying-2", Finalizers: []string{"example.com/keep"}, Spec: order.Spec{
@@ -116,7 +116,8 @@ func (v visit) storeDying(orders []order.Order) {
 	}
 }
 
-// release lets those go that were stored and deleted: otherwise the cleanup waits for another client to do it.
+// release removes the finalizers of icecreams that were stored and deleted. Otherwise the cleanup waits for another
+// client to do it.
 func (v visit) release(orders []order.Order) {
 	v.t.Helper()
 	for _, order := range orders {
@@ -125,8 +126,8 @@ func (v visit) release(orders []order.Order) {
 	}
 }
 
-// spared is the rest of a sentence about an icecream that is being deleted. Whether other flavours of it are judged is
-// left open: some exempt such icecreams altogether.
+// spared returns the rest of a sentence about an icecream that is being deleted. Whether its other flavours are
+// validated is left open: some webhooks exempt such icecreams altogether.
 func spared(r request, _ order.Answer) string {
 	if !order.SameFlavours(r.old.Spec, r.Spec) {
 		return ""
@@ -147,7 +148,8 @@ func notSpared(r request, want order.Answer, got admission.Answer) string {
 	return ""
 }
 
-// makeDying makes an icecream without a topping that is being deleted, and that a finalizer without a controller keeps.
+// makeDying creates an icecream without a topping that is being deleted, and that a finalizer without a controller
+// blocks.
 func (v visit) makeDying(name, flavour string) {
 	v.t.Helper()
 	object := icecream.New(name, []string{flavour}, nil)

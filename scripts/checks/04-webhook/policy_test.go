@@ -19,10 +19,10 @@ import (
 	"lva.io/operators/scripts/checks/order"
 )
 
-// policyFile is where the student writes the policy.
+// policyFile is the file in which the student writes the policy.
 const policyFile = "config/policy/policy.yaml"
 
-// policy gives a ValidatingAdmissionPolicy the inputs that the webhooks had, while those are away.
+// policy sends the same inputs to a ValidatingAdmissionPolicy as to the webhooks, while the webhooks are removed.
 func policy() types.Feature {
 	var withdrawn admission.Webhooks
 	var installed *admission.Policy
@@ -95,7 +95,7 @@ func policy() types.Feature {
 		Teardown(restore(&withdrawn)).Feature()
 }
 
-// judged is assess while the webhooks are away.
+// judged is assess while the webhooks are removed.
 func judged(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return assess(func(v visit) {
 		v.judge = "the webhooks are taken away in this check: who judges is " + policyFile
@@ -128,8 +128,8 @@ func (v visit) readPolicy() *admission.Policy {
 	return read
 }
 
-// complete is what is expected where there is a flavour: without the webhooks it is not filled in, and the schema
-// refuses what has none.
+// complete returns the expectation for requests with a flavour. Without the webhooks a missing flavour is not filled
+// in, and the schema refuses the request.
 func complete(expected func(request, order.Answer) string) func(request, order.Answer) string {
 	return func(r request, want order.Answer) string {
 		if len(r.Spec.Flavour) == 0 {

@@ -13,12 +13,12 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been asked
+// scenarioPatience is how long an operator may be silent in the scenario: a fault may just have killed it, or asked it
 // to retry later.
 const scenarioPatience = 10 * time.Second
 
-// scenario is the shop with its menu: who orders while the operator is away tries again, and what is not on the menu
-// never gets in, on no day.
+// scenario is the shop with its menu. Clients that send an order while the operator is down retry, and an order that is
+// not on the menu is never accepted.
 func scenario(v visit) {
 	cream := []string{"cream"}
 	v.insist("an icecream of which nothing is said", place(wet, "gelato-1", nil, nil))
@@ -38,25 +38,25 @@ func scenario(v visit) {
 		gelato{"gelato-3", "vanilla, chocolate", "cream, nuts, cherry", false})
 }
 
-// insist sends a request until a webhook answers, and fails unless it is accepted then.
+// insist sends a request until a webhook answers, and fails unless the request is accepted then.
 func (v visit) insist(what string, request admission.Request) {
 	v.t.Helper()
 	v.want(what+" is accepted as soon as the operator is there", admission.Accepted, what, v.askFor(returnPatience, request))
 }
 
-// resist sends a request until a webhook answers, and fails unless it is denied then, and never accepted.
+// resist sends a request until a webhook answers, and fails unless the request is denied then, and never accepted.
 func (v visit) resist(what string, request admission.Request) {
 	v.t.Helper()
 	v.want(what+" is never accepted", admission.DeniedByWebhook, what, v.askFor(returnPatience, request))
 }
 
-// gelato is an icecream as it should be. Its toppings are counted, too.
+// gelato is the expected state of an icecream, including its toppingsCount.
 type gelato struct {
 	name, flavour, topping string
 	soldOut                bool
 }
 
-// is compares an icecream with how it should be.
+// is compares an icecream with the expected state.
 func (g gelato) is(i icecream.Icecream) compare.Fields {
 	flavour, topping := strings.Join(i.Flavour, ", "), strings.Join(i.Topping, ", ")
 	return compare.Fields{
@@ -65,7 +65,7 @@ func (g gelato) is(i icecream.Icecream) compare.Fields {
 	}
 }
 
-// become waits patiently until exactly these icecreams are there.
+// become waits patiently until exactly these icecreams exist.
 func (v visit) become(expected string, want ...gelato) {
 	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, expected, scenarioPatience, v.shop.Changed, func() (string, bool) {

@@ -25,10 +25,10 @@ import (
 	"lva.io/operators/scripts/grading/audit"
 )
 
-// sold are the flavours that there are.
+// sold are the flavours on the menu.
 var sold = order.Menu
 
-// visit is a check in the shop: the words in which the checks of this lab are written.
+// visit is a check in the shop. Its methods are the vocabulary of this lab's checks.
 type visit struct {
 	*check.Check
 	clients
@@ -36,11 +36,11 @@ type visit struct {
 	t   *testing.T
 
 	began audit.Mark
-	// judge says who judges while the webhooks are taken away. Empty: the webhooks do.
+	// judge names the component that decides while the webhooks are removed. Empty: the webhooks decide.
 	judge string
 }
 
-// assess makes a step of a feature from what a visitor of the shop does.
+// assess makes a step of a feature from a function that uses the shop.
 func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
@@ -48,15 +48,15 @@ func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	}
 }
 
-// How long, and how often at least, a webhook is asked that gives no answer. The operator may have been started a
-// moment ago; and a single answer may be late where the machine is busy.
+// These constants limit how long, and how often at least, a request is repeated while a webhook gives no answer. The
+// operator may have been started a moment ago, and on a busy machine a single answer may be late.
 const (
 	askPatience = 3 * time.Second
 	askAttempts = 2
 	askInterval = 20 * time.Millisecond
 )
 
-// ask sends a request, again and again as long as a webhook does not answer.
+// ask sends a request, and repeats it as long as a webhook does not answer.
 func (v visit) ask(request admission.Request) admission.Answer {
 	v.t.Helper()
 	return v.askFor(askPatience, request)
@@ -85,7 +85,7 @@ func (v visit) patiently(ctx context.Context, patience time.Duration, request ad
 	}
 }
 
-// run is whether a request is a dry run.
+// run is the dryRun option of a request.
 type run []string
 
 var (
@@ -93,7 +93,7 @@ var (
 	wet run
 )
 
-// place asks for a new icecream. What is nil is left out.
+// place returns a request for a new icecream. Nil fields are left out.
 func place(how run, name string, flavour, topping []string) admission.Request {
 	object := icecream.New(name, flavour, topping)
 	if flavour == nil {
@@ -102,14 +102,14 @@ func place(how run, name string, flavour, topping []string) admission.Request {
 	return create(how, object)
 }
 
-// create asks for this object.
+// create returns a request that creates this object.
 func create(how run, object *unstructured.Unstructured) admission.Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		return client.Resource(icecream.Resource).Create(ctx, object, metav1.CreateOptions{DryRun: how})
 	}
 }
 
-// change asks for a change by a JSON merge patch, of the icecream or of a subresource.
+// change returns a request that changes an icecream or a subresource by a JSON merge patch.
 func change(how run, name, patch string, subresources ...string) admission.Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		return client.Resource(icecream.Resource).Patch(ctx, name, types.MergePatchType, []byte(patch),
@@ -117,16 +117,16 @@ func change(how run, name, patch string, subresources ...string) admission.Reque
 	}
 }
 
-// changeFlavour asks for other flavours.
+// changeFlavour returns a request that changes the flavours.
 func changeFlavour(how run, name string, flavour []string) admission.Request {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"flavour": flavour}})
 	if err != nil {
-		panic(err) // strings can be written as JSON
+		panic(err) // strings can always be encoded as JSON
 	}
 	return change(how, name, string(patch))
 }
 
-// remove asks for a deletion.
+// remove returns a request that deletes an icecream.
 func remove(how run, name string) admission.Request {
 	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 		return nil, client.Resource(icecream.Resource).Delete(ctx, name, metav1.DeleteOptions{DryRun: how})
@@ -139,7 +139,7 @@ func (v visit) make(name string, flavour ...string) {
 	what := "an icecream of " + list(flavour)
 	v.want(what+" is accepted", admission.Accepted, what, v.ask(
 		func(ctx context.Context, _ dynamic.Interface) (*unstructured.Unstructured, error) {
-			_, err := v.shop.Create(ctx, name, flavour, "cream") // which measures the lag
+			_, err := v.shop.Create(ctx, name, flavour, "cream") // Create measures the lag
 			return nil, err
 		}))
 }
@@ -156,7 +156,7 @@ func (v visit) store(orders []order.Order) {
 	}
 }
 
-// want fails unless the answer is as expected. What was asked begins the sentence of what was observed.
+// want fails unless the answer is as expected. asked begins the sentence of the observation.
 func (v visit) want(expected string, verdict admission.Verdict, asked string, answer admission.Answer) {
 	v.t.Helper()
 	if answer.Verdict != verdict {
@@ -164,7 +164,7 @@ func (v visit) want(expected string, verdict admission.Verdict, asked string, an
 	}
 }
 
-// fail ends the check. Its evidence is what we asked for, and who was asked about it.
+// fail ends the check. Its evidence is our requests, and the webhooks that were called for them.
 func (v visit) fail(expected, observed string) {
 	v.t.Helper()
 	evidence := v.asked()
@@ -183,7 +183,7 @@ func (v visit) fail(expected, observed string) {
 	v.Fail(v.t, expected, observed, evidence...)
 }
 
-// asked are our last requests in this step, and what they asked for.
+// asked returns our last requests in this step, with their contents.
 func (v visit) asked() (lines []string) {
 	const last, longest = 2, 150
 	resource := icecream.Resource.GroupResource()
@@ -208,7 +208,7 @@ func (v visit) asked() (lines []string) {
 	return lines
 }
 
-// lacks are the words that a text does not have.
+// lacks returns the words that a text does not contain.
 func lacks(text string, words ...string) (missing []string) {
 	for _, word := range words {
 		if !strings.Contains(text, word) {
@@ -218,10 +218,10 @@ func lacks(text string, words ...string) (missing []string) {
 	return missing
 }
 
-// list are words as a person says them: "matcha, mud and pistachio".
+// list joins words for a sentence: "matcha, mud and pistachio".
 func list(words []string) string { return english.WordSeries(words, "and") }
 
-// flavourOf and toppingOf read an object.
+// flavourOf and toppingOf read fields of an object.
 func flavourOf(object *unstructured.Unstructured) []string { return stringsOf(object, "flavour") }
 
 func toppingOf(object *unstructured.Unstructured) []string { return stringsOf(object, "topping") }
@@ -231,7 +231,7 @@ func stringsOf(object *unstructured.Unstructured, field string) []string {
 	return values
 }
 
-// wantSpec fails unless the answer has exactly these flavours and toppings. Nil: whatever it has.
+// wantSpec fails unless the answer has exactly these flavours and toppings. Nil allows any.
 func (v visit) wantSpec(expected, asked string, answer admission.Answer, flavour, topping []string) {
 	v.t.Helper()
 	v.want(expected, admission.Accepted, asked, answer)

@@ -9,20 +9,21 @@ import (
 	"lva.io/operators/scripts/checks/admission"
 )
 
-// input is a request of which webhooks and policy must think the same.
+// input is a request that webhooks and policy must answer in the same way.
 type input struct {
-	// of is the icecream that is changed, by its flavour. Empty: a new one is created.
+	// of identifies the icecream to change by its flavour. Empty: a new one is created.
 	of string
-	// flavour are the flavours of the new icecream, or to which they are changed. In the latter case nil: they stay.
+	// flavour holds the flavours of the new icecream, or the new flavours of an existing one. Nil leaves the flavours of
+	// an existing icecream unchanged.
 	flavour []string
-	// patch is what is changed otherwise, and what says so.
+	// patch is any other change, and what describes it.
 	what, patch string
-	// refused are the flavours because of which it is denied. None: it is accepted.
+	// refused holds the flavours for which the request is denied. If there are none, it is accepted.
 	refused []string
 }
 
-// The one table of inputs. Flavours that are nearly those of the shop tell whole words from parts of them, and one
-// wrong flavour among right ones stands in each place.
+// This is the only table of inputs. Flavours that are similar to those of the shop reveal a comparison of parts of
+// words. One wrong flavour among correct ones occurs in each position.
 var (
 	creates = []input{
 		{flavour: []string{"vanilla"}},
@@ -48,7 +49,7 @@ var (
 		{of: "vanilla", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
 		{of: "vanilla", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
 	}
-	// There was a time when matcha was sold.
+	// Matcha was once sold.
 	oldChanges = []input{
 		{of: "matcha", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
 		{of: "matcha", what: "a finalizer", patch: `{"metadata":{"finalizers":["example.com/keep"]}}`},
@@ -70,7 +71,7 @@ func (i input) String() string {
 	}
 }
 
-// request is the input as a dry run. What is changed is called prefix-flavour.
+// request returns the input as a dry run. The icecream to change is called prefix-flavour.
 func (i input) request(prefix string) admission.Request {
 	switch {
 	case i.of == "":
@@ -82,7 +83,8 @@ func (i input) request(prefix string) admission.Request {
 	}
 }
 
-// try sends the inputs that are to be accepted, or the others, and returns the answers. Denied is how those are denied.
+// try sends the inputs that must be accepted, or the others, and returns the answers. denied is the verdict for denied
+// inputs.
 func (v visit) try(inputs []input, prefix string, denied admission.Verdict) (answers []admission.Answer) {
 	v.t.Helper()
 	for _, input := range inputs {

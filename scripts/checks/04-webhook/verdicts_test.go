@@ -55,10 +55,10 @@ func allows() types.Feature {
 		}))).Feature()
 }
 
-// measured is how many requests a figure is made from.
+// measured is the number of requests behind a measurement.
 const measured = 100
 
-// measure puts into the report how long the creation of an icecream takes, as a dry run, which stores nothing.
+// measure reports how long the creation of an icecream takes, as a dry run, which stores nothing.
 func (v visit) measure(what string) {
 	v.t.Helper()
 	took := make([]float64, measured)
@@ -84,7 +84,7 @@ func names() types.Feature {
 			v.make("names-vanilla", "vanilla")
 			answer := v.ask(changeFlavour(dry, "names-vanilla", []string{"mud"}))
 			if answer.Verdict != admission.DeniedByWebhook {
-				return // that it is denied is for another check to say
+				return // another check reports the denial
 			}
 			v.named("the message about a change from vanilla to mud names mud, and those that there are: "+list(sold),
 				answer, append([]string{"mud"}, sold...))
@@ -109,7 +109,7 @@ func allAtOnce() types.Feature {
 		}))).Feature()
 }
 
-// denied is the answer to an order which must be denied.
+// denied returns the answer to an order that must be denied.
 func (v visit) denied(name string, flavour ...string) admission.Answer {
 	v.t.Helper()
 	what := "an icecream of " + list(flavour)
@@ -118,7 +118,7 @@ func (v visit) denied(name string, flavour ...string) admission.Answer {
 	return answer
 }
 
-// named fails unless the answer's message has all of these words.
+// named fails unless the answer's message contains all of these words.
 func (v visit) named(expected string, answer admission.Answer, words []string) {
 	v.t.Helper()
 	if missing := lacks(answer.Message, words...); len(missing) > 0 {
@@ -157,7 +157,7 @@ func warns() types.Feature {
 		Assess("when it is changed to that", check.Assess(assess(func(v visit) {
 			v.make("warned", sold[0])
 			if v.ask(changeFlavour(dry, "warned", []string{"matcha"})).Verdict == admission.Accepted {
-				return // No change is judged at all: that is for another check to say.
+				return // No change is validated at all, which another check reports.
 			}
 			v.warned("a change from vanilla to "+list(sold), v.ask(changeFlavour(dry, "warned", sold)), true)
 			v.warned("a change from vanilla to chocolate", v.ask(changeFlavour(dry, "warned", sold[1:2])), false)
@@ -170,7 +170,7 @@ func warns() types.Feature {
 		}))).Feature()
 }
 
-// warned fails unless there is a warning, or none.
+// warned fails unless the answer has a warning, or has none, as wanted.
 func (v visit) warned(what string, answer admission.Answer, want bool) {
 	v.t.Helper()
 	expected := what + " is accepted, without a warning"
@@ -186,18 +186,18 @@ func (v visit) warned(what string, answer admission.Answer, want bool) {
 	}
 }
 
-// young are icecreams that the webhooks have let in.
+// young holds icecreams that the webhooks have accepted.
 var young = []order.Order{
 	{Name: "young-1", Spec: order.Spec{Flavour: []string{"vanilla"}, Topping: []string{"cream"}}},
 	{Name: "young-2", Spec: order.Spec{Flavour: []string{"chocolate", "strawberry"}, Topping: []string{"nuts", "cream"}}},
 }
 
-// unwise is one with all three flavours.
+// unwise is an icecream with all three flavours.
 var unwise = order.Order{Name: "young-3", Spec: order.Spec{
 	Flavour: []string{"strawberry", "vanilla", "chocolate"}, Topping: []string{"cherry"},
 }}
 
-// warning is the rest of a sentence about warnings.
+// warning returns the rest of a sentence about warnings.
 func warning(_ request, want order.Answer) string {
 	switch {
 	case want.Warning:

@@ -39,7 +39,7 @@ func TestWebhook(t *testing.T) {
 	}, check.Options{Prepare: prepare, CleanUp: cleanUp, Scenario: assess(scenario), Writes: 9, Reads: 2})
 }
 
-// clients are how these checks talk to the API server.
+// clients are the clients of these checks for the API server.
 type clients struct {
 	shop      *icecream.Shop
 	admission *admission.Client
@@ -62,7 +62,7 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	return context.WithValue(ctx, clientsKey{}, clients{shop: shop, admission: client}), nil
 }
 
-// cleanUp empties the shop, if need be past webhooks that would keep an icecream from going.
+// cleanUp empties the shop. If webhooks would block the deletion of an icecream, it removes them.
 func cleanUp(ctx context.Context) error {
 	c := clientsOf(ctx)
 	if c.shop.Empty(ctx) == nil {
